@@ -1,0 +1,1 @@
+"""tilewright: the software stack of a DNN accelerator, made from one YAML file."""

@@ -1,0 +1,1 @@
+"""Encoding, assembler, disassembler, the semantics language and footprints."""

@@ -1,0 +1,195 @@
+"""The semantics of an instruction as a tree: what every engine, footprint and manual page is derived from.
+
+Expressions reuse toolchain/spec/expr.py and add the leaves below. An expression is either *scalar* (the address
+phase: integers known without tensor data) or *data* (it holds Load or Temp leaves; evaluated once per lane).
+"""
+
+from dataclasses import dataclass, field
+
+from toolchain.spec.errors import Span
+from toolchain.spec.expr import Expr
+from toolchain.spec.model import ScalarType, View
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A view at an index. at: (level, expression) where another instance than the executing one is meant.
+
+    index: one byte-unit index, or (bank, address). lanes: a name is a lane loop, an expression is a fixed lane;
+    None is the whole element, copied as it is. number: unique in its instruction.
+    """
+
+    number: int
+    view: View
+    index: tuple[Expr, ...]
+    lanes: tuple[str | Expr, ...] | None
+    at: tuple[tuple[str, Expr], ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRef(Expr):
+    """A field of the executing instruction."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Var(Expr):
+    """A loop variable, or a scalar that `Let` assigned. Names are unique in an instruction."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Expr):
+    """The executing instance's index at a topology level."""
+
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterRead(Expr):
+    """A field latched by an earlier instruction, or (field "") the value of a host register."""
+
+    register: str
+    index: Expr
+    field_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRead(Expr):
+    """A scalar read from a control memory in the address phase; member names a record's field."""
+
+    access: Access
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Expr):
+    """One lane of an element (data); with access.lanes None, the whole element, allowed only as the value of a copy."""
+
+    access: Access
+
+
+@dataclass(frozen=True, slots=True)
+class Temp(Expr):
+    """One lane of a lane temporary (data)."""
+
+    name: str
+    lanes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce(Expr):
+    """op `+`, `min` or `max` over lane names that occur only inside; `dot(a, b)` is Reduce('+', a * b)."""
+
+    op: str
+    value: Expr
+    over: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundShift(Expr):
+    """value / 2**amount (amount >= 0) rounded: half_up, half_even, half_away or floor. Exact, whatever the width."""
+
+    value: Expr
+    amount: Expr
+    rounding: str
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow(Expr):
+    """overflow `wrap` into type, or `saturate` into [low, high]."""
+
+    value: Expr
+    type: ScalarType
+    overflow: str
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme(Expr):
+    """op `min` or `max` of two or more values, scalar or data."""
+
+    op: str
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stmt:
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class For(Stmt):
+    var: str
+    start: Expr
+    stop: Expr
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If(Stmt):
+    """condition is scalar."""
+
+    condition: Expr
+    then: tuple[Stmt, ...]
+    other: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Stmt):
+    """Assigns a scalar variable; `carried` when it was assigned before outside this iteration (a running maximum)."""
+
+    name: str
+    value: Expr
+    carried: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetTemp(Stmt):
+    """Writes every lane of a temporary. accumulate: `+=`. The value is narrowed as the temporary declares."""
+
+    name: str
+    lanes: tuple[str, ...]
+    value: Expr
+    accumulate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Store(Stmt):
+    """Writes an element, every free lane of it. accumulate: `+=`. The value is narrowed as the memory declares."""
+
+    access: Access
+    value: Expr
+    accumulate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Latch(Stmt):
+    """All fields of the executing instruction into a control register."""
+
+    register: str
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class TempType:
+    """A lane temporary: its scalar type, what happens past its range (error: provably never), and its lanes."""
+
+    type: ScalarType
+    overflow: str
+    lanes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """One instruction, resolved. lanes: extent of every lane name. accesses: by number, reads and writes."""
+
+    instruction: str
+    body: tuple[Stmt, ...]
+    lanes: dict[str, int]
+    temps: dict[str, TempType]
+    accesses: tuple[Access, ...]

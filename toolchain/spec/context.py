@@ -1,0 +1,40 @@
+"""What elaboration knows while it reads a section: the file, the parameters' values, and how to read an expression."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from toolchain.spec.evaluate import constant, substitute
+from toolchain.spec.expr import Const, Expr, parse_expr
+from toolchain.spec.suggest import nearest
+from toolchain.spec.yaml_nodes import Node
+
+
+@dataclass(frozen=True)
+class Context:
+    root: Node
+    config: str
+    names: Mapping[str, int]
+    choices: Mapping[str, tuple[str, ...]]
+
+    def with_names(self, more: Mapping[str, int]) -> "Context":
+        return replace(self, names={**self.names, **more})
+
+    def parse(self, node: Node) -> Expr:
+        """The expression a scalar holds, parameters not yet in place."""
+        if isinstance(node.value, int):
+            return Const(int(node.value), span=node.span)
+        return parse_expr(str(node.value), node.locate)
+
+    def expr(self, node: Node, more: Mapping[str, int] | None = None) -> Expr:
+        """The expression with parameters in place; fields and other names stay."""
+        return substitute(self.parse(node), {**self.names, **(more or {})}, self.choices)
+
+    def number(self, node: Node, more: Mapping[str, int] | None = None) -> int:
+        """The value of a constant expression."""
+        return constant(self.parse(node), {**self.names, **(more or {})}, self.choices)
+
+    def optional(self, node: Node | None, default: int = 0) -> Expr:
+        return self.expr(node) if node else Const(default)
+
+    def near(self, word: str, known: Iterable[str]) -> str:
+        return nearest(word, known)

@@ -1,0 +1,69 @@
+"""User errors: where, a stable code, what is wrong, what to do. Never a traceback for a user's mistake."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text that a user wrote: the path to print and the text to quote."""
+
+    path: str
+    text: str = field(repr=False)
+
+    def line(self, number: int) -> str:
+        """The text of line `number` (from 1), or an empty string past the end."""
+        lines = self.text.splitlines()
+        return lines[number - 1] if 1 <= number <= len(lines) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a source; line and column count from 1."""
+
+    source: Source
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.source.path}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One message; `place` replaces the span where there is no text to point into (a byte offset, a file)."""
+
+    code: str
+    message: str
+    span: Span | None = None
+    hint: str = ""
+    place: str = ""
+    severity: str = "error"
+
+    def headline(self) -> str:
+        """The message in one line: `file:line:col: CODE message; hint`."""
+        where = str(self.span) if self.span else self.place
+        prefix = f"{where}: " if where else ""
+        word = "" if self.severity == "error" else f"{self.severity}: "
+        tail = f"; {self.hint}" if self.hint else ""
+        return f"{prefix}{self.code} {word}{self.message}{tail}"
+
+    def render(self) -> str:
+        """The headline, then the source line with a caret under the place."""
+        if self.span is None:
+            return self.headline()
+        quoted = self.span.source.line(self.span.line)
+        margin = "".join("\t" if c == "\t" else " " for c in quoted[: self.span.column - 1])
+        return f"{self.headline()}\n{quoted}\n{margin}^"
+
+
+class UserError(Exception):
+    """Raised for anything a user can mend; carries every diagnostic found, in source order."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__("\n".join(d.render() for d in diagnostics))
+        self.diagnostics = diagnostics
+
+
+def fail(code: str, message: str, span: Span | None = None, hint: str = "", place: str = "") -> UserError:
+    """A UserError with one diagnostic, for `raise fail(...)`."""
+    return UserError(Diagnostic(code, message, span, hint, place))

@@ -1,0 +1,105 @@
+"""Evaluates integer expressions, for scalars and (the same way) for numpy arrays."""
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from toolchain.spec.errors import fail
+from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logic, Member, Name, Unary, rewrite
+
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
+    "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def clog2(a: int) -> int:
+    """Bits needed to count `a` things: the least n with 2**n >= a."""
+    return max(a - 1, 0).bit_length()
+
+
+def align(a: int, b: int) -> int:
+    return ceil_div(a, b) * b
+
+
+FUNCTIONS: dict[str, tuple[int | None, Callable[..., int]]] = {
+    "min": (None, min), "max": (None, max), "abs": (1, abs),
+    "ceil_div": (2, ceil_div), "clog2": (1, clog2), "align": (2, align),
+}  # fmt: skip
+MAX_BITS = 256
+
+
+def evaluate(expr: Expr, leaf: Callable[[Expr], int]) -> int:
+    """The value of a scalar expression; `leaf` answers for whatever this module does not know.
+
+    Raises UserError E0122 for a division by zero, a negative or huge shift.
+    """
+
+    def value(e: Expr) -> int:
+        return evaluate(e, leaf)
+
+    match expr:
+        case Const(value=number):
+            return number
+        case Unary(op=op, value=inner):
+            number = value(inner)
+            return -number if op == "-" else ~number if op == "~" else int(not number)
+        case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
+            a, b = value(left), value(right)
+            if (op in ("//", "%") and b == 0) or (op in ("<<", ">>") and not 0 <= b <= MAX_BITS):
+                raise fail("E0122", f"cannot evaluate {a} {op} {b}", expr.span)
+            return int(OPERATORS[op](a, b))
+        case Logic(op=op, values=values):
+            return int(all(map(value, values)) if op == "and" else any(map(value, values)))
+        case Choose(condition=condition, then=then, other=other):
+            return value(then) if value(condition) else value(other)
+        case Call(function=Name(id=name), args=args) if name in FUNCTIONS:
+            arity, function = FUNCTIONS[name]
+            if (arity is not None and len(args) != arity) or not args:
+                raise fail("E0123", f"{name} takes {arity or 'at least one'} argument(s), not {len(args)}", expr.span)
+            return function(*map(value, args))
+        case _:
+            return leaf(expr)
+
+
+def constant(expr: Expr, names: Mapping[str, int], choices: Mapping[str, tuple[str, ...]] | None = None) -> int:
+    """The value of an expression over known names. Raises UserError E0107 for an unknown one."""
+
+    def leaf(e: Expr) -> int:
+        if isinstance(e, Name) and e.id in names:
+            return names[e.id]
+        if isinstance(e, Member) and isinstance(e.base, Name) and choices and e.name in choices.get(e.base.id, ()):
+            return choices[e.base.id].index(e.name)
+        raise unknown(e, names)
+
+    return evaluate(expr, leaf)
+
+
+def substitute(expr: Expr, names: Mapping[str, int], choices: Mapping[str, tuple[str, ...]]) -> Expr:
+    """The expression with parameters and choices in place; other names stay."""
+
+    def change(e: Expr) -> Expr | None:
+        match e:
+            case Member(base=Name(id=base), name=name) if name in choices.get(base, ()):
+                return Const(choices[base].index(name), span=e.span)
+            case Name(id=name) if name in names:
+                return Const(names[name], span=e.span)
+            case _:
+                return None
+
+    return rewrite(expr, change)
+
+
+def unknown(expr: Expr, names: Mapping[str, Any]) -> Exception:
+    """The error for a name that nothing defines, with the nearest one that exists."""
+    from toolchain.spec.suggest import nearest
+
+    name = expr.id if isinstance(expr, Name) else "this expression"
+    if isinstance(expr, Name):
+        return fail("E0107", f"unknown name '{name}'", expr.span, nearest(name, names))
+    return fail("E0121", "this is not allowed in a constant expression", expr.span)

@@ -1,0 +1,204 @@
+"""The integer expression language of machine descriptions: parsed with `ast`, never executed.
+
+One grammar serves parameters, constraints, routing, timing and the semantics language, which adds leaves of
+its own (toolchain/isa/ir.py). `//`, `%` and `>>` floor, as in Python; comparisons and logic give 0 or 1.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from toolchain.spec.errors import Span, fail
+
+Locate = Callable[[int, int], Span]
+"""Maps a line (from 1) and a column (from 0) of an expression's own text to its place in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """Base of every expression node; spans do not take part in comparisons."""
+
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Expr):
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Expr):
+    """An identifier that its context has not resolved yet."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Member(Expr):
+    """`base.name`"""
+
+    base: Expr
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Index(Expr):
+    """`base[index, ...]`"""
+
+    base: Expr
+    index: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Expr):
+    """op: `-`, `~` or `not`"""
+
+    op: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Expr):
+    """op: `+ - * // % << >> & | ^`"""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Expr):
+    """op: `== != < <= > >=`; chains become `and`."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Logic(Expr):
+    """op: `and` or `or`, lazy"""
+
+    op: str
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choose(Expr):
+    """`then if condition else other`, lazy: the untaken side is never evaluated"""
+
+    condition: Expr
+    then: Expr
+    other: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expr):
+    """A call of a named function; the callee may be `name` or `object.name`."""
+
+    function: Expr
+    args: tuple[Expr, ...]
+
+
+BINARY = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%",
+    ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
+}  # fmt: skip
+UNARY = {ast.USub: "-", ast.Invert: "~", ast.Not: "not"}
+COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+
+
+def parse_expr(text: str, locate: Locate) -> Expr:
+    """Parses one expression. Raises UserError E0120 for a syntax error, E0121 for a construct outside the grammar."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line, column = getattr(error, "lineno", 1) or 1, getattr(error, "offset", 1) or 1
+        raise fail("E0120", f"cannot read the expression '{text.strip()}'", locate(line, column - 1)) from None
+    return convert(tree.body, locate)
+
+
+def convert(node: ast.expr, locate: Locate) -> Expr:
+    """Turns a Python expression tree into ours, refusing whatever the grammar does not name."""
+    span = locate(node.lineno, node.col_offset)
+
+    def sub(child: ast.expr) -> Expr:
+        return convert(child, locate)
+
+    match node:
+        case ast.Constant(value=bool() as value):
+            return Const(int(value), span=span)
+        case ast.Constant(value=int() as value):
+            return Const(value, span=span)
+        case ast.Name(id=name):
+            return Name(name, span=span)
+        case ast.Attribute(value=base, attr=name):
+            return Member(sub(base), name, span=span)
+        case ast.Subscript(value=base, slice=ast.Tuple(elts=items)):
+            return Index(sub(base), tuple(map(sub, items)), span=span)
+        case ast.Subscript(value=base, slice=item):
+            return Index(sub(base), (sub(item),), span=span)
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in UNARY:
+            return Unary(UNARY[type(op)], sub(operand), span=span)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:
+            return Binary(BINARY[type(op)], sub(left), sub(right), span=span)
+        case ast.BoolOp(op=op, values=values):
+            return Logic("and" if isinstance(op, ast.And) else "or", tuple(map(sub, values)), span=span)
+        case ast.IfExp(test=test, body=body, orelse=other):
+            return Choose(sub(test), sub(body), sub(other), span=span)
+        case ast.Call(func=function, args=args, keywords=[]):
+            return Call(sub(function), tuple(map(sub, args)), span=span)
+        case ast.Compare():
+            return _comparison(node, locate)
+        case _:
+            raise fail("E0121", f"'{ast.unparse(node)}' is not part of the expression language", span)
+
+
+def _comparison(node: ast.Compare, locate: Locate) -> Expr:
+    span = locate(node.lineno, node.col_offset)
+    sides = [convert(side, locate) for side in (node.left, *node.comparators[:-1])]
+    parts: list[Expr] = []
+    for left, op, right in zip(sides, node.ops, node.comparators, strict=True):
+        if isinstance(op, ast.In | ast.NotIn) and isinstance(right, ast.Tuple | ast.List):
+            wanted = tuple(Compare("==", left, convert(item, locate), span=span) for item in right.elts)
+            member: Expr = Logic("or", wanted, span=span)
+            parts.append(Unary("not", member, span=span) if isinstance(op, ast.NotIn) else member)
+        elif type(op) in COMPARE:
+            parts.append(Compare(COMPARE[type(op)], left, convert(right, locate), span=span))
+        else:
+            raise fail("E0121", f"'{ast.unparse(node)}' is not part of the expression language", span)
+    return parts[0] if len(parts) == 1 else Logic("and", tuple(parts), span=span)
+
+
+def children(expr: Expr) -> Iterator[Expr]:
+    """The direct sub-expressions of any node, also of leaves that other modules add."""
+    for item in fields(expr):
+        value: Any = getattr(expr, item.name)
+        if isinstance(value, Expr):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (part for part in value if isinstance(part, Expr))  # pyright: ignore[reportUnknownVariableType]
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The node and everything below it, outermost first."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """Rebuilds the tree top-down; where `change` answers with a node that one stands instead, untouched."""
+    changed = change(expr)
+    if changed is not None:
+        return changed
+    values: dict[str, Any] = {}
+    for item in fields(expr):
+        value: Any = getattr(expr, item.name)
+        if isinstance(value, Expr):
+            value = rewrite(value, change)
+        elif isinstance(value, tuple):
+            value = tuple(rewrite(v, change) if isinstance(v, Expr) else v for v in value)  # pyright: ignore
+        values[item.name] = value
+    return type(expr)(**values)

@@ -1,0 +1,64 @@
+"""From a machine file to a frozen Machine: YAML -> JSON Schema -> parameters -> sections -> checks."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from toolchain.spec.elaborate import elaborate
+from toolchain.spec.errors import Source, UserError, fail
+from toolchain.spec.model import Machine
+from toolchain.spec.suggest import nearest
+from toolchain.spec.yaml_nodes import parse_yaml
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def search_path() -> list[Path]:
+    """Folders that hold machines: $TILEWRIGHT_PATH, ./targets, the checkout's own, the installed package's."""
+    extra = [Path(p) for p in os.environ.get("TILEWRIGHT_PATH", "").split(os.pathsep) if p]
+    own = [Path("targets"), PACKAGE.parent / "targets", PACKAGE / "_data" / "targets"]
+    return [folder for folder in dict.fromkeys([*extra, *own]) if folder.is_dir()]
+
+
+def list_targets() -> dict[str, Path]:
+    """Every machine by name; the first folder on the search path wins."""
+    found: dict[str, Path] = {}
+    for folder in search_path():
+        for path in sorted(folder.glob("*.yaml")):
+            found.setdefault(path.stem, path)
+    return found
+
+
+def find_target(name: str) -> Path:
+    """The file of a machine, given by name or by path. Raises UserError E0001."""
+    if "/" in name or name.endswith((".yaml", ".yml")):
+        path = Path(name)
+        if path.is_file():
+            return path
+        raise fail("E0001", f"there is no machine file '{name}'")
+    known = list_targets()
+    if name in known:
+        return known[name]
+    raise fail("E0001", f"unknown target '{name}'", hint=nearest(name, known) or f"known: {', '.join(known)}")
+
+
+def load_machine(name: str, config: str = "", overrides: Mapping[str, str] | None = None) -> Machine:
+    """Loads `name` (or `name:config`). Raises UserError with every diagnostic that was found."""
+    base, _, named = name.partition(":")
+    return load_file(find_target(base), config or named, overrides)
+
+
+def load_file(path: Path, config: str = "", overrides: Mapping[str, str] | None = None) -> Machine:
+    try:
+        text = path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise fail("E0001", f"cannot read the machine file: {reason}", place=str(path)) from None
+    return load_text(text, str(path), config, overrides)
+
+
+def load_text(text: str, path: str, config: str = "", overrides: Mapping[str, str] | None = None) -> Machine:
+    return elaborate(parse_yaml(Source(path, text)), config, overrides or {})
+
+
+__all__ = ["UserError", "find_target", "list_targets", "load_file", "load_machine", "load_text", "search_path"]

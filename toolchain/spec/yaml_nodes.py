@@ -1,0 +1,161 @@
+"""YAML with a position on every node, hostile input refused before anything is built from it.
+
+One pass over the parser's events (not recursive) refuses aliases, tags, deep nesting and size, so neither an alias
+bomb nor the C parser's recursion can hurt; then the node tree becomes plain values, read by YAML 1.2's rules.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from toolchain.spec.errors import Diagnostic, Source, Span, UserError, fail
+
+MAX_BYTES = 4 << 20
+MAX_DEPTH = 64
+Path = tuple[str | int, ...]
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+)\Z")
+_FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\Z")
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """value: dict[str, Node], list[Node] or a plain scalar. style: `|`, `>`, quote character or empty.
+
+    key_span: where the key stands, for members of a mapping.
+    """
+
+    value: Any
+    span: Span
+    path: Path
+    style: str = ""
+    key_span: Span | None = None
+
+    def get(self, key: str) -> "Node | None":
+        """The member of a mapping, or None."""
+        return self.value.get(key) if isinstance(self.value, dict) else None  # pyright: ignore
+
+    def items(self) -> Iterator[tuple[str, "Node"]]:
+        yield from self.value.items()
+
+    def plain(self) -> Any:
+        """The value without positions."""
+        if isinstance(self.value, dict):
+            return {key: node.plain() for key, node in self.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.value]  # pyright: ignore
+        return self.value
+
+    def at(self, path: Path) -> "Node":
+        """The node below this one at `path`, or the nearest that exists."""
+        node = self
+        for part in path:
+            try:
+                node = node.value[part]
+            except (KeyError, IndexError, TypeError):
+                return node
+        return node
+
+    def locate(self, line: int, column: int) -> Span:
+        """The place of line (from 1) and column (from 0) of this scalar's own text."""
+        if self.style in ("|", ">"):
+            return Span(self.span.source, self.span.line + line, self.indent + column + 1)
+        skip = 1 if self.style else 0
+        return Span(self.span.source, self.span.line, self.span.column + skip + column)
+
+    @property
+    def indent(self) -> int:
+        """Columns before the text of a block scalar."""
+        for number in range(self.span.line + 1, self.span.line + 1000):
+            text = self.span.source.line(number)
+            if text.strip():
+                return len(text) - len(text.lstrip(" "))
+        return 0
+
+
+def parse_yaml(source: Source) -> Node:
+    """Reads one document. Raises UserError E0101 (syntax), E0102 (not allowed here), E0103 (duplicate key)."""
+    if len(source.text) > MAX_BYTES:
+        raise fail("E0102", f"the file is larger than {MAX_BYTES} bytes", place=source.path)
+    try:
+        _guard(source)
+        root = yaml.compose(source.text, _LOADER)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        span = _span(source, mark) if mark else None
+        raise fail("E0101", f"not valid YAML: {error.problem}", span, _yaml_hint(span), source.path) from None
+    except yaml.YAMLError as error:
+        raise fail("E0101", f"not valid YAML: {str(error).splitlines()[0]}", place=source.path) from None
+    if root is None:
+        raise fail("E0101", "the file is empty", place=source.path)
+    return _build(source, root, ())
+
+
+def _yaml_hint(span: Span | None) -> str:
+    quoted = span.source.line(span.line) if span else ""
+    return "quote an expression that holds [ , : or { inside a flow mapping" if "{" in quoted else ""
+
+
+def _guard(source: Source) -> None:
+    depth = 0
+    for event in yaml.parse(source.text, _LOADER):
+        span = _span(source, event.start_mark)
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise fail("E0102", "anchors and aliases are not allowed", span, "write the value out")
+        if getattr(event, "tag", None) and not getattr(event, "implicit", True):
+            raise fail("E0102", f"the tag {event.tag} is not allowed", span)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise fail("E0102", f"nested deeper than {MAX_DEPTH} levels", span)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _span(source: Source, mark: Any) -> Span:
+    return Span(source, mark.line + 1, mark.column + 1)
+
+
+def _build(source: Source, node: Any, path: Path, key_span: Span | None = None) -> Node:
+    span = _span(source, node.start_mark)
+    if isinstance(node, yaml.MappingNode):
+        members: dict[str, Node] = {}
+        for key, value in node.value:
+            where = _span(source, key.start_mark)
+            if not isinstance(key, yaml.ScalarNode):
+                raise fail("E0102", "a key must be a plain word", where)
+            if key.value in members:
+                raise fail("E0103", f"the key '{key.value}' is given twice", where)
+            members[key.value] = _build(source, value, (*path, key.value), where)
+        return Node(members, span, path, key_span=key_span)
+    if isinstance(node, yaml.SequenceNode):
+        items = [_build(source, item, (*path, i)) for i, item in enumerate(node.value)]
+        return Node(items, span, path, key_span=key_span)
+    style = node.style or ""
+    value = node.value if style else _scalar(node.value, span)
+    return Node(value, span, path, style, key_span)
+
+
+def _scalar(text: str, span: Span) -> Any:
+    """A plain scalar by YAML 1.2's core rules: `no`, dates and times stay text."""
+    if text in ("true", "false"):
+        return text == "true"
+    if text in ("", "null", "~"):
+        return None
+    if _INTEGER.match(text):
+        return int(text.replace("_", ""), 0)
+    if _FLOAT.match(text):
+        return float(text)
+    if re.match(r"[-+]?0[0-9]+\Z", text):
+        raise fail("E0102", f"'{text}' reads as octal or decimal, depending on who reads it", span, "write 0o or no zero")
+    return text
+
+
+def merged(*errors: UserError) -> UserError:
+    """One error with every diagnostic, in order of place."""
+    found: list[Diagnostic] = [d for error in errors for d in error.diagnostics]
+    found.sort(key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0))
+    return UserError(*dict.fromkeys(found))
