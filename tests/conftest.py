@@ -1,0 +1,38 @@
+"""Shared fixtures: golden texts with an update switch, machines loaded once, vendor programs where they are at hand."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+GOLDEN = ROOT / "tests" / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing with them")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compares a text with tests/golden/NAME; a missing file fails unless --update-golden is given."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        assert path.is_file(), f"no golden file {path}; run pytest --update-golden and read what it wrote"
+        assert text == path.read_text()
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def vendor_streams() -> Path:
+    """The folder of vendor programs named by TILEWRIGHT_DPUV3_STREAMS; skips without it."""
+    folder = os.environ.get("TILEWRIGHT_DPUV3_STREAMS", "")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("TILEWRIGHT_DPUV3_STREAMS does not name a folder")
+    return Path(folder)
