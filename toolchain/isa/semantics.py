@@ -1,9 +1,11 @@
 """Reads the semantics of an instruction: a subset of Python syntax, parsed with `ast`, resolved into toolchain/isa/ir.py."""
 
 import ast
+import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from toolchain.isa import ir
 from toolchain.spec import expr as ex
@@ -15,6 +17,29 @@ from toolchain.spec.suggest import nearest
 from toolchain.spec.types import parse_scalar
 
 ROUNDING = ("half_up", "half_even", "half_away", "floor")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A machine compared by identity: its mappings have no hash, and one Machine object never changes."""
+
+    machine: Machine
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.machine is other.machine
+
+    def __hash__(self) -> int:
+        return id(self.machine)
+
+
+def machine_semantics(machine: Machine) -> Mapping[str, ir.Semantics]:
+    """The resolved semantics of every instruction by name, read once for each Machine object. Raises UserError E02xx."""
+    return _machine_semantics(_Same(machine))
+
+
+@functools.lru_cache(maxsize=32)
+def _machine_semantics(key: _Same) -> Mapping[str, ir.Semantics]:
+    return MappingProxyType({i.name: read_semantics(key.machine, i) for i in key.machine.instructions})
 
 
 def read_semantics(machine: Machine, instruction: Instruction) -> ir.Semantics:
@@ -468,4 +493,4 @@ def fold(e: Expr) -> Expr:
         return e
 
 
-__all__ = ["ROUNDING", "ScalarType", "close_reductions", "fold", "free_lanes", "read_semantics"]
+__all__ = ["ROUNDING", "ScalarType", "close_reductions", "fold", "free_lanes", "machine_semantics", "read_semantics"]
