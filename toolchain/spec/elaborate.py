@@ -54,6 +54,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
         timing=_timing(context),
         layouts=(),
         program=_program(root),
+        configs=tuple(name for name, _ in _members(root, "configs")),
         choices={(p, c): i for p, names in context.choices.items() for i, c in enumerate(names)},
     )
 

@@ -75,7 +75,7 @@ class Memory:
     scope: `device` or a level's name; one instance for each instance of that level.
     control: the address phase may read it. granule: bytes; every access starts and ends on one.
     latches: for a register that holds all fields of one instruction, that instruction's name (element is unused).
-    host: the register is set by the host before a run. consumed: a latched value serves one reader only.
+    host: the register is set by the host before a run; names: what the host calls its elements. consumed: a latched value serves one reader only.
     """
 
     name: str
@@ -88,6 +88,7 @@ class Memory:
     latches: str = ""
     host: bool = False
     consumed: bool = False
+    names: tuple[str, ...] = ()
     overflow: str = "error"
     hazard: str = "error"
     doc: str = ""
@@ -371,6 +372,7 @@ class Machine:
     program: ProgramRules
     portable: tuple[tuple[str, Constraint], ...] = ()
     assumptions: tuple[str, ...] = ()
+    configs: tuple[str, ...] = ()
 
     choices: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """(parameter, choice) -> its number, for `SHR == SHR.full`"""

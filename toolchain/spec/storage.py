@@ -68,7 +68,7 @@ def _memory(context: Context, name: str, node: Node, known: Mapping[str, Element
         name, str(node.value["kind"].value), element, depths,
         scope=str(_get(node, "scope", "device")), control=bool(_get(node, "control", False)),
         granule=int(str(_get(node, "granule", element.bytes))), latches=str(_get(node, "latches", "")),
-        host=bool(_get(node, "host", False)), consumed=bool(_get(node, "consumed", False)),
+        host=bool(_get(node, "host", False)), names=_names(node, "names"), consumed=bool(_get(node, "consumed", False)),
         overflow=str(_get(node, "overflow", "error")), hazard=str(_get(node, "hazard", "error")),
         doc=str(_get(node, "doc", "")), span=node.key_span,
     )  # fmt: skip

@@ -1,0 +1,107 @@
+"""The `tilewright` command: reads its arguments, runs one command, turns user errors into lines and exit codes.
+
+Exit codes: 0 done; 1 an input has errors, each printed with its place and code; 2 wrong command line.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from toolchain.spec.errors import UserError
+
+MACHINE = "name of a machine, NAME:CONFIG, or the path of a machine file"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line and answers with the exit code."""
+    arguments = parser().parse_args(argv)
+    try:
+        return _command(arguments.run)(arguments) or 0
+    except UserError as error:
+        for diagnostic in error.diagnostics:
+            print(diagnostic.render(), file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader of our output has gone; point stdout elsewhere so that closing it stays quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _command(where: str) -> Callable[[argparse.Namespace], int | None]:
+    """The function `module:name`, imported only now so that every command starts fast."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(f"toolchain.commands.{module}"), name)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(prog="tilewright", description="Tools of a DNN accelerator, made from its YAML description.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _target_commands(commands.add_parser("target", help="list, show, check and compare machines; write their manuals"))
+    _program_commands(commands)
+    return top
+
+
+def _target_commands(target: argparse.ArgumentParser) -> None:
+    actions = target.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = actions.add_parser("list", help="every machine on the search path")
+    listing.set_defaults(run="target:list_machines")
+    show = _machine(actions.add_parser("show", help="the machine with every parameter in place"))
+    show.add_argument("--json", action="store_true", help="as JSON instead of YAML")
+    show.add_argument("--assumptions", action="store_true", help="only what the description assumes")
+    show.set_defaults(run="target:show")
+    check = _machine(actions.add_parser("check", help="every check of a machine file"))
+    check.set_defaults(run="target:check")
+    diff = actions.add_parser("diff", help="what differs between two machines or configurations")
+    diff.add_argument("first", metavar="MACHINE", help=MACHINE)
+    diff.add_argument("second", metavar="MACHINE", help=MACHINE)
+    diff.set_defaults(run="target:diff")
+    manual = _machine(actions.add_parser("manual", help="the instruction set manual"))
+    manual.add_argument("-o", "--output", metavar="FILE", help="write to FILE; .html gives a page, anything else Markdown")
+    manual.set_defaults(run="target:manual")
+
+
+def _program_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    asm = _machine(commands.add_parser("asm", help="assemble a program"))
+    asm.add_argument("source", metavar="FILE.asm")
+    asm.add_argument("-o", "--output", metavar="FILE", help="raw binary, .hex words or .two container; default: beside the source")
+    asm.set_defaults(run="translate:assemble")
+    disasm = _program(commands.add_parser("disasm", help="disassemble a program"))
+    disasm.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
+    disasm.add_argument("--footprints", action="store_true", help="say after each instruction what it reads and writes")
+    disasm.set_defaults(run="translate:disassemble")
+    check = _inputs(_program(commands.add_parser("check", help="find races, deadlocks and bad addresses without running")))
+    check.set_defaults(run="emulate:check")
+    emulate = _inputs(_program(commands.add_parser("emulate", help="run a program bit-exactly and time it")))
+    emulate.add_argument(
+        "--out", metavar="NAME=FILE[@OFFSET:LENGTH]", action="append", default=[], help="write a memory after the run; alone: as much as was loaded or touched"
+    )
+    emulate.add_argument("--engine", choices=["fast", "reference"], default="fast")
+    emulate.add_argument("--trace", metavar="FILE", help="timeline for Perfetto or chrome://tracing")
+    emulate.add_argument("--json", metavar="FILE", help="counts, cycles and times")
+    emulate.add_argument("--no-check", action="store_true", help="run without looking for hazards first")
+    emulate.set_defaults(run="emulate:emulate")
+
+
+def _machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    command.add_argument("machine", metavar="MACHINE", help=MACHINE)
+    command.add_argument("--set", metavar="PARAM=VALUE", action="append", default=[], help="override a parameter; may be repeated")
+    return command
+
+
+def _program(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    _machine(command)
+    command.add_argument("program", metavar="PROGRAM", help="raw binary, .hex words, .asm text or an object container")
+    return command
+
+
+def _inputs(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    command.add_argument("--memory", metavar="NAME=FILE[@OFFSET]", action="append", default=[], help="load a file into a memory; NAME[3] for instance 3")
+    command.add_argument("--register", metavar="NAME=VALUE", action="append", default=[], help="set a host register")
+    return command
+
+
+if __name__ == "__main__":
+    sys.exit(main())

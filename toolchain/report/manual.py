@@ -1,0 +1,150 @@
+"""The instruction set manual of a machine: one page of Markdown or HTML, all of it derived from the description."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from toolchain.report.bit_diagram import bit_diagram
+from toolchain.spec.expr import Const, Expr
+from toolchain.spec.model import ElementType, Field, Machine, Memory, Rule, Transfer
+from toolchain.spec.unparse import unparse
+
+TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
+PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>{title}</title>
+<style>
+body {{ font: 15px/1.5 sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em; color: #222; }}
+pre {{ background: #f6f6f4; padding: .8em; overflow-x: auto; font-size: 13px; line-height: 1.3; }}
+table {{ border-collapse: collapse; margin: 1em 0; font-size: 14px; }}
+th, td {{ border: 1px solid #ccc; padding: .25em .6em; text-align: left; vertical-align: top; }}
+th {{ background: #f0efe9; }}
+</style>
+{body}
+</html>
+"""
+
+
+def manual_markdown(machine: Machine) -> str:
+    """The manual as Markdown."""
+    template = _environment(machine).get_template("manual.md.j2")
+    own = {m.name for m in machine.memories}
+    return template.render(m=machine, declared_views=[v for v in machine.views if v.name not in own])
+
+
+def manual_html(machine: Machine) -> str:
+    """The same page as one self-contained HTML file."""
+    from markdown_it import MarkdownIt
+
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(manual_markdown(machine))
+    return PAGE.format(title=f"{machine.name}: instruction set manual", body=body)
+
+
+def _environment(machine: Machine) -> Environment:
+    # Markdown, not HTML: what looks like markup in a machine's own text is escaped by the Markdown renderer.
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
+    )
+    environment.filters.update(
+        cell=_cell,
+        code=_code,
+        depths=_depths,
+        diagram=partial(bit_diagram, word_bits=machine.encoding.unit_bytes * 8),
+        element=partial(_element, machine),
+        field_notes=_field_notes,
+        match=_match,
+        meaning=_meaning,
+        notes=partial(_notes, machine),
+        size=partial(_size, machine),
+        transfers=_transfers,
+        type=_type,
+        unit=partial(_unit, machine),
+    )
+    return environment
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _code(expr: Expr) -> str:
+    return f"`{_cell(unparse(expr))}`"
+
+
+def _depths(memory: Memory) -> str:
+    runs: list[list[int]] = []
+    for depth in memory.depths:
+        if runs and runs[-1][1] == depth:
+            runs[-1][0] += 1
+        else:
+            runs.append([1, depth])
+    return str(runs[0][1]) if len(runs) == 1 else ", ".join(f"{n} x {depth}" for n, depth in runs)
+
+
+def _type(element: ElementType) -> str:
+    if element.record:
+        return "{" + ", ".join(f"{f.name}: {f.type}" for f in element.record) + "}"
+    dims = f"[{', '.join(map(str, element.dims))}]" if element.dims else ""
+    return f"{element.scalar}{dims}"
+
+
+def _element(machine: Machine, memory: Memory) -> str:
+    return f"fields of {memory.latches}" if memory.latches else _type(memory.element)
+
+
+def _size(machine: Machine, memory: Memory) -> str:
+    return str(len(machine.instruction[memory.latches].fields) * memory.depths[0]) + " fields" if memory.latches else str(memory.bytes)
+
+
+def _notes(machine: Machine, memory: Memory) -> str:
+    notes = [
+        memory.doc,
+        "addresses wrap" if memory.kind == "ring" else "",
+        "read by the address phase" if memory.control else "",
+        "set by the host" if memory.host else "",
+        "a latched value serves one reader" if memory.consumed else "",
+        f"results that do not fit {memory.overflow}" if memory.overflow in ("wrap", "saturate") else "",
+        "hazards are warnings" if memory.hazard == "warning" else "",
+    ]
+    return _cell("; ".join(note for note in notes if note))
+
+
+def _meaning(rule: Rule) -> str:
+    if rule.rounding:
+        return f"shift right, rounding {rule.rounding.replace('_', ' ')}"
+    assert rule.type
+    if rule.overflow == "saturate":
+        low = rule.type.low if rule.low is None else rule.low
+        high = rule.type.high if rule.high is None else rule.high
+        return f"saturate to {low}..{high} as {rule.type}"
+    return f"{rule.overflow} to {rule.type}"
+
+
+def _match(match: Mapping[str, int]) -> str:
+    return ", ".join(f"`{name} = {value}`" for name, value in match.items())
+
+
+def _field_notes(field: Field) -> str:
+    names = ", ".join(f"{name} = {value}" for name, value in field.names.items())
+    notes = [
+        field.doc,
+        names,
+        f"stored minus {field.minus}" if field.minus else "",
+        "signed" if field.signed else "",
+        f"default {field.default}" if field.default is not None else "",
+        "**assumed**" if field.assumed else "",
+    ]
+    return _cell("; ".join(note for note in notes if note))
+
+
+def _transfers(transfers: Sequence[Transfer]) -> str:
+    return ", ".join(f"{t.resource}: {_code(t.bytes)}" for t in transfers)
+
+
+def _unit(machine: Machine, unit: Expr) -> str:
+    if isinstance(unit, Const):
+        return f"unit `{machine.units[unit.value].name}`"
+    return f"the unit numbered {_code(unit)}, of {', '.join(f'{i} = {u.name}' for i, u in enumerate(machine.units))}"
