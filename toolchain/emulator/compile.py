@@ -1,0 +1,76 @@
+"""Compiles C once and loads it: a cache by source, compiler, flags and CPU. Without a compiler there is no library."""
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import filelock
+import platformdirs
+
+FLAGS = ("-std=c11", "-O3", "-march=native", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-fPIC", "-shared")
+
+
+def compiler() -> str:
+    """The C compiler's path: $TILEWRIGHT_CC, else cc, gcc or clang; empty where there is none or the variable says `none`."""
+    wanted = os.environ.get("TILEWRIGHT_CC", "")
+    if wanted:
+        return "" if wanted == "none" else shutil.which(wanted) or ""
+    return next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), "")
+
+
+def load_library(name: str, source: str, flags: tuple[str, ...] = ()) -> ctypes.CDLL | None:
+    """The compiled library, or None where there is no compiler; the caller then does the same work without it.
+
+    Raises RuntimeError with the compiler's words when it refuses the source: that is our defect, not the user's.
+    """
+    path = compiler()
+    return _load(path, name, source, flags) if path else None
+
+
+@functools.cache
+def _load(path: str, name: str, source: str, flags: tuple[str, ...]) -> ctypes.CDLL:
+    folder = Path(platformdirs.user_cache_dir("tilewright")) / "native"
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{name}-{_key(path, source, flags)}.so"
+    if not target.is_file():
+        with filelock.FileLock(f"{target}.lock"):
+            if not target.is_file():
+                _build(path, source, flags, target)
+    return ctypes.CDLL(str(target))
+
+
+def _build(path: str, source: str, flags: tuple[str, ...], target: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent) as work:
+        text, made = Path(work) / "source.c", Path(work) / "library.so"
+        text.write_text(source)
+        done = subprocess.run([path, *FLAGS, *flags, "-o", str(made), str(text), "-lm"], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{path} refused generated code:\n{done.stderr}")
+        made.replace(target)
+
+
+def _key(path: str, source: str, flags: tuple[str, ...]) -> str:
+    parts = (source, _version(path), *FLAGS, *flags, _cpu())
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+@functools.cache
+def _version(path: str) -> str:
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    return f"{path}\n{done.stdout}"
+
+
+@functools.cache
+def _cpu() -> str:
+    """What -march=native depends on."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    return "\n".join(next((line for line in lines if line.startswith(key)), "") for key in ("model name", "flags", "Features"))
