@@ -14,6 +14,21 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+def least(*values: int) -> int:
+    """min, also of one value."""
+    return min(values)
+
+
+def greatest(*values: int) -> int:
+    """max, also of one value."""
+    return max(values)
+
+
+def magnitude(a: int) -> int:
+    """abs"""
+    return abs(a)
+
+
 def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
@@ -28,7 +43,7 @@ def align(a: int, b: int) -> int:
 
 
 FUNCTIONS: dict[str, tuple[int | None, Callable[..., int]]] = {
-    "min": (None, min), "max": (None, max), "abs": (1, abs),
+    "min": (None, least), "max": (None, greatest), "abs": (1, magnitude),
     "ceil_div": (2, ceil_div), "clog2": (1, clog2), "align": (2, align),
 }  # fmt: skip
 MAX_BITS = 256
@@ -62,7 +77,10 @@ def evaluate(expr: Expr, leaf: Callable[[Expr], int]) -> int:
             arity, function = FUNCTIONS[name]
             if (arity is not None and len(args) != arity) or not args:
                 raise fail("E0123", f"{name} takes {arity or 'at least one'} argument(s), not {len(args)}", expr.span)
-            return function(*map(value, args))
+            numbers = [value(a) for a in args]
+            if function in (ceil_div, align) and numbers[1] == 0:
+                raise fail("E0122", f"cannot evaluate {name}({numbers[0]}, 0)", expr.span)
+            return function(*numbers)
         case _:
             return leaf(expr)
 

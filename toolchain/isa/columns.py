@@ -1,0 +1,195 @@
+"""Evaluates integer expressions over numpy columns: the meaning of toolchain/spec/evaluate.py, a whole column at once.
+
+Exact: an operation whose result might pass 64 bits is done with Python integers. Lazy: a side of `and`, `or` or
+`if else` is evaluated only for the rows that take it, so what is illegal there stays unnoticed elsewhere.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.isa.program import Ints
+from toolchain.spec.errors import fail
+from toolchain.spec.evaluate import FUNCTIONS, MAX_BITS, OPERATORS
+from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logic, Name, Unary
+
+Leaf = Callable[[Expr, Ints | None], Ints | int]
+"""Answers for what this module does not know: (expression, row numbers or None for all) -> one value a row, or one for all."""
+
+Value = Any
+"""An int (the same for every row), an int64 array, or an object array of ints that need more than 64 bits."""
+
+POWERS = np.array([1 << n for n in range(63)], np.int64)
+
+
+def evaluate_columns(expr: Expr, leaf: Leaf, count: int, label: Callable[[int], str] = str) -> Ints:
+    """int64 [count]: the value of `expr` for each row.
+
+    label: names a row in an error. Raises UserError E0122 for a division by zero, a negative or huge shift, a result
+    past 64 bits; E0123 for a wrong number of arguments; and whatever `leaf` raises.
+    """
+    return _broadcast(_Evaluation(leaf, count, label).value(expr, None), count, expr)
+
+
+def field_leaf(columns: Mapping[str, Ints]) -> Leaf:
+    """Names are columns. Raises UserError E0107 for another name, E0121 for anything but a name."""
+
+    def leaf(expr: Expr, rows: Ints | None) -> Ints | int:
+        if not isinstance(expr, Name):
+            raise fail("E0121", "this is not allowed here", expr.span)
+        if expr.id not in columns:
+            raise fail("E0107", f"unknown name '{expr.id}'", expr.span)
+        return columns[expr.id] if rows is None else columns[expr.id][rows]
+
+    return leaf
+
+
+class _Evaluation:
+    """One evaluation; rows is None for all rows, so that the usual case copies nothing."""
+
+    def __init__(self, leaf: Leaf, count: int, label: Callable[[int], str]) -> None:
+        self.leaf, self.count, self.label = leaf, count, label
+
+    def value(self, expr: Expr, rows: Ints | None) -> Value:
+        found = self.raw(expr, rows)
+        return found if isinstance(found, int) or np.ndim(found) else int(found)
+
+    def raw(self, expr: Expr, rows: Ints | None) -> Value:
+        """The value, perhaps as a numpy scalar."""
+        match expr:
+            case Const(value=number):
+                return number
+            case Unary(op="not", value=inner):
+                return _integer(self.value(inner, rows) == 0)
+            case Unary(op=op, value=inner):
+                return _negate(self.value(inner, rows)) if op == "-" else ~self.value(inner, rows)
+            case Binary(op=op, left=left, right=right):
+                return self.binary(expr, op, self.value(left, rows), self.value(right, rows), rows)
+            case Compare(op=op, left=left, right=right):
+                return _integer(OPERATORS[op](self.value(left, rows), self.value(right, rows)))
+            case Logic(op=op, values=values):
+                return self.logic(op == "and", values, rows)
+            case Choose(condition=condition, then=then, other=other):
+                return self.choose(self.truth(condition, rows), then, other, rows)
+            case Call(function=Name(id=name), args=args) if name in FUNCTIONS:
+                return self.call(expr, name, [self.value(a, rows) for a in args], rows)
+            case _:
+                return self.leaf(expr, rows)
+
+    def truth(self, expr: Expr, rows: Ints | None) -> Value:
+        """bool [rows]"""
+        return np.broadcast_to(np.asarray(self.value(expr, rows) != 0, np.bool_), self.length(rows))
+
+    def length(self, rows: Ints | None) -> int:
+        return self.count if rows is None else len(rows)
+
+    def logic(self, conjunction: bool, values: tuple[Expr, ...], rows: Ints | None) -> Value:
+        result = self.truth(values[0], rows).copy()
+        for value in values[1:]:
+            undecided = np.flatnonzero(result == conjunction)
+            if len(undecided) == len(result):
+                result = self.truth(value, rows).copy()
+            elif len(undecided):
+                result[undecided] = self.truth(value, _select(rows, undecided))
+        return _integer(result)
+
+    def choose(self, condition: Value, then: Expr, other: Expr, rows: Ints | None) -> Value:
+        if condition.all() or not condition.any():
+            return self.value(then if condition.all() else other, rows)
+        sides = [
+            (chosen, self.value(side, _select(rows, chosen)))
+            for chosen, side in ((np.flatnonzero(condition), then), (np.flatnonzero(~condition), other))
+        ]
+        wide = any(_wide(value) for _, value in sides)
+        result = np.empty(len(condition), np.object_ if wide else np.int64)
+        for chosen, value in sides:
+            result[chosen] = value
+        return result
+
+    def binary(self, expr: Expr, op: str, a: Value, b: Value, rows: Ints | None) -> Value:
+        if isinstance(a, int) and isinstance(b, int) and self.length(rows) == 0:
+            return 0
+        if op in ("//", "%"):
+            self.refuse(expr, op, a, b, np.asarray(b == 0), rows)
+        elif op in ("<<", ">>"):
+            self.refuse(expr, op, a, b, np.asarray((b < 0) | (b > MAX_BITS)), rows)
+        return _operate(op, a, b)
+
+    def refuse(self, expr: Expr, op: str, a: Value, b: Value, wrong: Value, rows: Ints | None) -> None:
+        """Raises E0122 for the first row that is wrong."""
+        if self.length(rows) and wrong.any():
+            row = int(np.argmax(wrong))
+            left, right = (int(v if isinstance(v, int) else v[row]) for v in (a, b))
+            raise fail("E0122", f"cannot evaluate {left} {op} {right} for {self.label(row if rows is None else int(rows[row]))}", expr.span)
+
+    def call(self, expr: Expr, name: str, args: list[Value], rows: Ints | None) -> Value:
+        arity = FUNCTIONS[name][0]
+        if (arity is not None and len(args) != arity) or not args:
+            raise fail("E0123", f"{name} takes {arity or 'at least one'} argument(s), not {len(args)}", expr.span)
+        if name in ("min", "max"):
+            result = args[0]
+            for other in args[1:]:
+                result = (np.minimum if name == "min" else np.maximum)(*_same(result, other))
+            return result
+        if name == "abs":
+            negated, plain = _same(_negate(args[0]), args[0])
+            return np.maximum(negated, plain)
+        if name == "clog2":
+            return _clog2(args[0])
+        rounded = _negate(self.binary(expr, "//", _negate(args[0]), args[1], rows))
+        return rounded if name == "ceil_div" else _operate("*", rounded, args[1])
+
+
+def _select(rows: Ints | None, chosen: Ints) -> Ints:
+    return chosen if rows is None else rows[chosen]
+
+
+def _integer(value: Value) -> Value:
+    return int(value) if isinstance(value, bool) else np.asarray(value).astype(np.int64)
+
+
+def _wide(value: Value) -> bool:
+    return not -(1 << 63) <= value < 1 << 63 if isinstance(value, int) else bool(np.asarray(value).dtype == np.object_)
+
+
+def _same(a: Value, b: Value) -> tuple[Value, Value]:
+    """Both as arrays of one type."""
+    dtype = np.object_ if _wide(a) or _wide(b) else np.int64
+    return np.asarray(a, dtype), np.asarray(b, dtype)
+
+
+def _bounds(value: Value) -> tuple[int, int]:
+    column: NDArray[Any] = np.asarray(value)
+    return (int(column.min()), int(column.max())) if column.size else (0, 0)
+
+
+def _negate(value: Value) -> Value:
+    return _operate("-", 0, value)
+
+
+def _operate(op: str, a: Value, b: Value) -> Value:
+    """a op b, with Python integers where 64 bits might not do."""
+    if isinstance(a, int) and isinstance(b, int):
+        return OPERATORS[op](a, b)
+    if op in ("+", "-", "*", "<<", "//"):
+        corners = [
+            OPERATORS[op](x, y) for x in _bounds(a) for y in _bounds(b) if not (op == "//" and y == 0) and not (op == "<<" and not 0 <= y <= MAX_BITS)
+        ]
+        if any(_wide(c) for c in corners):
+            return OPERATORS[op](np.asarray(a, np.object_), np.asarray(b, np.object_))
+    return OPERATORS[op](*_same(a, b))
+
+
+def _clog2(value: Value) -> Value:
+    if _wide(value):
+        return np.array([max(int(v) - 1, 0).bit_length() for v in np.atleast_1d(value)], np.int64)
+    return np.asarray(np.searchsorted(POWERS, np.maximum(value, 1)), np.int64)
+
+
+def _broadcast(value: Value, count: int, expr: Expr) -> Ints:
+    try:
+        return np.broadcast_to(np.asarray(value).astype(np.int64), (count,))
+    except OverflowError:
+        raise fail("E0122", "the result does not fit 64 bits", expr.span) from None
