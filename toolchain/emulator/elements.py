@@ -49,7 +49,7 @@ def read_bytes(state: State, element: Element) -> bytes:
 
 def write_bytes(state: State, element: Element, data: bytes) -> None:
     """Replaces the element's bytes."""
-    row = memoryview(state.memories[element.memory][element.instance])  # pyright: ignore[reportArgumentType]
+    row = memoryview(state.memories[element.memory][element.instance])
     first = min(element.size, element.end - element.start)
     row[element.start : element.start + first] = data[:first]
     row[element.base : element.base + element.size - first] = data[first:]

@@ -46,7 +46,7 @@ def value_of(e: Expr) -> Value:
     """The function that evaluates an expression. Called functions raise UserError E0701 to E0704."""
     match e:
         case ex.Const(value=number):
-            return lambda frame: number
+            return lambda _: number
         case ex.Unary(op=op, value=inner):
             return _unary(op, value_of(inner))
         case ex.Binary(op=op, left=left, right=right) | ex.Compare(op=op, left=left, right=right):
@@ -185,13 +185,12 @@ def _elsewhere(frame: Frame, level: str, number: int) -> int:
 
 def lane_of(access: ir.Access) -> Value:
     """The function that gives the row-major number of the current lane of an access. It raises E0701 outside the element."""
-    lanes = [
-        (lane if isinstance(lane, str) else value_of(lane), extent) for lane, extent in zip(access.lanes or (), access.view.element.dims, strict=True)
-    ]
+    lanes = [lane if isinstance(lane, str) else value_of(lane) for lane in access.lanes or ()]
+    extents = access.view.element.dims
 
     def number(frame: Frame) -> int:
         result = 0
-        for lane, extent in lanes:
+        for lane, extent in zip(lanes, extents, strict=True):
             at = frame.lanes[lane] if isinstance(lane, str) else lane(frame)
             if not 0 <= at < extent:
                 raise frame.fault("E0701", f"lane {at} is outside '{access.view.name}', which has {extent}")

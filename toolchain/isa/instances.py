@@ -27,9 +27,8 @@ def places(machine: Machine, stream: int) -> tuple[Mapping[str, int], ...]:
     for level in reversed(stream_levels(machine)):
         stream, outer[level.name] = divmod(stream, level.count)
     inner = replica_levels(machine)
-    return tuple(
-        outer | {level.name: i for level, i in zip(inner, index, strict=True)} for index in itertools.product(*(range(x.count) for x in inner))
-    )
+    numbers = itertools.product(*(range(level.count) for level in inner))
+    return tuple(outer | dict(zip((level.name for level in inner), at, strict=True)) for at in numbers)
 
 
 def scope_levels(machine: Machine, scope: str) -> tuple[Level, ...]:
