@@ -1,9 +1,14 @@
 """User errors: where, a stable code, what is wrong, what to do. Never a traceback for a user's mistake."""
 
+import re
 from dataclasses import dataclass, field
+from functools import cached_property
+
+_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+"""Where YAML breaks lines; `str.splitlines` knows more breaks and would count differently."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """A text that a user wrote: the path to print and the text to quote."""
 
@@ -12,8 +17,11 @@ class Source:
 
     def line(self, number: int) -> str:
         """The text of line `number` (from 1), or an empty string past the end."""
-        lines = self.text.splitlines()
-        return lines[number - 1] if 1 <= number <= len(lines) else ""
+        return self._lines[number - 1] if 1 <= number <= len(self._lines) else ""
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return _BREAK.split(self.text)
 
 
 @dataclass(frozen=True, slots=True)

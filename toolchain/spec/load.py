@@ -7,10 +7,10 @@ from pathlib import Path
 from toolchain.spec.elaborate import elaborate
 from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.model import Machine
+from toolchain.spec.resources import PACKAGE
+from toolchain.spec.schema import validate
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import parse_yaml
-
-PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def search_path() -> list[Path]:
@@ -58,7 +58,9 @@ def load_file(path: Path, config: str = "", overrides: Mapping[str, str] | None 
 
 
 def load_text(text: str, path: str, config: str = "", overrides: Mapping[str, str] | None = None) -> Machine:
-    return elaborate(parse_yaml(Source(path, text)), config, overrides or {})
+    root = parse_yaml(Source(path, text))
+    validate(root)
+    return elaborate(root, config, overrides or {})
 
 
 __all__ = ["UserError", "find_target", "list_targets", "load_file", "load_machine", "load_text", "search_path"]

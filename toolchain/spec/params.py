@@ -45,9 +45,7 @@ def _config(root: Node, config: str, params: Mapping[str, Node]) -> dict[str, No
     return given
 
 
-def _value(
-    name: str, node: Node, source: Node, override: str | None, choices: Mapping[str, tuple[str, ...]], names: Mapping[str, int]
-) -> int:
+def _value(name: str, node: Node, source: Node, override: str | None, choices: Mapping[str, tuple[str, ...]], names: Mapping[str, int]) -> int:
     text = override if override is not None else str(source.value)
     span = None if override is not None else source.span
     if name in choices:

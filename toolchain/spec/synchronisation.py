@@ -45,7 +45,14 @@ def _counters(context: Context, name: str, node: Node) -> list[Counter]:
         item = node.get(key)
         return str(item.value) if item else default
 
-    shape = (number("depth", None), number("initial", 0) or 0, number("count", 1) or 1, text("scope", "device"), text("mode", "counting"), text("doc"))
+    shape = (
+        number("depth", None),
+        number("initial", 0) or 0,
+        number("count", 1) or 1,
+        text("scope", "device"),
+        text("mode", "counting"),
+        text("doc"),
+    )
     pairs = node.get("pairs")
     if pairs is None:
         return [Counter(name, text("from"), text("to"), *shape)]

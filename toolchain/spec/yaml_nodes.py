@@ -15,10 +15,12 @@ from toolchain.spec.errors import Diagnostic, Source, Span, UserError, fail
 
 MAX_BYTES = 4 << 20
 MAX_DEPTH = 64
+MAX_DIGITS = 80
 Path = tuple[str | int, ...]
-_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+)\Z")
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]*|0o[0-7_]*|0b[01_]*)\Z")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\Z")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_YAML: Any = yaml
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,10 @@ class Node:
                 return len(text) - len(text.lstrip(" "))
         return 0
 
+    def where(self) -> Span:
+        """The key of a mapping's member, or the value itself where there is no key."""
+        return self.key_span or self.span
+
 
 def parse_yaml(source: Source) -> Node:
     """Reads one document. Raises UserError E0101 (syntax), E0102 (not allowed here), E0103 (duplicate key)."""
@@ -82,7 +88,7 @@ def parse_yaml(source: Source) -> Node:
         raise fail("E0102", f"the file is larger than {MAX_BYTES} bytes", place=source.path)
     try:
         _guard(source)
-        root = yaml.compose(source.text, _LOADER)
+        root = _YAML.compose(source.text, _LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         span = _span(source, mark) if mark else None
@@ -101,7 +107,7 @@ def _yaml_hint(span: Span | None) -> str:
 
 def _guard(source: Source) -> None:
     depth = 0
-    for event in yaml.parse(source.text, _LOADER):
+    for event in _YAML.parse(source.text, _LOADER):
         span = _span(source, event.start_mark)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise fail("E0102", "anchors and aliases are not allowed", span, "write the value out")
@@ -146,12 +152,19 @@ def _scalar(text: str, span: Span) -> Any:
     if text in ("", "null", "~"):
         return None
     if _INTEGER.match(text):
-        return int(text.replace("_", ""), 0)
+        return _integer(text, span)
     if _FLOAT.match(text):
         return float(text)
     if re.match(r"[-+]?0[0-9]+\Z", text):
         raise fail("E0102", f"'{text}' reads as octal or decimal, depending on who reads it", span, "write 0o or no zero")
     return text
+
+
+def _integer(text: str, span: Span) -> int:
+    digits = text.replace("_", "")
+    if len(digits) > MAX_DIGITS or digits[-1] in "xob":
+        raise fail("E0102", f"'{text[:MAX_DIGITS]}' is not a number this program can hold", span)
+    return int(digits, 0)
 
 
 def merged(*errors: UserError) -> UserError:

@@ -1,0 +1,133 @@
+"""Validates a machine file against its JSON Schema; every error becomes a diagnostic at the place it is about."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from toolchain.spec.errors import Diagnostic, Span, UserError
+from toolchain.spec.resources import SCHEMA
+from toolchain.spec.suggest import nearest
+from toolchain.spec.yaml_nodes import Node, merged
+
+MAX_REPORTED = 20
+_KINDS = {
+    "object": "a mapping",
+    "array": "a list",
+    "string": "text",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "nothing",
+}
+
+
+def read_schema() -> Any:
+    """The JSON Schema of a machine file, which editors use too."""
+    return json.loads(SCHEMA.read_text())
+
+
+def validate(root: Node) -> None:
+    """Raises UserError with up to MAX_REPORTED diagnostics: E0108 unknown key, E0109 missing key, E0116 wrong value."""
+    import jsonschema  # 60 ms, so only where a file is validated
+    import referencing
+
+    library: Any = jsonschema
+    references: Any = referencing
+    validator = library.Draft202012Validator(read_schema(), registry=references.Registry())
+    found: list[Any] = [library.exceptions.best_match([error]) if _opaque(error) else error for error in validator.iter_errors(root.plain())]
+    diagnostics = [d for error in _without_echoes(found) for d in _diagnose(root, error)]
+    if diagnostics:
+        raise UserError(*merged(UserError(*diagnostics)).diagnostics[:MAX_REPORTED])
+
+
+def _opaque(error: Any) -> bool:
+    """Errors of alternatives say nothing themselves, unless the schema holds a sentence for them."""
+    return error.validator in ("anyOf", "oneOf") and "x-message" not in error.schema
+
+
+def _without_echoes(errors: Iterable[Any]) -> Iterator[Any]:
+    """A misspelt required key is unknown and missing at once: only the first is told, with the right spelling as a hint."""
+    listed = list(errors)
+    misspelt = {(tuple(e.absolute_path), _close(key, e)) for e in listed if e.validator == "additionalProperties" for key in _extras(e)}
+    for error in listed:
+        lacking = _missing(error) if error.validator == "required" else ""
+        if (tuple(error.absolute_path), lacking) not in misspelt:
+            yield error
+
+
+def _extras(error: Any) -> list[str]:
+    return [key for key in error.instance if key not in error.schema.get("properties", {})]
+
+
+def _missing(error: Any) -> str:
+    return error.message.split("'")[1]
+
+
+def _close(key: str, error: Any) -> str:
+    hint = nearest(key, error.schema.get("properties", {}))
+    return hint.split("'")[1] if hint else ""
+
+
+def _diagnose(root: Node, error: Any) -> Iterator[Diagnostic]:
+    path = tuple(error.absolute_path)
+    node = root.at(path)
+    where = f" in {'.'.join(map(str, path))}" if path else ""
+    match error.validator:
+        case "additionalProperties" if isinstance(error.schema["additionalProperties"], bool):
+            known = error.schema.get("properties", {})
+            for key in _extras(error):
+                yield Diagnostic("E0108", f"unknown key '{key}'{where}", _key(node, key), nearest(key, known) or _list(known))
+        case "required":
+            yield Diagnostic("E0109", f"missing key '{_missing(error)}'{where}", node.key_span or node.span)
+        case "enum":
+            hint = nearest(str(error.instance), map(str, error.validator_value))
+            yield Diagnostic("E0116", f"{_show(error.instance)} is not one of {', '.join(map(_show, error.validator_value))}", node.span, hint)
+        case "type":
+            yield Diagnostic("E0116", f"this must be {_wanted(error.validator_value)}, not {_kind(error.instance)}", node.span)
+        case _:
+            sentence = error.schema.get("x-message") or _plain(error)
+            yield Diagnostic("E0116", sentence, _span(node, error))
+
+
+def _key(node: Node, key: str) -> Span:
+    member = node.get(key)
+    return (member.key_span if member else None) or node.span
+
+
+def _span(node: Node, error: Any) -> Span:
+    """The key itself for an error in a property's name."""
+    return _key(node, error.instance) if isinstance(node.value, dict) and isinstance(error.instance, str) else node.span
+
+
+def _plain(error: Any) -> str:
+    size = error.validator_value
+    match error.validator:
+        case "minProperties" | "minItems" | "minLength":
+            return "this must not be empty" if size == 1 else f"this must have at least {size} entries"
+        case "maxProperties" | "maxItems" | "maxLength":
+            return f"this is longer than {size}"
+        case "uniqueItems":
+            return "an entry is given twice"
+        case _:
+            return f"{_show(error.instance)} is not allowed here"
+
+
+def _show(value: Any) -> str:
+    text = f"'{value}'" if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _wanted(kinds: str | list[str]) -> str:
+    return " or ".join(_KINDS[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds))
+
+
+def _kind(value: Any) -> str:
+    for kind, python in (("object", dict), ("array", list), ("string", str), ("boolean", bool), ("integer", int), ("number", float)):
+        if isinstance(value, python):
+            return _KINDS[kind]
+    return _KINDS["null"]
+
+
+def _list(known: Iterable[str]) -> str:
+    names = sorted(known)
+    return f"known: {', '.join(names)}" if len(names) <= 12 else ""
