@@ -125,7 +125,7 @@ def _timing(context: Context) -> Timing:
     resources = tuple(
         Resource(
             name, context.number(n.value["bytes_per_cycle"]), _string(n, "policy", "fifo"), _string(n, "scope", "device"),
-            source=_string(n, "source"), assumed=_flag(n, "assumed"),
+            source=_string(n, "source"), assumed=_flag(n, "assumed"), per=context.number(per) if (per := n.get("per")) else 1,
         )
         for name, n in (node.get("resources").items() if node.get("resources") else ())  # pyright: ignore
     )  # fmt: skip

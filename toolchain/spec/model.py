@@ -261,7 +261,7 @@ class Illegal:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A port or link shared by transfers. policy: fifo | fair | priority (units earlier in `priority` first)."""
+    """A port or link shared by transfers: `bytes_per_cycle` bytes in `per` cycles. policy: fifo | fair | priority (units earlier in `priority` first)."""
 
     name: str
     bytes_per_cycle: int
@@ -270,6 +270,7 @@ class Resource:
     priority: tuple[str, ...] = ()
     source: str = ""
     assumed: bool = False
+    per: int = 1
 
 
 @dataclass(frozen=True, slots=True)

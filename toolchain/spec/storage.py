@@ -55,7 +55,16 @@ def _element(context: Context, node: Node, known: Mapping[str, ElementType]) -> 
 
 
 def memories(context: Context, known: Mapping[str, ElementType]) -> tuple[Memory, ...]:
-    return tuple(_memory(context, name, node, known) for name, node in _items(context, "memories"))
+    return tuple(_memory(context, name, node, known) for name, node in _items(context, "memories") if _present(context, node))
+
+
+def _present(context: Context, node: Node) -> bool:
+    """Whether this configuration has the memory at all."""
+    return bool(context.number(present)) if (present := node.get("present")) else True
+
+
+def _absent(context: Context) -> frozenset[str]:
+    return frozenset(name for name, node in _items(context, "memories") if not _present(context, node))
 
 
 def _memory(context: Context, name: str, node: Node, known: Mapping[str, ElementType]) -> Memory:
@@ -67,7 +76,7 @@ def _memory(context: Context, name: str, node: Node, known: Mapping[str, Element
     return Memory(
         name, str(node.value["kind"].value), element, depths,
         scope=str(_get(node, "scope", "device")), control=bool(_get(node, "control", False)),
-        granule=int(str(_get(node, "granule", element.bytes))), latches=str(_get(node, "latches", "")),
+        granule=context.number(n) if (n := node.get("granule")) else element.bytes, latches=str(_get(node, "latches", "")),
         host=bool(_get(node, "host", False)), names=_names(node, "names"), consumed=bool(_get(node, "consumed", False)),
         overflow=str(_get(node, "overflow", "error")), hazard=str(_get(node, "hazard", "error")),
         doc=str(_get(node, "doc", "")), span=node.key_span,
@@ -77,7 +86,8 @@ def _memory(context: Context, name: str, node: Node, known: Mapping[str, Element
 def views(context: Context, known: Mapping[str, ElementType], memories: tuple[Memory, ...]) -> tuple[View, ...]:
     """Every memory's own view, then the declared ones."""
     own = [View(m.name, m.name, m.element, 0 if m.banks > 1 else m.element.bytes, row_major(m.element)) for m in memories if m.kind != "register"]
-    return (*own, *(_view(context, name, node, known, memories) for name, node in _items(context, "views")))
+    absent = _absent(context)
+    return (*own, *(_view(context, name, node, known, memories) for name, node in _items(context, "views") if name.partition(".")[0] not in absent))
 
 
 def row_major(element: ElementType) -> tuple[int, ...]:
@@ -113,9 +123,10 @@ def _map(context: Context, node: Node, element: ElementType) -> tuple[int, ...]:
 
 
 def units(context: Context) -> tuple[Unit, ...]:
+    absent = _absent(context)
     return tuple(
         Unit(
-            name, _names(node, "reads"), _names(node, "writes"),
+            name, tuple(m for m in _names(node, "reads") if m not in absent), tuple(m for m in _names(node, "writes") if m not in absent),
             context.number(depth) if (depth := node.get("depth")) else None,
             bool(_get(node, "overlaps", False)), str(_get(node, "doc", "")),
         )
