@@ -1,0 +1,52 @@
+"""The compile helper: a cache that a broken or missing compiler cannot poison."""
+
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from toolchain.emulator import compile as native
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda *_: str(tmp_path))
+    return tmp_path / "native"
+
+
+needs_compiler = pytest.mark.skipif(not native.compiler(), reason="no C compiler")
+
+
+@needs_compiler
+def test_the_same_source_is_compiled_once(cache: Path) -> None:
+    source = "int once(void) { return 41; }"
+    library = native.load_library("once", source)
+    assert library is not None
+    assert library.once() == 41
+    made = {p.name: p.stat().st_mtime_ns for p in cache.glob("*.so")}
+    assert native.load_library("once", source) is library
+    native.load_library("once", source + "\nint other(void) { return 1; }")
+    assert len(list(cache.glob("*.so"))) == 2
+    assert all((cache / name).stat().st_mtime_ns == time for name, time in made.items())
+
+
+@needs_compiler
+def test_flags_are_part_of_the_key(cache: Path) -> None:
+    source = "int flag(void) { return FLAG; }"
+    one, two = (native.load_library("flag", source, (f"-DFLAG={n}",)) for n in (1, 2))
+    assert one is not None
+    assert two is not None
+    assert (one.flag(), two.flag()) == (1, 2)
+    assert len(list(cache.glob("*.so"))) == 2
+
+
+@needs_compiler
+def test_refused_source_leaves_nothing_behind(cache: Path) -> None:
+    with pytest.raises(RuntimeError, match="refused generated code"):
+        native.load_library("bad", "int bad(void) { return }")
+    assert not [p for p in cache.iterdir() if p.suffix != ".lock"]
+
+
+def test_without_a_compiler_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CC", "none")
+    assert native.load_library("none", "int x;") is None

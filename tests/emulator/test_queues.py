@@ -1,0 +1,153 @@
+"""Issue order: legal, the same in C and Python, and a deadlock exactly where every schedule has one."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.random_tokens import Net, any_net, entries, is_legal, net, pair_net
+from tests.token_machine import mask, program, token_machine
+from toolchain.emulator.queues import issue_order, leftovers, simulate
+from toolchain.emulator.token_run import run_tokens
+from toolchain.spec.errors import UserError
+
+
+@settings(max_examples=150, deadline=None)
+@given(any_net(), st.one_of(st.none(), st.integers(0, 2**64 - 1)))
+def test_c_and_python_end_in_the_same_state(case: Net, seed: int | None) -> None:
+    table = case.table
+    native, plain = simulate(table, case.tokens, seed), run_tokens(table.start.tolist(), table.item.tolist(), case.tokens, seed)
+    for name in ("order", "tokens", "head", "posted"):
+        assert np.array_equal(getattr(native, name), getattr(plain, name)), name
+    assert native.lost == plain.lost
+
+
+def test_without_a_compiler_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = pair_net(2000, 1, depth=2)
+    order = simulate(case.table, case.tokens, 5).order
+    monkeypatch.setenv("TILEWRIGHT_CC", "none")
+    assert np.array_equal(simulate(case.table, case.tokens, 5).order, order)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from([-1, 1, 3]))
+def test_every_seed_gives_a_legal_order(seed: int, depth: int) -> None:
+    case = pair_net(60, seed, depth=depth)
+    orders = [simulate(case.table, case.tokens, s).order for s in (None, seed, seed + 1)]
+    for order in orders:
+        assert sorted(order) == list(range(60))
+        assert is_legal(case, order.tolist())
+
+
+def test_seeds_differ_and_the_earliest_goes_first() -> None:
+    case = pair_net(200, 3)
+    earliest, one, two = (simulate(case.table, case.tokens, s).order for s in (None, 1, 2))
+    assert np.array_equal(earliest, np.arange(200))
+    assert not np.array_equal(one, two)
+
+
+@settings(max_examples=150, deadline=None)
+@given(any_net(most=7))
+def test_deadlock_is_what_exhaustive_search_finds(case: Net) -> None:
+    case = one_poster_one_taker(case)
+    assert (int(simulate(case.table, case.tokens).head.sum()) == len(case.queue)) == can_finish(case)
+
+
+def one_poster_one_taker(case: Net) -> Net:
+    """Drops the moves of all queues but the first on either side of a counter: then order cannot matter."""
+
+    def keep(moves: object) -> list[dict[int, int]]:
+        owner: dict[int, int] = {}
+        return [{c: a for c, a in entries(moves, i) if owner.setdefault(c, q) == q} for i, q in enumerate(case.queue.tolist())]  # pyright: ignore
+
+    tokens = case.tokens
+    return net(case.queue.tolist(), case.queues, keep(tokens.waits), keep(tokens.posts), tokens.depth.tolist(), tokens.initial.tolist())
+
+
+def can_finish(case: Net) -> bool:
+    """Searches every schedule, posts being events of their own."""
+    queues = [np.flatnonzero(case.queue == q).tolist() for q in range(case.queues)]
+    start = ((0,) * case.queues, ((),) * case.queues, tuple(case.tokens.initial.tolist()))
+    seen, stack = {start}, [start]
+    while stack:
+        head, owed, held = stack.pop()
+        if all(h == len(q) for h, q in zip(head, queues, strict=True)) and not any(owed):
+            return True
+        for q in range(case.queues):
+            for after in successors(case, queues[q], q, head, owed, held):
+                if after not in seen:
+                    seen.add(after)
+                    stack.append(after)
+    return False
+
+
+def successors(case: Net, mine: list[int], q: int, head: tuple[int, ...], owed: tuple[tuple[tuple[int, int], ...], ...], held: tuple[int, ...]):
+    """One post of queue q, or the start of its next instruction."""
+
+    def put(values: tuple, at: int, value: object) -> tuple:
+        return (*values[:at], value, *values[at + 1 :])
+
+    for k, (c, a) in enumerate(owed[q]):
+        if case.tokens.depth[c] < 0 or held[c] + a <= case.tokens.depth[c]:
+            yield head, put(owed, q, owed[q][:k] + owed[q][k + 1 :]), put(held, c, held[c] + a)
+    if not owed[q] and head[q] < len(mine):
+        takes = entries(case.tokens.waits, mine[head[q]])
+        if all(held[c] >= a for c, a in takes):
+            left = list(held)
+            for c, a in takes:
+                left[c] -= a
+            yield put(head, q, head[q] + 1), put(owed, q, tuple(entries(case.tokens.posts, mine[head[q]]))), tuple(left)
+
+
+def op(unit: int, waits: str = "", posts: str = "", **fields: int) -> dict[str, int]:
+    return {"unit": unit, "waits": mask(waits), "posts": mask(posts), **fields}
+
+
+DEADLOCKS = {
+    "at_the_end": [op(0, posts="bc"), op(0, posts="bc")],
+    "nobody": [op(0), op(1, "ab")],
+    "all_taken": [op(0, posts="ab"), op(1, "ab"), op(1, "ab")],
+    "cycle": [op(0, "ca", "ab"), op(1, "ab", "bc"), op(2, "bc", "ca")],
+    "behind": [op(0, "ba"), op(0, posts="ab"), op(1, "ab", "ba")],
+    "itself": [op(0, "ba"), op(1, "ab", "ba"), op(0, posts="ab")],
+    "too_many": [op(0, posts="ab"), op(0, posts="ab"), op(1, "ab", amount=3)],
+}
+
+
+@pytest.mark.parametrize("name", DEADLOCKS)
+def test_a_deadlock_says_who_waits_for_what_and_why(name: str, golden: Callable[[str, str], None]) -> None:
+    with pytest.raises(UserError) as caught:
+        issue_order(program(token_machine({"bc": ", depth: 1"}), DEADLOCKS[name]))
+    golden(f"queues/deadlock_{name}.txt", f"{caught.value}\n")
+
+
+def test_a_full_counter_is_part_of_the_reason(golden: Callable[[str, str], None]) -> None:
+    machine = token_machine({"ab": ", depth: 1", "bc": ", depth: 1"})
+    stuck = program(machine, [op(0, posts="ab"), op(0, posts="ab"), op(0, posts="bc"), op(1, "bc"), op(1, "ab"), op(1, "ab")])
+    with pytest.raises(UserError) as caught:
+        issue_order(stuck)
+    golden("queues/deadlock_full.txt", f"{caught.value}\n")
+
+
+def test_a_flag_loses_its_second_token(golden: Callable[[str, str], None]) -> None:
+    machine = token_machine({"ab": ", mode: flag"})
+    with pytest.raises(UserError) as caught:
+        issue_order(program(machine, [op(0, posts="ab"), op(0, posts="ab"), op(1, "ab"), op(1, "ab")]))
+    golden("queues/lost_token.txt", f"{caught.value}\n")
+
+
+def test_all_prior_waits_for_every_earlier_instruction_of_the_source() -> None:
+    machine = token_machine({"ab": ", mode: all_prior"})
+    code = program(machine, [op(2, posts="ca"), op(0, "ca"), op(0), op(1, "ab"), op(1, "ab"), op(0)])
+    assert issue_order(code).tolist() == [0, 1, 2, 3, 4, 5]
+    for seed in range(8):
+        order = issue_order(code, seed).tolist()
+        assert max(order.index(1), order.index(2)) < order.index(3)
+
+
+def test_leftover_tokens_are_a_warning(golden: Callable[[str, str], None]) -> None:
+    code = program(token_machine({"ba": ", initial: 1"}), [op(0, "ba", "ab"), op(0, "", "ab"), op(1, "ab")])
+    assert len(issue_order(code)) == 3
+    golden("queues/leftovers.txt", "".join(d.render() + "\n" for d in leftovers(code)))

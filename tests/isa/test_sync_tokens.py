@@ -1,0 +1,58 @@
+"""Sync rules in numbers: masks, amounts, instances by scope, posts to other instances."""
+
+import numpy as np
+import pytest
+
+from tests.random_tokens import entries
+from tests.token_machine import mask, program, token_machine
+from toolchain.isa.sync_tokens import sync_tokens
+from toolchain.spec.errors import UserError
+
+TREE = "topology: {cluster: {count: 2}, core: {count: 4, streams: true}}\n"
+
+
+def test_amounts_are_fields_and_zero_is_no_wait() -> None:
+    tokens = sync_tokens(program(token_machine(), [{"waits": mask("ab bc"), "amount": 3}, {"waits": mask("ba"), "amount": 0}, {"posts": mask("ca")}]))
+    assert [entries(tokens.waits, i) for i in range(3)] == [[(0, 3), (2, 3)], [], []]
+    assert [entries(tokens.posts, i) for i in range(3)] == [[], [], [(3, 1)]]
+
+
+def test_instances_follow_the_stream() -> None:
+    machine = token_machine({"ab": ", scope: cluster", "ba": ", scope: core"}, TREE)
+    streams = [[{"waits": mask("ab ba bc")}] for _ in range(8)]
+    tokens = sync_tokens(program(machine, *streams))
+    assert tokens.names[:3] == ("ab of cluster 0", "ab of cluster 1", "ba of core 0")
+    assert [[c for c, _ in entries(tokens.waits, i)] for i in range(8)] == [[i // 4, 2 + i, 10] for i in range(8)]
+
+
+def test_a_mask_posts_to_every_chosen_instance() -> None:
+    machine = token_machine(dict.fromkeys(("ab", "ba", "bc", "ca"), ", scope: core"), TREE, over=", over: {cluster: mask >> 4, core: mask & 15}")
+    streams = [[{"posts": mask("ab"), "mask": 0b10_1010}] if i == 2 else [{}] for i in range(8)]
+    tokens = sync_tokens(program(machine, *streams))
+    assert entries(tokens.posts, 2) == [(5, 1), (7, 1)]
+
+
+def test_what_is_not_masked_keeps_its_own_index() -> None:
+    machine = token_machine(dict.fromkeys(("ab", "ba", "bc", "ca"), ", scope: core"), TREE, over=", over: {core: mask}")
+    streams = [[{"posts": mask("ab"), "mask": 0b1001}] if i == 6 else [{}] for i in range(8)]
+    assert entries(sync_tokens(program(machine, *streams)).posts, 6) == [(4, 1), (7, 1)]
+
+
+def test_two_rules_on_one_counter_add_up() -> None:
+    machine = token_machine()
+    twice = type(machine)(**{**machine.__dict__, "sync": (*machine.sync, *machine.sync)})
+    assert entries(sync_tokens(program(twice, [{"waits": mask("ab"), "amount": 2}])).waits, 0) == [(0, 4)]
+
+
+def test_a_counter_outside_its_array_is_refused() -> None:
+    machine = token_machine({"ab": ", count: 2"})
+    rule = machine.sync[0]
+    wild = type(rule)(rule.kind, rule.counter, rule.when, rule.amount, rule.amount, rule.units, rule.instructions)
+    code = program(type(machine)(**{**machine.__dict__, "sync": (wild,)}), [{"waits": 1, "amount": 1}, {"waits": 1, "amount": 2}])
+    with pytest.raises(UserError, match=r"E0502 #1 OP at 0x10: no counter ab\[2\]; it has 2"):
+        sync_tokens(code)
+
+
+def test_rows_are_int64() -> None:
+    tokens = sync_tokens(program(token_machine(), [{"waits": mask("ab")}]))
+    assert {a.dtype for a in (tokens.waits.start, tokens.waits.counter, tokens.waits.amount, tokens.depth)} == {np.dtype(np.int64)}

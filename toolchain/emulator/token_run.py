@@ -1,0 +1,175 @@
+"""The token simulation in Python: what toolchain/templates/checker/queues.c does, step by step, where there is no compiler."""
+
+import heapq
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.isa.program import Ints
+from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, FLAG, Moves, SyncTokens
+
+MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class TokenRun:
+    """Where a run of tokens ended.
+
+    order: the instructions issued. tokens: count of every counter. head: per queue, how many of its instructions are done.
+    posted: bool per entry of SyncTokens.posts. lost: (instruction, counter) of a token that met a set flag.
+    """
+
+    order: Ints
+    tokens: Ints
+    head: Ints
+    posted: NDArray[np.bool_]
+    lost: tuple[int, int] | None
+
+
+def run_tokens(queue_start: list[int], queue_item: list[int], tokens: SyncTokens, seed: int | None) -> TokenRun:
+    """queue_start [queues + 1], queue_item [n]: the instructions of each queue in order. seed None: the earliest ready first."""
+    run = _Run(queue_start, queue_item, tokens, _Earliest() if seed is None else _Random(seed & MASK))
+    run.go()
+    return TokenRun(
+        np.array(run.order, np.int64), np.array(run.tokens, np.int64), np.array(run.head, np.int64), np.array(run.posted, np.bool_), run.lost
+    )
+
+
+def _by_instruction(moves: Moves) -> list[list[tuple[int, int]]]:
+    """(counter, amount) pairs of every instruction."""
+    pairs: list[tuple[int, int]] = list(zip(moves.counter.tolist(), moves.amount.tolist(), strict=True))
+    ends: list[int] = moves.start.tolist()
+    return [pairs[a:b] for a, b in itertools.pairwise(ends)]
+
+
+class _Earliest:
+    """Ready queues; the one whose head comes first in the program goes first."""
+
+    def __init__(self) -> None:
+        self.ready: list[tuple[int, int]] = []
+
+    def push(self, instruction: int, queue: int) -> None:
+        heapq.heappush(self.ready, (instruction, queue))
+
+    def pop(self) -> tuple[int, int]:
+        return heapq.heappop(self.ready)
+
+
+class _Random:
+    """Ready queues in a bag; splitmix64 picks."""
+
+    def __init__(self, seed: int) -> None:
+        self.state = seed
+        self.ready: list[tuple[int, int]] = []
+
+    def push(self, instruction: int, queue: int) -> None:
+        self.ready.append((instruction, queue))
+
+    def pop(self) -> tuple[int, int]:
+        self.state = z = (self.state + 0x9E3779B97F4A7C15) & MASK
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & MASK
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & MASK
+        at = (z ^ z >> 31) % len(self.ready)
+        last = self.ready.pop()
+        if at == len(self.ready):
+            return last
+        chosen, self.ready[at] = self.ready[at], last
+        return chosen
+
+
+@dataclass
+class _Run:
+    """The state of the simulation; lists, because scalar numpy access is ten times slower."""
+
+    start: list[int]
+    item: list[int]
+    net: SyncTokens
+    ready: _Earliest | _Random
+    order: list[int] = field(default_factory=list[int])
+    blocked: list[int] = field(default_factory=list[int])
+    lost: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        posts = self.net.posts
+        self.waits, self.posts = _by_instruction(self.net.waits), _by_instruction(posts)
+        self.post_start: list[int] = posts.start.tolist()
+        self.tokens: list[int] = self.net.initial.tolist()
+        self.mode: list[int] = self.net.mode.tolist()
+        self.depth: list[int] = self.net.depth.tolist()
+        self.head = [0] * (len(self.start) - 1)
+        self.posted = [False] * len(posts.counter)
+        self.waiter: list[list[int]] = [[] for _ in self.tokens]
+
+    def go(self) -> None:
+        for queue in range(len(self.head)):
+            self.consider(queue)
+        while self.ready.ready and self.lost is None:
+            instruction, queue = self.ready.pop()
+            counter = self.lacking(instruction)
+            if counter >= 0:
+                self.waiter[counter].append(queue)
+                continue
+            self.order.append(instruction)
+            self.take(instruction)
+            self.finish(instruction, queue)
+
+    def consider(self, queue: int) -> None:
+        at = self.start[queue] + self.head[queue]
+        if at == self.start[queue + 1]:
+            return
+        instruction = self.item[at]
+        counter = self.lacking(instruction)
+        if counter < 0:
+            self.ready.push(instruction, queue)
+        else:
+            self.waiter[counter].append(queue)
+
+    def lacking(self, instruction: int) -> int:
+        for counter, amount in self.waits[instruction]:
+            if self.tokens[counter] < amount:
+                return counter
+        return -1
+
+    def take(self, instruction: int) -> None:
+        room = False
+        for counter, amount in self.waits[instruction]:
+            if self.mode[counter] != ALL_PRIOR:
+                self.tokens[counter] -= amount
+                room = room or self.depth[counter] >= 0
+        if room and self.blocked:
+            held, self.blocked = self.blocked, []
+            for queue in held:
+                self.finish(self.item[self.start[queue] + self.head[queue]], queue)
+
+    def finish(self, instruction: int, queue: int) -> None:
+        """Posts what there is room for; the queue goes on when everything is posted."""
+        if self.lost is not None:
+            return
+        whole = True
+        for k, (counter, amount) in enumerate(self.posts[instruction], self.post_start[instruction]):
+            whole = self.post(k, counter, amount, instruction) and whole
+        if self.lost is not None:
+            return
+        if whole:
+            self.head[queue] += 1
+            self.consider(queue)
+        else:
+            self.blocked.append(queue)
+
+    def post(self, entry: int, counter: int, amount: int, instruction: int) -> bool:
+        after = self.tokens[counter] + amount
+        if self.posted[entry] or self.lost is not None:
+            return True
+        if self.mode[counter] == FLAG and after > 1:
+            self.lost = (instruction, counter)
+            return True
+        if self.mode[counter] == COUNTING and 0 <= self.depth[counter] < after:
+            return False
+        self.posted[entry] = True
+        self.tokens[counter] = after
+        waiters, self.waiter[counter] = self.waiter[counter], []
+        for queue in reversed(waiters):
+            self.consider(queue)
+        return True

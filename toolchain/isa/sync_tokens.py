@@ -1,0 +1,171 @@
+"""The sync rules of a machine, put into numbers for one program: who takes and gives how many tokens of which counter."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.isa.columns import evaluate_columns, field_leaf
+from toolchain.isa.instances import scope_levels, stream_levels
+from toolchain.isa.program import Ints, Program
+from toolchain.spec.errors import fail
+from toolchain.spec.expr import Expr
+from toolchain.spec.model import Counter, Machine, SyncRule
+
+COUNTING, FLAG, ALL_PRIOR = 0, 1, 2
+MODES = {"counting": COUNTING, "flag": FLAG, "all_prior": ALL_PRIOR}
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Token movements of n instructions in rows: instruction i has entries start[i]..start[i + 1], counters ascending.
+
+    start: int64 [n + 1]. counter: int64 [m], a counter instance. amount: int64 [m], at least 1.
+    """
+
+    start: Ints
+    counter: Ints
+    amount: Ints
+
+
+@dataclass(frozen=True)
+class SyncTokens:
+    """Counter instances of the device and what every instruction does to them.
+
+    names: of each instance. source, target: unit names of the counter, "" for events. depth: -1 is unbounded.
+    mode: COUNTING, FLAG, or ALL_PRIOR, where a wait compares and takes nothing, and every instruction of the source unit posts one.
+    """
+
+    names: tuple[str, ...]
+    depth: Ints
+    initial: Ints
+    mode: Ints
+    waits: Moves
+    posts: Moves
+
+
+def sync_tokens(program: Program) -> SyncTokens:
+    """Raises UserError E0502 for a counter index outside its array, E0503 for a negative amount."""
+    machine = program.machine
+    first: dict[str, int] = {}
+    names: list[str] = []
+    shape: list[tuple[int, int, int]] = []
+    for counter in machine.counters:
+        first[counter.name] = len(names)
+        names += _instance_names(machine, counter)
+        shape += [(-1 if counter.depth is None else counter.depth, counter.initial, MODES[counter.mode])] * (len(names) - len(shape))
+    table = np.array(shape, np.int64).reshape(-1, 3)
+    lowering = _Lowering(program, first)
+    waits, posts = lowering.moves("wait", table[:, 2]), lowering.moves("post", table[:, 2])
+    return SyncTokens(tuple(names), table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy(), waits, posts)
+
+
+def _copies(machine: Machine, counter: Counter) -> int:
+    """Instances of a counter by scope; an all_prior counter looks at its own stream's instructions alone."""
+    return machine.streams if counter.mode == "all_prior" else machine.instances(counter.scope)
+
+
+def _instance_names(machine: Machine, counter: Counter) -> Iterator[str]:
+    copies = _copies(machine, counter)
+    scope = "stream" if counter.mode == "all_prior" else counter.scope
+    for instance in range(copies):
+        where = f" of {scope} {instance}" if copies > 1 else ""
+        for index in range(counter.count):
+            yield f"{counter.name}{f'[{index}]' if counter.count > 1 else ''}{where}"
+
+
+@dataclass(frozen=True)
+class _Lowering:
+    program: Program
+    first: dict[str, int]
+
+    def moves(self, kind: str, mode: Ints) -> Moves:
+        parts = [part for rule in self.program.machine.sync if rule.kind == kind for part in self._rule(rule)]
+        if kind == "post":
+            parts += [self._prior_posts(c) for c in self.program.machine.counters if c.mode == "all_prior"]
+        empty = np.zeros(0, np.int64)
+        instruction, counter, amount = (np.concatenate([empty, *(part[k] for part in parts)]) for k in range(3))
+        return _rows(len(self.program), instruction, counter, amount, mode)
+
+    def _rule(self, rule: SyncRule) -> Iterator[tuple[Ints, Ints, Ints]]:
+        machine = self.program.machine
+        counter = next(c for c in machine.counters if c.name == rule.counter)
+        wanted = np.array([u.name in rule.units for u in machine.units])
+        for kind, instruction in enumerate(machine.instructions):
+            if instruction.name in rule.instructions:
+                who = np.flatnonzero(self.program.kind == kind)
+                who = who[wanted[self.program.unit[who]]]
+                who = who[self._value(rule.when, kind, who) != 0]
+                if len(who) and counter.mode != "all_prior":
+                    yield from self._tokens(rule, counter, kind, who)
+                elif len(who) and rule.kind == "wait":
+                    yield self._prior_waits(counter, who)
+
+    def _tokens(self, rule: SyncRule, counter: Counter, kind: int, who: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
+        index, amount = self._value(rule.index, kind, who), self._value(rule.amount, kind, who)
+        bad = np.flatnonzero((index < 0) | (index >= counter.count))
+        if len(bad):
+            raise fail("E0502", f"{self.program.label(int(who[bad[0]]))}: no counter {counter.name}[{index[bad[0]]}]; it has {counter.count}")
+        bad = np.flatnonzero(amount < 0)
+        if len(bad):
+            raise fail("E0503", f"{self.program.label(int(who[bad[0]]))}: {amount[bad[0]]} tokens of {counter.name}; an amount cannot be negative")
+        masks = {level: self._value(mask, kind, who) for level, mask in rule.over}
+        for some, instance in _targets(self.program, counter, who, masks):
+            some = some & (amount != 0)
+            yield who[some], self.first[counter.name] + instance[some] * counter.count + index[some], amount[some]
+
+    def _value(self, expr: Expr, kind: int, who: Ints) -> Ints:
+        """An expression over fields and the stream's indices, for some instructions of one kind."""
+        machine, rows = self.program.machine, self.program.row[who]
+        columns = {name: values[rows] for name, values in self.program.columns[kind].items()}
+        indices = {level.name: stream_index(machine, level.name, self.program.stream[who]) for level in stream_levels(machine)}
+        return evaluate_columns(expr, field_leaf(indices | columns), len(who), lambda row: self.program.label(int(who[row])))
+
+    def _prior_waits(self, counter: Counter, who: Ints) -> tuple[Ints, Ints, Ints]:
+        """The amount is the number of the source's instructions before the waiter in its own stream."""
+        stream = self.program.stream
+        source = np.array([u.name == counter.source for u in self.program.machine.units])[self.program.unit]
+        before = np.concatenate([[0], np.cumsum(source)])
+        amount = before[who] - before[np.searchsorted(stream, stream[who])]
+        some = amount > 0
+        return who[some], self.first[counter.name] + stream[who[some]] * counter.count, amount[some]
+
+    def _prior_posts(self, counter: Counter) -> tuple[Ints, Ints, Ints]:
+        source = np.array([u.name == counter.source for u in self.program.machine.units])[self.program.unit]
+        who = np.flatnonzero(source)
+        return who, self.first[counter.name] + self.program.stream[who] * counter.count, np.ones(len(who), np.int64)
+
+
+def stream_index(machine: Machine, name: str, stream: Ints) -> Ints:
+    """int64 like `stream`: each stream's index at one of the levels that streams count over."""
+    level = next(level for level in machine.levels if level.name == name)
+    return stream // (machine.streams // machine.instances(name)) % level.count
+
+
+def _targets(program: Program, counter: Counter, who: Ints, masks: dict[str, Ints]) -> Iterator[tuple[NDArray[np.bool_], Ints]]:
+    """(which of `who`, instance) pairs: the own instance at every level, or each one that a mask selects."""
+    choices: list[tuple[NDArray[np.bool_], Ints]] = [(np.ones(len(who), np.bool_), np.zeros(len(who), np.int64))]
+    for level in scope_levels(program.machine, counter.scope):
+        if level.name in masks:
+            mask = masks[level.name]
+            choices = [(some & ((mask >> bit & 1) != 0), base * level.count + bit) for some, base in choices for bit in range(level.count)]
+        else:
+            own = stream_index(program.machine, level.name, program.stream[who])
+            choices = [(some, base * level.count + own) for some, base in choices]
+    yield from choices
+
+
+def _rows(n: int, instruction: Ints, counter: Ints, amount: Ints, mode: Ints) -> Moves:
+    """Sorts entries by instruction and counter and merges those of one counter."""
+    order = np.lexsort((counter, instruction))
+    instruction, counter, amount = instruction[order], counter[order], amount[order]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (instruction[1:] != instruction[:-1]) | (counter[1:] != counter[:-1])
+    head = np.flatnonzero(new)
+    if len(head):
+        largest = np.maximum.reduceat(amount, head)
+        amount = np.where(mode[counter[head]] == ALL_PRIOR, largest, np.add.reduceat(amount, head))
+    start = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(instruction[head], minlength=n), out=start[1:])
+    return Moves(start, counter[head], amount)
