@@ -152,6 +152,7 @@ class Field:
     assumed: bool = False
     doc: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
+    relocates: str = ""
 
     @property
     def low(self) -> int:
@@ -164,10 +165,11 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A condition that must hold, and the sentence a user reads when it does not."""
+    """A condition that must hold, and the sentence a user reads when it does not. name: only portable checks have one."""
 
     that: Expr
     message: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +263,10 @@ class Illegal:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A port or link shared by transfers: `bytes_per_cycle` bytes in `per` cycles. policy: fifo | fair | priority (units earlier in `priority` first)."""
+    """A port or link shared by transfers: `bytes_per_cycle` bytes in `per` cycles.
+
+    policy: fifo | fair | priority (units earlier in `priority` first).
+    """
 
     name: str
     bytes_per_cycle: int
@@ -313,15 +318,47 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number that a decision rests on, and where it comes from."""
+
+    value: float
+    source: str
+    assumed: bool = False
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
-    """An index map: `domain` names with extents in the host tensor; `map` gives the stored index."""
+    """How a host tensor is stored: the element at index `domain` stands at index `map` of an array of `shape`.
+
+    domain: index names in the host's order; extents: the name of each one's extent, which `shape` may use.
+    Each stored element has at most one source; those without one hold zero. inverse: from names `stored` back to the
+    host's index, given where the machine writes (`written`). gb_per_s: how fast the host rearranges, where declared.
+    """
 
     name: str
     domain: tuple[str, ...]
+    extents: tuple[str, ...]
     map: tuple[Expr, ...]
-    padding: tuple[tuple[str, int], ...] = ()
+    shape: tuple[Expr, ...]
+    stored: tuple[str, ...] = ()
+    inverse: tuple[Expr, ...] = ()
+    type: ScalarType | None = None
     written: bool = False
+    gb_per_s: Quantity | None = None
     doc: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the host costs. gmac_per_s: by kind of operator, `default` for the rest; gb_per_s: operators without MACs."""
+
+    gmac_per_s: Mapping[str, Quantity]
+    gb_per_s: Quantity
+    launch_us: Quantity
+    transfer_us: Quantity
+    transfer_gb_per_s: Quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +409,10 @@ class Machine:
     layouts: tuple[Layout, ...]
     program: ProgramRules
     portable: tuple[tuple[str, Constraint], ...] = ()
+    """(instruction, what must hold for other implementations of the machine to agree); breaking it is a warning"""
     assumptions: tuple[str, ...] = ()
+    """sentences, each with the section it is about"""
+    host: Host | None = None
     configs: tuple[str, ...] = ()
 
     choices: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])

@@ -1,39 +1,52 @@
-"""Sections topology, types, memories, views and units."""
+"""Sections topology, types, memories and units."""
 
-import itertools
 from collections.abc import Mapping
+from dataclasses import replace
 
 from toolchain.spec.context import Context
 from toolchain.spec.errors import fail
-from toolchain.spec.evaluate import constant
-from toolchain.spec.expr import parse_expr
-from toolchain.spec.model import ElementType, Level, Memory, RecordField, ScalarType, Unit, View
-from toolchain.spec.types import parse_element, parse_scalar
+from toolchain.spec.findings import gather
+from toolchain.spec.model import ElementType, Level, Memory, RecordField, ScalarType, Unit
+from toolchain.spec.types import STORED_BITS, parse_element, parse_scalar
 from toolchain.spec.yaml_nodes import Node
 
+MAX_INSTANCES = 1 << 16
+MAX_BANKS = 1 << 12
+MAX_BYTES = 1 << 44
 
-def _items(context: Context, section: str) -> list[tuple[str, Node]]:
-    node = context.root.get(section)
-    return list(node.items()) if node else []
 
-
-def _get(node: Node, key: str, default: object) -> object:
-    found = node.get(key)
-    return found.value if found else default
+def number_in(context: Context, node: Node, low: int, high: int, what: str, more: Mapping[str, int] | None = None) -> int:
+    """A constant that must be between low and high, else UserError E0139."""
+    value = context.number(node, more)
+    if not low <= value <= high:
+        raise fail("E0139", f"{what} cannot be {value}; it is {low}..{high}", node.span)
+    return value
 
 
 def levels(context: Context) -> tuple[Level, ...]:
-    return tuple(
-        Level(name, context.number(node.value["count"]), bool(_get(node, "lockstep", False)), bool(_get(node, "streams", False)))
-        for name, node in _items(context, "topology")
-    )
+    """Raises UserError E0139 for more instances than MAX_INSTANCES, E0138 for a second level with streams."""
+    found: list[Level] = []
+    total = 1
+    for name, node in context.root.members("topology"):
+        count = number_in(context, node.value["count"], 1, MAX_INSTANCES // total, "the number of instances")
+        if node.flag("streams") and (other := next((level.name for level in found if level.streams), "")):
+            raise fail("E0138", f"level '{other}' has the streams already", node.value["streams"].span, "one level has one program an instance")
+        found.append(Level(name, count, node.flag("lockstep"), node.flag("streams")))
+        total *= count
+    return tuple(found)
 
 
 def types(context: Context) -> dict[str, ElementType]:
-    return {name: _record(context, node) if isinstance(node.value, dict) else _element(context, node, {}) for name, node in _items(context, "types")}
+    """Raises UserError E0110 for what is no type, E0111 for a record whose fields do not fit."""
+    members = context.root.members("types")
+    made = gather(lambda item: _record(context, item[1]) if isinstance(item[1].value, dict) else element(context, item[1], {}), members)
+    return {name: kind for (name, _), kind in zip(members, made, strict=True)}
 
 
 def _record(context: Context, node: Node) -> ElementType:
+    bits = context.number(node.value["bits"])
+    if bits not in STORED_BITS:
+        raise fail("E0110", f"a record has 8, 16, 32 or 64 bits, not {bits}", node.value["bits"].span)
     fields: list[RecordField] = []
     lsb = 0
     for name, kind in node.items():
@@ -41,99 +54,92 @@ def _record(context: Context, node: Node) -> ElementType:
             scalar = parse_scalar(kind.value, context.names, kind.locate, stored=False)
             fields.append(RecordField(name, lsb, scalar))
             lsb += scalar.bits
-    bits = context.number(node.value["bits"])
-    if lsb > bits:
-        widest = fields[-1].name
-        raise fail("E0111", f"the fields need {lsb} bits, the record has {bits}: '{widest}' does not fit", node.value[widest].span)
+            if lsb > bits:
+                raise fail("E0111", f"'{name}' needs bits {lsb - scalar.bits}..{lsb - 1}, the record has {bits}", kind.where())
     return ElementType(ScalarType(False, bits), (), tuple(fields))
 
 
-def _element(context: Context, node: Node, known: Mapping[str, ElementType]) -> ElementType:
+def element(context: Context, node: Node, known: Mapping[str, ElementType]) -> ElementType:
+    """A declared type by name, or a type text."""
     if node.value in known:
         return known[node.value]
-    return parse_element(str(node.value), context.names, node.locate)
+    return parse_element(str(node.value), context.names, node.locate, known)
+
+
+def present(context: Context, node: Node) -> bool:
+    """Whether this configuration has the memory at all."""
+    return bool(context.number(condition)) if (condition := node.get("present")) else True
+
+
+def absent(context: Context) -> frozenset[str]:
+    """Memories that this configuration lacks."""
+    return frozenset(name for name, node in context.root.members("memories") if not present(context, node))
 
 
 def memories(context: Context, known: Mapping[str, ElementType]) -> tuple[Memory, ...]:
-    return tuple(_memory(context, name, node, known) for name, node in _items(context, "memories") if _present(context, node))
-
-
-def _present(context: Context, node: Node) -> bool:
-    """Whether this configuration has the memory at all."""
-    return bool(context.number(present)) if (present := node.get("present")) else True
-
-
-def _absent(context: Context) -> frozenset[str]:
-    return frozenset(name for name, node in _items(context, "memories") if not _present(context, node))
+    """Raises UserError E0109 for a memory without type or depth, E0137 for register keys elsewhere, E0139 for sizes."""
+    there = [item for item in context.root.members("memories") if present(context, item[1])]
+    return tuple(gather(lambda item: _memory(context, *item, known), there))
 
 
 def _memory(context: Context, name: str, node: Node, known: Mapping[str, ElementType]) -> Memory:
+    _check_kind(name, node)
     kind = node.get("type")
-    element = _element(context, kind, known) if kind else ElementType(ScalarType(True, 64))
-    banks = context.number(n) if (n := node.get("banks")) else 1
-    depth = node.get("depth")
-    depths = tuple(context.number(depth, {"bank": b}) if depth else 1 for b in range(banks))
-    return Memory(
-        name, str(node.value["kind"].value), element, depths,
-        scope=str(_get(node, "scope", "device")), control=bool(_get(node, "control", False)),
-        granule=context.number(n) if (n := node.get("granule")) else element.bytes, latches=str(_get(node, "latches", "")),
-        host=bool(_get(node, "host", False)), names=_names(node, "names"), consumed=bool(_get(node, "consumed", False)),
-        overflow=str(_get(node, "overflow", "error")), hazard=str(_get(node, "hazard", "error")),
-        doc=str(_get(node, "doc", "")), span=node.key_span,
+    memory = Memory(
+        name, node.text("kind"), element(context, kind, known) if kind else ElementType(ScalarType(True, 64)), _depths(context, node),
+        scope=node.text("scope", "device"), control=node.flag("control"), latches=node.text("latches"), host=node.flag("host"),
+        names=names(node, "names"), consumed=node.flag("consumed"), overflow=node.text("overflow", "error"),
+        hazard=node.text("hazard", "error"), doc=node.text("doc"), span=node.key_span,
+        granule=context.number(n) if (n := node.get("granule")) else 0,
     )  # fmt: skip
+    return _sized(memory, node)
 
 
-def views(context: Context, known: Mapping[str, ElementType], memories: tuple[Memory, ...]) -> tuple[View, ...]:
-    """Every memory's own view, then the declared ones."""
-    own = [View(m.name, m.name, m.element, 0 if m.banks > 1 else m.element.bytes, row_major(m.element)) for m in memories if m.kind != "register"]
-    absent = _absent(context)
-    return (*own, *(_view(context, name, node, known, memories) for name, node in _items(context, "views") if name.partition(".")[0] not in absent))
+def _depths(context: Context, node: Node) -> tuple[int, ...]:
+    banks = number_in(context, n, 1, MAX_BANKS, "the number of banks") if (n := node.get("banks")) else 1
+    depth = node.get("depth")
+    return tuple(number_in(context, depth, 1, MAX_BYTES, "a depth", {"bank": b}) if depth else 1 for b in range(banks))
 
 
-def row_major(element: ElementType) -> tuple[int, ...]:
-    return tuple(range(0, element.bytes, element.scalar.bits // 8))
+def _check_kind(name: str, node: Node) -> None:
+    if node.text("kind") == "register":
+        if node.get("latches") and node.flag("host"):
+            raise fail("E0137", f"'{name}' both latches an instruction and is set by the host", node.where(), "choose one")
+        return
+    for key in ("latches", "host", "consumed", "names"):
+        if found := node.get(key):
+            raise fail("E0137", f"only a register can have '{key}'", found.where())
+    for key in ("type", "depth"):
+        if node.get(key) is None:
+            raise fail("E0109", f"missing key '{key}' in memories.{name}", node.where())
 
 
-def _view(context: Context, name: str, node: Node, known: Mapping[str, ElementType], memories: tuple[Memory, ...]) -> View:
-    memory = next((m for m in memories if m.name == name.partition(".")[0]), None)
-    if memory is None:
-        raise fail("E0107", f"unknown memory '{name.partition('.')[0]}'", node.key_span, context.near(name, [m.name for m in memories]))
-    element = _element(context, node.value["type"], known)
-    unit = node.get("unit")
-    bytes_of = element.bytes if memory.kind == "dram" else memory.element.bytes
-    step = context.number(unit) if unit else 0 if memory.banks > 1 else bytes_of
-    offsets = _map(context, node.value["map"], element) if node.get("map") else row_major(element)
-    return View(name, memory.name, element, step, offsets, str(_get(node, "doc", "")))
-
-
-def _map(context: Context, node: Node, element: ElementType) -> tuple[int, ...]:
-    """`o c -> EXPR`: the byte of every lane. Raises E0112 unless each byte has exactly one lane."""
-    names_text, _, body = str(node.value).partition("->")
-    names = names_text.split()
-    expr = parse_expr(body, lambda line, column: node.locate(line, column + len(names_text) + 3))
-    if len(names) != len(element.dims):
-        raise fail("E0112", f"the map names {len(names)} lanes, the type has {len(element.dims)}", node.span)
-    step = element.scalar.bits // 8
-    offsets = tuple(
-        constant(expr, {**context.names, **dict(zip(names, lanes, strict=True))}) * step for lanes in itertools.product(*map(range, element.dims))
-    )
-    if sorted(offsets) != list(range(0, element.bytes, step)):
-        raise fail("E0112", "the map does not give every stored element exactly one source", node.span)
-    return offsets
+def _sized(memory: Memory, node: Node) -> Memory:
+    """The memory with its granule, after a look at all sizes."""
+    size = memory.element.bytes
+    granule = memory.granule or size
+    if memory.bytes > MAX_BYTES:
+        raise fail("E0139", f"'{memory.name}' has {memory.bytes} bytes, more than {MAX_BYTES}", node.where())
+    if granule < 1 or any(depth * size % granule for depth in memory.depths):
+        raise fail("E0139", f"a granule of {granule} bytes does not divide the banks of '{memory.name}'", node.value["granule"].span)
+    if len(memory.names) > sum(memory.depths):
+        raise fail("E0139", f"{len(memory.names)} names for {sum(memory.depths)} registers", node.value["names"].span)
+    return replace(memory, granule=granule)
 
 
 def units(context: Context) -> tuple[Unit, ...]:
-    absent = _absent(context)
-    return tuple(
-        Unit(
-            name, tuple(m for m in _names(node, "reads") if m not in absent), tuple(m for m in _names(node, "writes") if m not in absent),
-            context.number(depth) if (depth := node.get("depth")) else None,
-            bool(_get(node, "overlaps", False)), str(_get(node, "doc", "")),
-        )
-        for name, node in _items(context, "units")
-    )  # fmt: skip
+    gone = absent(context)
+    return tuple(gather(lambda item: _unit(context, *item, gone), context.root.members("units")))
 
 
-def _names(node: Node, key: str) -> tuple[str, ...]:
-    found = node.get(key)
-    return tuple(n.value for n in found.value) if found else ()
+def _unit(context: Context, name: str, node: Node, gone: frozenset[str]) -> Unit:
+    reads, writes = (tuple(m for m in names(node, key) if m not in gone) for key in ("reads", "writes"))
+    depth = number_in(context, n, 1, 1 << 32, "the depth of a queue") if (n := node.get("depth")) else None
+    return Unit(name, reads, writes, depth, node.flag("overlaps"), node.text("doc"))
+
+
+def names(node: Node, key: str) -> tuple[str, ...]:
+    return tuple(n.value for n in node.entries(key))
+
+
+__all__ = ["absent", "element", "levels", "memories", "names", "number_in", "present", "types", "units"]

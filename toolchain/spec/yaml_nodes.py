@@ -43,6 +43,32 @@ class Node:
     def items(self) -> Iterator[tuple[str, "Node"]]:
         yield from self.value.items()
 
+    def members(self, key: str) -> "list[tuple[str, Node]]":
+        """The members of the mapping at `key`; none where it is left out."""
+        found = self.get(key)
+        return list(found.items()) if found and found.value else []
+
+    def entries(self, key: str) -> "list[Node]":
+        """The entries of the list at `key`; none where it is left out."""
+        found = self.get(key)
+        return list(found.value) if found and found.value else []
+
+    def text(self, key: str, default: str = "") -> str:
+        """The text at `key`."""
+        found = self.get(key)
+        return str(found.value) if found else default
+
+    def flag(self, key: str) -> bool:
+        """Whether `key` is there and true."""
+        found = self.get(key)
+        return found is not None and bool(found.value)
+
+    def children(self) -> "list[Node]":
+        """The members of a mapping or the entries of a list."""
+        if isinstance(self.value, dict):
+            return [node for _, node in self.items()]
+        return list(self.value) if isinstance(self.value, list) else []  # pyright: ignore[reportUnknownArgumentType]
+
     def plain(self) -> Any:
         """The value without positions."""
         if isinstance(self.value, dict):

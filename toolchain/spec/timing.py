@@ -1,0 +1,49 @@
+"""Section timing: clock, constants, resources and classes, each number with its source."""
+
+from toolchain.spec.context import Context
+from toolchain.spec.model import Resource, Timing, TimingClass, TimingConstant, Transfer
+from toolchain.spec.yaml_nodes import Node
+
+
+def timing(context: Context) -> Timing:
+    """Classes may use the names of constants beside parameters."""
+    node = context.root.value["timing"]
+    constants: list[TimingConstant] = []
+    inner = context
+    for name, n in node.members("constants"):
+        constants.append(TimingConstant(name, inner.number(n.value["value"]), n.text("source"), n.flag("assumed"), n.text("doc")))
+        inner = inner.with_names({name: constants[-1].value})
+    clock = node.value["clock_khz"]
+    return Timing(
+        inner.number(clock.value["value"]),
+        clock.text("source"),
+        tuple(constants),
+        tuple(_resource(inner, name, n) for name, n in node.members("resources")),
+        tuple(_class(inner, name, n) for name, n in node.members("classes")),
+    )
+
+
+def _resource(context: Context, name: str, node: Node) -> Resource:
+    return Resource(
+        name,
+        context.number(node.value["bytes_per_cycle"]),
+        node.text("policy", "fifo"),
+        node.text("scope", "device"),
+        tuple(n.value for n in node.entries("priority")),
+        node.text("source"),
+        node.flag("assumed"),
+        context.number(per) if (per := node.get("per")) else 1,
+    )
+
+
+def _class(context: Context, name: str, node: Node) -> TimingClass:
+    cycles, setup, latency = (context.optional(node.get(key)) for key in ("cycles", "setup", "latency"))
+    return TimingClass(
+        name,
+        cycles,
+        setup,
+        latency,
+        tuple(Transfer(resource, context.expr(n)) for resource, n in node.members("transfers")),
+        node.text("source"),
+        node.flag("assumed"),
+    )
