@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from toolchain.isa import ir
+from toolchain.isa.ranges import analyse
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.evaluate import FUNCTIONS
@@ -33,13 +34,19 @@ class _Same:
 
 
 def machine_semantics(machine: Machine) -> Mapping[str, ir.Semantics]:
-    """The resolved semantics of every instruction by name, read once for each Machine object. Raises UserError E02xx."""
+    """The resolved semantics of every instruction by name, read and proved once for each Machine object.
+
+    Raises UserError E02xx: E0220 to E0223 where a value may pass its range (toolchain/isa/ranges.py).
+    """
     return _machine_semantics(_Same(machine))
 
 
 @functools.lru_cache(maxsize=32)
 def _machine_semantics(key: _Same) -> Mapping[str, ir.Semantics]:
-    return MappingProxyType({i.name: read_semantics(key.machine, i) for i in key.machine.instructions})
+    found = {i.name: read_semantics(key.machine, i) for i in key.machine.instructions}
+    for semantics in found.values():
+        analyse(key.machine, semantics)
+    return MappingProxyType(found)
 
 
 def read_semantics(machine: Machine, instruction: Instruction) -> ir.Semantics:
