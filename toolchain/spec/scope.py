@@ -1,0 +1,83 @@
+"""Which names an expression may use, and what is wrong with one that uses others."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from toolchain.spec.errors import Diagnostic
+from toolchain.spec.evaluate import FUNCTIONS
+from toolchain.spec.expr import Call, Expr, Index, Member, Name, children
+from toolchain.spec.model import Instruction, Machine
+from toolchain.spec.suggest import nearest
+
+
+@dataclass(frozen=True)
+class Scope:
+    """names: fields and places. registers: fields of the instruction that each latching register holds.
+    memories: what reads(...) and writes(...) may count; none where footprints are not known."""
+
+    names: frozenset[str]
+    registers: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    hosted: frozenset[str] = frozenset()
+    memories: frozenset[str] = frozenset()
+
+
+def scope_of(machine: Machine, instruction: Instruction, footprint: bool = False, more: frozenset[str] = frozenset()) -> Scope:
+    """What expressions about an instruction may name."""
+    latched = {m.name: machine.instruction[m.latches] for m in machine.memories if m.latches in machine.instruction}
+    return Scope(
+        frozenset(f.name for f in instruction.fields) | more,
+        {name: frozenset(f.name for f in source.fields) for name, source in latched.items()},
+        frozenset(m.name for m in machine.memories if m.host),
+        frozenset(machine.memory) if footprint else frozenset(),
+    )
+
+
+def problems(expr: Expr, scope: Scope) -> Iterator[Diagnostic]:
+    """E0107 for unknown names, E0121 for what does not belong here, E0123 for a wrong number of arguments."""
+    match expr:
+        case Name(id=name):
+            if name not in scope.names:
+                yield Diagnostic("E0107", f"unknown name '{name}'", expr.span, nearest(name, [*scope.names, *scope.registers]))
+        case Member(base=Name(id=base), name=name):
+            yield from _member(base, name, expr, scope)
+        case Member(base=Index(base=Name(id=base), index=index), name=name):
+            yield from _member(base, name, expr, scope)
+            for part in index:
+                yield from problems(part, scope)
+        case Index(base=Name(id=base), index=index) if base in scope.hosted:
+            for part in index:
+                yield from problems(part, scope)
+        case Member() | Index():
+            yield Diagnostic("E0121", "memory cannot be read here", expr.span)
+        case Call(function=Name(id=name), args=args):
+            yield from _call(name, args, expr, scope)
+        case Call():
+            yield Diagnostic("E0121", "this cannot be called", expr.span)
+        case _:
+            for child in children(expr):
+                yield from problems(child, scope)
+
+
+def _member(base: str, name: str, expr: Expr, scope: Scope) -> Iterator[Diagnostic]:
+    if base not in scope.registers:
+        yield Diagnostic("E0107", f"'{base}' is not a register that holds an instruction's fields", expr.span, nearest(base, scope.registers))
+    elif name not in scope.registers[base]:
+        yield Diagnostic("E0107", f"'{base}' has no field '{name}'", expr.span, nearest(name, scope.registers[base]))
+
+
+def _call(name: str, args: tuple[Expr, ...], expr: Expr, scope: Scope) -> Iterator[Diagnostic]:
+    if name in ("reads", "writes") and scope.memories:
+        if len(args) != 1:
+            yield Diagnostic("E0123", f"{name} takes 1 argument(s), not {len(args)}", expr.span)
+        elif not isinstance(args[0], Name) or args[0].id not in scope.memories:
+            shown = args[0].id if isinstance(args[0], Name) else "this"
+            yield Diagnostic("E0107", f"unknown memory '{shown}'", args[0].span, nearest(shown, scope.memories))
+        return
+    if name not in FUNCTIONS:
+        yield Diagnostic("E0107", f"unknown function '{name}'", expr.span, nearest(name, FUNCTIONS))
+        return
+    arity = FUNCTIONS[name][0]
+    if (arity is not None and len(args) != arity) or not args:
+        yield Diagnostic("E0123", f"{name} takes {arity or 'at least one'} argument(s), not {len(args)}", expr.span)
+    for arg in args:
+        yield from problems(arg, scope)
