@@ -134,7 +134,7 @@ def units(context: Context) -> tuple[Unit, ...]:
 
 def _unit(context: Context, name: str, node: Node, gone: frozenset[str]) -> Unit:
     reads, writes = (tuple(m for m in names(node, key) if m not in gone) for key in ("reads", "writes"))
-    depth = number_in(context, n, 1, 1 << 32, "the depth of a queue") if (n := node.get("depth")) else None
+    depth = (number_in(context, n, 0, 1 << 32, "the depth of a queue") or None) if (n := node.get("depth")) else None
     return Unit(name, reads, writes, depth, node.flag("overlaps"), node.text("doc"))
 
 

@@ -58,7 +58,7 @@ def _counters(context: Context, name: str, node: Node, units: Collection[str]) -
         item = node.get(key)
         return number_in(context, item, low, high, f"the {key} of a counter") if item else default
 
-    depth = None if node.text("depth", "unbounded") == "unbounded" else number("depth", 1, 1, 1 << 40)
+    depth = None if node.text("depth", "unbounded") == "unbounded" else number("depth", 0, 0, 1 << 40) or None
     initial = number("initial", 0, 0, 1 << 40 if depth is None else depth)
     shape = (depth, initial, number("count", 1, 1, MAX_COUNTERS), node.text("scope", "device"), node.text("mode", "counting"), node.text("doc"))
     for end in [*node.entries("pairs"), *(n for key in ("from", "to") if (n := node.get(key)))]:
