@@ -1,0 +1,119 @@
+"""What every instruction reads and writes, found without tensor data: runs of granules, traffic, and addresses that fail."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.isa.program import Ints, Program
+from toolchain.spec.model import Memory
+
+RANGE, BANK, INSTANCE, ALIGN, BUDGET = range(5)
+"""Kinds of fault: address out of range, no such bank, no such instance, not on a granule, too many iterations to check."""
+
+LONGEST = 1 << 24
+"""Iterations of one access of one instruction that are still checked, runs of neighbours counting once."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Granules [start, stop) of a memory, all its instances end to end. memory: index into machine.memories."""
+
+    instruction: Ints
+    memory: Ints
+    write: NDArray[np.bool_]
+    start: Ints
+    stop: Ints
+
+    def __len__(self) -> int:
+        return len(self.instruction)
+
+    def take(self, chosen: Ints | NDArray[np.bool_]) -> "Runs":
+        return Runs(self.instruction[chosen], self.memory[chosen], self.write[chosen], self.start[chosen], self.stop[chosen])
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Addresses that fail. access: by number in the instruction's semantics; low, high: the extreme index that fails.
+
+    For BANK the bank, for INSTANCE 0, for ALIGN the index, for BUDGET how many iterations there are (at most 2**62).
+    """
+
+    instruction: Ints
+    access: Ints
+    kind: Ints
+    low: Ints
+    high: Ints
+
+    def __len__(self) -> int:
+        return len(self.instruction)
+
+
+@dataclass(frozen=True)
+class Footprints:
+    """runs: merged, sorted by (instruction, memory, write, start). feeds: what control memories are loaded from.
+
+    traffic_read, traffic_written: int64 [n, memories], bytes before merging, replicas included. A memory in `alike` has one
+    instance a lockstep replica, all used alike: its runs are those of the first replica.
+    """
+
+    program: Program
+    runs: Runs
+    feeds: Runs
+    faults: Faults
+    traffic_read: Ints
+    traffic_written: Ints
+    alike: frozenset[str]
+
+    @cached_property
+    def first(self) -> Ints:
+        """int64 [n + 1]: the runs of instruction i are first[i] to first[i + 1]."""
+        return np.searchsorted(self.runs.instruction, np.arange(len(self.program) + 1))
+
+
+def granules(memory: Memory) -> int:
+    """Granules of one instance."""
+    return memory.bytes // memory.granule
+
+
+def join_runs(parts: Sequence[Runs]) -> Runs:
+    """All of them, one after the other."""
+    empty = np.zeros(0, np.int64)
+    whole = [Runs(empty, empty, np.zeros(0, np.bool_), empty, empty), *parts]
+    return Runs(*(np.concatenate([getattr(p, name) for p in whole]) for name in ("instruction", "memory", "write", "start", "stop")))
+
+
+def merge_runs(runs: Runs) -> Runs:
+    """Sorted by (instruction, memory, write, start), overlapping and adjacent ones of one group joined."""
+    if not len(runs):
+        return runs
+    group = runs.instruction * 512 + runs.memory * 2 + runs.write
+    if np.any(np.diff(group) < 0) or np.any((np.diff(group) == 0) & (np.diff(runs.start) < 0)):
+        rank = np.lexsort((runs.start, group))
+        runs, group = runs.take(rank), group[rank]
+    fresh = np.diff(group, prepend=-1) != 0
+    span = int(runs.stop.max()) + 2
+    apart = np.cumsum(fresh) * span
+    reach = np.maximum.accumulate(runs.stop + apart)
+    opens = fresh.copy()
+    opens[1:] |= runs.start[1:] + apart[1:] > reach[:-1]
+    heads = np.flatnonzero(opens)
+    stop = np.append(reach[heads[1:] - 1], reach[-1]) - apart[heads]
+    kept = runs.take(heads)
+    return Runs(kept.instruction, kept.memory, kept.write, kept.start, stop)
+
+
+def join_faults(parts: Sequence[Faults]) -> Faults:
+    """One row for each (instruction, access, kind), sorted, with the extremes of all its parts."""
+    empty = np.zeros(0, np.int64)
+    whole = [Faults(empty, empty, empty, empty, empty), *parts]
+    names = ("instruction", "access", "kind", "low", "high")
+    columns = [np.concatenate([getattr(p, name) for p in whole]) for name in names]
+    if not len(columns[0]):
+        return whole[0]
+    rank = np.lexsort((columns[2], columns[1], columns[0]))
+    instruction, access, kind, low, high = (column[rank] for column in columns)
+    heads = np.flatnonzero(np.diff(instruction, prepend=-1) | np.diff(access, prepend=-1) | np.diff(kind, prepend=-1))
+    return Faults(instruction[heads], access[heads], kind[heads], np.minimum.reduceat(low, heads), np.maximum.reduceat(high, heads))

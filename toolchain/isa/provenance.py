@@ -1,0 +1,160 @@
+"""Which instruction's fields stand in a latched register when another one reads it, for all instructions at once."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.isa import ir
+from toolchain.isa.footprint_nest import Nest, machine_nests
+from toolchain.isa.footprint_rows import Frame, Rows, iterations
+from toolchain.isa.instances import scope_levels, stream_levels
+from toolchain.isa.program import Ints, Program
+from toolchain.spec.errors import fail
+
+
+class Contents(Protocol):
+    """What stands in the memories and registers before a program runs; toolchain/emulator/state.py's State is one."""
+
+    @property
+    def memories(self) -> Mapping[str, NDArray[np.uint8]]: ...
+    @property
+    def host(self) -> Mapping[str, NDArray[np.int64]]: ...
+    @property
+    def latched(self) -> Mapping[str, NDArray[np.int64]]: ...
+
+
+@dataclass(frozen=True)
+class Latches:
+    """Every write to one latched register, sorted by (slot, position in the order); slot = instance * depth + index."""
+
+    slot: Ints
+    position: Ints
+    instruction: Ints
+
+    @cached_property
+    def key(self) -> Ints:
+        return self.slot << 32 | self.position
+
+    def before(self, slot: Ints, position: Ints) -> Ints:
+        """int64: the instruction whose fields each slot holds just before each position; -1 where none wrote it."""
+        if not len(self.slot):
+            return np.full(np.broadcast(slot, position).shape, -1, np.int64)
+        found = np.searchsorted(self.key, slot << 32 | position) - 1
+        held = (found >= 0) & (self.slot[found] == slot)
+        return np.where(held, self.instruction[found], -1)
+
+
+def sorted_latches(slot: Ints, position: Ints, instruction: Ints) -> Latches:
+    """Latches in any order, sorted."""
+    rank = np.lexsort((position, slot))
+    return Latches(slot[rank], position[rank], instruction[rank])
+
+
+def positions(order: Ints, count: int) -> Ints:
+    """int64 [count]: where each instruction stands in the order; those that never run stand last."""
+    found = np.full(count, len(order), np.int64)
+    found[order] = np.arange(len(order))
+    return found
+
+
+def register_instance(program: Program, register: str, instructions: Ints) -> Ints:
+    """int64: which instance of a register each instruction means: the one of its stream's place (of the first replica)."""
+    machine = program.machine
+    levels = scope_levels(machine, machine.memory[register].scope)
+    below, inner = 1, 1
+    for level in stream_levels(machine)[len(levels) :]:
+        below *= level.count
+    for level in levels[len(stream_levels(machine)) :]:
+        inner *= level.count
+    return program.stream[instructions] // below * inner
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Reads of one latched register: who reads which index, and who wrote it (-1: nobody, -2: there is no such index)."""
+
+    instruction: Ints
+    index: Ints
+    source: Ints
+
+
+class Provenance:
+    """Answers, for a program in one order of execution, what registers hold when instructions read them."""
+
+    def __init__(self, program: Program, contents: Contents, order: Ints) -> None:
+        self.program, self.contents, self.order = program, contents, order
+        self.position = positions(order, len(program))
+        self._latches: dict[str, Latches] = {}
+        self._rows: dict[int, Rows] = {}
+
+    def rows(self, kind: int) -> Rows:
+        """The rows of one kind of instruction, for evaluating its expressions; without control memories."""
+        if kind not in self._rows:
+            self._rows[kind] = Rows(self.program, kind, np.flatnonzero(self.program.kind == kind), self.read, no_controls)
+        return self._rows[kind]
+
+    def latches(self, register: str) -> Latches:
+        """Every write to a register. Indices outside it are left out; `register_faults` reports them."""
+        if register not in self._latches:
+            found = [part for kind in range(len(self.program.columns)) for part in self._latched_by(register, kind)]
+            slot, instruction = (np.concatenate([part[i] for part in found]) if found else np.zeros(0, np.int64) for i in (0, 1))
+            self._latches[register] = sorted_latches(slot, self.position[instruction], instruction)
+        return self._latches[register]
+
+    def _latched_by(self, register: str, kind: int) -> Iterator[tuple[Ints, Ints]]:
+        depth = self.program.machine.memory[register].depths[0]
+        for nest in self._nests(kind, "latch", register):
+            for frame in iterations(self.rows(kind).frame(), nest.path):
+                index = frame.evaluate(nest.occurrence.index[0])
+                inside = (index >= 0) & (index < depth)
+                instructions = frame.instructions[inside]
+                yield register_instance(self.program, register, instructions) * depth + index[inside], instructions
+
+    def _nests(self, kind: int, what: str, register: str = "") -> list[Nest]:
+        nests = machine_nests(self.program.machine)[self.program.machine.instructions[kind].name]
+        return [n for n in nests if n.occurrence.kind == what and register in ("", n.occurrence.target)]
+
+    def source(self, register: str, instructions: Ints, index: Ints) -> Ints:
+        """int64: the instruction that last latched register[index] before each of `instructions`, or -1."""
+        depth = self.program.machine.memory[register].depths[0]
+        slot = register_instance(self.program, register, instructions) * depth + np.clip(index, 0, depth - 1)
+        return self.latches(register).before(slot, self.position[instructions])
+
+    def read(self, e: ir.RegisterRead, instructions: Ints, index: Ints) -> Ints:
+        """int64: what register[index] (its field, where it latches) holds when each instruction reads it.
+
+        Where no instruction wrote it, what stood there before the program ran. An index outside is taken to its nearest end.
+        """
+        memory = self.program.machine.memory[e.register]
+        place = np.clip(index, 0, memory.depths[0] - 1)
+        instance = register_instance(self.program, e.register, instructions)
+        if not memory.latches:
+            return self.contents.host[e.register][instance, place]
+        latching = self.program.machine.instruction[memory.latches]
+        kind = self.program.machine.instructions.index(latching)
+        source = self.source(e.register, instructions, place)
+        number = [f.name for f in latching.fields].index(e.field_name)
+        before = self.contents.latched[e.register][instance, place, number]
+        column = self.program.columns[kind][e.field_name]
+        return np.where(source >= 0, column[self.program.row[source]], before) if len(column) else before
+
+    def reads(self, register: str) -> Reads:
+        """Every read of a latched register, each (instruction, index) once, in the order of execution."""
+        depth = self.program.machine.memory[register].depths[0]
+        found: list[Ints] = [np.zeros((0, 2), np.int64)]
+        for kind in range(len(self.program.columns)):
+            for nest in self._nests(kind, "register", register):
+                for frame in iterations(self.rows(kind).frame(), nest.path):
+                    found.append(np.unique(np.stack([self.position[frame.instructions], frame.evaluate(nest.occurrence.index[0])], 1), axis=0))
+        pairs = np.unique(np.concatenate(found), axis=0)
+        instruction, index = self.order[pairs[:, 0]], pairs[:, 1]
+        return Reads(instruction, index, np.where((index >= 0) & (index < depth), self.source(register, instruction, index), -2))
+
+
+def no_controls(e: ir.ControlRead, _: Frame) -> Ints:
+    """Refuses to read a control memory."""
+    raise fail("E0608", f"'{e.access.view.name}' cannot be read here", e.span)
