@@ -24,12 +24,18 @@ encoding:
         waits: {bits: 8, role: sync}
         posts: {bits: 8, role: sync}
         amount: {bits: 8, role: sync}
-        mask: {bits: 8, role: sync}
+        mask: {bits: 8}
         work: {bits: 16}
         bytes: {bits: 16}
         unused: {bits: 48, role: reserved, default: 0}
 instructions:
-  OP: {format: op, match: {opcode: 1}, unit: unit, timing: op, semantics: "pass\\n"}
+  OP:
+    format: op
+    match: {opcode: 1}
+    unit: min(unit, 2)
+    timing: op
+    semantics: |
+      pass
 program: {ends: OP}
 """
 TIMING = """

@@ -1,5 +1,7 @@
 """Sync rules in numbers: masks, amounts, instances by scope, posts to other instances."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -40,15 +42,15 @@ def test_what_is_not_masked_keeps_its_own_index() -> None:
 
 def test_two_rules_on_one_counter_add_up() -> None:
     machine = token_machine()
-    twice = type(machine)(**{**machine.__dict__, "sync": (*machine.sync, *machine.sync)})
+    twice = replace(machine, sync=(*machine.sync, *machine.sync))
     assert entries(sync_tokens(program(twice, [{"waits": mask("ab"), "amount": 2}])).waits, 0) == [(0, 4)]
 
 
 def test_a_counter_outside_its_array_is_refused() -> None:
     machine = token_machine({"ab": ", count: 2"})
     rule = machine.sync[0]
-    wild = type(rule)(rule.kind, rule.counter, rule.when, rule.amount, rule.amount, rule.units, rule.instructions)
-    code = program(type(machine)(**{**machine.__dict__, "sync": (wild,)}), [{"waits": 1, "amount": 1}, {"waits": 1, "amount": 2}])
+    wild = replace(rule, index=rule.amount)
+    code = program(replace(machine, sync=(wild,)), [{"waits": 1, "amount": 1}, {"waits": 1, "amount": 2}])
     with pytest.raises(UserError, match=r"E0502 #1 OP at 0x10: no counter ab\[2\]; it has 2"):
         sync_tokens(code)
 
