@@ -1,6 +1,7 @@
 """A Program's columns to bytes, checked against every field's range."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -32,17 +33,24 @@ def encode(machine: Machine, kinds: Ints, columns: Sequence[Mapping[str, Ints]])
 
 def encode_program(program: Program) -> tuple[bytes, ...]:
     """The bytes of every stream, made from the columns alone; equal to program.streams."""
-    machine = program.machine
-    bounds = np.searchsorted(program.stream, np.arange(machine.streams + 1))
+    return encode_streams(program.machine, program.kind, program.stream, program.columns)[0]
+
+
+def encode_streams(machine: Machine, kinds: Ints, stream: Ints, columns: Sequence[Mapping[str, Ints]]) -> tuple[tuple[bytes, ...], Ints]:
+    """The bytes of every stream, and int64 [n], the byte offset of each instruction in its stream.
+
+    stream: int64 [n], ascending; otherwise as for `encode`, for the instructions of all streams.
+    """
     used = [0] * len(machine.instructions)
     found: list[bytes] = []
-    for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        kinds = program.kind[start:stop]
-        counts = np.bincount(kinds, minlength=len(used)).tolist()
-        columns = [{f: c[u : u + n] for f, c in own.items()} for own, u, n in zip(program.columns, used, counts, strict=True)]
-        found.append(encode(machine, kinds, columns))
+    starts = np.empty(len(kinds), np.int64)
+    for first, stop in pairwise(np.searchsorted(stream, np.arange(machine.streams + 1)).tolist()):
+        counts = np.bincount(kinds[first:stop], minlength=len(used)).tolist()
+        own = [{f: c[u : u + n] for f, c in held.items()} for held, u, n in zip(columns, used, counts, strict=True)]
+        found.append(encode(machine, kinds[first:stop], own))
+        starts[first:stop] = offsets(machine, kinds[first:stop])[0]
         used = [u + n for u, n in zip(used, counts, strict=True)]
-    return tuple(found)
+    return tuple(found), starts
 
 
 def offsets(machine: Machine, kinds: Ints) -> tuple[Ints, int]:
