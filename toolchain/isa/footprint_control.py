@@ -93,12 +93,11 @@ class ControlContents:
         parts: list[Runs] = []
         for nest, kind in fill_nests(self.program):
             if isinstance(nest.occurrence.value, ir.Load):
-                parts += [
-                    self._feed(nest, nest.occurrence.value.access, frame) for frame in iterations(self.provenance.rows(kind).frame(), nest.path)
-                ]
+                source, rows = nest.occurrence.value.access, self.provenance.rows(kind)
+                parts += [self._feed(source, frame) for frame in iterations(rows.frame(), nest.path)]
         return merge_runs(join_runs(parts))
 
-    def _feed(self, nest: Nest, source: ir.Access, frame: Frame) -> Runs:
+    def _feed(self, source: ir.Access, frame: Frame) -> Runs:
         machine = self.program.machine
         instance = frame.evaluate(instance_of(machine, machine.memory[source.view.memory].scope, dict(source.at), True))
         index = [frame.evaluate(i) for i in source.index]
@@ -117,7 +116,7 @@ def little_endian(data: np.typing.NDArray[np.uint8]) -> Ints:
     """int64 [n] of uint8 [n, bytes], bytes at most 8; the bits of an unsigned number."""
     wide = np.zeros((len(data), 8), np.uint8)
     wide[:, : data.shape[1]] = data
-    return wide.view("<i8")[:, 0].astype(np.int64)
+    return wide.reshape(-1).view("<i8").astype(np.int64)
 
 
 def member_value(e: ir.ControlRead, raw: Ints) -> Ints:

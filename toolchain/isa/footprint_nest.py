@@ -160,8 +160,8 @@ def existential(path: Path, loops: Mapping[str, Loop], needed: frozenset[str]) -
     groups: list[tuple[frozenset[str], list[Expr]]] = []
     for item in path:
         if isinstance(item, Loop):
-            extra, parts = (frozenset[str](), []) if item.var in needed else (closure(frozenset((item.var,)), loops) - needed, [])
-            found = [(extra, list[Expr](parts))] if extra else []
+            extra = frozenset[str]() if item.var in needed else closure(frozenset((item.var,)), loops) - needed
+            found: list[tuple[frozenset[str], list[Expr]]] = [(extra, [])] if extra else []
         else:
             found = [(closure(free_vars(c), loops) - needed, [c]) for c in conjuncts(item.condition)]
         for extra, conditions in found:

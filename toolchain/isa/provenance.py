@@ -145,14 +145,16 @@ class Provenance:
     def reads(self, register: str) -> Reads:
         """Every read of a latched register, each (instruction, index) once, in the order of execution."""
         depth = self.program.machine.memory[register].depths[0]
-        found: list[Ints] = [np.zeros((0, 2), np.int64)]
-        for kind in range(len(self.program.columns)):
-            for nest in self._nests(kind, "register", register):
-                for frame in iterations(self.rows(kind).frame(), nest.path):
-                    found.append(np.unique(np.stack([self.position[frame.instructions], frame.evaluate(nest.occurrence.index[0])], 1), axis=0))
+        nests = [(kind, nest) for kind in range(len(self.program.columns)) for nest in self._nests(kind, "register", register)]
+        found = [np.zeros((0, 2), np.int64)]
+        found += [self._pairs(frame, nest) for kind, nest in nests for frame in iterations(self.rows(kind).frame(), nest.path)]
         pairs = np.unique(np.concatenate(found), axis=0)
         instruction, index = self.order[pairs[:, 0]], pairs[:, 1]
         return Reads(instruction, index, np.where((index >= 0) & (index < depth), self.source(register, instruction, index), -2))
+
+    def _pairs(self, frame: Frame, nest: Nest) -> Ints:
+        """(position, index) of every read, each once."""
+        return np.unique(np.stack([self.position[frame.instructions], frame.evaluate(nest.occurrence.index[0])], 1), axis=0)
 
 
 def no_controls(e: ir.ControlRead, _: Frame) -> Ints:
