@@ -376,7 +376,10 @@ class _Reader:
         if name in rules and rules[name].rounding and len(values) == 2:
             return ir.RoundShift(values[0], values[1], rules[name].rounding, span=e.span)
         if name in rules and (kind := rules[name].type) and len(values) == 1:
-            return ir.Narrow(values[0], kind, rules[name].overflow, rules[name].low or kind.low, rules[name].high or kind.high, span=e.span)
+            low, high = rules[name].low, rules[name].high
+            return ir.Narrow(
+                values[0], kind, rules[name].overflow, kind.low if low is None else low, kind.high if high is None else high, span=e.span
+            )
         if name in FUNCTIONS:
             return ex.Call(function, values, span=e.span)
         if name in self.functions:
