@@ -81,7 +81,7 @@ class ControlContents:
             number = frame.evaluate(value)
             return number & ((1 << bits) - 1) if bits < 64 else number
         source, view = self.program.machine.memory[value.access.view.memory], value.access.view
-        if view.element.bytes != memory.element.bytes or len(value.access.index) > 1:
+        if view.element.bytes != memory.element.bytes or len(value.access.index) != 1:
             raise fail("E0608", f"'{memory.name}' must be loaded by copies of whole elements", value.access.span)
         instance = frame.evaluate(instance_of(self.program.machine, source.scope, dict(value.access.at), True))
         byte = np.clip(frame.evaluate(value.access.index[0]) * view.unit, 0, source.bytes - view.element.bytes)
