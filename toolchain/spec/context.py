@@ -29,6 +29,10 @@ class Context:
         """The expression with parameters in place; fields and other names stay."""
         return substitute(self.parse(node), {**self.names, **(more or {})}, self.choices)
 
+    def resolve(self, expr: Expr) -> Expr:
+        """A parsed expression with parameters in place."""
+        return substitute(expr, self.names, self.choices)
+
     def number(self, node: Node, more: Mapping[str, int] | None = None) -> int:
         """The value of a constant expression."""
         return constant(self.parse(node), {**self.names, **(more or {})}, self.choices)

@@ -1,0 +1,82 @@
+"""Evaluates integer expressions over numpy arrays, exactly or not at all."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from toolchain.spec.errors import fail
+from toolchain.spec.evaluate import OPERATORS
+from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logic, Name, Unary
+
+Ints = np.typing.NDArray[np.int64]
+LIMIT = 1 << 62
+
+
+def _ceil_div(a: Ints, b: Ints) -> Ints:
+    return -(-a // b)
+
+
+def _align(a: Ints, b: Ints) -> Ints:
+    return _ceil_div(a, b) * b
+
+
+def _least(*values: Ints) -> Ints:
+    return np.minimum.reduce(values)
+
+
+def _greatest(*values: Ints) -> Ints:
+    return np.maximum.reduce(values)
+
+
+_FUNCTIONS: dict[str, Callable[..., Ints]] = {"min": _least, "max": _greatest, "abs": np.abs, "ceil_div": _ceil_div, "align": _align}
+
+
+def evaluate_arrays(expr: Expr, names: Mapping[str, Ints]) -> Ints:
+    """One value for each row of the named arrays (int64, all of one length, at least one name).
+
+    Both sides of a choice are evaluated. Raises UserError E0122 for a division by zero, a bad shift, a value past 62
+    bits or a function that arrays do not have.
+    """
+
+    def value(e: Expr) -> Ints:
+        return evaluate_arrays(e, names)
+
+    match expr:
+        case Const(value=number):
+            if abs(number) >= LIMIT:
+                raise fail("E0122", f"{number} is too large here", expr.span)
+            return np.full_like(next(iter(names.values())), number)
+        case Name(id=name) if name in names:
+            return names[name]
+        case Unary(op=op, value=inner):
+            number = value(inner)
+            return -number if op == "-" else ~number if op == "~" else (number == 0).astype(np.int64)
+        case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
+            a, b = value(left), value(right)
+            _check_operands(op, a, b, expr)
+            return np.asarray(OPERATORS[op](a, b), dtype=np.int64)
+        case Logic(op=op, values=values):
+            truth = [value(v) != 0 for v in values]
+            return (np.logical_and if op == "and" else np.logical_or).reduce(truth).astype(np.int64)
+        case Choose(condition=condition, then=then, other=other):
+            return np.where(value(condition) != 0, value(then), value(other))
+        case Call(function=Name(id=name), args=args) if name in _FUNCTIONS:
+            numbers = [value(a) for a in args]
+            if name in ("ceil_div", "align"):
+                _check_operands("//", numbers[0], numbers[1], expr)
+            return _FUNCTIONS[name](*numbers)
+        case _:
+            raise fail("E0122", "this cannot be evaluated for many elements at once", expr.span)
+
+
+def _check_operands(op: str, a: Ints, b: Ints, expr: Expr) -> None:
+    if op in ("//", "%") and not np.all(b):
+        raise fail("E0122", "this divides by zero", expr.span)
+    if op in ("<<", ">>") and (b.min() < 0 or b.max() > 62):
+        raise fail("E0122", "this shifts by a negative amount or by more than 62", expr.span)
+    if _magnitude(op, int(np.abs(a).max()), int(np.abs(b).max())) >= LIMIT:
+        raise fail("E0122", "this may pass 62 bits", expr.span)
+
+
+def _magnitude(op: str, a: int, b: int) -> int:
+    return a * b if op == "*" else a << b if op == "<<" else a + b if op in ("+", "-") else 0
