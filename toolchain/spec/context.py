@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from toolchain.spec.evaluate import constant, substitute
+from toolchain.spec.evaluate import constant, fold, substitute
 from toolchain.spec.expr import Const, Expr, parse_expr
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
@@ -27,11 +27,11 @@ class Context:
 
     def expr(self, node: Node, more: Mapping[str, int] | None = None) -> Expr:
         """The expression with parameters in place; fields and other names stay."""
-        return substitute(self.parse(node), {**self.names, **(more or {})}, self.choices)
+        return fold(substitute(self.parse(node), {**self.names, **(more or {})}, self.choices))
 
     def resolve(self, expr: Expr) -> Expr:
         """A parsed expression with parameters in place."""
-        return substitute(expr, self.names, self.choices)
+        return fold(substitute(expr, self.names, self.choices))
 
     def number(self, node: Node, more: Mapping[str, int] | None = None) -> int:
         """The value of a constant expression."""

@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import UserError, fail
 from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logic, Member, Name, Unary, rewrite
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -47,6 +47,8 @@ FUNCTIONS: dict[str, tuple[int | None, Callable[..., int]]] = {
     "ceil_div": (2, ceil_div), "clog2": (1, clog2), "align": (2, align),
 }  # fmt: skip
 MAX_BITS = 256
+LARGEST_BITS = 512
+LARGEST = 1 << LARGEST_BITS
 
 
 def evaluate(expr: Expr, leaf: Callable[[Expr], int]) -> int:
@@ -68,7 +70,10 @@ def evaluate(expr: Expr, leaf: Callable[[Expr], int]) -> int:
             a, b = value(left), value(right)
             if (op in ("//", "%") and b == 0) or (op in ("<<", ">>") and not 0 <= b <= MAX_BITS):
                 raise fail("E0122", f"cannot evaluate {a} {op} {b}", expr.span)
-            return int(OPERATORS[op](a, b))
+            result = int(OPERATORS[op](a, b))
+            if not -LARGEST < result < LARGEST:
+                raise fail("E0122", f"{op} gives a number of more than {LARGEST_BITS} bits", expr.span)
+            return result
         case Logic(op=op, values=values):
             return int(all(map(value, values)) if op == "and" else any(map(value, values)))
         case Choose(condition=condition, then=then, other=other):
@@ -111,6 +116,44 @@ def substitute(expr: Expr, names: Mapping[str, int], choices: Mapping[str, tuple
                 return None
 
     return rewrite(expr, change)
+
+
+def fold(expr: Expr) -> Expr:
+    """Arithmetic on constants done; choices and logic stay, so that what they name can still be checked."""
+    match expr:
+        case Unary(value=Const()) | Binary(left=Const(), right=Const()) | Compare(left=Const(), right=Const()):
+            return _folded(expr)
+        case Unary(op=op, value=value):
+            return _again(expr, Unary(op, fold(value), span=expr.span))
+        case Binary(op=op, left=left, right=right):
+            return _again(expr, Binary(op, fold(left), fold(right), span=expr.span))
+        case Compare(op=op, left=left, right=right):
+            return _again(expr, Compare(op, fold(left), fold(right), span=expr.span))
+        case Logic(op=op, values=values):
+            return Logic(op, tuple(map(fold, values)), span=expr.span)
+        case Choose(condition=condition, then=then, other=other):
+            return Choose(fold(condition), fold(then), fold(other), span=expr.span)
+        case Call(function=function, args=args):
+            return _called(Call(function, tuple(map(fold, args)), span=expr.span))
+        case _:
+            return expr
+
+
+def _again(expr: Expr, folded: Expr) -> Expr:
+    return folded if folded == expr else fold(folded)
+
+
+def _called(call: Call) -> Expr:
+    ready = isinstance(call.function, Name) and call.function.id in FUNCTIONS and all(isinstance(a, Const) for a in call.args)
+    return _folded(call) if ready else call
+
+
+def _folded(expr: Expr) -> Expr:
+    """Its value as a constant; an expression that has none, such as 1 // 0 in a branch never taken, stays."""
+    try:
+        return Const(constant(expr, {}), span=expr.span)
+    except UserError:
+        return expr
 
 
 def unknown(expr: Expr, names: Mapping[str, Any]) -> Exception:

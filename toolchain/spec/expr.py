@@ -10,9 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from toolchain.spec.errors import Span, fail
-
-Locate = Callable[[int, int], Span]
-"""Maps a line (from 1) and a column (from 0) of an expression's own text to its place in the file."""
+from toolchain.spec.tokens import Locate, check_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +107,33 @@ UNARY: dict[type[ast.AST], str] = {ast.USub: "-", ast.Invert: "~", ast.Not: "not
 COMPARE: dict[type[ast.AST], str] = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 
 
+MAX_DEPTH = 64
+"""How deep an expression may nest, so that no walk over one meets Python's own limit."""
+
+
 def parse_expr(text: str, locate: Locate) -> Expr:
     """Parses one expression. Raises UserError E0120 for a syntax error, E0121 for a construct outside the grammar."""
+    check_text(text.strip(), locate)
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line, column = getattr(error, "lineno", 1) or 1, getattr(error, "offset", 1) or 1
-        raise fail("E0120", f"cannot read the expression '{text.strip()}'", locate(line, column - 1)) from None
+        raise fail("E0120", f"cannot read the expression '{_short(text.strip())}'", locate(line, column - 1)) from None
     return convert(tree.body, locate)
 
 
-def convert(node: ast.expr, locate: Locate) -> Expr:
-    """Turns a Python expression tree into ours, refusing whatever the grammar does not name."""
+def _short(text: str) -> str:
+    return text if len(text) <= 60 and "\n" not in text else f"{text.splitlines()[0][:57]}..."
+
+
+def convert(node: ast.expr, locate: Locate, depth: int = 0) -> Expr:
+    """Turns a Python expression tree into ours, refusing whatever the grammar does not name, or nesting past MAX_DEPTH."""
     span = locate(node.lineno, node.col_offset)
+    if depth > MAX_DEPTH:
+        raise fail("E0120", f"an expression nests more than {MAX_DEPTH} deep", span, "give a part of it a name")
 
     def sub(child: ast.expr) -> Expr:
-        return convert(child, locate)
+        return convert(child, locate, depth + 1)
 
     match node:
         case ast.Constant(value=bool() as value):
@@ -135,7 +144,7 @@ def convert(node: ast.expr, locate: Locate) -> Expr:
             return Name(name, span=span)
         case ast.Attribute(value=base, attr=name):
             return Member(sub(base), name, span=span)
-        case ast.Subscript(value=base, slice=ast.Tuple(elts=items)):
+        case ast.Subscript(value=base, slice=ast.Tuple(elts=items)) if items:
             return Index(sub(base), tuple(map(sub, items)), span=span)
         case ast.Subscript(value=base, slice=item):
             return Index(sub(base), (sub(item),), span=span)
@@ -150,24 +159,31 @@ def convert(node: ast.expr, locate: Locate) -> Expr:
         case ast.Call(func=function, args=args, keywords=[]):
             return Call(sub(function), tuple(map(sub, args)), span=span)
         case ast.Compare():
-            return _comparison(node, locate)
+            return _comparison(node, locate, sub)
         case _:
-            raise fail("E0121", f"'{ast.unparse(node)}' is not part of the expression language", span)
+            raise fail("E0121", f"'{_source(node)}' is not part of the expression language", span)
 
 
-def _comparison(node: ast.Compare, locate: Locate) -> Expr:
+def _source(node: ast.expr) -> str:
+    try:
+        return _short(ast.unparse(node))
+    except RecursionError:
+        return "this"
+
+
+def _comparison(node: ast.Compare, locate: Locate, sub: Callable[[ast.expr], Expr]) -> Expr:
     span = locate(node.lineno, node.col_offset)
-    sides = [convert(side, locate) for side in (node.left, *node.comparators[:-1])]
+    sides = [sub(side) for side in (node.left, *node.comparators[:-1])]
     parts: list[Expr] = []
     for left, op, right in zip(sides, node.ops, node.comparators, strict=True):
         if isinstance(op, ast.In | ast.NotIn) and isinstance(right, ast.Tuple | ast.List):
-            wanted = tuple(Compare("==", left, convert(item, locate), span=span) for item in right.elts)
+            wanted = tuple(Compare("==", left, sub(item), span=span) for item in right.elts)
             member: Expr = Logic("or", wanted, span=span)
             parts.append(Unary("not", member, span=span) if isinstance(op, ast.NotIn) else member)
         elif type(op) in COMPARE:
-            parts.append(Compare(COMPARE[type(op)], left, convert(right, locate), span=span))
+            parts.append(Compare(COMPARE[type(op)], left, sub(right), span=span))
         else:
-            raise fail("E0121", f"'{ast.unparse(node)}' is not part of the expression language", span)
+            raise fail("E0121", f"'{_source(node)}' is not part of the expression language", span)
     return parts[0] if len(parts) == 1 else Logic("and", tuple(parts), span=span)
 
 
