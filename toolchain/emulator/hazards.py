@@ -125,7 +125,9 @@ def _judge(memory: int, start: Ints, stop: Ints, instruction: Ints, write: NDArr
     unwritten = Hazards(np.full(len(bare), -1), instruction[bare], np.full(len(bare), UNWRITTEN), np.full(len(bare), memory), start[bare], stop[bare])
     late = np.flatnonzero(written)
     reads, writes = late[~write[late]], late[write[late]]
-    return gather([unwritten, rows(RAW, last[reads], reads), rows(WAW, last[writes], writes), rows(WAR, readers, following[readers])], timeline.position)
+    return gather(
+        [unwritten, rows(RAW, last[reads], reads), rows(WAW, last[writes], writes), rows(WAR, readers, following[readers])], timeline.position
+    )
 
 
 def _latest(first: Ints, second: Ints, queue: Ints, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -48,6 +48,8 @@ def _native(library: ctypes.CDLL, prints: Footprints, timeline: Timeline) -> Haz
     if library.hazards(ctypes.byref(task)):
         raise MemoryError("the hazard check needs more memory than there is")
     count = int(task.count)
-    table = np.ctypeslib.as_array(ctypes.cast(task.records, ctypes.POINTER(ctypes.c_int64)), (count, 6)).copy() if count else np.zeros((0, 6), np.int64)
+    table = (
+        np.ctypeslib.as_array(ctypes.cast(task.records, ctypes.POINTER(ctypes.c_int64)), (count, 6)).copy() if count else np.zeros((0, 6), np.int64)
+    )
     library.hazards_free(ctypes.byref(task))
     return gather([Hazards(*(np.ascontiguousarray(column) for column in table.T))], timeline.position)

@@ -108,8 +108,8 @@ def instance_of(machine: Machine, scope: str, at: Mapping[str, Expr], uniform: b
     return number
 
 
-def project(machine: Machine, o: Occurrence, uniform: frozenset[str]) -> Nest:
-    """The least nest of an occurrence."""
+def project(machine: Machine, o: Occurrence, uniform: frozenset[str], also: frozenset[str] = frozenset()) -> Nest:
+    """The least nest of an occurrence that keeps the loops of `also`."""
     alike, instance = False, Const(0)
     if isinstance(o.target, ir.Access):
         memory = machine.memory[o.target.view.memory]
@@ -118,7 +118,7 @@ def project(machine: Machine, o: Occurrence, uniform: frozenset[str]) -> Nest:
     path = (*o.path, *replica_loops(machine))
     loops = {item.var: item for item in path if isinstance(item, Loop)}
     value = o.value.access.index if isinstance(o.value, ir.Load) else (o.value,) if o.value is not None else ()
-    needed = closure(frozenset[str]().union(*map(free_vars, (*o.index, *value, instance, *(e for _, e in o.at)))), loops)
+    needed = closure(also.union(*map(free_vars, (*o.index, *value, instance, *(e for _, e in o.at)))), loops)
     conditions = list(existential(path, loops, needed))
     kept = [item for item in path if isinstance(item, Loop) and item.var in needed]
     replicas = 1

@@ -1,0 +1,42 @@
+"""Latched registers that are read without having been written, a second time, or outside of their depth."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from toolchain.isa.provenance import Provenance, register_instance
+from toolchain.spec.errors import Diagnostic
+
+
+def stale_reads(provenance: Provenance) -> list[Diagnostic]:
+    """E0606 for a register that no instruction of the program wrote, E0607 for a value that was used up, E0610 for no such index."""
+    machine = provenance.program.machine
+    return [d for memory in machine.memories if memory.latches for d in _register(provenance, memory.name)]
+
+
+def _register(provenance: Provenance, name: str) -> Iterator[Diagnostic]:
+    program, memory = provenance.program, provenance.program.machine.memory[name]
+    reads = provenance.reads(name)
+
+    def shown(row: int) -> str:
+        return f"{name}[{int(reads.index[row])}]" if memory.depths[0] > 1 else name
+
+    for row in np.flatnonzero(reads.source == -2).tolist():
+        yield Diagnostic(
+            "E0610", f"{program.label(int(reads.instruction[row]))} uses {name}[{int(reads.index[row])}], which has {memory.depths[0]} entries"
+        )
+    for row in np.flatnonzero(reads.source == -1).tolist():
+        label = program.label(int(reads.instruction[row]))
+        yield Diagnostic("E0606", f"{label} uses {shown(row)}, which no instruction has set", hint=f"put {memory.latches} before it")
+    if memory.consumed:
+        slot = register_instance(program, name, reads.instruction) * memory.depths[0] + reads.index
+        rank = np.lexsort((provenance.position[reads.instruction], slot))
+        again = (np.diff(slot[rank], prepend=-1) == 0) & (np.diff(reads.source[rank], prepend=-3) == 0) & (reads.source[rank] >= 0)
+        for place in np.flatnonzero(again).tolist():
+            row, before = int(rank[place]), int(rank[place - 1])
+            first, second = (program.label(int(reads.instruction[r])) for r in (before, row))
+            yield Diagnostic(
+                "E0607",
+                f"{second} uses {shown(row)} as {program.label(int(reads.source[row]))} set it, but {first} has used that up",
+                hint=f"put another {memory.latches} between them",
+            )
