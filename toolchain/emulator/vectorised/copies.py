@@ -1,0 +1,58 @@
+"""Whole elements copied as they are stored."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from toolchain.emulator.vectorised.data import Data
+from toolchain.emulator.vectorised.frame import ELEMENTS, Frame, TooLarge, Value
+from toolchain.emulator.vectorised.numerics import is_int
+from toolchain.isa import ir
+from toolchain.spec import expr as ex
+from toolchain.spec.expr import Expr
+from toolchain.spec.model import View
+
+
+def copied(data: Data, e: Expr, view: View) -> Callable[[Frame], Value]:
+    """uint8 [*loops, bytes of an element]"""
+    match e:
+        case ex.Choose(condition=condition, then=then, other=other):
+            return _choose(data, condition, copied(data, then, view), copied(data, other, view))
+        case ir.Load(access=access) | ir.ControlRead(access=access, member=""):
+            return _element(data, access)
+        case ex.Const(value=0):
+            zeros = np.zeros(view.element.bytes, np.uint8)
+            return lambda f: zeros
+        case _:
+            raise TypeError(e)
+
+
+def _element(data: Data, access: ir.Access) -> Callable[[Frame], Value]:
+    find, read, size = data.address(access), data.scalars.storage.reader(access.view, np.dtype(np.uint8)), access.view.element.bytes
+
+    def element(f: Frame) -> Value:
+        at = find(f)
+        if not is_int(at) and at.size * size > 8 * ELEMENTS:
+            raise TooLarge
+        return read(at)
+
+    return element
+
+
+def _choose(data: Data, condition: Expr, then: Callable[[Frame], Value], other: Callable[[Frame], Value]) -> Callable[[Frame], Value]:
+    test, scalars = data.scalars.truth(condition), data.scalars
+
+    def choose(f: Frame) -> Value:
+        found = test(f)
+        if not isinstance(found, np.ndarray):
+            return then(f) if found else other(f)
+        before = f.mask
+        scalars.narrow_to(f, found)
+        yes = then(f)
+        f.mask = before
+        scalars.narrow_to(f, ~found)
+        no = other(f)
+        f.mask = before
+        return np.where(found[..., None], yes, no)
+
+    return choose

@@ -1,0 +1,158 @@
+"""Data expressions: lanes of elements and temporaries, reductions over lanes."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from toolchain.emulator.vectorised.addresses import Address
+from toolchain.emulator.vectorised.expressions import Expressions
+from toolchain.emulator.vectorised.frame import ELEMENTS, Axes, Frame, Run, TooLarge, Value
+from toolchain.emulator.vectorised.lanes import ChosenLanes, WholeLanes, is_whole
+from toolchain.emulator.vectorised.numerics import is_int, select, wide
+from toolchain.emulator.vectorised.scalars import Scalars
+from toolchain.emulator.vectorised.storage import scalar_dtype
+from toolchain.isa import ir
+from toolchain.spec import expr as ex
+from toolchain.spec.expr import Expr
+
+Product = Callable[[ir.Reduce], Run | None]
+"""A faster function for a sum of products, where there is one."""
+
+
+def is_data(e: Expr) -> bool:
+    """Whether an expression depends on lanes."""
+    return any(isinstance(node, ir.Load | ir.Temp) for node in ex.walk(e))
+
+
+class Data(Expressions):
+    """temps: where each temporary is kept in a frame. product: turns a sum of products into something faster, if it can."""
+
+    def __init__(self, scalars: Scalars, temps: Mapping[str, int], product: Product) -> None:
+        self.scalars, self.temps, self.product = scalars, temps, product
+        self.axes: Axes = scalars.axes
+
+    def lift(self, value: Value) -> Value:
+        return self.axes.lift(value)
+
+    def narrow_to(self, f: Frame, condition: Value) -> None:
+        f.lazy = condition if f.lazy is None else f.lazy & condition
+
+    def value(self, e: Expr) -> Run:
+        if is_data(e):
+            return super().value(e)
+        scalar, lift = self.scalars.value(e), self.axes.lift
+        return lambda f: lift(scalar(f))
+
+    def truth(self, e: Expr) -> Run:
+        """Nothing in a condition on data may be narrowed by the masks of scalars."""
+        if isinstance(e, ex.Logic) and is_data(e):
+            return self._all_of(e)
+        return super().truth(e)
+
+    def _all_of(self, e: ex.Logic) -> Run:
+        tests, conjunction = [self.truth(v) for v in e.values], e.op == "and"
+
+        def logic(f: Frame) -> Value:
+            before, known = f.lazy, None
+            for test in tests:
+                found = np.asarray(test(f)).astype(np.bool_)
+                known = found if known is None else (known & found if conjunction else known | found)
+                self.narrow_to(f, known if conjunction else ~known)
+            f.lazy = before
+            return known
+
+        return logic
+
+    def leaf(self, e: Expr) -> Run:
+        match e:
+            case ir.Load(access=access):
+                return self.load(access)
+            case ir.Temp(name=name):
+                at = self.temps[name]
+                return lambda f: f.temps[at]
+            case ir.Reduce():
+                return self.product(e) or self._reduce(e)
+            case _:
+                raise TypeError(e)
+
+    def choose(self, e: ex.Choose) -> Run:
+        if is_data(e.condition):
+            return self._choose_lanes(e)
+        test, then, other, scalars, lift = self.scalars.truth(e.condition), self.value(e.then), self.value(e.other), self.scalars, self.axes.lift
+
+        def choose(f: Frame) -> Value:
+            found = test(f)
+            if not isinstance(found, np.ndarray):
+                return then(f) if found else other(f)
+            before = f.mask
+            scalars.narrow_to(f, found)
+            yes = then(f)
+            f.mask = before
+            scalars.narrow_to(f, ~found)
+            no = other(f)
+            f.mask = before
+            return select(lift(found), yes, no)
+
+        return choose
+
+    def _choose_lanes(self, e: ex.Choose) -> Run:
+        test, then, other = self.truth(e.condition), self.value(e.then), self.value(e.other)
+
+        def choose(f: Frame) -> Value:
+            found, before = test(f), f.lazy
+            if not isinstance(found, np.ndarray):
+                return then(f) if found else other(f)
+            self.narrow_to(f, found)
+            yes = then(f)
+            f.lazy = before
+            self.narrow_to(f, ~found)
+            no = other(f)
+            f.lazy = before
+            return select(found, yes, no)
+
+        return choose
+
+    def load(self, access: ir.Access) -> Run:
+        """The lanes of an element as they are stored, not widened."""
+        find, read, size = self.address(access), self.rows(access), access.view.element.lanes
+        lanes = self.lanes(access)
+
+        def load(f: Frame) -> Value:
+            at = find(f)
+            if not is_int(at) and at.size * size > ELEMENTS:
+                raise TooLarge
+            return lanes.spread(f, read(at))
+
+        return load
+
+    def address(self, access: ir.Access) -> Address:
+        """The function that finds an access's element, watched where the instruction also writes its memory."""
+        return self.scalars.watch(access, self.scalars.addresses.find(access))
+
+    def lanes(self, access: ir.Access) -> WholeLanes | ChosenLanes:
+        """How rows become data."""
+        if is_whole(access):
+            return WholeLanes(access, self.axes)
+        fixed = {i: self.scalars.value(lane) for i, lane in enumerate(access.lanes or ()) if isinstance(lane, Expr)}
+        return ChosenLanes(access, self.axes, fixed)
+
+    def rows(self, access: ir.Access) -> Callable[[Value], Any]:
+        """positions -> the stored scalars, [*positions.shape, scalars of an element]"""
+        return self.scalars.storage.reader(access.view, scalar_dtype(access.view.element.scalar))
+
+    def _reduce(self, e: ir.Reduce) -> Run:
+        inner, over = self.value(e.value), tuple(self.axes.lane_axis(lane) for lane in e.over)
+        missing = [self.axes.lane_extents[axis] for axis in over]
+
+        def reduce(f: Frame) -> Value:
+            found = wide(inner(f))
+            if is_int(found):
+                return found * math.prod(missing) if e.op == "+" else found
+            if e.op != "+":
+                return (np.minimum if e.op == "min" else np.maximum).reduce(found, axis=over, keepdims=True)
+            absent = math.prod(extent for axis, extent in zip(over, missing, strict=True) if found.shape[axis] != extent)
+            return found.sum(axis=over, keepdims=True) * absent
+
+        return reduce

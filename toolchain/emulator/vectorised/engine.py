@@ -1,0 +1,69 @@
+"""Runs programs: each instruction's semantics become functions once for a run."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from toolchain.emulator.state import State
+from toolchain.emulator.vectorised.frame import Frame, Value
+from toolchain.emulator.vectorised.loops import Action
+from toolchain.emulator.vectorised.statements import Statements
+from toolchain.emulator.vectorised.storage import Storage
+from toolchain.isa.instances import places
+from toolchain.isa.program import Ints, Program
+from toolchain.isa.semantics import machine_semantics
+
+
+def run(program: Program, state: State, order: Ints) -> None:
+    """Executes the instructions in `order`, changing `state`. Raises UserError E07xx, the instruction named."""
+    engine = Vectorised(program, state)
+    with np.errstate(all="ignore"):
+        for index in order.tolist():
+            engine.execute(index)
+
+
+class Vectorised:
+    """One program on one state."""
+
+    def __init__(self, program: Program, state: State) -> None:
+        self.program, self.state = program, state
+        self.storage = Storage(program.machine, state)
+        self.fields = [list(zip(*(column.tolist() for column in _ordered(program, kind)), strict=True)) for kind in range(len(program.columns))]
+        self.kinds, self.rows, self.streams = program.kind.tolist(), program.row.tolist(), program.stream.tolist()
+        self._compiled: dict[int, tuple[Statements, Action]] = {}
+        self._places: dict[int, Mapping[str, Value]] = {}
+
+    def execute(self, index: int) -> None:
+        """Executes one instruction."""
+        kind, stream = self.kinds[index], self.streams[index]
+        statements, action = self._compiled.get(kind) or self._compile(kind)
+        place = self._places.get(stream)
+        if place is None:
+            place = self._places[stream] = places(self.program.machine, stream)[0]
+        axes = statements.axes
+        if axes.replicas:
+            place = {**place, **{x.name: np.arange(x.count).reshape(axes.loop_shape(i, x.count)) for i, x in enumerate(axes.replicas)}}
+        frame = Frame(
+            self.state,
+            lambda: self.program.label(index),
+            self.fields[kind][self.rows[index]],
+            place,
+            len(statements.slots),
+            len(statements.temps),
+            axes.loops,
+        )
+        for axis, level in enumerate(axes.replicas):
+            frame.extents[axis] = level.count
+        action(frame)
+
+    def _compile(self, kind: int) -> tuple[Statements, Action]:
+        machine = self.program.machine
+        instruction = machine.instructions[kind]
+        statements = Statements(machine, instruction, machine_semantics(machine)[instruction.name], self.state, self.storage)
+        found = self._compiled[kind] = (statements, statements.compile())
+        return found
+
+
+def _ordered(program: Program, kind: int) -> list[Ints]:
+    """The columns of a kind in the order of its fields."""
+    return [program.columns[kind][f.name] for f in program.machine.instructions[kind].fields]

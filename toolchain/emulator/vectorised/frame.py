@@ -1,0 +1,105 @@
+"""What an instruction knows while the numpy engine executes it.
+
+A scalar is a Python int, or an int64 array with one axis for each lockstep level and then one for each loop that is
+nested so deep; axes it does not depend on have size 1. Data has the axes of the instruction's lane names after those;
+data that depends on no loop may lack the loop axes.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from toolchain.emulator.state import State
+from toolchain.emulator.vectorised.transaction import Transaction
+from toolchain.isa import ir
+from toolchain.isa.instances import replica_levels
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.model import Machine
+
+Value = Any
+"""An int or a numpy array as the module says."""
+
+ITERATIONS = 1 << 25
+"""More than these at once are split, so that address arrays stay small."""
+
+ELEMENTS = 1 << 23
+"""Lanes read at once outside contractions: 64 MB as int64."""
+
+
+class TooLarge(Exception):
+    """So many iterations at once would need too much memory; fewer are tried."""
+
+
+class Axes:
+    """Where loops and lanes stand in arrays. replicas: lockstep levels with more than one instance, outermost first."""
+
+    def __init__(self, machine: Machine, semantics: ir.Semantics) -> None:
+        self.replicas = tuple(level for level in replica_levels(machine) if level.count > 1)
+        self.first = len(self.replicas)
+        self.loops = self.first + depth_of(semantics.body)
+        self.lanes = tuple(semantics.lanes)
+        self.lane_extents = tuple(semantics.lanes.values())
+
+    def loop_shape(self, axis: int, size: int) -> tuple[int, ...]:
+        """The shape of an array that depends on one loop axis."""
+        return tuple(size if i == axis else 1 for i in range(self.loops))
+
+    def lane_shape(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        """The lane axes of data that depends on these lanes."""
+        return tuple(extent if lane in names else 1 for lane, extent in zip(self.lanes, self.lane_extents, strict=True))
+
+    def lane_axis(self, name: str) -> int:
+        """The axis of a lane, counted from the end: data may lack the loop axes."""
+        return self.lanes.index(name) - len(self.lanes)
+
+    def lift(self, value: Value) -> Value:
+        """A scalar as data."""
+        return value if value.__class__ is int else value.reshape(value.shape + (1,) * len(self.lanes))
+
+
+def depth_of(body: tuple[ir.Stmt, ...]) -> int:
+    """How deep loops nest."""
+    depth = 0
+    for stmt in body:
+        match stmt:
+            case ir.For(body=inner):
+                depth = max(depth, 1 + depth_of(inner))
+            case ir.If(then=then, other=other):
+                depth = max(depth, depth_of(then), depth_of(other))
+            case _:
+                pass
+    return depth
+
+
+class Frame:
+    """One executing instruction.
+
+    fields: values in the order of the instruction's fields. places: the index at each topology level. names, temps: by slot.
+    mask: bool scalar, the iterations that take part; None is all. lazy: bool data, the lanes whose value is wanted; None is all.
+    extents: size of each loop axis in use, else 1. times[d]: when, counted over the outer d loops, the current iterations run.
+    """
+
+    __slots__ = ("extents", "fields", "label", "lazy", "mask", "names", "places", "state", "temps", "times", "transaction")
+
+    def __init__(
+        self, state: State, label: Callable[[], str], fields: tuple[int, ...], places: Mapping[str, Value], names: int, temps: int, axes: int
+    ) -> None:
+        self.state, self.label, self.fields, self.places = state, label, fields, places
+        self.names: list[Value] = [None] * names
+        self.temps: list[Value] = [None] * temps
+        self.mask: Value = None
+        self.lazy: Value = None
+        self.extents = [1] * axes
+        self.times: list[Value] = [0] * (axes + 1)
+        self.transaction: Transaction | None = None
+
+    def fault(self, code: str, message: str) -> UserError:
+        """An error of the executing instruction."""
+        return fail(code, message, place=self.label())
+
+    def taking_part(self, condition: Value) -> Value:
+        """The mask of the iterations that also meet a bool array."""
+        return condition if self.mask is None else self.mask & condition
+
+
+Run = Callable[[Frame], Value]
+"""An expression or statement turned into a function."""

@@ -1,0 +1,129 @@
+"""Scalar expressions: the address phase. Fields, loop variables, registers, control memories."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from toolchain.emulator.state import State
+from toolchain.emulator.vectorised.addresses import Address, Addresses
+from toolchain.emulator.vectorised.expressions import Expressions
+from toolchain.emulator.vectorised.frame import Axes, Frame, Run, Value
+from toolchain.emulator.vectorised.numerics import is_int, select, uniform
+from toolchain.emulator.vectorised.storage import Storage
+from toolchain.isa import ir
+from toolchain.isa.instances import scope_levels
+from toolchain.spec import expr as ex
+from toolchain.spec.expr import Expr
+from toolchain.spec.model import Instruction, Machine, Memory, RecordField
+
+
+class Scalars(Expressions):
+    """slots: where each name is kept in a frame."""
+
+    def __init__(self, machine: Machine, instruction: Instruction, axes: Axes, state: State, slots: Mapping[str, int], storage: Storage) -> None:
+        self.machine, self.axes, self.state, self.slots, self.storage = machine, axes, state, slots, storage
+        self.fields = {f.name: i for i, f in enumerate(instruction.fields)}
+        self.addresses = Addresses(machine, self.value)
+        self.watch: Callable[[ir.Access, Address], Address] = lambda access, find: find
+
+    def lift(self, value: Value) -> Value:
+        return value
+
+    def leaf(self, e: Expr) -> Run:
+        match e:
+            case ir.FieldRef(name=name):
+                at = self.fields[name]
+                return lambda f: f.fields[at]
+            case ir.Var(name=name):
+                at = self.slots[name]
+                return lambda f: f.names[at]
+            case ir.Place(level=level):
+                return lambda f: f.places[level]
+            case ir.RegisterRead():
+                return self._register(e)
+            case ir.ControlRead(access=access, member=member):
+                return self._control(access, member)
+            case _:
+                raise TypeError(e)
+
+    def choose(self, e: ex.Choose) -> Run:
+        test, then, other = self.truth(e.condition), self.value(e.then), self.value(e.other)
+
+        def choose(f: Frame) -> Value:
+            found = test(f)
+            if not isinstance(found, np.ndarray):
+                return then(f) if found else other(f)
+            before = f.mask
+            self.narrow_to(f, found)
+            yes = then(f)
+            f.mask = before
+            self.narrow_to(f, ~found)
+            no = other(f)
+            f.mask = before
+            return select(found, yes, no)
+
+        return choose
+
+    def _control(self, access: ir.Access, member: str) -> Run:
+        """The words of a control memory are taken apart at each read: they change while the program runs."""
+        find = self.watch(access, self.addresses.find(access))
+        words = self.storage.words(access.view)
+        part = next((f for f in access.view.element.record if f.name == member), None)
+        take = _bits(part) if part else int
+
+        def read(f: Frame) -> Value:
+            at = find(f)
+            if is_int(at):
+                return take(words.item(at))
+            return uniform(take(words[at].astype(np.int64)) if part else words[at].astype(np.int64))
+
+        return read
+
+    def _register(self, e: ir.RegisterRead) -> Run:
+        memory, index = self.machine.memory[e.register], self.value(e.index)
+        where = self.addresses.instance(memory.scope, ())
+        written = None if memory.host else self.state.written[memory.name]
+        values = self.state.host[memory.name] if memory.host else self.state.latched[memory.name][:, :, self._latched_field(memory, e.field_name)]
+        alone = not {level.name for level in self.axes.replicas} & {level.name for level in scope_levels(self.machine, memory.scope)}
+
+        def read(f: Frame) -> Value:
+            at, here = index(f), where(f)
+            if is_int(at) and alone:
+                if not 0 <= at < memory.depths[0]:
+                    raise register_fault(f, memory, at)
+                if written is not None and not written.item(here, at):
+                    raise f.fault("E0702", f"{memory.name}[{at}] is read before any {memory.latches} has set it")
+                return values.item(here, at)
+            return self._read_many(f, memory, values, here, at)
+
+        return read
+
+    def _latched_field(self, memory: Memory, name: str) -> int:
+        return [f.name for f in self.machine.instruction[memory.latches].fields].index(name)
+
+    def _read_many(self, f: Frame, memory: Memory, values: Value, here: Value, at: Value) -> Value:
+        numbers = np.asarray(at)
+        wrong = (numbers < 0) | (numbers >= memory.depths[0])
+        if wrong.any():
+            bad = wrong if f.mask is None else wrong & f.mask
+            if bad.any():
+                raise register_fault(f, memory, int(np.broadcast_to(numbers, bad.shape)[bad][0]))
+            at = np.where(wrong, 0, numbers)
+        if not memory.host:
+            unset = ~self.state.written[memory.name][here, at]
+            bad = unset if f.mask is None else unset & f.mask
+            if bad.any():
+                raise f.fault("E0702", f"{memory.name}[{int(np.broadcast_to(at, bad.shape)[bad][0])}] is read before any {memory.latches} has set it")
+        return uniform(values[here, at])
+
+
+def register_fault(f: Frame, memory: Memory, at: int) -> Exception:
+    """The error for a register number that there is not."""
+    return f.fault("E0701", f"{memory.name}[{at}] is outside '{memory.name}', which holds {memory.depths[0]}")
+
+
+def _bits(part: RecordField) -> Callable[[Value], Value]:
+    lsb, mask, low = part.lsb, (1 << part.type.bits) - 1, part.type.low
+    if not part.type.signed:
+        return lambda word: (word >> lsb) & mask
+    return lambda word: (((word >> lsb) - low) & mask) + low

@@ -1,0 +1,155 @@
+"""Statements turned into functions of a frame."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from toolchain.emulator.state import State
+from toolchain.emulator.vectorised.addresses import Address
+from toolchain.emulator.vectorised.contraction import products
+from toolchain.emulator.vectorised.copies import copied
+from toolchain.emulator.vectorised.data import Data
+from toolchain.emulator.vectorised.frame import Axes, Frame, Value
+from toolchain.emulator.vectorised.gathering import Gathering
+from toolchain.emulator.vectorised.lanes import is_whole
+from toolchain.emulator.vectorised.loops import Action, Loop, branch, sequence
+from toolchain.emulator.vectorised.scalars import Scalars, register_fault
+from toolchain.emulator.vectorised.storage import Storage, step_of
+from toolchain.emulator.vectorised.structure import Path, Structure, stores
+from toolchain.emulator.vectorised.transaction import Note, Site
+from toolchain.emulator.vectorised.writes import Writes
+from toolchain.isa import ir
+from toolchain.spec import expr as ex
+from toolchain.spec.model import Instruction, Machine
+
+
+class Statements:
+    """Compiles one instruction against one state."""
+
+    def __init__(self, machine: Machine, instruction: Instruction, semantics: ir.Semantics, state: State, storage: Storage) -> None:
+        self.machine, self.semantics, self.state = machine, semantics, state
+        self.structure, self.axes = Structure(semantics), Axes(machine, semantics)
+        self.slots = {name: i for i, name in enumerate(_names(semantics.body))}
+        self.temps = {name: i for i, name in enumerate(semantics.temps)}
+        self.scalars = Scalars(machine, instruction, self.axes, state, self.slots, storage)
+        self.scalars.watch = self._watch
+        self.data = Data(self.scalars, self.temps, lambda e: products(self.data, e))
+        self.gathering = Gathering(self.data, self.structure, semantics)
+        self.writes = Writes(self.data)
+        self._written = {s.access.view.memory for s in stores(semantics.body)}
+        self._path: Path = ()
+        self._order = 0
+        self._seen: set[str] = set()
+
+    def compile(self) -> Action:
+        """The whole instruction."""
+        return self._block(self.semantics.body)
+
+    def _block(self, body: Iterable[ir.Stmt]) -> Action:
+        return sequence([self._statement(stmt) for stmt in body])
+
+    def _statement(self, stmt: ir.Stmt) -> Action:
+        self._order += 2
+        match stmt:
+            case ir.For():
+                return self._for(stmt)
+            case ir.If():
+                test = self.scalars.truth(stmt.condition)
+                return branch(test, self._block(stmt.then) if stmt.then else None, self._block(stmt.other) if stmt.other else None)
+            case ir.Let():
+                return self._let(stmt)
+            case ir.SetTemp():
+                again = stmt.name in self._seen
+                self._seen.add(stmt.name)
+                return self.gathering.set_temp(stmt, again)
+            case ir.Store():
+                return self._store(stmt)
+            case ir.Latch():
+                return self._latch(stmt)
+            case _:
+                raise TypeError(stmt)
+
+    def _for(self, stmt: ir.For) -> Action:
+        start, stop = self.scalars.value(stmt.start), self.scalars.value(stmt.stop)
+        depth = len(self._path)
+        self._path = (*self._path, stmt.var)
+        body = self._block(stmt.body)
+        self._path = self._path[:-1]
+        return Loop(self.axes, self.slots[stmt.var], depth, stmt.var in self.structure.serial, start, stop, body)
+
+    def _let(self, stmt: ir.Let) -> Action:
+        value, slot = self.scalars.value(stmt.value), self.slots[stmt.name]
+        again = stmt.name in self._seen
+        self._seen.add(stmt.name)
+
+        def let(f: Frame) -> None:
+            f.names[slot] = value(f)
+
+        def let_some(f: Frame) -> None:
+            found = value(f)
+            f.names[slot] = found if f.mask is None or f.names[slot] is None else np.where(f.mask, found, f.names[slot])
+
+        return let_some if again else let
+
+    def _site(self, access: ir.Access, order: int) -> Site:
+        memory = self.machine.memory[access.view.memory]
+        return Site(order, self._path, memory.name, access.view.element.bytes, step_of(memory, access.view))
+
+    def _watch(self, access: ir.Access, find: Address) -> Address:
+        """Notes what is read from a memory that the instruction writes."""
+        if access.view.memory not in self._written:
+            return find
+        site = self._site(access, self._order)
+
+        def watched(f: Frame) -> Value:
+            at = find(f)
+            if f.transaction is not None:
+                f.transaction.notes.append(Note(site, "read", at, tuple(f.times), f.mask))
+            return at
+
+        return watched
+
+    def _store(self, stmt: ir.Store) -> Action:
+        access, memory = stmt.access, self.machine.memory[stmt.access.view.memory]
+        if stmt.accumulate and (memory.overflow == "saturate" or not is_whole(access)):
+            plus = ex.Binary("+", ir.Load(access, span=stmt.span), stmt.value, span=stmt.span)
+            return self._store(replace(stmt, value=plus, accumulate=False))
+        site = self._site(access, self._order + 1)
+        if access.lanes is None:
+            return self.writes.copy(access, copied(self.data, stmt.value, access.view), site)
+        if stmt.accumulate:
+            return self.writes.add(access, stmt.value, site)
+        return self.writes.store(access, stmt.value, site)
+
+    def _latch(self, stmt: ir.Latch) -> Action:
+        memory, index = self.machine.memory[stmt.register], self.scalars.value(stmt.index)
+        where = self.scalars.addresses.instance(memory.scope, ())
+        latched, written = self.state.latched[memory.name], self.state.written[memory.name]
+
+        def latch(f: Frame) -> None:
+            at, here = np.asarray(index(f)), np.asarray(where(f))
+            at, here = np.broadcast_arrays(at, here) if f.mask is None else (np.broadcast_to(x, f.mask.shape)[f.mask] for x in (at, here))
+            if at.size and not 0 <= at.min() <= at.max() < memory.depths[0]:
+                raise register_fault(f, memory, int(at.max() if at.min() >= 0 else at.min()))
+            latched[here, at] = f.fields
+            written[here, at] = True
+
+        return latch
+
+
+def _names(body: Iterable[ir.Stmt]) -> list[str]:
+    """Every loop variable and scalar, once."""
+    found: dict[str, None] = {}
+    for stmt in body:
+        match stmt:
+            case ir.For(var=var, body=inner):
+                found[var] = None
+                found.update(dict.fromkeys(_names(inner)))
+            case ir.If(then=then, other=other):
+                found.update(dict.fromkeys([*_names(then), *_names(other)]))
+            case ir.Let(name=name):
+                found[name] = None
+            case _:
+                pass
+    return list(found)

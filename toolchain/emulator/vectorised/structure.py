@@ -1,0 +1,158 @@
+"""What in an instruction must run iteration by iteration, and where values live.
+
+A loop may become an array axis unless a value passes from one of its iterations to the next, other than through
+memory (transactions see to that) or as a sum, maximum or minimum gathered in a temporary.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from toolchain.isa import ir
+from toolchain.spec import expr as ex
+from toolchain.spec.expr import Expr
+
+Path = tuple[str, ...]
+"""The variables of the enclosing loops, outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A place in the text that reads or writes a name. gathers: `+`, `min` or `max` for a write that only gathers."""
+
+    path: Path
+    write: bool
+    gathers: str = ""
+
+
+@dataclass
+class Structure:
+    """names, temps: where each is read and written, in text order. latches: paths of statements that latch fields."""
+
+    semantics: ir.Semantics
+    names: dict[str, list[Occurrence]] = field(default_factory=dict[str, list[Occurrence]])
+    temps: dict[str, list[Occurrence]] = field(default_factory=dict[str, list[Occurrence]])
+    serial: set[str] = field(default_factory=set[str])
+
+    def __post_init__(self) -> None:
+        self._walk(self.semantics.body, ())
+        for found in self.names.values():
+            self._serialise(found, home(found))
+        for found in self.temps.values():
+            self._serialise(found, home(found))
+
+    def temp_depth(self, name: str) -> int:
+        """How many loops enclose everything that touches a temporary."""
+        return len(home(self.temps[name]))
+
+    def _serialise(self, found: list[Occurrence], where: Path) -> None:
+        for one in found:
+            for depth in range(len(where), len(one.path)) if one.write else ():
+                inside = [o for o in found if o.path[: depth + 1] == one.path[: depth + 1]]
+                if not one.gathers or any(o.gathers != one.gathers for o in inside):
+                    self.serial.add(one.path[depth])
+
+    def _walk(self, body: tuple[ir.Stmt, ...], path: Path) -> None:
+        for stmt in body:
+            match stmt:
+                case ir.For(var=var, start=start, stop=stop, body=inner):
+                    self._reads(start, path)
+                    self._reads(stop, path)
+                    self._walk(inner, (*path, var))
+                case ir.If(condition=condition, then=then, other=other):
+                    self._reads(condition, path)
+                    self._walk(then, path)
+                    self._walk(other, path)
+                case ir.Let(name=name, value=value):
+                    self._reads(value, path)
+                    self.names.setdefault(name, []).append(Occurrence(path, True))
+                case ir.SetTemp(name=name):
+                    self._set_temp(stmt, path)
+                case ir.Store(access=access, value=value):
+                    self._access(access, path)
+                    self._reads(value, path)
+                case ir.Latch(index=index):
+                    self._reads(index, path)
+                    self.serial.update(path)
+                case _:
+                    raise TypeError(stmt)
+
+    def _set_temp(self, stmt: ir.SetTemp, path: Path) -> None:
+        op, rest = gathering(stmt, self.semantics.temps[stmt.name])
+        self._reads(rest, path)
+        self.temps.setdefault(stmt.name, []).append(Occurrence(path, True, op))
+
+    def _access(self, access: ir.Access, path: Path) -> None:
+        for part in access_parts(access):
+            self._reads(part, path)
+
+    def _reads(self, e: Expr, path: Path) -> None:
+        for node in deep(e):
+            match node:
+                case ir.Var(name=name) if name not in path:
+                    self.names.setdefault(name, []).append(Occurrence(path, False))
+                case ir.Temp(name=name):
+                    self.temps.setdefault(name, []).append(Occurrence(path, False))
+                case _:
+                    pass
+
+
+def home(found: list[Occurrence]) -> Path:
+    """The loops that enclose every occurrence."""
+    path = found[0].path
+    for other in found[1:]:
+        while other.path[: len(path)] != path:
+            path = path[:-1]
+    return path
+
+
+def gathering(stmt: ir.SetTemp, kind: ir.TempType) -> tuple[str, Expr]:
+    """The operation that gathers into the temporary in any order, and what is gathered; or an empty string and the value."""
+    if any(isinstance(e, ir.Temp) and e.name == stmt.name for e in deep(stmt.value)):
+        return _running(stmt, kind.overflow)
+    if stmt.accumulate:
+        return ("" if kind.overflow == "saturate" else "+"), stmt.value
+    return "", stmt.value
+
+
+def _running(stmt: ir.SetTemp, overflow: str) -> tuple[str, Expr]:
+    """`t[c] = max(t[c], x)`"""
+    own = ir.Temp(stmt.name, stmt.lanes)
+    match stmt.value:
+        case ir.Extreme(op=op, values=(first, second)) if not stmt.accumulate and overflow != "wrap" and own in (first, second):
+            rest = second if first == own else first
+            if not any(isinstance(e, ir.Temp) and e.name == stmt.name for e in deep(rest)):
+                return op, rest
+        case _:
+            pass
+    return "", stmt.value
+
+
+def deep(e: Expr) -> Iterator[Expr]:
+    """The expression and all below it, the addresses of accesses included."""
+    for node in ex.walk(e):
+        yield node
+        if isinstance(node, ir.Load | ir.ControlRead):
+            for part in access_parts(node.access):
+                yield from deep(part)
+
+
+def access_parts(access: ir.Access) -> Iterator[Expr]:
+    """Every scalar expression that an access evaluates."""
+    yield from access.index
+    yield from (e for _, e in access.at)
+    yield from (lane for lane in access.lanes or () if isinstance(lane, Expr))
+
+
+def stores(body: tuple[ir.Stmt, ...]) -> Iterator[ir.Store]:
+    """Every store, in text order."""
+    for stmt in body:
+        match stmt:
+            case ir.Store():
+                yield stmt
+            case ir.For(body=inner):
+                yield from stores(inner)
+            case ir.If(then=then, other=other):
+                yield from stores(then)
+                yield from stores(other)
+            case _:
+                pass
