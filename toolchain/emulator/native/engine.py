@@ -1,0 +1,104 @@
+"""Runs programs in compiled C: arrays of the program and the state handed over as pointers, faults as user errors."""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.emulator.compile import compiler, load_library
+from toolchain.emulator.native.source import engine_source
+from toolchain.emulator.state import State
+from toolchain.isa.program import Ints, Program
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.model import Machine
+
+FAULTS = {
+    1: ("E0701", "an access is outside its memory"),
+    2: ("E0702", "a register is read before any instruction has set it"),
+    3: ("E0703", "a shift by a negative or very large amount"),
+    4: ("E0704", "division by zero"),
+    9: ("E0708", "an element straddles the end of a ring, which the C engine does not do"),
+    10: ("E0709", "no memory left for the engine's working space"),
+}
+SCRATCH = 12
+
+Array = NDArray[Any]
+
+
+class _Scratch(ctypes.Structure):
+    _fields_ = (("start", ctypes.c_void_p), ("size", ctypes.c_size_t))
+
+
+class _Context(ctypes.Structure):
+    """Mirrors tw_context in runtime.h."""
+
+    _fields_ = (
+        ("memory", ctypes.c_void_p), ("host", ctypes.c_void_p), ("latched", ctypes.c_void_p), ("written", ctypes.c_void_p),
+        ("field", ctypes.c_void_p), ("scratch", _Scratch * SCRATCH), ("stamp", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+def available() -> bool:
+    """Whether there is a C compiler ($TILEWRIGHT_CC, else cc, gcc or clang)."""
+    return bool(compiler())
+
+
+def prepare(machine: Machine, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
+    """The compiled engine of a machine, from the cache if it is there. Raises UserError E0710 when the compiler refuses."""
+    try:
+        library = load_library("engine", engine_source(machine), flags)
+    except RuntimeError as error:
+        raise fail("E0710", "\n".join(str(error).splitlines()[:6]), hint="set TILEWRIGHT_CC=none to do without C") from None
+    if library is None:
+        raise fail("E0711", "there is no C compiler", hint="install gcc or clang, or set TILEWRIGHT_CC")
+    return library
+
+
+def run(program: Program, state: State, order: Ints, flags: tuple[str, ...] = ()) -> None:
+    """Executes the instructions in `order`, changing `state`. flags: more compiler flags.
+
+    Raises UserError E0701 to E0711; an instruction at fault is named, and the state is then undefined.
+    """
+    function = prepare(program.machine, flags).tw_run
+    function.restype = ctypes.c_int64
+    context, kept = _context(program, state)
+    columns = [np.ascontiguousarray(a, np.int64) for a in (order, program.kind, program.row, program.stream)]
+    fault = ctypes.c_int64(0)
+    done = function(ctypes.byref(context), ctypes.c_int64(len(columns[0])), *(ctypes.c_void_p(a.ctypes.data) for a in columns), ctypes.byref(fault))
+    del kept
+    if fault.value:
+        raise _fault(program, int(order[done]), fault.value)
+
+
+def _fault(program: Program, index: int, number: int) -> UserError:
+    code, message = FAULTS[number]
+    return fail(code, message, place=program.label(index))
+
+
+def _context(program: Program, state: State) -> tuple[_Context, list[Array]]:
+    """The pointers, and the arrays that must live as long as they do."""
+    machine, kept = program.machine, list[Array]()
+    plain = [state.memories[m.name] for m in machine.memories if m.kind != "register"]
+    host = [state.host[m.name] for m in machine.memories if m.host]
+    latched = [state.latched[m.name] for m in machine.memories if m.latches]
+    written = [state.written[m.name] for m in machine.memories if m.latches]
+    fields: list[int] = []
+    for instruction, columns in zip(machine.instructions, program.columns, strict=True):
+        rows = [np.ascontiguousarray(columns[f.name], np.int64) for f in instruction.fields]
+        kept.extend(rows)
+        fields.append(_pointers(rows, kept))
+    kept.append(np.array(fields, np.uintp))
+    tables = [_pointers(arrays, kept) for arrays in (plain, host, latched, written)]
+    context = _Context(*(ctypes.c_void_p(t) for t in tables), ctypes.c_void_p(kept[-5].ctypes.data))
+    return context, kept
+
+
+def _pointers(arrays: Sequence[Array], kept: list[Array]) -> int:
+    """The address of a table of addresses."""
+    for array in arrays:
+        assert array.flags.c_contiguous
+    table = np.array([a.ctypes.data for a in arrays] or [0], np.uintp)
+    kept.append(table)
+    return int(table.ctypes.data)

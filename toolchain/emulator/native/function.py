@@ -1,0 +1,173 @@
+"""What the C of one instruction calls things: fields, variables, places, registers, memories and their instances."""
+
+from dataclasses import dataclass, field, replace
+
+from toolchain.isa import ir
+from toolchain.isa.c_expr import CValue, CWriter
+from toolchain.isa.c_interval import INT64, Interval
+from toolchain.isa.contraction import statements
+from toolchain.isa.instances import access_differs, differs, replica_levels, replica_names, scope_levels, stream_levels
+from toolchain.isa.ranges import Ranges, analyse
+from toolchain.spec.expr import Const, Expr
+from toolchain.spec.model import Machine, Memory, ScalarType, View
+
+
+@dataclass
+class Function:
+    """The C function of one instruction while it is written.
+
+    fields, registers: what the text has used so far. apart: replicas run one after the other through the whole instruction,
+    because a name differs between them; otherwise each statement loops over them.
+    """
+
+    machine: Machine
+    semantics: ir.Semantics
+    ranges: Ranges
+    apart: bool
+    fields: dict[str, None] = field(default_factory=dict[str, None])
+    registers: dict[str, None] = field(default_factory=dict[str, None])
+    count: int = 0
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas run in lockstep."""
+        count = 1
+        for level in replica_levels(self.machine):
+            count *= level.count
+        return count
+
+    @property
+    def levels(self) -> set[str]:
+        """Names of the lockstep levels."""
+        return {level.name for level in replica_levels(self.machine)}
+
+    def fresh(self, prefix: str) -> str:
+        """A C name that nothing else has."""
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def varies(self, e: Expr) -> bool:
+        """Whether an expression differs between replicas of one statement."""
+        return not self.apart and differs(self.machine, e, self.levels, ())
+
+    def access_varies(self, access: ir.Access) -> bool:
+        """Whether replicas of one statement touch different elements."""
+        return not self.apart and access_differs(self.machine, access, self.levels, ())
+
+    def hint(self, e: Expr) -> Interval | None:
+        """Bounds of a node of the semantics."""
+        found = self.ranges.nodes.get(id(e))
+        return Interval(*found) if found and INT64.low <= found[0] and found[1] <= INT64.high else None
+
+    def writer(self) -> CWriter:
+        """Writes scalar expressions."""
+        return CWriter(self.leaf, data=False, hint=self.hint)
+
+    def scalar(self, e: Expr) -> CValue:
+        """A scalar expression in C."""
+        return self.writer().value(e)
+
+    def leaf(self, e: Expr) -> CValue:
+        """The leaves of scalar expressions."""
+        match e:
+            case ir.FieldRef(name=name):
+                self.fields[name] = None
+                found = self.machine.instruction[self.semantics.instruction].field(name)
+                return CValue(f"f_{name}", Interval(found.low, found.high), 64)
+            case ir.Var(name=name):
+                return CValue(f"v_{name}", self.name_range(name), 64)
+            case ir.Place(level=level):
+                count = next(x.count for x in self.machine.levels if x.name == level)
+                return CValue(f"p_{level}", Interval(0, count - 1), 64)
+            case ir.RegisterRead():
+                return self._register(e)
+            case ir.ControlRead(access=access, member=member):
+                return self._control(access, member)
+            case _:
+                raise TypeError(e)
+
+    def name_range(self, name: str) -> Interval:
+        """Bounds of a loop variable or a local name."""
+        low, high = self.ranges.names.get(name, (INT64.low, INT64.high))
+        return Interval(max(low, INT64.low), min(high, INT64.high))
+
+    def _register(self, e: ir.RegisterRead) -> CValue:
+        memory = self.machine.memory[e.register]
+        self.registers[e.register] = None
+        index, depth = self.scalar(e.index), memory.depths[0]
+        row = f"{self.instance(memory)} * {depth}"
+        if memory.host:
+            return CValue(f"tw_host(h_{e.register} + {row}, {index.text}, {depth})", INT64, 64)
+        latched = self.machine.instruction[memory.latches].fields
+        column = [f.name for f in latched].index(e.field_name)
+        found = latched[column]
+        text = f"tw_latched(l_{e.register} + ({row}) * {len(latched)}, w_{e.register} + {row}, {index.text}, {depth}, {len(latched)}, {column})"
+        return CValue(text, Interval(found.low, found.high), 64)
+
+    def _control(self, access: ir.Access, member: str) -> CValue:
+        element = access.view.element
+        lsb, kind = next(((f.lsb, f.type) for f in element.record if f.name == member), (0, element.scalar))
+        text = f"tw_bits({self.pointer(access)}, {element.bytes}, {lsb}, {kind.bits}, {int(kind.signed)})"
+        return CValue(text, Interval(max(kind.low, INT64.low), min(kind.high, INT64.high)), 64)
+
+    def instance(self, memory: Memory, at: tuple[tuple[str, Expr], ...] = (), first: bool = False) -> str:
+        """The number of the instance meant; first: the one of replica 0."""
+        text, elsewhere = "", dict(at)
+        streams, replicas = {x.name for x in stream_levels(self.machine)}, self.levels
+        for level in scope_levels(self.machine, memory.scope):
+            if level.name in elsewhere:
+                part = f"tw_place({self.scalar(elsewhere[level.name]).text}, {level.count})"
+            elif level.name in streams or (level.name in replicas and not first):
+                part = f"p_{level.name}"
+            else:
+                part = "0"
+            text = f"({text} * {level.count} + {part})" if text else part
+        return text or "0"
+
+    def offset(self, access: ir.Access) -> str:
+        """The byte of the element in its instance; outside the memory it is 0 and `tw_fault` says so."""
+        return f"at_{view_number(self.machine, access.view)}({', '.join(self.scalar(i).text for i in access.index)})"
+
+    def base(self, access: ir.Access, first: bool = False) -> str:
+        """Where the instance meant starts."""
+        memory = self.machine.memory[access.view.memory]
+        return f"m_{memory.name} + {self.instance(memory, access.at, first)} * INT64_C({memory.bytes})"
+
+    def pointer(self, access: ir.Access, first: bool = False) -> str:
+        """The address of the element."""
+        return f"({self.base(access, first)} + {self.offset(access)})"
+
+    def stride(self, access: ir.Access) -> int | None:
+        """Bytes from one replica's element to the next one's; None where that is not constant."""
+        memory = self.machine.memory[access.view.memory]
+        inner = replica_levels(self.machine)
+        if not inner or not self.access_varies(access):
+            return 0
+        scope = scope_levels(self.machine, memory.scope)
+        if any(self.varies(e) for e in (*access.index, *(e for _, e in access.at))) or len(inner) > 1 or scope[-1:] != inner or access.at:
+            return None
+        return memory.bytes
+
+
+def new_function(machine: Machine, semantics: ir.Semantics) -> Function:
+    """Ready to be written. Raises UserError E022x for semantics that cannot be proved to fit their types."""
+    return Function(machine, semantics, analyse(machine, semantics), bool(replica_names(machine, semantics)))
+
+
+def view_number(machine: Machine, view: View) -> int:
+    """How the address function of a view is called."""
+    return next(i for i, v in enumerate(machine.views) if v.name == view.name)
+
+
+def c_type(kind: ScalarType) -> str:
+    """The C type of a stored scalar."""
+    bits = next(width for width in (8, 16, 32, 64) if kind.bits <= width)
+    return f"{'' if kind.signed else 'u'}int{bits}_t"
+
+
+def latches(semantics: ir.Semantics) -> bool:
+    """Whether an instruction sets a register."""
+    return any(isinstance(s, ir.Latch) for s in statements(semantics.body))
+
+
+__all__ = ["Const", "Function", "c_type", "latches", "new_function", "replace", "view_number"]

@@ -1,0 +1,58 @@
+/* What every engine needs, whatever the machine. */
+typedef int8_t int8_u __attribute__((aligned(1), may_alias));
+typedef uint8_t uint8_u __attribute__((aligned(1), may_alias));
+typedef int16_t int16_u __attribute__((aligned(1), may_alias));
+typedef uint16_t uint16_u __attribute__((aligned(1), may_alias));
+typedef int32_t int32_u __attribute__((aligned(1), may_alias));
+typedef uint32_t uint32_u __attribute__((aligned(1), may_alias));
+typedef int64_t int64_u __attribute__((aligned(1), may_alias));
+typedef uint64_t uint64_u __attribute__((aligned(1), may_alias));
+
+enum { TW_SCRATCH = 12 };
+typedef struct {
+    uint8_t *const *memory;
+    int64_t *const *host;
+    int64_t *const *latched;
+    uint8_t *const *written;
+    const int64_t *const *const *field; /* by kind, then by field */
+    struct { void *start; size_t size; } scratch[TW_SCRATCH];
+    uint64_t stamp;
+} tw_context;
+
+/* At least `size` bytes, kept between calls, not cleared; without memory the fault says so and the answer is NULL. */
+static void *tw_scratch(tw_context *c, int slot, size_t size)
+{
+    if (c->scratch[slot].size < size) {
+        free(c->scratch[slot].start);
+        size = (size + size / 2 + 4095) & ~(size_t)4095;
+        c->scratch[slot].start = aligned_alloc(64, size);
+        c->scratch[slot].size = c->scratch[slot].start ? size : 0;
+        if (!c->scratch[slot].start) tw_fault = 10;
+    }
+    return c->scratch[slot].start;
+}
+static void tw_release(tw_context *c)
+{
+    for (int i = 0; i < TW_SCRATCH; i++) free(c->scratch[i].start);
+    memset(c->scratch, 0, sizeof c->scratch);
+}
+static inline int64_t tw_place(int64_t at, int64_t count)
+{
+    if ((uint64_t)at >= (uint64_t)count) { tw_fault = 1; return 0; }
+    return at;
+}
+static inline int64_t tw_host(const int64_t *rows, int64_t at, int64_t depth) { return rows[tw_place(at, depth)]; }
+static inline int64_t tw_latched(const int64_t *rows, const uint8_t *written, int64_t at, int64_t depth, int64_t columns, int64_t column)
+{
+    at = tw_place(at, depth);
+    if (!written[at]) { tw_fault = 2; return rows[at * columns + column]; }
+    return rows[at * columns + column];
+}
+static inline int64_t tw_bits(const uint8_t *at, int bytes, int lsb, int bits, int sign)
+{
+    uint64_t word = 0;
+    memcpy(&word, at, bytes > 8 ? 8 : bytes);
+    return sign ? (int64_t)(word << (64 - lsb - bits)) >> (64 - bits) : (int64_t)((word >> lsb) & (~(uint64_t)0 >> (64 - bits)));
+}
+static inline int64_t tw_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t tw_max(int64_t a, int64_t b) { return a > b ? a : b; }
