@@ -79,6 +79,7 @@ def _stray(machine: Machine, instruction: Instruction, words: Words, first: Ints
         if mask and len(rows):
             stray = words[first[rows] + word] & words.dtype.type(mask)
             for row in np.flatnonzero(stray)[: MOST + 1].tolist():
-                bit = word * word_bits + int(stray[row] & -stray[row]).bit_length() - 1
+                held = int(stray[row])
+                bit = word * word_bits + (held & -held).bit_length() - 1
                 found.append(Violation(int(rows[row]), "E0403", f"bit {bit} is set, and no field is there"))
     return found

@@ -44,12 +44,18 @@ def scan(machine: Machine, data: bytes, number: int = 0, place: str = "") -> Sca
         return Scan(np.empty(0, np.int64), np.empty(0, np.int64))
     if len(data) % unit:
         raise stream.error("E0401", f"the program is cut short: {len(data)} bytes are not a multiple of {unit}", len(data))
-    stride = machine.instructions[0].bytes if len({i.bytes for i in machine.instructions}) == 1 else unit
+    stride = _only_length(machine) or unit
     kinds = _recognise(machine, data, stride)
     starts = _starts(machine, kinds, stride)
     kind, offset = kinds[starts].astype(np.int64), starts * stride
     _check_last(stream, kind, offset)
     return Scan(kind, offset)
+
+
+def _only_length(machine: Machine) -> int:
+    """The bytes of every instruction when all have as many, else 0."""
+    found = {i.bytes for i in machine.instructions}
+    return found.pop() if len(found) == 1 else 0
 
 
 def _recognise(machine: Machine, data: bytes, stride: int) -> Ints:
@@ -72,7 +78,7 @@ def _recognise(machine: Machine, data: bytes, stride: int) -> Ints:
 def _starts(machine: Machine, kinds: Ints, stride: int) -> Ints:
     """int64: where instructions start, in strides, up to and with the first that is unknown or ends the program."""
     end = _end_kind(machine)
-    if stride == machine.instructions[0].bytes:
+    if _only_length(machine):
         stops = np.flatnonzero((kinds < 0) | (kinds == end))
         return np.arange(stops[0] + 1 if len(stops) else len(kinds))
     table = np.append(lengths(machine) // stride, 0).astype(np.uint16)
