@@ -1,6 +1,7 @@
 """`tilewright target ...`"""
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -27,13 +28,14 @@ def list_machines(arguments: argparse.Namespace) -> int:
 
 def show(arguments: argparse.Namespace) -> None:
     """The elaborated machine, or only its assumptions."""
-    from toolchain.spec.render import render_json, render_yaml
+    from toolchain.spec.render import render, to_yaml
 
     machine = machine_of(arguments)
     if arguments.assumptions:
         print("\n".join(machine.assumptions) or "nothing is assumed")
     else:
-        print(render_json(machine) if arguments.json else render_yaml(machine), end="")
+        data = render(machine)
+        print(json.dumps(data, indent=2) + "\n" if arguments.json else to_yaml(data), end="")
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -48,9 +50,9 @@ def check(arguments: argparse.Namespace) -> None:
 
 def diff(arguments: argparse.Namespace) -> None:
     """One line a difference."""
-    from toolchain.spec.diff import diff_machines
+    from toolchain.spec.diff import diff as differences
 
-    lines = diff_machines(load_machine(arguments.first), load_machine(arguments.second))
+    lines = differences(load_machine(arguments.first), load_machine(arguments.second))
     print("\n".join(lines) if lines else "no difference")
 
 

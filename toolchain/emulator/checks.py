@@ -52,6 +52,13 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
     return Checked(order, prints, provenance, (*_shortened(mild, int((~severe).sum())), *leftovers(program, tokens)))
 
 
+def prepare_program(program: Program, state: State) -> Checked:
+    """What a run and its timing need, without looking for hazards. Raises UserError E0501 for a deadlock: then there is no order."""
+    order = issue_order(program)
+    provenance = Provenance(program, state, order)
+    return Checked(order, footprints(program, state, order, provenance), provenance, ())
+
+
 def _timeline(program: Program, order: Ints, provenance: Provenance) -> Timeline:
     place = queue_table(program.queue, program.queues).position
     return Timeline(order, provenance.position, program.queue, place, happens_before(program, order))

@@ -47,6 +47,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
         units=units, encoding=packing, instructions=known, functions=functions, counters=counters, sync=sync, illegal=illegal,
         rules=rules, timing=clock, layouts=stored, program=conventions.program(root), portable=warnings, assumptions=assumptions(root),
         choices={(p, c): i for p, names in context.choices.items() for i, c in enumerate(names)}, host=host,
+        configs=tuple(dict(root.members("configs"))),
     )  # fmt: skip
     check(machine, root)
     return machine

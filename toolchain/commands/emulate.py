@@ -1,0 +1,109 @@
+"""`tilewright check` and `tilewright emulate`"""
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from toolchain.commands.inputs import Region, load_memories, output_regions, set_registers
+from toolchain.commands.machine import machine_of
+from toolchain.commands.stopwatch import Stopwatch
+from toolchain.emulator.checks import Checked, check_program, prepare_program
+from toolchain.emulator.engines import engine_named
+from toolchain.emulator.state import State, new_state
+from toolchain.isa.footprint import Footprints
+from toolchain.isa.program import Program
+from toolchain.isa.program_file import load_program
+from toolchain.spec.files import write_atomic
+from toolchain.timing.simulate import Timeline, time_program
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program with its memories loaded, ready to check and run."""
+
+    program: Program
+    state: State
+    loaded: tuple[Region, ...]
+    watch: Stopwatch
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Says that the program is sound, or raises all that is wrong with it."""
+    job = _load(arguments)
+    with job.watch.stage("checks"):
+        checked = check_program(job.program, job.state, _filled(job))
+    _warn(checked)
+    runs = checked.footprints.runs
+    print(f"{arguments.program}: {len(job.program)} instructions, {len(runs)} footprints: no deadlock, no race, every address in range")
+
+
+def emulate(arguments: argparse.Namespace) -> None:
+    """Checks, runs, times, and writes what was asked for."""
+    job = _load(arguments)
+    outputs = output_regions(job.program.machine, arguments.out)
+    with job.watch.stage("checks"):
+        checked = prepare_program(job.program, job.state) if arguments.no_check else check_program(job.program, job.state, _filled(job))
+    _warn(checked)
+    with job.watch.stage("execution"):
+        engine_named(arguments.engine)(job.program, job.state, checked.order)
+    with job.watch.stage("timing"):
+        timeline = time_program(job.program, checked.footprints, checked.provenance)
+    for region in outputs:
+        _write(job, region, checked.footprints)
+    _report(arguments, job, timeline)
+
+
+def _load(arguments: argparse.Namespace) -> Job:
+    machine, watch = machine_of(arguments), Stopwatch()
+    with watch.stage("decoding"):
+        program = load_program(machine, Path(arguments.program))
+    state = new_state(machine)
+    loaded = load_memories(state, arguments.memory)
+    set_registers(state, arguments.register)
+    return Job(program, state, tuple(loaded), watch)
+
+
+def _filled(job: Job) -> list[str]:
+    return [region.memory for region in job.loaded]
+
+
+def _warn(checked: Checked) -> None:
+    for diagnostic in checked.warnings:
+        print(diagnostic.render(), file=sys.stderr)
+
+
+def _write(job: Job, region: Region, footprints: Footprints) -> None:
+    data = job.state.memories[region.memory][region.instance]
+    length = _used(job, region, footprints) - region.offset if region.length is None else region.length
+    write_atomic(region.path, data[region.offset : region.offset + max(length, 0)].tobytes())
+
+
+def _used(job: Job, region: Region, footprints: Footprints) -> int:
+    """The end of what was loaded into a memory instance or written there by the program, in bytes."""
+    machine, runs = job.program.machine, footprints.runs
+    memory = machine.memory[region.memory]
+    first = region.instance * (memory.bytes // memory.granule)
+    if memory.name in footprints.alike:
+        first = 0
+    last = first + memory.bytes // memory.granule
+    mine = runs.write & (runs.memory == machine.memories.index(memory)) & (runs.start >= first) & (runs.start < last)
+    touched = (int(np.max(runs.stop[mine])) - first) * memory.granule if mine.any() else 0
+    loaded = [r.offset + (r.length or 0) for r in job.loaded if (r.memory, r.instance) == (region.memory, region.instance)]
+    return max(touched, *loaded, 0)
+
+
+def _report(arguments: argparse.Namespace, job: Job, timeline: Timeline) -> None:
+    from toolchain.timing.summary import summary_data, summary_text
+    from toolchain.timing.trace import write_trace
+
+    if arguments.trace:
+        with job.watch.stage("trace"):
+            write_trace(timeline, Path(arguments.trace))
+    data = summary_data(timeline) | {"seconds": {name: round(value, 6) for name, value in job.watch.seconds.items()}}
+    if arguments.json:
+        write_atomic(Path(arguments.json), (json.dumps(data, indent=2) + "\n").encode())
+    print(summary_text(timeline), end="")
