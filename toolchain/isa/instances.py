@@ -47,7 +47,7 @@ def instance(machine: Machine, scope: str, place: Mapping[str, int]) -> int:
 
 
 def replica_names(machine: Machine, semantics: ir.Semantics) -> frozenset[str]:
-    """The variables of an instruction whose value may differ between lockstep replicas."""
+    """The variables and temporaries of an instruction whose value may differ between lockstep replicas."""
     levels = {level.name for level in replica_levels(machine)}
     found: set[str] = set()
     while True:
@@ -60,7 +60,7 @@ def replica_names(machine: Machine, semantics: ir.Semantics) -> frozenset[str]:
 def _spread(machine: Machine, body: Iterable[ir.Stmt], levels: set[str], found: set[str], inside: bool) -> None:
     for stmt in body:
         match stmt:
-            case ir.Let(name=name, value=value) if inside or differs(machine, value, levels, found):
+            case ir.Let(name=name, value=value) | ir.SetTemp(name=name, value=value) if inside or differs(machine, value, levels, found):
                 found.add(name)
             case ir.For(var=var, start=start, stop=stop, body=inner):
                 apart = inside or differs(machine, start, levels, found) or differs(machine, stop, levels, found)
@@ -83,7 +83,7 @@ def _leaf_differs(machine: Machine, e: Expr, levels: set[str], names: Iterable[s
     match e:
         case ir.Place(level=level):
             return level in levels
-        case ir.Var(name=name):
+        case ir.Var(name=name) | ir.Temp(name=name):
             return name in names
         case ir.RegisterRead(register=register):
             return bool(levels & {level.name for level in scope_levels(machine, machine.memory[register].scope)})

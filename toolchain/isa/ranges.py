@@ -73,6 +73,8 @@ class _Walk:
                     self._prove("E0221", (bounds[0], operands[0][1] + half), INT64, "the value before rounding", node, "")
             case ex.Binary(op=("//" | "%")) | ex.Call(function=ex.Name(id=("ceil_div" | "align"))) if operands[1][0] <= 0 <= operands[1][1]:
                 self._error("E0223", "this may divide by zero", node.span, "forbid the value with a constraint")
+            case ir.Load(access=access):
+                self._lanes_fit(access, operands)
             case _:
                 pass
         if self.data and not inside(bounds, INT64):
@@ -81,6 +83,13 @@ class _Walk:
     def _prove(self, code: str, bounds: Interval, wanted: Interval, what: str, node: Expr, hint: str) -> None:
         if not inside(bounds, wanted):
             self._error(code, f"{what} lies in {_shown(bounds)}, past {_shown(wanted)}", node.span, hint)
+
+    def _lanes_fit(self, access: ir.Access, bounds: Sequence[Interval]) -> None:
+        """Every fixed lane is one that the element has; bounds: of all addresses, the lanes last."""
+        fixed = [(lane, extent) for lane, extent in zip(access.lanes or (), access.view.element.dims, strict=False) if isinstance(lane, Expr)]
+        for (lane, extent), found in zip(fixed, bounds[len(bounds) - len(fixed) :], strict=True):
+            if self.proving:
+                self._prove("E0224", found, (0, extent - 1), "the lane", lane, "bound it with % or a constraint")
 
     def _error(self, code: str, message: str, span: Span | None, hint: str) -> None:
         self.errors.append(Diagnostic(code, message, span or self.place, hint))
@@ -143,8 +152,7 @@ class _Walk:
 
     def _store(self, stmt: ir.Store, known: Known) -> None:
         access = stmt.access
-        for index in addresses(access):
-            self._value(index, known)
+        self._lanes_fit(access, tuple(self._value(index, known) for index in addresses(access)))
         value = self._value(stmt.value, known, data=access.lanes is not None)
         if access.lanes is None or not self.proving:
             return

@@ -114,6 +114,8 @@ class Evaluator:
                 return narrowed(self.bounds(value, known), (kind.low, kind.high) if overflow == "wrap" else (low, high), overflow), ()
             case ir.Reduce(op=op, value=value, over=over):
                 return self._reduce(op, self.bounds(value, known), over), ()
+            case ir.Load(access=access):
+                return type_bounds(access.view.element.scalar), tuple(self.bounds(index, known) for index in addresses(access))
             case _:
                 return self._leaf(e, known), ()
 
@@ -156,10 +158,6 @@ class Evaluator:
                     self.bounds(index, known)
                 kinds = [f.type for f in access.view.element.record if f.name == member]
                 return type_bounds(kinds[0] if kinds else access.view.element.scalar)
-            case ir.Load(access=access):
-                for index in addresses(access):
-                    self.bounds(index, known)
-                return type_bounds(access.view.element.scalar)
             case ir.Temp(name=name):
                 return known.temps.get(name, EVERYTHING)
             case _:
