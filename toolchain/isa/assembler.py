@@ -130,12 +130,17 @@ def _check_ends(machine: Machine, source: Source, kind: Ints, stream: Ints, line
         if len(early) and early[0] < stop - 1:
             after = int(early[0]) + 1
             message = f"{names[kind[after]]} follows {ends}, which ends {where}"
-            wrong.append(Diagnostic("E0309", message, Span(source, int(line[after]), 1)))
+            wrong.append(_at_line(source, int(line[after]), message))
         elif not len(early) and (stop > first or machine.streams == 1):
             last = int(line[stop - 1]) if stop > first else 1
-            wrong.append(Diagnostic("E0309", f"{where} does not end with {ends}", Span(source, last, 1)))
+            wrong.append(_at_line(source, last, f"{where} does not end with {ends}"))
     if wrong:
-        raise limited(wrong)
+        raise limited(sorted(wrong, key=lambda d: d.span.line if d.span else 0))
+
+
+def _at_line(source: Source, number: int, message: str) -> Diagnostic:
+    line = source.line(number)
+    return Diagnostic("E0309", message, Span(source, number, len(line) - len(line.lstrip()) + 1))
 
 
 def _blame(source: Source, lines: list[str], number: int, violation: Violation) -> Span:

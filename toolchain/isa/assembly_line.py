@@ -10,6 +10,8 @@ from toolchain.spec.suggest import nearest
 Faults = list[tuple[int, TokenError]]
 """(number of the token in its line, what is wrong with it)"""
 
+_NUMERIC = frozenset("0123456789+-")
+
 
 class LineReader:
     """Reads lines that start with one instruction's name. Tokens and values that come again cost a dictionary look-up."""
@@ -36,6 +38,7 @@ class LineReader:
                 row[slot] = value
             except TokenError as error:
                 faults.append((at + error.ahead, error))
+                used += self._leaves_value(tokens, at)
             at += used
         return self._completed(row, faults)
 
@@ -43,13 +46,18 @@ class LineReader:
         """Values without names, which come first; returns the number of the token after them."""
         for slot in range(self.form.positional):
             at = slot + 1
-            if at >= len(tokens) or tokens[at] in self.form.slots or "=" in tokens[at]:
+            if at >= len(tokens) or not (tokens[at][0] in _NUMERIC or tokens[at] in self.form.fields[slot].names):
                 return at
             try:
                 row[slot] = self.values[slot][tokens[at]]
             except TokenError as error:
                 faults.append((at, error))
         return self.form.positional + 1
+
+    def _leaves_value(self, tokens: list[str], at: int) -> bool:
+        """Whether a token that means nothing is a wrong name, so that the next one was to be its value."""
+        follows = at + 1 < len(tokens) and tokens[at + 1][0] in _NUMERIC
+        return self.form.pairs and follows and tokens[at] not in self.form.slots and "=" not in tokens[at] and tokens[at].isidentifier()
 
     def _pair(self, tokens: list[str], at: int, slot: int) -> int:
         if at + 1 >= len(tokens):
@@ -79,7 +87,7 @@ class LineReader:
         hint = nearest(name, self.form.slots)
         if name in instruction.match:
             return TokenError("E0302", f"{name} is not written", f"{instruction.name} says it")
-        if not name or not (assigned or hint or self.form.pairs):
+        if not name.isidentifier() or not (assigned or hint or self.form.pairs):
             return TokenError("E0307", f"'{name or '='}' is out of place", "write NAME VALUE" if self.form.pairs else "write NAME=VALUE")
         return TokenError("E0302", f"{instruction.name} has no field '{name}'", hint)
 
