@@ -1,0 +1,27 @@
+"""The built wheel works away from the checkout."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _run(*arguments: str, cwd: Path, **environment: str) -> str:
+    done = subprocess.run([sys.executable, *arguments], cwd=cwd, env=os.environ | environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_an_installed_wheel_finds_its_machines(tmp_path: Path) -> None:
+    _run("-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT), cwd=tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    _run("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel), cwd=tmp_path)
+    listed = _run("-P", "-c", "from toolchain.cli import main; main(['target', 'list'])", cwd=elsewhere, PYTHONPATH=str(site))
+    named = {line.partition(":")[0].split()[0] for line in listed.splitlines()}
+    assert named == {path.stem for path in (ROOT / "targets").glob("*.yaml")}
+    manual = _run("-P", "-c", "from toolchain.cli import main; main(['target', 'manual', 'vta'])", cwd=elsewhere, PYTHONPATH=str(site))
+    assert manual.startswith("# vta: instruction set manual")
