@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.emulator.checks import check_program
 from toolchain.emulator.queues import issue_order
 from toolchain.emulator.reference import run
 from toolchain.emulator.state import State, new_state
@@ -23,7 +24,10 @@ def execute(
     registers: Mapping[str, Sequence[Sequence[int]]] | None = None,
     seed: int | None = None,
 ) -> State:
-    """The state after a program on the reference engine. images: memory -> byte offset -> content, in its first instance."""
+    """The state after a program on the reference engine, checked for hazards first.
+
+    images: memory -> byte offset -> content, in its first instance. registers: host register -> values of every instance.
+    """
     program = assemble(machine, Source("test.asm", text))
     again = decode(machine, program.streams)
     assert again.streams == program.streams
@@ -35,6 +39,7 @@ def execute(
             state.memories[name][0, offset : offset + len(data)] = data
     for name, values in (registers or {}).items():
         state.host[name][:] = values
+    assert check_program(program, state).warnings == ()
     run(program, state, issue_order(program, seed))
     return state
 
