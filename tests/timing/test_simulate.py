@@ -1,0 +1,146 @@
+"""Event simulation: C equals Python bit for bit, starts are a legal order, and small cases come out as by hand."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.random_tokens import Net, any_net, entries, is_legal, net, pair_net
+from toolchain.emulator import queues
+from toolchain.timing.cost import Costs, Ports
+from toolchain.timing.event_run import run_events
+from toolchain.timing.simulate import simulate
+from toolchain.timing.timeline import Result
+
+
+def costs(cycles: Iterable[int], setup: Iterable[int] = (), latency: Iterable[int] = (), moves: dict[int, list[tuple[int, int]]] | None = None,
+          ranks: dict[int, int] | None = None, ports: int = 1) -> Costs:  # fmt: skip
+    """moves: {instruction: [(port, work), ...]}; ranks: {instruction: rank}."""
+    columns = [np.array(list(c), np.int64) for c in (setup, cycles, latency)]
+    n = max(len(c) for c in columns)
+    columns = [c if len(c) else np.zeros(n, np.int64) for c in columns]
+    rows = [(moves or {}).get(i, []) for i in range(n)]
+    first = np.cumsum([0, *(len(r) for r in rows)]).astype(np.int64)
+    port, work = (np.array([move[k] for row in rows for move in row], np.int64) for k in (0, 1))
+    rank = np.array([(ranks or {}).get(i, 0) for i, row in enumerate(rows) for _ in row], np.int64)
+    return Costs(*columns, Ports(tuple(f"p{k}" for k in range(ports)), np.arange(ports)), first, port, work, work, rank)
+
+
+@st.composite
+def any_costs(draw: st.DrawFn, n: int) -> tuple[Costs, list[bool]]:
+    number = st.integers(0, 9)
+    columns = [draw(st.lists(number, min_size=n, max_size=n)) for _ in range(3)]
+    move = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), max_size=2, unique_by=lambda m: m[0])
+    moves = dict(enumerate(draw(st.lists(move, min_size=n, max_size=n))))
+    ranks = dict(enumerate(draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))))
+    return costs(*columns, moves, ranks, 3), draw(st.lists(st.booleans(), min_size=3, max_size=3))
+
+
+def same(one: Result, two: Result) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(vars(one).values(), vars(two).values(), strict=True))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_c_and_python_give_the_same_bits(data: st.DataObject) -> None:
+    case = data.draw(any_net())
+    cost, fair = data.draw(any_costs(len(case.queue)))
+    table = case.table
+    assert same(simulate(table, case.tokens, cost, fair), run_events(table.start, table.item, case.tokens, cost, fair))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.integers(0, 10_000), st.sampled_from([-1, 1, 2]))
+def test_starts_are_a_legal_order_and_times_are_consistent(data: st.DataObject, seed: int, depth: int) -> None:
+    case = pair_net(40, seed, depth=depth)
+    cost, fair = data.draw(any_costs(40))
+    result = simulate(case.table, case.tokens, cost, fair)
+    assert sorted(result.order) == list(range(40))
+    assert is_legal(case, result.order.tolist())
+    assert (np.diff(result.start[result.order]) >= 0).all()
+    assert (result.freed <= result.start).all()
+    assert (result.end <= result.released).all()
+    assert (result.end >= result.start + cost.setup + cost.cycles - 1e-9).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_time_deadlocks_only_where_tokens_do(data: st.DataObject) -> None:
+    case = single_ended(data.draw(any_net()))
+    cost, fair = data.draw(any_costs(len(case.queue)))
+    finished = int(queues.simulate(case.table, case.tokens).head.sum()) == len(case.queue)
+    result = simulate(case.table, case.tokens, cost, fair)
+    assert (len(result.order) == len(queues.simulate(case.table, case.tokens).order)) or not finished
+    assert not finished or len(result.order) == len(case.queue)
+
+
+def single_ended(case: Net) -> Net:
+    """Only the first queue on either side of a counter keeps its moves: then time cannot decide whether it deadlocks."""
+
+    def keep(side: str) -> list[dict[int, int]]:
+        owner: dict[int, int] = {}
+        return [{c: a for c, a in entries(getattr(case.tokens, side), i) if owner.setdefault(c, q) == q} for i, q in enumerate(case.queue.tolist())]
+
+    tokens = case.tokens
+    return net(case.queue.tolist(), case.queues, keep("waits"), keep("posts"), tokens.depth.tolist(), tokens.initial.tolist())
+
+
+def run(case: Net, cost: Costs, fair: list[bool] | None = None) -> Result:
+    return simulate(case.table, case.tokens, cost, fair or [False])
+
+
+def test_a_unit_holds_setup_then_the_longer_of_cycles_and_transfers() -> None:
+    case = net([0, 0], 1, [{}, {}], [{}, {}], [], [])
+    result = run(case, costs([10, 2], setup=[3, 3], moves={0: [(0, 4)], 1: [(0, 8)]}))
+    assert result.end.tolist() == [13, 13 + 3 + 8]
+
+
+def test_a_token_shows_after_the_latency_while_the_unit_goes_on() -> None:
+    case = net([0, 0, 1], 2, [{}, {}, {0: 1}], [{0: 1}, {}, {}], [-1], [0])
+    result = run(case, costs([5, 5, 1], latency=[4, 0, 0]))
+    assert result.start.tolist() == [0, 5, 9]
+    assert (result.counter[2], result.producer[2], result.freed[2]) == (0, 0, 0)
+
+
+def test_tokens_of_a_unit_show_in_its_order() -> None:
+    case = net([0, 0, 1, 2], 3, [{}, {}, {0: 1}, {1: 1}], [{0: 1}, {1: 1}, {}, {}], [-1, -1], [0, 0])
+    assert run(case, costs([5, 1, 1, 1], latency=[9, 0, 0, 0])).start.tolist() == [0, 5, 14, 14]
+
+
+def test_fifo_serves_in_order_of_arrival() -> None:
+    case = net([0, 1, 2], 3, *[[{}] * 3] * 2, [], [])
+    result = run(case, costs([0, 0, 0], setup=[2, 1, 0], moves={i: [(0, 10)] for i in range(3)}))
+    assert result.end.tolist() == [30, 20, 10]
+    assert result.slowest.tolist() == [0, 0, 0]
+
+
+def test_fair_shares_equally() -> None:
+    case = net([0, 1], 2, *[[{}] * 2] * 2, [], [])
+    result = run(case, costs([0, 0], setup=[0, 10], moves={0: [(0, 20)], 1: [(0, 20)]}), [True])
+    assert result.end.tolist() == [30, 40]
+
+
+def test_priority_lets_the_lower_rank_go_first_but_interrupts_nobody() -> None:
+    case = net([0, 1, 2], 3, *[[{}] * 3] * 2, [], [])
+    moves = {i: [(0, 10)] for i in range(3)}
+    result = run(case, costs([0, 0, 0], setup=[0, 1, 2], moves=moves, ranks={0: 2, 1: 2, 2: 0}))
+    assert result.end.tolist() == [10, 30, 20]
+
+
+def test_a_full_counter_holds_the_unit() -> None:
+    case = net([0, 0, 0, 1, 1], 2, [{}, {}, {}, {0: 1}, {0: 1}], [{0: 1}, {0: 1}, {}, {}, {}], [1], [0])
+    result = run(case, costs([1, 1, 1, 7, 7]))
+    assert result.released.tolist() == [1, 2, 3, 8, 15]
+    assert result.start.tolist() == [0, 1, 2, 1, 8]
+    slow = run(case, costs([9, 1, 1, 7, 7], setup=[0, 0, 0, 0, 0], latency=[20, 0, 0, 0, 0]))
+    assert slow.released.tolist()[:2] == [9, 29]
+    assert (slow.room_counter[1], slow.room_by[1]) == (0, 3)
+
+
+def test_without_a_compiler_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    case, cost = pair_net(500, 4), costs(np.arange(500) % 17)
+    native = run(case, cost)
+    monkeypatch.setenv("TILEWRIGHT_CC", "none")
+    assert same(native, run(case, cost))

@@ -1,0 +1,333 @@
+// Event simulation of units, counters and shared resources; toolchain/timing/event_run.py says the same in Python.
+// Times are doubles; every operation on them stands in the same order there, so both give the same bits.
+#include <stdint.h>
+#include <stdlib.h>
+
+enum { ALL_PRIOR = 2 };
+enum { REQUEST, COMPUTED, MOVED, VISIBLE };
+enum { OWED, ACCEPTED, SEEN };
+
+typedef struct {
+    int64_t n, queues, counters, ports, transfers, posts;
+    const int64_t *queue, *queue_start, *queue_item;
+    const int64_t *wait_start, *wait_counter, *wait_amount, *post_start, *post_counter, *post_amount;
+    const int64_t *depth, *mode, *initial;
+    const double *setup, *cycles, *latency;
+    const int64_t *first, *port, *rank;
+    const double *work;
+    const uint8_t *fair;
+    double *start, *end, *released, *freed;
+    int64_t *order, *counter, *producer, *slowest, *room_counter, *room_by;
+} Job;
+
+typedef struct {
+    double time;
+    int64_t sequence, kind, which, version;
+} Event;
+
+typedef struct {
+    double key;
+    int64_t sequence, queue;
+    double work;
+} Move;
+
+typedef struct {
+    Move *heap;
+    int64_t count, version, current;
+    double shared, since;
+} Port;
+
+typedef struct {
+    Event *heap;
+    int64_t events, space, sequence, issued, readies, helds;
+    int64_t *tokens, *taken_room, *head, *pending, *ready, *waiter, *next, *held, *cause_counter, *cause_by;
+    double *free_at, *seen_at;
+    uint8_t *state;
+    Port *ports;
+    int failed;
+} Work;
+
+static int before(const Event *a, const Event *b) { return a->time < b->time || (a->time == b->time && a->sequence < b->sequence); }
+
+static void schedule(Work *w, double time, int64_t kind, int64_t which, int64_t version) {
+    if (w->events == w->space) {
+        Event *more = realloc(w->heap, (size_t)(w->space * 2) * sizeof(Event));
+        if (!more) {
+            w->failed = 1;
+            return;
+        }
+        w->heap = more;
+        w->space *= 2;
+    }
+    Event event = {time, w->sequence++, kind, which, version};
+    int64_t at = w->events++;
+    while (at && before(&event, &w->heap[(at - 1) / 2])) {
+        w->heap[at] = w->heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    w->heap[at] = event;
+}
+
+static Event next_event(Work *w) {
+    Event top = w->heap[0], last = w->heap[--w->events];
+    int64_t at = 0, child;
+    while ((child = 2 * at + 1) < w->events) {
+        if (child + 1 < w->events && before(&w->heap[child + 1], &w->heap[child])) child++;
+        if (!before(&w->heap[child], &last)) break;
+        w->heap[at] = w->heap[child];
+        at = child;
+    }
+    w->heap[at] = last;
+    return top;
+}
+
+static int sooner(const Move *a, const Move *b) { return a->key < b->key || (a->key == b->key && a->sequence < b->sequence); }
+
+static void push_move(Port *port, Move move) {
+    int64_t at = port->count++;
+    while (at && sooner(&move, &port->heap[(at - 1) / 2])) {
+        port->heap[at] = port->heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    port->heap[at] = move;
+}
+
+static Move pop_move(Port *port) {
+    Move top = port->heap[0], last = port->heap[--port->count];
+    int64_t at = 0, child;
+    while ((child = 2 * at + 1) < port->count) {
+        if (child + 1 < port->count && sooner(&port->heap[child + 1], &port->heap[child])) child++;
+        if (!sooner(&port->heap[child], &last)) break;
+        port->heap[at] = port->heap[child];
+        at = child;
+    }
+    port->heap[at] = last;
+    return top;
+}
+
+static int64_t head_of(const Job *j, const Work *w, int64_t q) { return j->queue_item[j->queue_start[q] + w->head[q]]; }
+
+static int64_t lacking(const Job *j, const Work *w, int64_t i) {
+    for (int64_t k = j->wait_start[i]; k < j->wait_start[i + 1]; k++)
+        if (w->tokens[j->wait_counter[k]] < j->wait_amount[k]) return j->wait_counter[k];
+    return -1;
+}
+
+static void consider(const Job *j, Work *w, int64_t q) {
+    int64_t at = j->queue_start[q] + w->head[q];
+    if (at == j->queue_start[q + 1]) return;
+    int64_t c = lacking(j, w, j->queue_item[at]);
+    if (c < 0) {
+        w->ready[w->readies++] = q;
+    } else {
+        w->next[q] = w->waiter[c];
+        w->waiter[c] = q;
+    }
+}
+
+// The unit takes up its next instruction: nothing holds it any more.
+static void advance(const Job *j, Work *w, int64_t q, double now) {
+    w->head[q]++;
+    w->free_at[q] = now;
+    w->cause_counter[q] = -1;
+    w->cause_by[q] = -1;
+    consider(j, w, q);
+}
+
+// Accepts the posts that have room; they show `latency` after the end, never before those of the instruction before.
+static int accept(const Job *j, Work *w, int64_t q, int64_t i, double now) {
+    int all = 1, some = 0;
+    for (int64_t k = j->post_start[i]; k < j->post_start[i + 1]; k++) {
+        int64_t c = j->post_counter[k];
+        if (w->state[k] != OWED) continue;
+        if (j->mode[c] != ALL_PRIOR && j->depth[c] >= 0) {
+            if (w->taken_room[c] + j->post_amount[k] > j->depth[c]) {
+                all = 0;
+                j->room_counter[i] = c;
+                continue;
+            }
+            w->taken_room[c] += j->post_amount[k];
+        }
+        w->state[k] = ACCEPTED;
+        some = 1;
+    }
+    if (some) {
+        double seen = j->end[i] + j->latency[i];
+        if (seen < now) seen = now;
+        if (seen < w->seen_at[q]) seen = w->seen_at[q];
+        w->seen_at[q] = seen;
+        schedule(w, seen, VISIBLE, i, 0);
+    }
+    if (all) j->released[i] = now;
+    return all;
+}
+
+static void finish(const Job *j, Work *w, int64_t q, double now) {
+    int64_t i = head_of(j, w, q);
+    j->end[i] = now;
+    if (accept(j, w, q, i, now)) advance(j, w, q, now);
+    else w->held[w->helds++] = q;
+}
+
+static void part_done(const Job *j, Work *w, int64_t q, double now) {
+    if (--w->pending[q] == 0) finish(j, w, q, now);
+}
+
+static void release(const Job *j, Work *w, int64_t by, double now) {
+    int64_t kept = 0, count = w->helds;
+    for (int64_t h = 0; h < count; h++) {
+        int64_t q = w->held[h], i = head_of(j, w, q);
+        if (accept(j, w, q, i, now)) {
+            j->room_by[i] = by;
+            advance(j, w, q, now);
+        } else {
+            w->held[kept++] = q;
+        }
+    }
+    w->helds = kept;
+}
+
+static void start(const Job *j, Work *w, int64_t q, double now) {
+    int64_t i = head_of(j, w, q), room = 0;
+    j->order[w->issued++] = i;
+    j->start[i] = now;
+    j->freed[i] = w->free_at[q];
+    j->counter[i] = w->cause_counter[q];
+    j->producer[i] = w->cause_by[q];
+    for (int64_t k = j->wait_start[i]; k < j->wait_start[i + 1]; k++) {
+        int64_t c = j->wait_counter[k];
+        if (j->mode[c] == ALL_PRIOR) continue;
+        w->tokens[c] -= j->wait_amount[k];
+        if (j->depth[c] >= 0) {
+            w->taken_room[c] -= j->wait_amount[k];
+            room = 1;
+        }
+    }
+    w->pending[q] = 1 + j->first[i + 1] - j->first[i];
+    double working = now + j->setup[i];
+    if (w->pending[q] > 1) schedule(w, working, REQUEST, q, 0);
+    schedule(w, working + j->cycles[i], COMPUTED, q, 0);
+    if (room && w->helds) release(j, w, i, now);
+}
+
+static void start_ready(const Job *j, Work *w, double now) {
+    while (w->readies) {
+        int64_t at = 0;
+        for (int64_t r = 1; r < w->readies; r++)
+            if (head_of(j, w, w->ready[r]) < head_of(j, w, w->ready[at])) at = r;
+        int64_t q = w->ready[at], c = lacking(j, w, head_of(j, w, q));
+        w->ready[at] = w->ready[--w->readies];
+        if (c < 0) {
+            start(j, w, q, now);
+        } else {
+            w->next[q] = w->waiter[c];
+            w->waiter[c] = q;
+        }
+    }
+}
+
+static void show(const Job *j, Work *w, int64_t i) {
+    for (int64_t k = j->post_start[i]; k < j->post_start[i + 1]; k++) {
+        if (w->state[k] != ACCEPTED) continue;
+        int64_t c = j->post_counter[k], q = w->waiter[c];
+        w->state[k] = SEEN;
+        w->tokens[c] += j->post_amount[k];
+        w->waiter[c] = -1;
+        while (q >= 0) {
+            int64_t after = w->next[q];
+            w->cause_counter[q] = c;
+            w->cause_by[q] = i;
+            consider(j, w, q);
+            q = after;
+        }
+    }
+}
+
+static void plan_fair(Work *w, Port *port, int64_t p, double now) {
+    port->version++;
+    if (port->count) schedule(w, now + (port->heap[0].key - port->shared) * (double)port->count, MOVED, p, port->version);
+}
+
+static void begin(Work *w, Port *port, int64_t p, double now) {
+    Move move = pop_move(port);
+    port->current = move.queue;
+    schedule(w, now + move.work, MOVED, p, port->version);
+}
+
+static void request(const Job *j, Work *w, int64_t q, double now) {
+    int64_t i = head_of(j, w, q);
+    for (int64_t k = j->first[i]; k < j->first[i + 1]; k++) {
+        int64_t p = j->port[k];
+        Port *port = &w->ports[p];
+        if (j->fair[p]) {
+            if (port->count) port->shared += (now - port->since) / (double)port->count;
+            port->since = now;
+            push_move(port, (Move){port->shared + j->work[k], w->sequence++, q, j->work[k]});
+            plan_fair(w, port, p, now);
+        } else {
+            push_move(port, (Move){(double)j->rank[k], w->sequence++, q, j->work[k]});
+            if (port->current < 0) begin(w, port, p, now);
+        }
+    }
+}
+
+static void moved(const Job *j, Work *w, int64_t p, int64_t version, double now) {
+    Port *port = &w->ports[p];
+    if (version != port->version) return;
+    int64_t q = port->current;
+    if (j->fair[p]) {
+        Move move = pop_move(port);
+        q = move.queue;
+        port->shared = move.key;
+        port->since = now;
+        plan_fair(w, port, p, now);
+    } else {
+        port->current = -1;
+        if (port->count) begin(w, port, p, now);
+    }
+    j->slowest[head_of(j, w, q)] = p;
+    part_done(j, w, q, now);
+}
+
+static void run(const Job *j, Work *w) {
+    for (int64_t q = 0; q < j->queues; q++) consider(j, w, q);
+    start_ready(j, w, 0.0);
+    while (w->events && !w->failed) {
+        Event event = next_event(w);
+        if (event.kind == REQUEST) request(j, w, event.which, event.time);
+        else if (event.kind == COMPUTED) part_done(j, w, event.which, event.time);
+        else if (event.kind == MOVED) moved(j, w, event.which, event.version, event.time);
+        else show(j, w, event.which);
+        if (!w->events || w->heap[0].time > event.time) start_ready(j, w, event.time);
+    }
+}
+
+static void *zeros(Work *w, int64_t count, size_t size) {
+    void *memory = calloc((size_t)(count > 0 ? count : 1), size);
+    if (!memory) w->failed = 1;
+    return memory;
+}
+
+// Returns how many instructions have started, or -1 without memory. Result arrays hold -1 (indices) and 0 (times) before.
+int64_t simulate(const Job *j) {
+    Work w = {.space = 1024};
+    int64_t q = j->queues, c = j->counters;
+    w.heap = zeros(&w, w.space, sizeof(Event));
+    int64_t *numbers = zeros(&w, 3 * c + 7 * q, sizeof(int64_t));
+    double *times = zeros(&w, 2 * q, sizeof(double));
+    Move *moves = zeros(&w, j->ports * q, sizeof(Move));
+    w.ports = zeros(&w, j->ports, sizeof(Port));
+    w.state = zeros(&w, j->posts, 1);
+    if (!w.failed) {
+        w.tokens = numbers, w.taken_room = numbers + c, w.waiter = numbers + 2 * c;
+        int64_t **per_queue[] = {&w.head, &w.pending, &w.ready, &w.next, &w.held, &w.cause_counter, &w.cause_by};
+        for (int64_t k = 0; k < 7; k++) *per_queue[k] = numbers + 3 * c + k * q;
+        w.free_at = times, w.seen_at = times + q;
+        for (int64_t k = 0; k < c; k++) w.tokens[k] = w.taken_room[k] = j->initial[k], w.waiter[k] = -1;
+        for (int64_t k = 0; k < q; k++) w.cause_counter[k] = w.cause_by[k] = -1;
+        for (int64_t k = 0; k < j->ports; k++) w.ports[k].heap = moves + k * q, w.ports[k].current = -1;
+        run(j, &w);
+    }
+    free(w.heap), free(numbers), free(times), free(moves), free(w.ports), free(w.state);
+    return w.failed ? -1 : w.issued;
+}

@@ -1,0 +1,157 @@
+"""What every instruction costs by its timing class: cycles, setup, latency, and work on shared resources."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolchain.isa import ir
+from toolchain.isa.columns import evaluate_columns
+from toolchain.isa.footprint import Footprints
+from toolchain.isa.instances import stream_levels
+from toolchain.isa.program import Ints, Program
+from toolchain.isa.provenance import Provenance
+from toolchain.isa.sync_tokens import stream_index
+from toolchain.spec.errors import fail
+from toolchain.spec.expr import Call, Expr, Index, Member, Name
+from toolchain.spec.model import Machine, Resource, TimingClass
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Resource instances of the device. of: index into machine.timing.resources."""
+
+    names: tuple[str, ...]
+    of: Ints
+
+
+@dataclass(frozen=True)
+class Costs:
+    """int64 [n], in cycles: setup, cycles, latency. Transfers in rows: instruction i has entries first[i]..first[i + 1].
+
+    port: which resource instance. bytes: through one port. work: cycles that it takes alone. rank: lower goes first where
+    the policy is priority.
+    """
+
+    setup: Ints
+    cycles: Ints
+    latency: Ints
+    ports: Ports
+    first: Ints
+    port: Ints
+    bytes: Ints
+    work: Ints
+    rank: Ints
+
+
+def instruction_costs(program: Program, footprints: Footprints, provenance: Provenance) -> Costs:
+    """Registers count as they stand at issue. Raises UserError E0510 for a negative cost, E0122 for one without a value."""
+    n, classes = len(program), {c.name: c for c in program.machine.timing.classes}
+    columns = np.zeros((3, n), np.int64)
+    parts: list[tuple[Ints, Ints, Ints]] = []
+    for kind, instruction in enumerate(program.machine.instructions):
+        rows = _Rows(program, footprints, provenance, kind, np.flatnonzero(program.kind == kind))
+        timing = classes[instruction.timing]
+        for column, expr in zip(columns, (timing.setup, timing.cycles, timing.latency), strict=True):
+            column[rows.who] = rows.value(expr, timing)
+        parts += list(_transfers(rows, timing))
+    who, resource, moved = (np.concatenate([np.zeros(0, np.int64), *(p[k] for p in parts)]) for k in range(3))
+    by = np.lexsort((resource, who))
+    return _assemble(program, columns, who[by], resource[by], moved[by])
+
+
+def _transfers(rows: "_Rows", timing: TimingClass) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """(instruction, resource, bytes) of transfers that move anything."""
+    names = [r.name for r in rows.program.machine.timing.resources]
+    for transfer in timing.transfers:
+        moved = rows.value(transfer.bytes, timing)
+        some = np.flatnonzero(moved)
+        yield rows.who[some], np.full(len(some), names.index(transfer.resource)), moved[some]
+
+
+def _assemble(program: Program, columns: Ints, who: Ints, resource: Ints, moved: Ints) -> Costs:
+    machine, resources = program.machine, program.machine.timing.resources
+    first = np.zeros(len(program) + 1, np.int64)
+    np.cumsum(np.bincount(who, minlength=len(program)), out=first[1:])
+    counts = [machine.instances(r.scope) for r in resources]
+    base = np.cumsum([0, *counts])
+    port, work, rank, share = (np.zeros(len(who), np.int64) for _ in range(4))
+    for number, item in enumerate(resources):
+        chosen = np.flatnonzero(resource == number)
+        copies = max(counts[number] // machine.streams, 1)
+        share[chosen] = -(-moved[chosen] // copies)
+        port[chosen] = base[number] + _instance(machine, item, program.stream[who[chosen]]) * copies
+        work[chosen] = -(-share[chosen] * item.per // item.bytes_per_cycle)
+        rank[chosen] = _ranks(machine, item)[program.unit[who[chosen]]]
+    names = tuple(_names(resources, counts))
+    of = np.repeat(np.arange(len(resources)), counts)
+    return Costs(columns[0], columns[1], columns[2], Ports(names, of), first, port, share, work, rank)
+
+
+def _instance(machine: Machine, resource: Resource, stream: Ints) -> Ints:
+    """Which of a resource's instances each stream uses; replicas below a stream share out its bytes and count as one."""
+    return stream // max(machine.streams // machine.instances(resource.scope), 1)
+
+
+def _ranks(machine: Machine, resource: Resource) -> Ints:
+    last = len(resource.priority)
+    order = [resource.priority.index(u.name) if u.name in resource.priority else last for u in machine.units]
+    return np.array(order if resource.policy == "priority" else [0] * len(order), np.int64)
+
+
+def _names(resources: tuple[Resource, ...], counts: list[int]) -> Iterator[str]:
+    for resource, count in zip(resources, counts, strict=True):
+        yield from (f"{resource.name}[{k}]" if count > 1 else resource.name for k in range(count))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """All instructions of one kind, to evaluate timing expressions over."""
+
+    program: Program
+    footprints: Footprints
+    provenance: Provenance
+    kind: int
+    who: Ints
+
+    def value(self, expr: Expr, timing: TimingClass) -> Ints:
+        result = evaluate_columns(expr, self.leaf, len(self.who), self.label)
+        negative = np.flatnonzero(result < 0)
+        if len(negative):
+            at = int(negative[0])
+            raise fail("E0510", f"timing class '{timing.name}' gives {result[at]} for {self.label(at)}", expr.span, "a cost cannot be negative")
+        return result
+
+    def label(self, row: int) -> str:
+        return self.program.label(int(self.who[row]))
+
+    def leaf(self, e: Expr, rows: Ints | None) -> Ints:
+        chosen = np.arange(len(self.who)) if rows is None else rows
+        columns, machine = self.program.columns[self.kind], self.program.machine
+        match e:
+            case Name(id=name) if name in columns:
+                return columns[name][chosen]
+            case Name(id=name) if name in {level.name for level in stream_levels(machine)}:
+                return stream_index(machine, name, self.program.stream[self.who[chosen]])
+            case Member(base=Name(id=register), name=name):
+                return self.register(register, name, np.zeros(len(chosen), np.int64), chosen)
+            case Member(base=Index(base=Name(id=register), index=(index,)), name=name):
+                return self.register(register, name, self.index(index, chosen), chosen)
+            case Index(base=Name(id=register), index=(index,)):
+                return self.register(register, "", self.index(index, chosen), chosen)
+            case Call(function=Name(id="reads"), args=(Name(id=memory),)):
+                return self.traffic(self.footprints.traffic_read, memory, chosen)
+            case Call(function=Name(id="writes"), args=(Name(id=memory),)):
+                return self.traffic(self.footprints.traffic_written, memory, chosen)
+            case _:
+                raise fail("E0121", "this is not allowed in a timing expression", e.span)
+
+    def index(self, index: Expr, chosen: Ints) -> Ints:
+        return evaluate_columns(index, lambda e, rows: self.leaf(e, chosen if rows is None else chosen[rows]), len(chosen), self.label)
+
+    def register(self, register: str, name: str, index: Ints, chosen: Ints) -> Ints:
+        return self.provenance.read(ir.RegisterRead(register, Name(""), name), self.who[chosen], index)
+
+    def traffic(self, table: Ints, memory: str, chosen: Ints) -> Ints:
+        names = [m.name for m in self.program.machine.memories]
+        return table[self.who[chosen], names.index(memory)]

@@ -1,0 +1,249 @@
+"""The event simulation in Python: what toolchain/templates/checker/events.c does, step by step, where there is no compiler."""
+
+import heapq
+import itertools
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from toolchain.isa.program import Ints
+from toolchain.isa.sync_tokens import ALL_PRIOR, Moves, SyncTokens
+from toolchain.timing.cost import Costs
+from toolchain.timing.timeline import Result, empty_result
+
+REQUEST, COMPUTED, MOVED, VISIBLE = range(4)
+OWED, ACCEPTED, SEEN = range(3)
+
+
+def run_events(queue_start: Ints, queue_item: Ints, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> Result:
+    """fair: per port, whether transfers share it; else one after the other by rank, then by arrival."""
+    run = _Run(queue_start.tolist(), queue_item.tolist(), tokens, costs, fair)
+    run.go()
+    return run.result()
+
+
+def _pairs(start: Ints, first: Ints, second: Ints) -> list[list[tuple[int, int]]]:
+    flat: list[tuple[int, int]] = list(zip(first.tolist(), second.tolist(), strict=True))
+    ends: list[int] = start.tolist()
+    return [flat[a:b] for a, b in itertools.pairwise(ends)]
+
+
+def _moves(moves: Moves) -> list[list[tuple[int, int]]]:
+    return _pairs(moves.start, moves.counter, moves.amount)
+
+
+@dataclass
+class _Port:
+    """A resource instance. heap: (key, sequence, queue, work); the key is the rank, or the shared time at which a move ends."""
+
+    heap: list[tuple[float, int, int, float]] = field(default_factory=list[tuple[float, int, int, float]])
+    version: int = 0
+    current: int = -1
+    shared: float = 0.0
+    since: float = 0.0
+
+
+class _Run:
+    """The state of the simulation; lists, because scalar numpy access is ten times slower."""
+
+    def __init__(self, start: list[int], item: list[int], tokens: SyncTokens, costs: Costs, fair: list[bool]) -> None:
+        queues, n, counters = len(start) - 1, len(item), len(tokens.names)
+        self.queue_start, self.item, self.fair = start, item, fair
+        self.waits, self.posts = _moves(tokens.waits), _moves(tokens.posts)
+        self.first_post: list[int] = tokens.posts.start.tolist()
+        self.moves = _pairs(costs.first, costs.port, costs.rank)
+        self.work: list[list[float]] = [costs.work[a:b].astype(float).tolist() for a, b in itertools.pairwise(costs.first.tolist())]
+        self.setup, self.cycles, self.latency = ([float(v) for v in column.tolist()] for column in (costs.setup, costs.cycles, costs.latency))
+        self.depth: list[int] = tokens.depth.tolist()
+        self.mode: list[int] = tokens.mode.tolist()
+        self.tokens: list[int] = tokens.initial.tolist()
+        self.taken_room = list(self.tokens)
+        self.state = [OWED] * len(tokens.posts.counter)
+        self.ports = [_Port() for _ in fair]
+        self.events: list[tuple[float, int, int, int, int]] = []
+        self.sequence = 0
+        self.head, self.pending = [0] * queues, [0] * queues
+        self.ready: list[int] = []
+        self.waiter: list[list[int]] = [[] for _ in range(counters)]
+        self.held: list[int] = []
+        self.cause = [(-1, -1)] * queues
+        self.free_at, self.seen_at = [0.0] * queues, [0.0] * queues
+        self.order: list[int] = []
+        self.out = empty_result(n)
+
+    def result(self) -> Result:
+        return replace(self.out, order=np.array(self.order, np.int64))
+
+    def schedule(self, time: float, kind: int, which: int, version: int = 0) -> None:
+        heapq.heappush(self.events, (time, self.sequence, kind, which, version))
+        self.sequence += 1
+
+    def go(self) -> None:
+        for q in range(len(self.head)):
+            self.consider(q)
+        self.start_ready(0.0)
+        while self.events:
+            now, _, kind, which, version = heapq.heappop(self.events)
+            if kind == REQUEST:
+                self.request(which, now)
+            elif kind == COMPUTED:
+                self.part_done(which, now)
+            elif kind == MOVED:
+                self.moved(which, version, now)
+            else:
+                self.show(which)
+            if not self.events or self.events[0][0] > now:
+                self.start_ready(now)
+
+    def head_of(self, q: int) -> int:
+        return self.item[self.queue_start[q] + self.head[q]]
+
+    def lacking(self, i: int) -> int:
+        for c, amount in self.waits[i]:
+            if self.tokens[c] < amount:
+                return c
+        return -1
+
+    def consider(self, q: int) -> None:
+        at = self.queue_start[q] + self.head[q]
+        if at == self.queue_start[q + 1]:
+            return
+        c = self.lacking(self.item[at])
+        if c < 0:
+            self.ready.append(q)
+        else:
+            self.waiter[c].append(q)
+
+    def advance(self, q: int, now: float) -> None:
+        self.head[q] += 1
+        self.free_at[q] = now
+        self.cause[q] = (-1, -1)
+        self.consider(q)
+
+    def accept(self, q: int, i: int, now: float) -> bool:
+        whole, some = True, False
+        for k, (c, amount) in enumerate(self.posts[i], self.first_post[i]):
+            if self.state[k] != OWED:
+                continue
+            if self.mode[c] != ALL_PRIOR and self.depth[c] >= 0:
+                if self.taken_room[c] + amount > self.depth[c]:
+                    whole = False
+                    self.out.room_counter[i] = c
+                    continue
+                self.taken_room[c] += amount
+            self.state[k] = ACCEPTED
+            some = True
+        if some:
+            seen = max(float(self.out.end[i]) + self.latency[i], now, self.seen_at[q])
+            self.seen_at[q] = seen
+            self.schedule(seen, VISIBLE, i)
+        if whole:
+            self.out.released[i] = now
+        return whole
+
+    def part_done(self, q: int, now: float) -> None:
+        self.pending[q] -= 1
+        if self.pending[q]:
+            return
+        i = self.head_of(q)
+        self.out.end[i] = now
+        if self.accept(q, i, now):
+            self.advance(q, now)
+        else:
+            self.held.append(q)
+
+    def release(self, by: int, now: float) -> None:
+        held, self.held = self.held, []
+        for q in held:
+            i = self.head_of(q)
+            if self.accept(q, i, now):
+                self.out.room_by[i] = by
+                self.advance(q, now)
+            else:
+                self.held.append(q)
+
+    def start(self, q: int, now: float) -> None:
+        i = self.head_of(q)
+        self.order.append(i)
+        self.out.start[i] = now
+        self.out.freed[i] = self.free_at[q]
+        self.out.counter[i], self.out.producer[i] = self.cause[q]
+        room = False
+        for c, amount in self.waits[i]:
+            if self.mode[c] != ALL_PRIOR:
+                self.tokens[c] -= amount
+                if self.depth[c] >= 0:
+                    self.taken_room[c] -= amount
+                    room = True
+        self.pending[q] = 1 + len(self.moves[i])
+        working = now + self.setup[i]
+        if self.moves[i]:
+            self.schedule(working, REQUEST, q)
+        self.schedule(working + self.cycles[i], COMPUTED, q)
+        if room and self.held:
+            self.release(i, now)
+
+    def start_ready(self, now: float) -> None:
+        while self.ready:
+            at = min(range(len(self.ready)), key=lambda r: self.head_of(self.ready[r]))
+            q = self.ready[at]
+            c = self.lacking(self.head_of(q))
+            self.ready[at] = self.ready[-1]
+            self.ready.pop()
+            if c < 0:
+                self.start(q, now)
+            else:
+                self.waiter[c].append(q)
+
+    def show(self, i: int) -> None:
+        for k, (c, amount) in enumerate(self.posts[i], self.first_post[i]):
+            if self.state[k] == ACCEPTED:
+                self.state[k] = SEEN
+                self.tokens[c] += amount
+                waiting, self.waiter[c] = self.waiter[c], []
+                for q in reversed(waiting):
+                    self.cause[q] = (c, i)
+                    self.consider(q)
+
+    def plan_fair(self, p: int, now: float) -> None:
+        port = self.ports[p]
+        port.version += 1
+        if port.heap:
+            self.schedule(now + (port.heap[0][0] - port.shared) * float(len(port.heap)), MOVED, p, port.version)
+
+    def begin(self, p: int, now: float) -> None:
+        port = self.ports[p]
+        _, _, port.current, work = heapq.heappop(port.heap)
+        self.schedule(now + work, MOVED, p, port.version)
+
+    def request(self, q: int, now: float) -> None:
+        i = self.head_of(q)
+        for (p, rank), work in zip(self.moves[i], self.work[i], strict=True):
+            port = self.ports[p]
+            if self.fair[p]:
+                if port.heap:
+                    port.shared += (now - port.since) / float(len(port.heap))
+                port.since = now
+            key = port.shared + work if self.fair[p] else float(rank)
+            heapq.heappush(port.heap, (key, self.sequence, q, work))
+            self.sequence += 1
+            if self.fair[p]:
+                self.plan_fair(p, now)
+            elif port.current < 0:
+                self.begin(p, now)
+
+    def moved(self, p: int, version: int, now: float) -> None:
+        port = self.ports[p]
+        if version != port.version:
+            return
+        q = port.current
+        if self.fair[p]:
+            port.shared, _, q, _ = heapq.heappop(port.heap)
+            port.since = now
+            self.plan_fair(p, now)
+        else:
+            port.current = -1
+            if port.heap:
+                self.begin(p, now)
+        self.out.slowest[self.head_of(q)] = p
+        self.part_done(q, now)

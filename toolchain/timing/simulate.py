@@ -1,0 +1,106 @@
+"""Event simulation of a program: units, counters and shared resources, in cycles of the machine's clock."""
+
+import ctypes
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from toolchain.emulator.compile import load_library
+from toolchain.emulator.queues import QueueTable, queue_table
+from toolchain.isa.footprint import Footprints
+from toolchain.isa.program import Ints, Program
+from toolchain.isa.provenance import Provenance
+from toolchain.isa.sync_tokens import SyncTokens, sync_tokens
+from toolchain.timing.cost import Costs, instruction_costs
+from toolchain.timing.event_run import run_events
+from toolchain.timing.timeline import Result, Times, empty_result
+
+CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A timed program; times in cycles, float64 [n].
+
+    waited: the unit was idle because a token was missing. contended: work took longer because a resource was shared.
+    held: the unit was kept after the work because a counter was full.
+    """
+
+    program: Program
+    tokens: SyncTokens
+    costs: Costs
+    result: Result
+    waited: Times
+    contended: Times
+    held: Times
+
+    @property
+    def cycles(self) -> float:
+        """Cycles until the last instruction is done and its results are visible."""
+        return float((self.result.end + self.costs.latency).max(initial=0.0))
+
+    @property
+    def milliseconds(self) -> float:
+        return self.cycles / self.program.machine.timing.clock_khz
+
+
+def time_program(program: Program, footprints: Footprints, provenance: Provenance, tokens: SyncTokens | None = None) -> Timeline:
+    """Times a program that has no deadlock (issue_order finds them). The order of starts is a legal order."""
+    return timeline(program, tokens or sync_tokens(program), instruction_costs(program, footprints, provenance))
+
+
+def timeline(program: Program, tokens: SyncTokens, costs: Costs) -> Timeline:
+    """Raises ValueError where the program deadlocks."""
+    resources, of = program.machine.timing.resources, costs.ports.of
+    fair = [resources[int(k)].policy == "fair" for k in of]
+    result = simulate(queue_table(program.queue, program.queues), tokens, costs, fair)
+    if len(result.order) < len(program):
+        raise ValueError("the program deadlocks")
+    alone = costs.setup + np.maximum(costs.cycles, _longest(costs))
+    contended = result.end - result.start - alone
+    return Timeline(program, tokens, costs, result, result.start - result.freed, contended, result.released - result.end)
+
+
+def _longest(costs: Costs) -> Ints:
+    """The longest transfer of each instruction, alone on its resource."""
+    longest = np.zeros(len(costs.setup), np.int64)
+    np.maximum.at(longest, np.repeat(np.arange(len(longest)), np.diff(costs.first)), costs.work)
+    return longest
+
+
+def simulate(table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> Result:
+    """In C where there is a compiler, else in Python; both give the same bits."""
+    library = load_library("events", (CHECKER / "events.c").read_text())
+    if library is None:
+        return run_events(table.start, table.item, tokens, costs, fair)
+    return _run_native(library, table, tokens, costs, fair)
+
+
+class _Job(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("n", "queues", "counters", "ports", "transfers", "posts")),
+        *((name, ctypes.c_void_p) for name in (
+            "queue", "queue_start", "queue_item", "wait_start", "wait_counter", "wait_amount", "post_start", "post_counter", "post_amount",
+            "depth", "mode", "initial", "setup", "cycles", "latency", "first", "port", "rank", "work", "fair",
+            "start", "end", "released", "freed", "order", "counter", "producer", "slowest", "room_counter", "room_by",
+        )),
+    )  # fmt: skip
+
+
+def _run_native(library: ctypes.CDLL, table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> Result:
+    n, queues, waits, posts, result = len(table.item), len(table.start) - 1, tokens.waits, tokens.posts, empty_result(len(table.item))
+    queue = np.zeros(n, np.int64)
+    queue[table.item] = np.repeat(np.arange(queues), np.diff(table.start))
+    floats = [np.ascontiguousarray(a, np.float64) for a in (costs.setup, costs.cycles, costs.latency)]
+    arrays = [
+        queue, table.start, table.item, waits.start, waits.counter, waits.amount, posts.start, posts.counter, posts.amount,
+        tokens.depth, tokens.mode, tokens.initial, *floats, costs.first, costs.port, costs.rank,
+        costs.work.astype(np.float64), np.array(fair, np.uint8), *vars(result).values(),
+    ]  # fmt: skip
+    sizes = (n, queues, len(tokens.names), len(fair), len(costs.port), len(posts.counter))
+    library.simulate.restype = ctypes.c_int64
+    started = library.simulate(ctypes.byref(_Job(*sizes, *(a.ctypes.data for a in arrays))))
+    if started < 0:
+        raise MemoryError
+    return replace(result, order=result.order[:started])
