@@ -17,6 +17,7 @@ from toolchain.emulator.state import State
 from toolchain.isa.checks import MOST, limited
 from toolchain.isa.footprint import Footprints
 from toolchain.isa.footprint_text import fault_diagnostic, range_text
+from toolchain.isa.portable import portability
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.provenance import Provenance
 from toolchain.isa.sync_tokens import sync_tokens
@@ -49,7 +50,7 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
     if diagnostics:
         raise limited(diagnostics)
     mild = _first(prints, found, np.flatnonzero(~severe))
-    return Checked(order, prints, provenance, (*_shortened(mild, int((~severe).sum())), *leftovers(program, tokens)))
+    return Checked(order, prints, provenance, (*_shortened(mild, int((~severe).sum())), *leftovers(program, tokens), *portability(program)))
 
 
 def prepare_program(program: Program, state: State) -> Checked:
