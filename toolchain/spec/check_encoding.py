@@ -19,7 +19,7 @@ def check_encoding(machine: Machine, root: Node) -> Iterator[Diagnostic]:
             yield from _bits(instruction, root.at(("encoding", "formats", layout.value)))
         yield from _match(instruction, root.at(("instructions", instruction.name, "match")))
     yield from _assembly(machine, root)
-    if all(f.bits for i in machine.instructions for f in i.fields):
+    if all(name in {f.name for f in i.fields} for i in machine.instructions for name in i.match):
         yield from _meanings(machine)
 
 
@@ -32,7 +32,7 @@ def _bits(instruction: Instruction, node: Node) -> Iterator[Diagnostic]:
         owner.update((b, field) for b in range(field.lsb, field.lsb + field.bits))
     free = [b for b in range(instruction.bytes * 8) if b not in owner]
     if free and node.text("unused") != "zero":
-        text = f"bits {_ranges(free)} belong to no field"
+        text = f"bits {_ranges(free)} belong to no field" if len(free) > 1 else f"bit {free[0]} belongs to no field"
         yield Diagnostic("E0118", text, node.where(), "add 'unused: zero' if they must be zero")
 
 

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from toolchain.spec.errors import Diagnostic, UserError
+from toolchain.spec.errors import Diagnostic, Span, UserError
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Choose, Expr, Name, walk
 from toolchain.spec.model import Field, Instruction, Machine, TimingClass
@@ -18,12 +18,15 @@ MAX_ROUTES = 1 << 12
 def check_expressions(machine: Machine, root: Node) -> Iterator[Diagnostic]:
     """E0107 unknown names, E0123 arguments, E0129 routing outside the units, E0141 timing of a field that is not there."""
     places = frozenset(level.name for level in machine.levels)
+    told: set[Span | None] = set()
     for instruction in machine.instructions:
         scope = scope_of(machine, instruction)
         for rule in instruction.constraints:
             yield from problems(rule.that, scope)
         yield from _routing(machine, instruction, scope, root)
-        yield from _timing(machine, instruction, root)
+        timing = [d for d in _timing(machine, instruction, root) if d.span not in told]
+        told |= {d.span for d in timing}
+        yield from timing
     for name, rule in machine.portable:
         yield from problems(rule.that, scope_of(machine, machine.instruction[name]))
     for rule in machine.sync:

@@ -35,7 +35,8 @@ def validate(root: Node) -> None:
     references: Any = referencing
     validator = library.Draft202012Validator(read_schema(), registry=references.Registry())
     found: list[Any] = [library.exceptions.best_match([error]) if _opaque(error) else error for error in validator.iter_errors(root.plain())]
-    diagnostics = [d for error in _without_echoes(found) for d in _diagnose(root, error)]
+    told = list(_without_echoes(found))
+    diagnostics = [*_all_missing(root, told), *(d for error in told for d in _diagnose(root, error))]
     if diagnostics:
         raise UserError(*merged(UserError(*diagnostics)).diagnostics[:MAX_REPORTED])
 
@@ -50,8 +51,7 @@ def _without_echoes(errors: Iterable[Any]) -> Iterator[Any]:
     listed = list(errors)
     misspelt = {(tuple(e.absolute_path), _close(key, e)) for e in listed if e.validator == "additionalProperties" for key in _extras(e)}
     for error in listed:
-        lacking = _missing(error) if error.validator == "required" else ""
-        if (tuple(error.absolute_path), lacking) not in misspelt:
+        if error.validator != "required" or (tuple(error.absolute_path), _missing(error)) not in misspelt:
             yield error
 
 
@@ -78,7 +78,7 @@ def _diagnose(root: Node, error: Any) -> Iterator[Diagnostic]:
             for key in _extras(error):
                 yield Diagnostic("E0108", f"unknown key '{key}'{where}", _key(node, key), nearest(key, known) or _list(known))
         case "required":
-            yield Diagnostic("E0109", f"missing key '{_missing(error)}'{where}", node.key_span or node.span)
+            return
         case "enum":
             hint = nearest(str(error.instance), map(str, error.validator_value))
             yield Diagnostic("E0116", f"{_show(error.instance)} is not one of {', '.join(map(_show, error.validator_value))}", node.span, hint)
@@ -87,6 +87,18 @@ def _diagnose(root: Node, error: Any) -> Iterator[Diagnostic]:
         case _:
             sentence = error.schema.get("x-message") or _plain(error)
             yield Diagnostic("E0116", sentence, _span(node, error))
+
+
+def _all_missing(root: Node, errors: list[Any]) -> Iterator[Diagnostic]:
+    """One diagnostic for all keys that a mapping lacks."""
+    lacking: dict[tuple[str | int, ...], list[str]] = {}
+    for error in errors:
+        if error.validator == "required":
+            lacking.setdefault(tuple(error.absolute_path), []).append(_missing(error))
+    for path, keys in lacking.items():
+        where = f" in {'.'.join(map(str, path))}" if path else ""
+        names = ", ".join(f"'{key}'" for key in keys)
+        yield Diagnostic("E0109", f"missing {'key' if len(keys) == 1 else 'keys'} {names}{where}", root.at(path).where())
 
 
 def _key(node: Node, key: str) -> Span:

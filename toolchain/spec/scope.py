@@ -12,21 +12,21 @@ from toolchain.spec.suggest import nearest
 
 @dataclass(frozen=True)
 class Scope:
-    """names: fields and places. registers: fields of the instruction that each latching register holds.
+    """names: fields and places. registers: fields of the instruction that each latching register holds, None if unknown.
     memories: what reads(...) and writes(...) may count; none where footprints are not known."""
 
     names: frozenset[str]
-    registers: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    registers: Mapping[str, frozenset[str] | None] = field(default_factory=dict[str, frozenset[str] | None])
     hosted: frozenset[str] = frozenset()
     memories: frozenset[str] = frozenset()
 
 
 def scope_of(machine: Machine, instruction: Instruction, footprint: bool = False, more: frozenset[str] = frozenset()) -> Scope:
     """What expressions about an instruction may name."""
-    latched = {m.name: machine.instruction[m.latches] for m in machine.memories if m.latches in machine.instruction}
+    latched = {m.name: machine.instruction.get(m.latches) for m in machine.memories if m.latches}
     return Scope(
         frozenset(f.name for f in instruction.fields) | more,
-        {name: frozenset(f.name for f in source.fields) for name, source in latched.items()},
+        {name: frozenset(f.name for f in source.fields) if source else None for name, source in latched.items()},
         frozenset(m.name for m in machine.memories if m.host),
         frozenset(machine.memory) if footprint else frozenset(),
     )
@@ -61,8 +61,8 @@ def problems(expr: Expr, scope: Scope) -> Iterator[Diagnostic]:
 def _member(base: str, name: str, expr: Expr, scope: Scope) -> Iterator[Diagnostic]:
     if base not in scope.registers:
         yield Diagnostic("E0107", f"'{base}' is not a register that holds an instruction's fields", expr.span, nearest(base, scope.registers))
-    elif name not in scope.registers[base]:
-        yield Diagnostic("E0107", f"'{base}' has no field '{name}'", expr.span, nearest(name, scope.registers[base]))
+    elif (known := scope.registers[base]) is not None and name not in known:
+        yield Diagnostic("E0107", f"'{base}' has no field '{name}'", expr.span, nearest(name, known))
 
 
 def _call(name: str, args: tuple[Expr, ...], expr: Expr, scope: Scope) -> Iterator[Diagnostic]:

@@ -118,7 +118,7 @@ def parse_yaml(source: Source) -> Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         span = _span(source, mark) if mark else None
-        raise fail("E0101", f"not valid YAML: {error.problem}", span, _yaml_hint(span), source.path) from None
+        raise fail("E0101", f"not valid YAML: {error.problem}", span, _yaml_hint(str(error.problem)), source.path) from None
     except yaml.YAMLError as error:
         raise fail("E0101", f"not valid YAML: {str(error).splitlines()[0]}", place=source.path) from None
     if root is None:
@@ -126,9 +126,9 @@ def parse_yaml(source: Source) -> Node:
     return _build(source, root, ())
 
 
-def _yaml_hint(span: Span | None) -> str:
-    quoted = span.source.line(span.line) if span else ""
-    return "quote an expression that holds [ , : or { inside a flow mapping" if "{" in quoted else ""
+def _yaml_hint(problem: str) -> str:
+    flow = "expected ',' or" in problem or "mapping values are not allowed" in problem
+    return "quote an expression that holds [ , : or { inside a flow mapping" if flow else ""
 
 
 def _guard(source: Source) -> None:
@@ -137,7 +137,7 @@ def _guard(source: Source) -> None:
         span = _span(source, event.start_mark)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise fail("E0102", "anchors and aliases are not allowed", span, "write the value out")
-        if getattr(event, "tag", None) and not getattr(event, "implicit", True):
+        if getattr(event, "tag", None):
             raise fail("E0102", f"the tag {event.tag} is not allowed", span)
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
