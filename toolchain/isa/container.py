@@ -90,8 +90,8 @@ class _Reader:
     def member(self, name: str) -> bytes:
         try:
             return self.archive.read(name)
-        except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
-            raise self.fail("E0320", f"'{name}' cannot be read: {error}") from None
+        except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError):
+            raise self.fail("E0320", f"the member '{name}' is damaged") from None
         except KeyError:
             raise self.fail("E0321", f"the member '{name}' is missing") from None
 
@@ -104,8 +104,8 @@ def read_container(machine: Machine, data: bytes, place: str = "") -> list[bytes
     """
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
-        raise fail("E0320", f"not an object container: {error}", place=place) from None
+    except (zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError, RuntimeError):
+        raise fail("E0320", "not an object container: it is no zip archive, or a damaged one", place=place) from None
     reader = _Reader(archive, place)
     _check_members(reader, len(data))
     manifest = _manifest(reader)
@@ -144,7 +144,7 @@ def _manifest(reader: _Reader) -> _Manifest:
         raise reader.fail("E0323", f'{MANIFEST} does not say "format": "{FORMAT}"')
     held = cast("dict[str, Any]", value)
     if held.get("version") != VERSION:
-        raise reader.fail("E0323", f"the manifest's version is {str(held.get('version'))[:20]}, this program reads {VERSION}")
+        raise reader.fail("E0323", f"the manifest's version is {json.dumps(held.get('version'))[:20]}, this program reads {VERSION}")
     params = cast("dict[str, Any]", reader.typed(held, "params", dict))
     streams = cast("list[Any]", reader.typed(held, "streams", list))
     machine, config, print_ = (reader.typed(held, key, str) for key in ("machine", "config", "fingerprint"))
