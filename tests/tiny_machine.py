@@ -34,6 +34,7 @@ memories:
 views:
   dram.row: {type: row_t, unit: 1}
   dram.rec: {type: rec_t}
+  loop.pair: {type: "i8[2, 2]"}
   par.turned: {type: "i8[4, 3]", map: "c o -> o * 4 + c"}
   loop.wide: {type: "i8[8]", unit: 1}
 units:

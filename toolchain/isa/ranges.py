@@ -253,4 +253,9 @@ def _shown(bounds: Interval) -> str:
 def _number(value: int) -> str:
     if abs(value) < 1 << 20:
         return str(value)
-    return "unbounded" if abs(value) >= 1 << 999 else f"{'-' if value < 0 else ''}2**{abs(value).bit_length() - 1}"
+    if abs(value) >= 1 << 999:
+        return "unbounded"
+    size, sign = abs(value), "-" if value < 0 else ""
+    if size & (size - 1) == 0 or size & (size + 1) == 0:
+        return f"{sign}2**{size.bit_length() - 1}" if size & (size - 1) == 0 else f"{sign}2**{size.bit_length()}{'+' if sign else '-'}1"
+    return f"about {sign}2**{size.bit_length()}"

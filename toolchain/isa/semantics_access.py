@@ -85,7 +85,7 @@ def _lanes(
     if lanes is None:
         return None if dims or view.element.record else ()
     if len(lanes) != len(dims):
-        raise fail("E0206", f"'{view.name}' has {len(dims)} lane dimensions, not {len(lanes)}", span)
+        raise fail("E0206", f"an element of '{view.name}' takes {len(dims)} lanes, not {len(lanes)}", span)
     return tuple(_lane(scope, lane, extent, scalar, bound) for lane, extent in zip(lanes, dims, strict=True))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from toolchain.isa import ir
 from toolchain.isa.carried import nodes
-from toolchain.isa.semantics_access import Bound, make_access, require_place
+from toolchain.isa.semantics_access import Bound, dotted, make_access, require_place
 from toolchain.isa.semantics_functions import BUILT_IN, Function
 from toolchain.isa.semantics_scope import Scope
 from toolchain.spec import expr as ex
@@ -215,7 +215,7 @@ class Expressions:
             self._arity(e, FUNCTIONS[name][0] or max(len(values), 1))
             return ex.Call(e.function, values, span=e.span)
         known = [*self.functions, *(r.name for r in self.scope.machine.rules), *FUNCTIONS, *BUILT_IN]
-        raise fail("E0209", f"unknown function '{name or 'this expression'}'", e.span, nearest(name, known))
+        raise fail("E0209", f"unknown function '{dotted(e.function) or 'this expression'}'", e.span, nearest(name, known))
 
     def _arity(self, e: ex.Call, wanted: int) -> None:
         if len(e.args) != wanted:
