@@ -20,7 +20,7 @@ from toolchain.isa.footprint_text import fault_diagnostic, range_text
 from toolchain.isa.portable import portability
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.provenance import Provenance
-from toolchain.isa.sync_tokens import sync_tokens
+from toolchain.isa.sync_tokens import SyncTokens, sync_tokens
 from toolchain.spec.errors import Diagnostic
 
 
@@ -43,7 +43,7 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
     order = issue_order(program, None, tokens)
     provenance = Provenance(program, state, order)
     prints = footprints(program, state, order, provenance)
-    found = relevant(prints, hazards(prints, _timeline(program, order, provenance)), frozenset(preset))
+    found = relevant(prints, hazards(prints, _timeline(program, order, provenance, tokens)), frozenset(preset))
     diagnostics = [*_faults(provenance, prints), *_overwritten(prints), *stale_reads(provenance), *self_conflicts(provenance, prints)]
     severe = np.array([m.hazard == "error" for m in program.machine.memories])[found.memory] if len(found) else np.zeros(0, np.bool_)
     diagnostics += _first(prints, found, np.flatnonzero(severe))
@@ -60,9 +60,9 @@ def prepare_program(program: Program, state: State) -> Checked:
     return Checked(order, footprints(program, state, order, provenance), provenance, ())
 
 
-def _timeline(program: Program, order: Ints, provenance: Provenance) -> Timeline:
+def _timeline(program: Program, order: Ints, provenance: Provenance, tokens: SyncTokens) -> Timeline:
     place = queue_table(program.queue, program.queues).position
-    return Timeline(order, provenance.position, program.queue, place, happens_before(program, order))
+    return Timeline(order, provenance.position, program.queue, place, happens_before(program, order, tokens))
 
 
 def _first(prints: Footprints, found: Hazards, rows: Ints) -> list[Diagnostic]:

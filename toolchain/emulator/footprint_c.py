@@ -52,7 +52,7 @@ def footprint_source(machine: Machine) -> FootprintSource:
 
 
 DRIVER = """
-// 0; 1 without enough memory; 2 when an address has no value. The caller frees with footprints_free.
+// 0; 1 without enough memory; 2 when an address has no value. The caller frees every buffer with footprints_free.
 int footprints(Task *t) {
     Work w = {.task = t};
     tw_fault = 0;
@@ -69,11 +69,7 @@ int footprints(Task *t) {
     return t->failed ? 1 : tw_fault ? 2 : 0;
 }
 
-void footprints_free(Task *t) {
-    free(t->runs.at);
-    free(t->feeds.at);
-    free(t->faults.at);
-}
+void footprints_free(void *at) { free(at); }
 """
 
 

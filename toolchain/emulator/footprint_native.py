@@ -2,7 +2,10 @@
 
 import ctypes
 import functools
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +13,7 @@ from numpy.typing import NDArray
 from toolchain.emulator.compile import load_library
 from toolchain.emulator.footprint_c import FootprintSource, Table, footprint_source
 from toolchain.isa import ir
-from toolchain.isa.footprint import Faults, Footprints, Runs, join_faults, join_runs, merge_runs
+from toolchain.isa.footprint import Faults, Footprints, Runs, join_faults, merge_runs
 from toolchain.isa.footprint_nest import memories_alike
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.provenance import Provenance
@@ -18,10 +21,18 @@ from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine
 
-Pointer = ctypes.POINTER(ctypes.c_int64)
+Release = Callable[[ctypes.c_void_p], object]
 
 
-class _Buffer(ctypes.Structure):
+class _Runs(ctypes.Structure):
+    _fields_ = (
+        ("count", ctypes.c_int64),
+        ("room", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("instruction", "memory", "start", "stop", "write")),
+    )
+
+
+class _Faults(ctypes.Structure):
     _fields_ = (("at", ctypes.c_void_p), ("count", ctypes.c_int64), ("room", ctypes.c_int64))
 
 
@@ -30,9 +41,9 @@ class _Task(ctypes.Structure):
         ("n", ctypes.c_int64),
         ("memories", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("order", "kind", "row", "columns", "control", "source", "traffic_read", "traffic_written")),
-        ("runs", _Buffer),
-        ("feeds", _Buffer),
-        ("faults", _Buffer),
+        ("runs", _Runs),
+        ("feeds", _Runs),
+        ("faults", _Faults),
         ("failed", ctypes.c_int64),
     )
 
@@ -91,20 +102,16 @@ class _Call:
             len(self.order), len(machine.memories), *(a.ctypes.data for a in held), *(ctypes.addressof(t) for t in tables),
             traffic[0].ctypes.data, traffic[1].ctypes.data,
         )  # fmt: skip
-        try:
-            status = int(library.footprints(ctypes.byref(task)))
-            if status == 1:
-                raise MemoryError("the address phase needs more memory than there is")
-            return None if status else self.result(task, traffic)
-        finally:
-            library.footprints_free(ctypes.byref(task))
-
-    def result(self, task: _Task, traffic: Ints) -> Footprints:
-        runs, feeds = _runs(task.runs), merge_runs(_runs(task.feeds))
-        if np.any(np.diff(runs.instruction) < 0):
+        status = int(library.footprints(ctypes.byref(task)))
+        release = library.footprints_free
+        runs, feeds, faults = _runs(task.runs, release), _runs(task.feeds, release), _faults(task.faults, release)
+        if status == 1:
+            raise MemoryError("the address phase needs more memory than there is")
+        if status:
+            return None
+        if np.any(np.diff(self.order) < 0):
             runs = runs.take(np.argsort(runs.instruction, kind="stable"))
-        faults = join_faults([Faults(*_table(task.faults))])
-        return Footprints(self.program, runs, feeds, faults, traffic[0], traffic[1], memories_alike(self.program.machine))
+        return Footprints(self.program, runs, merge_runs(feeds), join_faults([faults]), traffic[0], traffic[1], memories_alike(machine))
 
     def column(self, kind: int, e: Expr) -> Ints:
         rows = self.provenance.rows(kind)
@@ -128,15 +135,21 @@ def _addresses(numbers: list[int]) -> ctypes.Array[ctypes.c_void_p]:
     return (ctypes.c_void_p * max(len(numbers), 1))(*numbers)
 
 
-def _table(buffer: _Buffer) -> list[Ints]:
-    """The columns of a C table of five."""
-    count = int(buffer.count)
-    if not count:
-        return [np.zeros(0, np.int64) for _ in range(5)]
-    table = np.ctypeslib.as_array(ctypes.cast(buffer.at, Pointer), (count, 5))
-    return [np.ascontiguousarray(table[:, i]) for i in range(5)]
+def _owned(address: int | None, kind: type[ctypes.c_int64 | ctypes.c_uint8], count: int, release: Release) -> NDArray[Any]:
+    """C's own array of `count` numbers, given back when nothing uses it any more."""
+    if not address:
+        return np.zeros(0, kind)
+    held = (kind * count).from_address(address)
+    weakref.finalize(held, release, ctypes.c_void_p(address))
+    return np.ctypeslib.as_array(held)
 
 
-def _runs(buffer: _Buffer) -> Runs:
-    instruction, memory, write, start, stop = _table(buffer)
-    return join_runs([Runs(instruction, memory, write != 0, start, stop)])
+def _runs(runs: _Runs, release: Release) -> Runs:
+    columns = [_owned(getattr(runs, name), ctypes.c_int64, runs.count, release) for name in ("instruction", "memory", "start", "stop")]
+    write = _owned(runs.write, ctypes.c_uint8, runs.count, release)
+    return Runs(columns[0], columns[1], write.view(np.bool_), columns[2], columns[3])
+
+
+def _faults(faults: _Faults, release: Release) -> Faults:
+    table = _owned(faults.at, ctypes.c_int64, 5 * faults.count, release).reshape(-1, 5)
+    return Faults(*(np.ascontiguousarray(table[:, i]) for i in range(5)))

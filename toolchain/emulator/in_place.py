@@ -27,15 +27,14 @@ def self_conflicts(provenance: Provenance, prints: Footprints) -> list[Diagnosti
 
 def _suspects(prints: Footprints) -> Ints:
     """int64: instructions that are not in_place and read some granule that they also write."""
-    program, runs = prints.program, prints.runs
-    plain = np.array([not i.in_place for i in program.machine.instructions])
+    program, plain = prints.program, np.array([not i.in_place for i in prints.program.machine.instructions])
+    runs = prints.runs.take(plain[program.kind][prints.runs.instruction])
     group = runs.instruction * 256 + runs.memory
     fresh = np.flatnonzero(np.diff(group, prepend=-1))
     if not len(fresh):
         return fresh
     both = np.maximum.reduceat(runs.write, fresh) > np.minimum.reduceat(runs.write, fresh)
-    chosen = np.repeat(both, np.diff(np.append(fresh, len(group)))) & plain[program.kind[runs.instruction]]
-    mine = runs.take(chosen)
+    mine = runs.take(np.repeat(both, np.diff(np.append(fresh, len(group)))))
     union = merge_runs(replace(mine, write=np.zeros(len(mine), np.bool_)))
     total = _length(mine.instruction * 256 + mine.memory, mine.stop - mine.start)
     joined = _length(union.instruction * 256 + union.memory, union.stop - union.start)

@@ -70,7 +70,8 @@ class Footprints:
     @cached_property
     def first(self) -> Ints:
         """int64 [n + 1]: the runs of instruction i are first[i] to first[i + 1]."""
-        return np.searchsorted(self.runs.instruction, np.arange(len(self.program) + 1))
+        counts = np.bincount(self.runs.instruction, minlength=len(self.program))
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
 
 def granules(memory: Memory) -> int:

@@ -8,10 +8,9 @@ enum { RANGE, BANK, INSTANCE, ALIGN, BUDGET };
 enum { FAULT_KINDS = 5 };
 static const double LONGEST = 16777216.0;
 
-typedef struct { int64_t instruction, memory, write, start, stop; } Run;
 typedef struct { int64_t instruction, access, kind, low, high; } Fault;
 typedef struct { uint64_t key; int64_t stop; } Piece;
-typedef struct { Run *at; int64_t count, room; } Runs;
+typedef struct { int64_t count, room, *instruction, *memory, *start, *stop; uint8_t *write; } Runs;
 typedef struct { Fault *at; int64_t count, room; } Faults;
 
 typedef struct {
@@ -86,11 +85,25 @@ static void fault(Work *w, int64_t access, int64_t kind, int64_t low, int64_t hi
 static inline int64_t floordiv(int64_t a, int64_t b) { return a / b - ((a % b != 0) & ((a < 0) != (b < 0))); }
 static inline int64_t upwards(int64_t a, int64_t b) { return -floordiv(-a, b); }
 
-static void feed(Task *t, int64_t instruction, int64_t memory, int64_t start, int64_t stop) {
-    Run *found = grown(t, t->feeds.at, t->feeds.count, &t->feeds.room, sizeof *found);
-    if (!found) return;
-    t->feeds.at = found;
-    t->feeds.at[t->feeds.count++] = (Run){instruction, memory, 0, start, stop};
+static void append(Task *t, Runs *runs, int64_t instruction, int64_t memory, int64_t write, int64_t start, int64_t stop) {
+    if (runs->count == runs->room) {
+        int64_t **columns[] = {&runs->instruction, &runs->memory, &runs->start, &runs->stop}, wanted = runs->room ? 2 * runs->room : 4096;
+        for (int k = 0; k < 4; k++) {
+            int64_t *found = realloc(*columns[k], (size_t)wanted * sizeof *found);
+            if (!found) { t->failed = 1; return; }
+            *columns[k] = found;
+        }
+        uint8_t *found = realloc(runs->write, (size_t)wanted);
+        if (!found) { t->failed = 1; return; }
+        runs->write = found;
+        runs->room = wanted;
+    }
+    int64_t k = runs->count++;
+    runs->instruction[k] = instruction;
+    runs->memory[k] = memory;
+    runs->write[k] = (uint8_t)write;
+    runs->start[k] = start;
+    runs->stop[k] = stop;
 }
 
 // `count` neighbouring elements from `address` on, `spacing` index steps apart. access below 0: a feed, not a footprint.
@@ -124,8 +137,8 @@ static inline __attribute__((always_inline)) void touch(Work *w, const Memory *m
     int64_t start = instance * m->bytes + m->base[bank], end = offset + length, kept = end > room ? room : end;
     int64_t a = (start + offset) / m->granule, b = (start + kept) / m->granule;
     if (access < 0) {
-        feed(w->task, w->instruction, number, a, b);
-        if (end > room) feed(w->task, w->instruction, number, start / m->granule, (start + end - room) / m->granule);
+        append(w->task, &w->task->feeds, w->instruction, number, 0, a, b);
+        if (end > room) append(w->task, &w->task->feeds, w->instruction, number, 0, start / m->granule, (start + end - room) / m->granule);
         return;
     }
     piece(w, number, write, a, b);
@@ -181,15 +194,13 @@ static void flush(Work *w) {
     int64_t group = -1;
     for (int64_t k = 0; k < w->count; k++) {
         int64_t here = (int64_t)(w->pieces[k].key >> 54), start = (int64_t)(w->pieces[k].key & (((uint64_t)1 << 54) - 1));
-        if (here == group && start <= t->runs.at[t->runs.count - 1].stop) {
-            Run *last = t->runs.at + t->runs.count - 1;
-            if (w->pieces[k].stop > last->stop) last->stop = w->pieces[k].stop;
+        int64_t *last = t->runs.stop + t->runs.count - 1;
+        if (here == group && start <= *last) {
+            if (w->pieces[k].stop > *last) *last = w->pieces[k].stop;
             continue;
         }
-        Run *found = grown(t, t->runs.at, t->runs.count, &t->runs.room, sizeof *found);
-        if (!found) return;
-        t->runs.at = found;
-        t->runs.at[t->runs.count++] = (Run){w->instruction, here >> 1, here & 1, start, w->pieces[k].stop};
+        append(t, &t->runs, w->instruction, here >> 1, here & 1, start, w->pieces[k].stop);
+        if (t->failed) return;
         group = here;
     }
     w->count = 0;
