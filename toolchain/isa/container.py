@@ -163,9 +163,9 @@ def _check_machine(reader: _Reader, machine: Machine, manifest: _Manifest) -> No
     values = [(name, manifest.params.get(name, "not"), machine.params.get(name, "not")) for name in names]
     different = [f"{name} is {a} there, {b} here" for name, a, b in values if a != b]
     why = "; ".join(different[:MOST_DIFFERENCES]) if manifest.machine == machine.name else ""
-    raise reader.fail(
-        "E0324", f"made for {there[:80]}, this is {here}", why or ("" if there != here else "the machine's architecture has changed since")
-    )
+    if there != here:
+        raise reader.fail("E0324", f"made for {there[:80]}, this is {here}", why)
+    raise reader.fail("E0324", f"made for another form of {here}", why or "the machine's architecture has changed since")
 
 
 def _stream(reader: _Reader, number: int, size: int, digest: str) -> bytes:
