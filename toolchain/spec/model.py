@@ -288,7 +288,10 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class TimingClass:
-    """The unit is held for `setup`, then for the longer of `cycles` and its transfers; posts come `latency` later."""
+    """The unit is held for `setup`, then for the longer of `cycles` and its transfers; posts come `latency` later.
+
+    constants: the timing constants that its expressions name.
+    """
 
     name: str
     cycles: Expr
@@ -297,6 +300,7 @@ class TimingClass:
     transfers: tuple[Transfer, ...]
     source: str = ""
     assumed: bool = False
+    constants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,9 @@
 """Section timing: clock, constants, resources and classes, each number with its source."""
 
+from collections.abc import Iterable
+
 from toolchain.spec.context import Context
+from toolchain.spec.expr import Name, walk
 from toolchain.spec.model import Resource, Timing, TimingClass, TimingConstant, Transfer
 from toolchain.spec.yaml_nodes import Node
 
@@ -19,7 +22,7 @@ def timing(context: Context) -> Timing:
         clock.text("source"),
         tuple(constants),
         tuple(_resource(inner, name, n) for name, n in node.members("resources")),
-        tuple(_class(inner, name, n) for name, n in node.members("classes")),
+        tuple(_class(inner, name, n, [c.name for c in constants]) for name, n in node.members("classes")),
     )
 
 
@@ -36,7 +39,7 @@ def _resource(context: Context, name: str, node: Node) -> Resource:
     )
 
 
-def _class(context: Context, name: str, node: Node) -> TimingClass:
+def _class(context: Context, name: str, node: Node, constants: Iterable[str]) -> TimingClass:
     cycles, setup, latency = (context.optional(node.get(key)) for key in ("cycles", "setup", "latency"))
     return TimingClass(
         name,
@@ -46,4 +49,12 @@ def _class(context: Context, name: str, node: Node) -> TimingClass:
         tuple(Transfer(resource, context.expr(n)) for resource, n in node.members("transfers")),
         node.text("source"),
         node.flag("assumed"),
+        _named(context, node, constants),
     )
+
+
+def _named(context: Context, node: Node, constants: Iterable[str]) -> tuple[str, ...]:
+    """The constants that a class names, in the order in which they are declared."""
+    parts = [n for key in ("cycles", "setup", "latency") if (n := node.get(key))] + [n for _, n in node.members("transfers")]
+    used = {e.id for part in parts for e in walk(context.parse(part)) if isinstance(e, Name)}
+    return tuple(name for name in constants if name in used)
