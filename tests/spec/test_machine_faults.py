@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.spec.machine_faults import FAULTS, Fault
 
+from tests.spec.machine_faults import FAULTS, Fault
 from toolchain.isa.check_machine import check_machine
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_text
