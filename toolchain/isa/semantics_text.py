@@ -6,6 +6,7 @@ from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Text
+from toolchain.spec.tokens import check_text
 
 MAX_DEPTH = 48
 """Statements and expressions, one inside the other."""
@@ -30,7 +31,8 @@ class Locator:
         return ex.convert(node, self.place)
 
     def parse(self) -> list[ast.stmt]:
-        """The statements. Raises UserError E0201 (not readable) and E0212 (nested too deep)."""
+        """The statements. Raises UserError E0121 (strings, fractions), E0201 (not readable) and E0212 (nested too deep)."""
+        check_text(self.text.text, self.place)
         try:
             body = ast.parse(self.text.text).body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
