@@ -36,7 +36,7 @@ class _Context(ctypes.Structure):
 
     _fields_ = (
         ("memory", ctypes.c_void_p), ("host", ctypes.c_void_p), ("latched", ctypes.c_void_p), ("written", ctypes.c_void_p),
-        ("field", ctypes.c_void_p), ("scratch", _Scratch * SCRATCH), ("stamp", ctypes.c_uint64),
+        ("field", ctypes.c_void_p), ("scratch", _Scratch * SCRATCH), ("zeros", ctypes.c_void_p), ("zeros_size", ctypes.c_size_t),
     )  # fmt: skip
 
 

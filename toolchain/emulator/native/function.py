@@ -151,7 +151,7 @@ class Function:
 
 def new_function(machine: Machine, semantics: ir.Semantics) -> Function:
     """Ready to be written. Raises UserError E022x for semantics that cannot be proved to fit their types."""
-    return Function(machine, semantics, analyse(machine, semantics), bool(replica_names(machine, semantics)))
+    return Function(machine, semantics, analyse(machine, semantics), bool(replica_names(machine, semantics) - set(semantics.temps)))
 
 
 def view_number(machine: Machine, view: View) -> int:

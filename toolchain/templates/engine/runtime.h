@@ -16,7 +16,8 @@ typedef struct {
     uint8_t *const *written;
     const int64_t *const *const *field; /* by kind, then by field */
     struct { void *start; size_t size; } scratch[TW_SCRATCH];
-    uint64_t stamp;
+    uint8_t *zeros; /* never written: reading it costs no memory */
+    size_t zeros_size;
 } tw_context;
 
 /* At least `size` bytes, kept between calls, not cleared; without memory the fault says so and the answer is NULL. */
@@ -31,8 +32,21 @@ static void *tw_scratch(tw_context *c, int slot, size_t size)
     }
     return c->scratch[slot].start;
 }
+static const uint8_t *tw_no_data(tw_context *c, size_t size)
+{
+    if (c->zeros_size < size) {
+        free(c->zeros);
+        c->zeros = calloc(1, size);
+        c->zeros_size = c->zeros ? size : 0;
+        if (!c->zeros) tw_fault = 10;
+    }
+    return c->zeros;
+}
 static void tw_release(tw_context *c)
 {
+    free(c->zeros);
+    c->zeros = NULL;
+    c->zeros_size = 0;
     for (int i = 0; i < TW_SCRATCH; i++) free(c->scratch[i].start);
     memset(c->scratch, 0, sizeof c->scratch);
 }

@@ -1,0 +1,192 @@
+/* Blocks of a matrix product: rows of 16 sums kept in registers, one weight element after the other.
+   A step adds A[row][0..C) times a packed element of B, C x 16. Everything but the pointers is constant after inlining. */
+#define TW_INLINE static inline __attribute__((always_inline))
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512F__) && !defined(TW_PLAIN)
+#define TW_VNNI 1
+#include <immintrin.h>
+typedef __m512i tw_sums;
+TW_INLINE tw_sums tw_load(const int32_t *from) { return _mm512_loadu_si512(from); }
+TW_INLINE void tw_store(int32_t *to, tw_sums x) { _mm512_storeu_si512(to, x); }
+TW_INLINE tw_sums tw_add(tw_sums a, tw_sums b) { return _mm512_add_epi32(a, b); }
+
+/* vpdpbusd multiplies unsigned by signed: a signed A is moved up by 128 (x ^ 0x80), which `tw_excess` takes back. */
+TW_INLINE void tw_step_bytes(tw_sums *acc, const int pixels, const int rows, const int columns, const uint8_t *const *a, const int64_t row_step,
+                             const int8_t *const *w, const int quads, const int is_signed)
+{
+    const __m512i flip = _mm512_set1_epi32(is_signed ? (int)0x80808080u : 0);
+    for (int q = 0; q < quads; q++) {
+        __m512i weights[4];
+#pragma GCC unroll 4
+        for (int k = 0; k < columns; k++) weights[k] = _mm512_loadu_si512(w[k] + q * 64);
+#pragma GCC unroll 16
+        for (int p = 0; p < pixels; p++) {
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; r++) {
+                int32_t four;
+                memcpy(&four, a[p] + r * row_step + q * 4, 4);
+                __m512i x = _mm512_set1_epi32(four);
+                if (is_signed) x = _mm512_xor_si512(x, flip);
+#pragma GCC unroll 4
+                for (int k = 0; k < columns; k++) acc[(p * rows + r) * columns + k] = _mm512_dpbusd_epi32(acc[(p * rows + r) * columns + k], x, weights[k]);
+            }
+        }
+    }
+}
+/* What the shift by 128 has added to the sums of one packed element (16 columns), to be subtracted. */
+TW_INLINE tw_sums tw_excess(tw_sums before, const int8_t *w, const int quads)
+{
+    for (int q = 0; q < quads; q++) before = _mm512_dpbusd_epi32(before, _mm512_set1_epi32((int)0x80808080u), _mm512_loadu_si512(w + q * 64));
+    return before;
+}
+TW_INLINE tw_sums tw_load_lanes(const uint8_t *from, const int lanes) { return _mm512_maskz_loadu_epi32((__mmask16)((1u << lanes) - 1), from); }
+TW_INLINE void tw_store_lanes(uint8_t *to, tw_sums x, const int lanes) { _mm512_mask_storeu_epi32(to, (__mmask16)((1u << lanes) - 1), x); }
+
+/* tile[p * pixel_step + k * column_step + r * row_gap] = init + the sum over T steps; table[t][p] is the byte of A. */
+TW_INLINE void tw_window_bytes(const int pixels, const int rows, const int columns, const int64_t row_step, const int pixel_step, const int column_step,
+                               const int row_gap, const int quads, const int is_signed, int32_t *tile, const int32_t *init, int64_t init_step,
+                               const uint8_t *a, const int64_t *table, int64_t steps, const int8_t *w, int64_t w_step, const int32_t *fix)
+{
+    tw_sums acc[32];
+#pragma GCC unroll 16
+    for (int p = 0; p < pixels; p++)
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+            for (int k = 0; k < columns; k++)
+                acc[(p * rows + r) * columns + k] = tw_add(tw_load(init + p * init_step + k * column_step + r * row_gap), tw_load(fix + k * 16));
+    for (int64_t t = 0; t < steps; t++) {
+        const uint8_t *at[16];
+        const int8_t *weights[4];
+#pragma GCC unroll 16
+        for (int p = 0; p < pixels; p++) at[p] = a + table[t * pixels + p];
+#pragma GCC unroll 4
+        for (int k = 0; k < columns; k++) weights[k] = w + k * w_step + t * (quads * 64);
+        tw_step_bytes(acc, pixels, rows, columns, at, row_step, weights, quads, is_signed);
+    }
+#pragma GCC unroll 16
+    for (int p = 0; p < pixels; p++)
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+            for (int k = 0; k < columns; k++) tw_store(tile + p * pixel_step + k * column_step + r * row_gap, acc[(p * rows + r) * columns + k]);
+}
+/* d[pixel] += the sum over T steps of A[pixel + step] times b[step]; `fix` is added once. */
+TW_INLINE void tw_accumulate_bytes(const int pixels, const int lanes, const int quads, const int is_signed, uint8_t *d, const int64_t *d_pixel,
+                                   const uint8_t *a, const int64_t *a_pixel, int64_t steps, const int64_t *a_step, const int8_t *const *b, int64_t b_at,
+                                   const int32_t *fix)
+{
+    tw_sums acc[16];
+#pragma GCC unroll 16
+    for (int p = 0; p < pixels; p++) acc[p] = tw_add(tw_load_lanes(d + d_pixel[p], lanes), tw_load(fix));
+    for (int64_t t = 0; t < steps; t++) {
+        const uint8_t *at[16];
+        const int8_t *weights[1] = {b[t] + b_at};
+#pragma GCC unroll 16
+        for (int p = 0; p < pixels; p++) at[p] = a + a_step[t] + a_pixel[p];
+        tw_step_bytes(acc, pixels, 1, 1, at, 0, weights, quads, is_signed);
+    }
+#pragma GCC unroll 16
+    for (int p = 0; p < pixels; p++) tw_store_lanes(d + d_pixel[p], acc[p], lanes);
+}
+#else
+#define TW_VNNI 0
+typedef int32_t tw_sums __attribute__((vector_size(64), aligned(4)));
+TW_INLINE tw_sums tw_load(const int32_t *from) { tw_sums x; memcpy(&x, from, sizeof x); return x; }
+TW_INLINE void tw_store(int32_t *to, tw_sums x) { memcpy(to, &x, sizeof x); }
+TW_INLINE tw_sums tw_add(tw_sums a, tw_sums b) { return a + b; }
+#endif
+
+/* Any scalar types: A and the packed B ([c][16]) as they are stored, 32-bit sums modulo 2^32. */
+#define TW_STEP_PLAIN(NAME, TA, TB) \
+typedef TB NAME##_row __attribute__((vector_size(16 * sizeof(TB)), aligned(1))); \
+typedef int32_t NAME##_wide __attribute__((vector_size(64))); \
+TW_INLINE void NAME(int32_t *acc, const int rows, const uint8_t *const *a, const TB *w, const int count) \
+{ \
+    NAME##_wide sums[4]; \
+    _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) memcpy(&sums[r], acc + r * 16, 64); \
+    for (int c = 0; c < count; c++) { \
+        NAME##_row narrow; \
+        memcpy(&narrow, w + c * 16, sizeof narrow); \
+        const NAME##_wide wide = __builtin_convertvector(narrow, NAME##_wide); \
+        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) { \
+            TA x; \
+            memcpy(&x, a[r] + c * sizeof(TA), sizeof x); \
+            sums[r] += wide * (int32_t)x; \
+        } \
+    } \
+    _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) memcpy(acc + r * 16, &sums[r], 64); \
+}
+
+/* The same two blocks without the byte instruction, four rows at a time. */
+#define TW_PRODUCT_PLAIN(N, TA, TB, PIXELS, ROWS, ROW_STEP, PIXEL_STEP, COLUMN_STEP, ROW_GAP, COUNT) \
+TW_STEP_PLAIN(step_##N, TA, TB) \
+TW_INLINE void window_rows_##N(const int n, int first, int32_t *tile, const int32_t *init, int64_t init_step, const uint8_t *a, const int64_t *table, \
+                               int64_t steps, const int8_t *w) \
+{ \
+    int32_t acc[64]; \
+    for (int i = 0; i < n; i++) \
+        memcpy(acc + i * 16, init + (first + i) / ROWS * init_step + (first + i) % ROWS * ROW_GAP, 64); \
+    for (int64_t t = 0; t < steps; t++) { \
+        const uint8_t *at[4]; \
+        for (int i = 0; i < n; i++) at[i] = a + table[t * PIXELS + (first + i) / ROWS] + (first + i) % ROWS * ROW_STEP; \
+        step_##N(acc, n, at, (const TB *)w + t * COUNT * 16, COUNT); \
+    } \
+    for (int i = 0; i < n; i++) memcpy(tile + (first + i) / ROWS * PIXEL_STEP + (first + i) % ROWS * ROW_GAP, acc + i * 16, 64); \
+} \
+static void window_##N(int columns, int32_t *tile, const int32_t *init, int64_t init_step, const uint8_t *a, const int64_t *table, int64_t steps, \
+                       const int8_t *w, int64_t w_step, const int32_t *fix) \
+{ \
+    (void)fix; \
+    for (int k = 0; k < columns; k++) { \
+        int row = 0; \
+        for (; row + 4 <= PIXELS * ROWS; row += 4) \
+            window_rows_##N(4, row, tile + k * COLUMN_STEP, init + k * COLUMN_STEP, init_step, a, table, steps, w + k * w_step); \
+        for (; row < PIXELS * ROWS; row++) \
+            window_rows_##N(1, row, tile + k * COLUMN_STEP, init + k * COLUMN_STEP, init_step, a, table, steps, w + k * w_step); \
+    } \
+}
+#define TW_ACCUMULATE_PLAIN(N, TA, TB, COUNT) \
+TW_STEP_PLAIN(step_##N, TA, TB) \
+TW_INLINE void accumulate_rows_##N(const int n, int lanes, uint8_t *d, const int64_t *d_pixel, const uint8_t *a, const int64_t *a_pixel, int64_t steps, \
+                                   const int64_t *a_step, const int8_t *const *b, int64_t b_at) \
+{ \
+    int32_t acc[64] = {0}; \
+    for (int i = 0; i < n; i++) memcpy(acc + i * 16, d + d_pixel[i], lanes * 4); \
+    for (int64_t t = 0; t < steps; t++) { \
+        const uint8_t *at[4]; \
+        for (int i = 0; i < n; i++) at[i] = a + a_step[t] + a_pixel[i]; \
+        step_##N(acc, n, at, (const TB *)(b[t] + b_at), COUNT); \
+    } \
+    for (int i = 0; i < n; i++) memcpy(d + d_pixel[i], acc + i * 16, lanes * 4); \
+} \
+static void accumulate_##N(int64_t pixels, int lanes, uint8_t *d, const int64_t *d_pixel, const uint8_t *a, const int64_t *a_pixel, int64_t steps, \
+                           const int64_t *a_step, const int8_t *const *b, int64_t b_at, const int32_t *fix) \
+{ \
+    int64_t p = 0; \
+    (void)fix; \
+    for (; p + 4 <= pixels; p += 4) accumulate_rows_##N(4, lanes, d, d_pixel + p, a, a_pixel + p, steps, a_step, b, b_at); \
+    for (; p < pixels; p++) accumulate_rows_##N(1, lanes, d, d_pixel + p, a, a_pixel + p, steps, a_step, b, b_at); \
+}
+
+/* Keeps those loops whose steps reach distinct elements; the others must not run inside one block of sums. */
+static void tw_injective(int count, const int64_t *step, const int64_t *times, int *chosen, int64_t element)
+{
+    int64_t reach = element;
+    for (int round = 0; round < count; round++) {
+        int best = -1;
+        for (int i = 0; i < count; i++)
+            if (chosen[i] == 1 && (best < 0 || llabs(step[i]) < llabs(step[best]))) best = i;
+        if (best < 0) break;
+        if (llabs(step[best]) < reach) { chosen[best] = 0; continue; }
+        reach += llabs(step[best]) * (times[best] - 1);
+        chosen[best] = 2;
+    }
+    for (int i = 0; i < count; i++) chosen[i] = chosen[i] == 2;
+}
+/* The slot of `key` in an open hash table of 2^bits slots (-1 is free); the caller fills a free one. */
+static inline int32_t *tw_find(int32_t *table, int bits, const int64_t *keys, int64_t key)
+{
+    uint64_t at = ((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - bits);
+    while (table[at] >= 0 && keys[table[at]] != key) at = (at + 1) & ((UINT64_C(1) << bits) - 1);
+    return table + at;
+}
