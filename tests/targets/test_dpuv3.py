@@ -183,7 +183,8 @@ def test_elementwise_sums_are_exact_and_rounded_once(kind: int, shift_write: int
         ELEWINIT 0001 0000 id 0 bank_id_in 0 bank_addr_in 0 shift_read 3 jump_read 1 jump_read_endl 6
         ELEWINIT 0000 0000 id 1 bank_id_in 1 bank_addr_in 0 shift_read 0 jump_read 1 jump_read_endl 6
         ELEW 0000 0010 num 2 nonlinear_type {kind} stride_out 1 stride_offset_out 0 jump_write 1 jump_write_endl 6 bank_id_out 8 \
-bank_addr_out 0 width 6 bank_id_prelu 0 bank_addr_prelu 0 valid_pixel_parallel 1 channel_group 1 shift_write {shift_write} shift_write_prelu_n {3 if kind == 3 else 0}
+bank_addr_out 0 width 6 bank_id_prelu 0 bank_addr_prelu 0 valid_pixel_parallel 1 \
+channel_group 1 shift_write {shift_write} shift_write_prelu_n {3 if kind == 3 else 0}
         {rows_out(1, 6, "1000")}
     """
     found = read(execute(machine(), text, {"ddr": {0: image(x)}}, BASES), "ddr", RESULT, (6, 4, 16))[:, 0]
