@@ -17,6 +17,7 @@ from toolchain.emulator.state import State
 from toolchain.isa.checks import MOST, limited
 from toolchain.isa.footprint import Footprints
 from toolchain.isa.footprint_text import fault_diagnostic, range_text
+from toolchain.isa.latched_checks import latched_violations
 from toolchain.isa.portable import portability
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.provenance import Provenance
@@ -37,14 +38,21 @@ class Checked:
 def check_program(program: Program, state: State, preset: Iterable[str] = ()) -> Checked:
     """Checks a program against what stands in memory before it runs; `preset` names on-chip memories that the host fills.
 
-    Raises one UserError with all that is wrong: E05xx for a deadlock, else everything from E0601 to E0611, the first 20.
+    Raises one UserError with all that is wrong: E05xx for a deadlock, else E0404 for constraints on latched registers and
+    everything from E0601 to E0611, the first 20.
     """
     tokens = sync_tokens(program)
     order = issue_order(program, None, tokens)
     provenance = Provenance(program, state, order)
     prints = footprints(program, state, order, provenance)
     found = relevant(prints, hazards(prints, _timeline(program, order, provenance, tokens)), frozenset(preset))
-    diagnostics = [*_faults(provenance, prints), *_overwritten(prints), *stale_reads(provenance), *self_conflicts(provenance, prints)]
+    diagnostics = [
+        *latched_violations(provenance),
+        *_faults(provenance, prints),
+        *_overwritten(prints),
+        *stale_reads(provenance),
+        *self_conflicts(provenance, prints),
+    ]
     severe = np.array([m.hazard == "error" for m in program.machine.memories])[found.memory] if len(found) else np.zeros(0, np.bool_)
     diagnostics += _first(prints, found, np.flatnonzero(severe))
     if diagnostics:
