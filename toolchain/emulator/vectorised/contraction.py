@@ -12,60 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.emulator.vectorised.data import Data
-from toolchain.emulator.vectorised.frame import Frame, Run, TooLarge, Value
-from toolchain.emulator.vectorised.lanes import is_whole, names_of, storage_order
+from toolchain.emulator.vectorised.frame import Frame, Run, TooLargeError, Value
+from toolchain.emulator.vectorised.lanes import is_whole, names_of
 from toolchain.emulator.vectorised.numerics import is_int
+from toolchain.emulator.vectorised.packing import Bools, Ints, Operand, Positions, positions
 from toolchain.isa import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 
 PACKED = 1 << 24
 """Scalars of one operand that are packed at once: 64 MB as float32."""
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-
-class Operand:
-    """One factor: its address, and its rows packed as [*loops, kept lanes, summed lanes]."""
-
-    def __init__(self, data: Data, access: ir.Access, over: tuple[str, ...]) -> None:
-        self.find, self.rows = data.address(access), data.rows(access)
-        names, dims = names_of(access), access.view.element.dims
-        self.kept = tuple(sorted((n for n in names if n not in over), key=data.axes.lanes.index))
-        wanted = [names.index(n) for n in (*self.kept, *over)]
-        order = storage_order(access.view).reshape(dims).transpose(wanted).reshape(-1)
-        self.order = None if (order == np.arange(order.size)).all() else order
-        self.summed = math.prod(data.axes.lane_extents[data.axes.lanes.index(n)] for n in over)
-        self.lanes = order.size // self.summed
-        kind = access.view.element.scalar
-        self.magnitude = max(-kind.low, kind.high)
-
-    def one(self, at: int, dtype: type[Any]) -> NDArray[Any]:
-        """The element at a position as a matrix [kept lanes, summed lanes]."""
-        row = self.rows(at)
-        return (row if self.order is None else row[self.order]).reshape(self.lanes, self.summed).astype(dtype)
-
-    def pack(self, at: Ints, mask: Bools | None, dtype: type[Any]) -> NDArray[Any]:
-        """at, mask: [batch, rows, sum] -> [batch, rows * kept lanes, sum * summed lanes], zero where the mask is not set."""
-        batch, count, length = at.shape
-        rows = self._gathered(at, dtype)
-        if mask is not None and not mask.all():
-            rows *= mask[..., None]
-        if self.order is not None:
-            rows = rows.take(self.order, axis=-1)
-        if self.lanes == 1:
-            return rows.reshape(batch, count, -1).astype(dtype, copy=False)
-        packed = np.empty((batch, count, self.lanes, length, self.summed), dtype)
-        packed[...] = rows.reshape(batch, count, length, self.lanes, self.summed).swapaxes(2, 3)
-        return packed.reshape(batch, count * self.lanes, -1)
-
-    def _gathered(self, at: Ints, dtype: type[Any]) -> NDArray[Any]:
-        """Elements used often are converted once, before they are gathered."""
-        low, high = int(at.min()), int(at.max()) + 1
-        if 2 * (high - low) < at.size:
-            return self.rows(np.arange(low, high)).astype(dtype).take(at - low, axis=0)
-        return self.rows(at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,110 +41,130 @@ class Operands:
         return Operands(take(self.a), take(self.b), None if self.mask is None else take(self.mask))
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where the factors of one product are. shape, order: how [batch, rows, lanes, columns, lanes] becomes data; times: how often it counts."""
+
+    a: Positions
+    b: Positions
+    split: tuple[int, ...]
+    order: tuple[int, ...]
+    shape: tuple[int, ...]
+    times: int
+
+    @property
+    def size(self) -> int:
+        """Array elements that keeping it takes."""
+        return self.a.at.size + self.b.at.size
+
+
 class Product:
     """A sum of products over lanes, and over whichever loops the caller does not keep."""
 
     def __init__(self, data: Data, a: ir.Access, b: ir.Access, over: tuple[str, ...]) -> None:
-        self.axes = data.axes
+        self.axes, self.keys, self.needs = data.axes, data.scalars.keys, data.scalars.needs.all
         self.a, self.b = Operand(data, a, over), Operand(data, b, over)
-        largest = self.a.magnitude * self.b.magnitude
-        self.dtype: type[Any] = np.float32 if largest << 6 <= 1 << 24 else np.float64
-        self.longest = (1 << (24 if self.dtype is np.float32 else 53)) // largest
-        self.largest = largest
+        self.largest = self.a.magnitude * self.b.magnitude
+        self.dtype: type[Any] = np.float32 if self.largest << 6 <= 1 << 24 else np.float64
+        self.longest = (1 << (24 if self.dtype is np.float32 else 53)) // self.largest
         self.shape = self.axes.lane_shape((*self.a.kept, *self.b.kept))
-        kept = [self.axes.lanes.index(n) for n in (*self.a.kept, *self.b.kept)]
-        self.lane_order = sorted(range(len(kept)), key=lambda i: kept[i])
-        self.lane_extents = tuple(self.axes.lane_extents[i] for i in kept)
+        self.lanes = [tuple(self.axes.lane_extents[self.axes.lanes.index(n)] for n in side.kept) for side in (self.a, self.b)]
+        self.in_order = [*self.a.kept, *self.b.kept] == sorted((*self.a.kept, *self.b.kept), key=self.axes.lanes.index)
 
-    def sums(self, f: Frame, keep: list[bool]) -> Value:
-        """The sum for every iteration of the kept axes, as data; those that take no part add nothing."""
+    def sums(self, keep: list[bool]) -> Run:
+        """A function for the sum in every iteration of the kept axes, as data; iterations that take no part add nothing."""
+        planned = self.keys.remember(self.needs, lambda f: self.planned(f, keep), lambda plan: 1 if plan is None else plan.size)
+
+        def sums(f: Frame) -> Value:
+            plan = planned(f)
+            return self.one(f, keep) if plan is None else self.product(plan)
+
+        return sums
+
+    def planned(self, f: Frame, keep: list[bool]) -> Plan | None:
+        """None where there is but one product."""
+        operands = self.operands(f)
+        return None if operands is None else self.plan(f, operands, keep)
+
+    def operands(self, f: Frame) -> Operands | None:
+        """Positions as arrays over all loop axes; None where each factor is one element."""
         a, b = self.a.find(f), self.b.find(f)
         if is_int(a) and is_int(b) and f.mask is None:
-            return self._one(a, b) * self._absent(f, keep, (), ())
-        operands = self.operands(a, b, f.mask)
-        return self.contract(f, operands, keep)
-
-    def operands(self, a: Value, b: Value, mask: Bools | None) -> Operands:
-        """Positions as arrays over all loop axes."""
+            return None
         ones = (1,) * self.axes.loops
-        both = [np.full(ones, x) if is_int(x) else x for x in (a, b)]
-        return Operands(both[0], both[1], mask)
+        return Operands(*(np.full(ones, x) if is_int(x) else x for x in (a, b)), f.mask)
 
-    def _one(self, a: int, b: int) -> Value:
-        left, right = self.a.one(a, self.dtype), self.b.one(b, self.dtype)
+    def one(self, f: Frame, keep: list[bool]) -> Value:
+        """The product of two elements."""
+        left, right = self.a.one(self.a.find(f), self.dtype), self.b.one(self.b.find(f), self.dtype)
         found = left @ right.T if self.a.summed <= self.longest else left.astype(np.int64) @ right.T.astype(np.int64)
-        return self._lanes_in_order(found.astype(np.int64)).reshape(self.shape)
-
-    def _lanes_in_order(self, found: NDArray[Any]) -> NDArray[Any]:
-        if self.lane_order == list(range(len(self.lane_order))):
-            return found
-        return found.reshape(self.lane_extents).transpose(self.lane_order)
+        found = found.astype(np.int64)
+        times = self._absent(f, keep)
+        if not self.in_order:
+            order = sorted(range(len(names := (*self.a.kept, *self.b.kept))), key=lambda i: self.axes.lanes.index(names[i]))
+            found = found.reshape(self.lanes[0] + self.lanes[1]).transpose(order)
+        found = found.reshape(self.shape)
+        return found if times == 1 else found * times
 
     def _absent(self, f: Frame, keep: list[bool], *shapes: tuple[int, ...]) -> int:
         """How often the same product is added: iterations of summed axes on which nothing depends."""
         times = 1
-        for axis in range(self.axes.loops):
-            if not keep[axis] and all(not shape or shape[axis] == 1 for shape in shapes):
-                times *= f.extents[axis]
+        for axis, extent in enumerate(f.extents):
+            if extent > 1 and not keep[axis] and all(shape[axis] == 1 for shape in shapes):
+                times *= extent
         return times
 
-    def contract(self, f: Frame, operands: Operands, keep: list[bool]) -> Value:
-        """As `sums`, for these operands."""
+    def plan(self, f: Frame, operands: Operands, keep: list[bool]) -> Plan:
+        """Sorts the axes into batch, rows, columns and sum."""
         a, b, mask_a, mask_b = _masked(operands)
         loops = range(self.axes.loops)
         batch = [d for d in loops if keep[d] and a.shape[d] > 1 and b.shape[d] > 1]
         rows = [d for d in loops if keep[d] and a.shape[d] > 1 and b.shape[d] == 1]
         columns = [d for d in loops if keep[d] and a.shape[d] == 1 and b.shape[d] > 1]
-        summed = [d for d in loops if not keep[d] and max(a.shape[d], b.shape[d]) > 1]
-        times = self._absent(f, keep, a.shape, b.shape)
-        wide = tuple(max(a.shape[d], b.shape[d]) for d in summed)
+        summed = {d: max(a.shape[d], b.shape[d]) for d in loops if not keep[d] and max(a.shape[d], b.shape[d]) > 1}
+        places_a = positions(*(None if x is None else _arranged(x, batch, rows, summed) for x in (a, mask_a)))
+        places_b = positions(*(None if x is None else _arranged(x, batch, columns, summed) for x in (b, mask_b)))
+        split = (*(a.shape[d] for d in (*batch, *rows)), *self.lanes[0], *(b.shape[d] for d in columns), *self.lanes[1])
+        return Plan(places_a, places_b, split, *self._layout([*batch, *rows], columns, split), self._absent(f, keep, a.shape, b.shape))
 
-        def arrange(values: NDArray[Any], outer: list[int]) -> NDArray[Any]:
-            shape = [values.shape[d] for d in loops]
-            for d, extent in zip(summed, wide, strict=True):
-                shape[d] = extent
-            full = np.broadcast_to(values, shape)
-            rest = [d for d in loops if d not in (*batch, *outer, *summed)]
-            moved = full.transpose([*batch, *outer, *summed, *rest])
-            return moved.reshape(math.prod(shape[d] for d in batch), math.prod(shape[d] for d in outer), math.prod(wide))
+    def _layout(self, left: list[int], right: list[int], split: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Which axis of the split product comes where in data, and the shape of the data."""
+        made = [*left, *self.a.kept, *right, *self.b.kept]
+        wanted = [*range(self.axes.loops), *self.axes.lanes]
+        order = tuple(made.index(key) for key in wanted if key in made)
+        return order, tuple(split[made.index(key)] if key in made else 1 for key in wanted)
 
-        found = self._product(
-            arrange(a, rows),
-            None if mask_a is None else arrange(mask_a, rows),
-            arrange(b, columns),
-            None if mask_b is None else arrange(mask_b, columns),
-        )
-        return self._data(found, [a.shape[d] for d in (*batch, *rows)], [b.shape[d] for d in columns], [*batch, *rows], columns) * times
+    def product(self, plan: Plan) -> Value:
+        """Executes a plan: exact data."""
+        found = self._matrices(plan.a, plan.b).reshape(plan.split).transpose(plan.order).reshape(plan.shape)
+        return found if plan.times == 1 else found.astype(np.int64) * plan.times
 
-    def _data(self, found: NDArray[Any], left: list[int], right: list[int], left_axes: list[int], right_axes: list[int]) -> Value:
-        """[batch, rows * lanes, columns * lanes] as data."""
-        middle = tuple(self.axes.lane_extents[self.axes.lanes.index(n)] for n in self.a.kept)
-        last = tuple(self.axes.lane_extents[self.axes.lanes.index(n)] for n in self.b.kept)
-        split = found.reshape(*left, *middle, *right, *last)
-        numbers = iter(range(split.ndim))
-        position = {**{("loop", d): next(numbers) for d in left_axes}, **{("lane", n): next(numbers) for n in self.a.kept}}
-        position |= {**{("loop", d): next(numbers) for d in right_axes}, **{("lane", n): next(numbers) for n in self.b.kept}}
-        wanted = [("loop", d) for d in range(self.axes.loops)] + [("lane", n) for n in self.axes.lanes]
-        shape = [split.shape[position[key]] if key in position else 1 for key in wanted]
-        return split.transpose([position[key] for key in wanted if key in position]).reshape(shape)
-
-    def _product(self, a: Ints, mask_a: Bools | None, b: Ints, mask_b: Bools | None) -> NDArray[Any]:
+    def _matrices(self, a: Positions, b: Positions) -> NDArray[Any]:
         """[batch, rows, sum] and [batch, columns, sum] -> exact [batch, rows * lanes, columns * lanes]"""
-        length = a.shape[2] * self.a.summed
-        if b.size * self.b.lanes * self.b.summed > PACKED or length * self.a.lanes * len(a) > PACKED:
-            raise TooLarge
-        right = self.b.pack(b, mask_b, self.dtype).swapaxes(1, 2)
+        batch, count, length = len(a.at), a.at.shape[1], a.at.shape[2] * self.a.summed
+        if b.at.size * self.b.lanes * self.b.summed > PACKED or length * self.a.lanes * batch > PACKED:
+            raise TooLargeError
+        right = self.b.pack(b, self.dtype).swapaxes(1, 2)
         dtype = np.int32 if length * self.largest < 1 << 31 else np.int64
-        found = np.empty((len(a), a.shape[1] * self.a.lanes, right.shape[2]), dtype)
-        block = max(PACKED // (length * self.a.lanes * len(a)), 1)
-        for start in range(0, a.shape[1], block):
-            chosen = slice(start, start + block)
-            left = self.a.pack(a[:, chosen], None if mask_a is None else mask_a[:, chosen], self.dtype)
+        block = max(PACKED // (length * self.a.lanes * batch), 1)
+        if count <= block and length <= self.longest:
+            return (self.a.pack(a, self.dtype) @ right).astype(dtype)
+        found = np.empty((batch, count * self.a.lanes, right.shape[2]), dtype)
+        for start in range(0, count, block):
+            left = self.a.pack(a.rows(slice(start, start + block)), self.dtype)
             part = slice(start * self.a.lanes, start * self.a.lanes + left.shape[1])
             found[:, part] = left[..., : self.longest] @ right[:, : self.longest]
             for k in range(self.longest, length, self.longest):
                 found[:, part] += (left[..., k : k + self.longest] @ right[:, k : k + self.longest]).astype(dtype)
         return found
+
+
+def _arranged(values: NDArray[Any], batch: list[int], outer: list[int], summed: dict[int, int]) -> NDArray[Any]:
+    """[*loops] -> [batch, outer, sum]"""
+    shape = tuple(summed.get(d, extent) for d, extent in enumerate(values.shape))
+    rest = [d for d in range(len(shape)) if d not in (*batch, *outer, *summed)]
+    moved = np.broadcast_to(values, shape).transpose([*batch, *outer, *summed, *rest])
+    return moved.reshape(math.prod(shape[d] for d in batch), math.prod(shape[d] for d in outer), math.prod(summed.values()))
 
 
 def _masked(operands: Operands) -> tuple[Ints, Ints, Bools | None, Bools | None]:
@@ -221,5 +197,4 @@ def products(data: Data, e: ir.Reduce) -> Run | None:
     product = find_product(data, e)
     if product is None:
         return None
-    keep = [True] * data.axes.loops
-    return lambda f: product.sums(f, keep)
+    return product.sums([True] * data.axes.loops)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from toolchain.emulator.vectorised.data import Data
-from toolchain.emulator.vectorised.frame import ELEMENTS, Frame, TooLarge, Value
+from toolchain.emulator.vectorised.frame import ELEMENTS, Frame, TooLargeError, Value
 from toolchain.emulator.vectorised.numerics import is_int
 from toolchain.isa import ir
 from toolchain.spec import expr as ex
@@ -17,12 +17,12 @@ def copied(data: Data, e: Expr, view: View) -> Callable[[Frame], Value]:
     """uint8 [*loops, bytes of an element]"""
     match e:
         case ex.Choose(condition=condition, then=then, other=other):
-            return _choose(data, condition, copied(data, then, view), copied(data, other, view))
+            return _choose(data, condition, *data.within(condition, lambda: (copied(data, then, view), copied(data, other, view))))
         case ir.Load(access=access) | ir.ControlRead(access=access, member=""):
             return _element(data, access)
         case ex.Const(value=0):
             zeros = np.zeros(view.element.bytes, np.uint8)
-            return lambda f: zeros
+            return lambda _: zeros
         case _:
             raise TypeError(e)
 
@@ -33,14 +33,14 @@ def _element(data: Data, access: ir.Access) -> Callable[[Frame], Value]:
     def element(f: Frame) -> Value:
         at = find(f)
         if not is_int(at) and at.size * size > 8 * ELEMENTS:
-            raise TooLarge
+            raise TooLargeError
         return read(at)
 
     return element
 
 
 def _choose(data: Data, condition: Expr, then: Callable[[Frame], Value], other: Callable[[Frame], Value]) -> Callable[[Frame], Value]:
-    test, scalars = data.scalars.truth(condition), data.scalars
+    test, scalars = data.scalars.remembered_truth(condition), data.scalars
 
     def choose(f: Frame) -> Value:
         found = test(f)

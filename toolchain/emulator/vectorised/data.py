@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from toolchain.emulator.vectorised.addresses import Address
 from toolchain.emulator.vectorised.expressions import Expressions
-from toolchain.emulator.vectorised.frame import ELEMENTS, Axes, Frame, Run, TooLarge, Value
+from toolchain.emulator.vectorised.frame import ELEMENTS, Axes, Frame, Run, TooLargeError, Value
 from toolchain.emulator.vectorised.lanes import ChosenLanes, WholeLanes, is_whole
 from toolchain.emulator.vectorised.numerics import is_int, select, wide
 from toolchain.emulator.vectorised.scalars import Scalars
@@ -17,6 +17,7 @@ from toolchain.isa import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 
+T = TypeVar("T")
 Product = Callable[[ir.Reduce], Run | None]
 """A faster function for a sum of products, where there is one."""
 
@@ -80,7 +81,8 @@ class Data(Expressions):
     def choose(self, e: ex.Choose) -> Run:
         if is_data(e.condition):
             return self._choose_lanes(e)
-        test, then, other, scalars, lift = self.scalars.truth(e.condition), self.value(e.then), self.value(e.other), self.scalars, self.axes.lift
+        test, scalars, lift = self.scalars.remembered_truth(e.condition), self.scalars, self.axes.lift
+        then, other = self.within(e.condition, lambda: (self.value(e.then), self.value(e.other)))
 
         def choose(f: Frame) -> Value:
             found = test(f)
@@ -96,6 +98,14 @@ class Data(Expressions):
             return select(lift(found), yes, no)
 
         return choose
+
+    def within(self, condition: Expr, build: Callable[[], T]) -> T:
+        """What is built is asked for only where a condition holds, or only where it does not."""
+        needs = self.scalars.needs
+        before, needs.here = needs.here, needs.of(condition)
+        built = build()
+        needs.here = before
+        return built
 
     def _choose_lanes(self, e: ex.Choose) -> Run:
         test, then, other = self.truth(e.condition), self.value(e.then), self.value(e.other)
@@ -122,14 +132,14 @@ class Data(Expressions):
         def load(f: Frame) -> Value:
             at = find(f)
             if not is_int(at) and at.size * size > ELEMENTS:
-                raise TooLarge
+                raise TooLargeError
             return lanes.spread(f, read(at))
 
         return load
 
     def address(self, access: ir.Access) -> Address:
         """The function that finds an access's element, watched where the instruction also writes its memory."""
-        return self.scalars.watch(access, self.scalars.addresses.find(access))
+        return self.scalars.watch(access, self.scalars.address(access))
 
     def lanes(self, access: ir.Access) -> WholeLanes | ChosenLanes:
         """How rows become data."""

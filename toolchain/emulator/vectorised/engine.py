@@ -43,23 +43,19 @@ class Vectorised:
         axes = statements.axes
         if axes.replicas:
             place = {**place, **{x.name: np.arange(x.count).reshape(axes.loop_shape(i, x.count)) for i, x in enumerate(axes.replicas)}}
-        frame = Frame(
-            self.state,
-            lambda: self.program.label(index),
-            self.fields[kind][self.rows[index]],
-            place,
-            len(statements.slots),
-            len(statements.temps),
-            axes.loops,
-        )
-        for axis, level in enumerate(axes.replicas):
-            frame.extents[axis] = level.count
+        fields = self.fields[kind][self.rows[index]]
+        frame = Frame(self.state, axes, lambda: self.program.label(index), stream, fields, place)
+        frame.keys = statements.keys.start()
         action(frame)
+
+    def _forget(self) -> None:
+        for statements, _ in self._compiled.values():
+            statements.keys.forget()
 
     def _compile(self, kind: int) -> tuple[Statements, Action]:
         machine = self.program.machine
         instruction = machine.instructions[kind]
-        statements = Statements(machine, instruction, machine_semantics(machine)[instruction.name], self.state, self.storage)
+        statements = Statements(machine, instruction, machine_semantics(machine)[instruction.name], self.state, self.storage, self._forget)
         found = self._compiled[kind] = (statements, statements.compile())
         return found
 

@@ -34,7 +34,7 @@ class Expressions(ABC):
         """The function that evaluates an expression."""
         match e:
             case ex.Const(value=number):
-                return lambda f: number
+                return lambda _: number
             case ex.Binary(op=op, left=left, right=right):
                 return self._binary(op, self.value(left), self.value(right))
             case ex.Unary(op="not") | ex.Compare() | ex.Logic():

@@ -5,7 +5,7 @@ nested so deep; axes it does not depend on have size 1. Data has the axes of the
 data that depends on no loop may lack the loop axes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from toolchain.emulator.state import State
@@ -25,17 +25,22 @@ ELEMENTS = 1 << 23
 """Lanes read at once outside contractions: 64 MB as int64."""
 
 
-class TooLarge(Exception):
+class TooLargeError(Exception):
     """So many iterations at once would need too much memory; fewer are tried."""
 
 
 class Axes:
-    """Where loops and lanes stand in arrays. replicas: lockstep levels with more than one instance, outermost first."""
+    """Where loops and lanes stand in arrays. replicas: lockstep levels with more than one instance, outermost first.
 
-    def __init__(self, machine: Machine, semantics: ir.Semantics) -> None:
+    extents: the size of each loop axis when no loop runs. names, temps: how many of them a frame holds.
+    """
+
+    def __init__(self, machine: Machine, semantics: ir.Semantics, names: Collection[str]) -> None:
         self.replicas = tuple(level for level in replica_levels(machine) if level.count > 1)
         self.first = len(self.replicas)
         self.loops = self.first + depth_of(semantics.body)
+        self.extents = tuple(self.replicas[i].count if i < self.first else 1 for i in range(self.loops))
+        self.names, self.temps = len(names), len(semantics.temps)
         self.lanes = tuple(semantics.lanes)
         self.lane_extents = tuple(semantics.lanes.values())
 
@@ -75,21 +80,21 @@ class Frame:
 
     fields: values in the order of the instruction's fields. places: the index at each topology level. names, temps: by slot.
     mask: bool scalar, the iterations that take part; None is all. lazy: bool data, the lanes whose value is wanted; None is all.
-    extents: size of each loop axis in use, else 1. times[d]: when, counted over the outer d loops, the current iterations run.
+    keys: what the address phase is remembered by (memory.Keys); None while loops are split. extents: size of each loop axis
+    in use, else 1. times[d]: when, counted over the outer d loops, the current iterations run.
     """
 
-    __slots__ = ("extents", "fields", "label", "lazy", "mask", "names", "places", "state", "temps", "times", "transaction")
+    __slots__ = ("extents", "fields", "keys", "label", "lazy", "mask", "names", "places", "state", "stream", "temps", "times", "transaction")
 
-    def __init__(
-        self, state: State, label: Callable[[], str], fields: tuple[int, ...], places: Mapping[str, Value], names: int, temps: int, axes: int
-    ) -> None:
-        self.state, self.label, self.fields, self.places = state, label, fields, places
-        self.names: list[Value] = [None] * names
-        self.temps: list[Value] = [None] * temps
+    def __init__(self, state: State, axes: Axes, label: Callable[[], str], stream: int, fields: tuple[int, ...], places: Mapping[str, Value]) -> None:
+        self.state, self.label, self.stream, self.fields, self.places = state, label, stream, fields, places
+        self.keys: list[int | None] | None = None
+        self.names: list[Value] = [None] * axes.names
+        self.temps: list[Value] = [None] * axes.temps
         self.mask: Value = None
         self.lazy: Value = None
-        self.extents = [1] * axes
-        self.times: list[Value] = [0] * (axes + 1)
+        self.extents = list(axes.extents)
+        self.times: list[Value] = [0] * (axes.loops + 1)
         self.transaction: Transaction | None = None
 
     def fault(self, code: str, message: str) -> UserError:

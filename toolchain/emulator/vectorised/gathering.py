@@ -55,9 +55,10 @@ class Gathering:
         kind, slot, keep = self.semantics.temps[stmt.name], self.data.temps[stmt.name], self._kept(stmt.name)
         product, fit = find_product(self.data, stmt.value), narrowed(kind.type, kind.overflow, None, stmt.name)
         value = self.data.value(stmt.value)
+        sums = product.sums(keep) if product else None
 
         def add(f: Frame) -> None:
-            found = product.sums(f, keep) if product else summed(self.data, f, value(f), keep)
+            found = sums(f) if sums else summed(self.data, f, value(f), keep)
             f.temps[slot] = fit(f, wide(f.temps[slot]) + found)
 
         return add

@@ -41,7 +41,7 @@ class WholeLanes:
         self.back = None if self.order is None else np.argsort(grid)
         self.shape = axes.lane_shape(names)
 
-    def spread(self, f: Frame, rows: Rows) -> Value:
+    def spread(self, _: Frame, rows: Rows) -> Value:
         """Rows as data."""
         if self.order is not None:
             rows = rows.take(self.order, axis=-1)

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from toolchain.emulator.vectorised.frame import ITERATIONS, Axes, Frame, Run, TooLarge, Value
+from toolchain.emulator.vectorised.dependencies import Needs
+from toolchain.emulator.vectorised.frame import ITERATIONS, Axes, Frame, Run, TooLargeError, Value
+from toolchain.emulator.vectorised.memory import KEYS, Keys
 from toolchain.emulator.vectorised.numerics import is_int, uniform
 from toolchain.emulator.vectorised.transaction import Transaction
 from toolchain.spec.errors import UserError
@@ -45,12 +47,17 @@ def branch(test: Run, then: Action | None, other: Action | None) -> Action:
 
 
 class Loop:
-    """depth: how many loops enclose it. serial: its iterations hand values on, other than through memory."""
+    """depth: how many loops enclose it. serial: its iterations hand values on, other than through memory.
 
-    def __init__(self, axes: Axes, slot: int, depth: int, serial: bool, start: Run, stop: Run, body: Action) -> None:
+    clashes: by key of everything the address phase needs, whether all iterations together differ from one after the other.
+    """
+
+    def __init__(self, axes: Axes, keys: Keys, everything: Needs, slot: int, depth: int, serial: bool, start: Run, stop: Run, body: Action) -> None:
         self.axes, self.slot, self.depth, self.serial = axes, slot, depth, serial
         self.start, self.stop, self.body = start, stop, body
         self.axis = axes.first + depth
+        self.keys, self.everything = keys, keys.number(everything)
+        self.clashes: dict[int, bool] = {}
 
     def __call__(self, f: Frame) -> None:
         start, stop = uniform(self.start(f)), uniform(self.stop(f))
@@ -60,8 +67,7 @@ class Loop:
             self._once(f, start, 0, 1)
         elif stop > start:
             if self.serial:
-                for number in range(start, stop):
-                    self._once(f, number, number - start, stop - start)
+                self._serially(f, start, stop)
             elif f.transaction is None:
                 self._attempt(f, start, stop)
             else:
@@ -73,6 +79,12 @@ class Loop:
             f.times[self.depth + 1] = f.times[self.depth] * count + position
         self.body(f)
 
+    def _serially(self, f: Frame, start: int, stop: int) -> None:
+        keys, f.keys = f.keys, None
+        for number in range(start, stop):
+            self._once(f, number, number - start, stop - start)
+        f.keys = keys
+
     def _ragged(self, f: Frame, start: Value, stop: Value) -> None:
         """Loops of different lengths side by side: the longest, with a mask."""
         trips = stop - start
@@ -80,10 +92,12 @@ class Loop:
             trips = np.where(f.mask, trips, 0)
         count, before = int(trips.max()), f.mask
         if count > 0 and self.serial:
+            keys, f.keys = f.keys, None
             for position in range(count):
                 f.mask = f.taking_part(trips > position)
                 self._once(f, start + position, position, count)
                 f.mask = before
+            f.keys = keys
         elif count > 0:
             steps = np.arange(count).reshape(self.axes.loop_shape(self.axis, count))
             f.mask = f.taking_part(trips > steps)
@@ -100,7 +114,7 @@ class Loop:
         f.extents[self.axis] = count
         try:
             if _volume(f) > ITERATIONS:
-                raise TooLarge
+                raise TooLargeError
             self.body(f)
         finally:
             f.extents[self.axis] = 1
@@ -110,26 +124,41 @@ class Loop:
         if stop - start == 1:
             self._once(f, start, 0, 1)
             return
-        names, temps = f.names.copy(), f.temps.copy()
-        mask, lazy = f.mask, f.lazy
-        transaction = f.transaction = Transaction(self.axes.loops)
-        f.times = [0] * len(f.times)
-        try:
-            self._together(f, start, stop)
-            done = not transaction.conflicts()
-        except (TooLarge, UserError):
-            done = False
-        f.transaction = None
-        if done:
-            transaction.commit()
+        before = (f.names.copy(), f.temps.copy(), f.mask, f.lazy)
+        if self._succeeds(f, start, stop):
             return
-        f.names, f.temps, f.mask, f.lazy = names, temps, mask, lazy
-        f.extents = [1] * len(f.extents)
-        for axis, level in enumerate(self.axes.replicas):
-            f.extents[axis] = level.count
+        f.names, f.temps, f.mask, f.lazy = before
+        f.keys = f.transaction = None
+        f.extents = list(self.axes.extents)
         half = (start + stop) // 2
         self._attempt(f, start, half)
         self._attempt(f, half, stop)
+
+    def _succeeds(self, f: Frame, start: int, stop: int) -> bool:
+        """Whether all iterations could run together; if not, nothing was written."""
+        key = None if f.keys is None else self.keys.key(self.everything, f)
+        known = None if key is None else self.clashes.get(key)
+        if known:
+            return False
+        transaction = f.transaction = Transaction(self.axes.loops, watching=known is None)
+        f.times = [0] * len(f.times)
+        try:
+            self._together(f, start, stop)
+        except (TooLargeError, UserError):
+            return False
+        finally:
+            f.transaction = None
+        clash = transaction.conflicts()
+        if key is not None and known is None:
+            self._remember(key, clash)
+        if not clash:
+            transaction.commit()
+        return not clash
+
+    def _remember(self, key: int, clash: bool) -> None:
+        if len(self.clashes) > KEYS:
+            self.clashes.clear()
+        self.clashes[key] = clash
 
 
 def _volume(f: Frame) -> int:

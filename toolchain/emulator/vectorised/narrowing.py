@@ -17,11 +17,11 @@ Fit = Callable[[Frame, Value], Value]
 def narrowed(kind: ScalarType, overflow: str, e: Expr | None, name: str) -> Fit:
     """The function that makes data fit a type. e: what the data comes from, if that tells; name: for E0705."""
     if e is not None and fits(e, kind):
-        return lambda f, value: value
+        return lambda _, value: value
     if overflow == "wrap":
-        return lambda f, value: _wrapped(value, kind)
+        return lambda _, value: _wrapped(value, kind)
     if overflow == "saturate":
-        return lambda f, value: clamp(value, kind.low, kind.high)
+        return lambda _, value: clamp(value, kind.low, kind.high)
 
     def check(f: Frame, value: Value) -> Value:
         if is_int(value):

@@ -6,10 +6,13 @@ import numpy as np
 
 from toolchain.emulator.state import State
 from toolchain.emulator.vectorised.addresses import Address, Addresses
+from toolchain.emulator.vectorised.dependencies import Dependencies
 from toolchain.emulator.vectorised.expressions import Expressions
 from toolchain.emulator.vectorised.frame import Axes, Frame, Run, Value
+from toolchain.emulator.vectorised.memory import Keys
 from toolchain.emulator.vectorised.numerics import is_int, select, uniform
 from toolchain.emulator.vectorised.storage import Storage
+from toolchain.emulator.vectorised.structure import access_parts
 from toolchain.isa import ir
 from toolchain.isa.instances import scope_levels
 from toolchain.spec import expr as ex
@@ -20,14 +23,33 @@ from toolchain.spec.model import Instruction, Machine, Memory, RecordField
 class Scalars(Expressions):
     """slots: where each name is kept in a frame."""
 
-    def __init__(self, machine: Machine, instruction: Instruction, axes: Axes, state: State, slots: Mapping[str, int], storage: Storage) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        instruction: Instruction,
+        axes: Axes,
+        state: State,
+        slots: Mapping[str, int],
+        storage: Storage,
+        needs: Dependencies,
+        keys: Keys,
+    ) -> None:
         self.machine, self.axes, self.state, self.slots, self.storage = machine, axes, state, slots, storage
+        self.needs, self.keys = needs, keys
         self.fields = {f.name: i for i, f in enumerate(instruction.fields)}
         self.addresses = Addresses(machine, self.value)
-        self.watch: Callable[[ir.Access, Address], Address] = lambda access, find: find
+        self.watch: Callable[[ir.Access, Address], Address] = lambda _, find: find
 
     def lift(self, value: Value) -> Value:
         return value
+
+    def remembered_truth(self, condition: Expr) -> Run:
+        """`truth`, not asked again while nothing it needs changes."""
+        return self.keys.remember(self.needs.of(condition), self.truth(condition))
+
+    def address(self, access: ir.Access) -> Address:
+        """The function that finds an access's element, not computed again while nothing it needs changes."""
+        return self.keys.remember(self.needs.of(*access_parts(access)), self.addresses.find(access))
 
     def leaf(self, e: Expr) -> Run:
         match e:

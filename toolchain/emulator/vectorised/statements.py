@@ -1,6 +1,6 @@
 """Statements turned into functions of a frame."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -10,14 +10,16 @@ from toolchain.emulator.vectorised.addresses import Address
 from toolchain.emulator.vectorised.contraction import products
 from toolchain.emulator.vectorised.copies import copied
 from toolchain.emulator.vectorised.data import Data
+from toolchain.emulator.vectorised.dependencies import Dependencies
 from toolchain.emulator.vectorised.frame import Axes, Frame, Value
 from toolchain.emulator.vectorised.gathering import Gathering
 from toolchain.emulator.vectorised.lanes import is_whole
 from toolchain.emulator.vectorised.loops import Action, Loop, branch, sequence
+from toolchain.emulator.vectorised.memory import Keys
 from toolchain.emulator.vectorised.scalars import Scalars, register_fault
 from toolchain.emulator.vectorised.storage import Storage, step_of
 from toolchain.emulator.vectorised.structure import Path, Structure, stores
-from toolchain.emulator.vectorised.transaction import Note, Site
+from toolchain.emulator.vectorised.transaction import Site
 from toolchain.emulator.vectorised.writes import Writes
 from toolchain.isa import ir
 from toolchain.spec import expr as ex
@@ -27,12 +29,16 @@ from toolchain.spec.model import Instruction, Machine
 class Statements:
     """Compiles one instruction against one state."""
 
-    def __init__(self, machine: Machine, instruction: Instruction, semantics: ir.Semantics, state: State, storage: Storage) -> None:
+    def __init__(
+        self, machine: Machine, instruction: Instruction, semantics: ir.Semantics, state: State, storage: Storage, forget: Callable[[], None]
+    ) -> None:
         self.machine, self.semantics, self.state = machine, semantics, state
-        self.structure, self.axes = Structure(semantics), Axes(machine, semantics)
+        self.structure = Structure(semantics)
         self.slots = {name: i for i, name in enumerate(_names(semantics.body))}
         self.temps = {name: i for i, name in enumerate(semantics.temps)}
-        self.scalars = Scalars(machine, instruction, self.axes, state, self.slots, storage)
+        self.axes = Axes(machine, semantics, self.slots)
+        self.needs, self.keys, self.forget = Dependencies(machine, instruction, semantics), Keys(), forget
+        self.scalars = Scalars(machine, instruction, self.axes, state, self.slots, storage, self.needs, self.keys)
         self.scalars.watch = self._watch
         self.data = Data(self.scalars, self.temps, lambda e: products(self.data, e))
         self.gathering = Gathering(self.data, self.structure, semantics)
@@ -55,8 +61,7 @@ class Statements:
             case ir.For():
                 return self._for(stmt)
             case ir.If():
-                test = self.scalars.truth(stmt.condition)
-                return branch(test, self._block(stmt.then) if stmt.then else None, self._block(stmt.other) if stmt.other else None)
+                return self._if(stmt)
             case ir.Let():
                 return self._let(stmt)
             case ir.SetTemp():
@@ -70,16 +75,25 @@ class Statements:
             case _:
                 raise TypeError(stmt)
 
+    def _if(self, stmt: ir.If) -> Action:
+        test, before = self.scalars.remembered_truth(stmt.condition), self.needs.here
+        self.needs.here = self.needs.of(stmt.condition)
+        then, other = (self._block(side) if side else None for side in (stmt.then, stmt.other))
+        self.needs.here = before
+        return branch(test, then, other)
+
     def _for(self, stmt: ir.For) -> Action:
         start, stop = self.scalars.value(stmt.start), self.scalars.value(stmt.stop)
-        depth = len(self._path)
-        self._path = (*self._path, stmt.var)
+        depth, before = len(self._path), self.needs.here
+        self._path, self.needs.here = (*self._path, stmt.var), self.needs.of(stmt.start, stmt.stop)
         body = self._block(stmt.body)
-        self._path = self._path[:-1]
-        return Loop(self.axes, self.slots[stmt.var], depth, stmt.var in self.structure.serial, start, stop, body)
+        self._path, self.needs.here = self._path[:-1], before
+        serial = stmt.var in self.structure.serial
+        return Loop(self.axes, self.keys, self.needs.all, self.slots[stmt.var], depth, serial, start, stop, body)
 
     def _let(self, stmt: ir.Let) -> Action:
-        value, slot = self.scalars.value(stmt.value), self.slots[stmt.name]
+        slot, needs = self.slots[stmt.name], self.needs.of(stmt.value)
+        value = self.keys.remember(needs, self.scalars.value(stmt.value))
         again = stmt.name in self._seen
         self._seen.add(stmt.name)
 
@@ -105,7 +119,7 @@ class Statements:
         def watched(f: Frame) -> Value:
             at = find(f)
             if f.transaction is not None:
-                f.transaction.notes.append(Note(site, "read", at, tuple(f.times), f.mask))
+                f.transaction.note(site, "read", at, f.times, f.mask)
             return at
 
         return watched
@@ -115,7 +129,12 @@ class Statements:
         if stmt.accumulate and (memory.overflow == "saturate" or not is_whole(access)):
             plus = ex.Binary("+", ir.Load(access, span=stmt.span), stmt.value, span=stmt.span)
             return self._store(replace(stmt, value=plus, accumulate=False))
-        site = self._site(access, self._order + 1)
+        if memory.control:
+            return sequence([self._plain_store(stmt), lambda _: self.forget()])
+        return self._plain_store(stmt)
+
+    def _plain_store(self, stmt: ir.Store) -> Action:
+        access, site = stmt.access, self._site(stmt.access, self._order + 1)
         if access.lanes is None:
             return self.writes.copy(access, copied(self.data, stmt.value, access.view), site)
         if stmt.accumulate:
@@ -134,6 +153,7 @@ class Statements:
                 raise register_fault(f, memory, int(at.max() if at.min() >= 0 else at.min()))
             latched[here, at] = f.fields
             written[here, at] = True
+            self.forget()
 
         return latch
 

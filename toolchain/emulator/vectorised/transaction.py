@@ -41,12 +41,17 @@ class Note:
 
 
 class Transaction:
-    """Notes and waiting writes of one attempt. loops: how many axes positions and times have."""
+    """Notes and waiting writes of one attempt. loops: how many axes positions and times have. watching: whether notes are wanted."""
 
-    def __init__(self, loops: int) -> None:
-        self.loops = loops
+    def __init__(self, loops: int, watching: bool = True) -> None:
+        self.loops, self.watching = loops, watching
         self.notes: list[Note] = []
         self.waiting: list[Callable[[], None]] = []
+
+    def note(self, site: Site, kind: str, at: Value, times: list[Value], mask: Value) -> None:
+        """Positions that a site touched."""
+        if self.watching:
+            self.notes.append(Note(site, kind, at, tuple(times), mask))
 
     def commit(self) -> None:
         """Writes what waits, in text order."""
@@ -71,6 +76,8 @@ class Transaction:
             return False
         if "add" in (a.kind, b.kind) and "read" not in (a.kind, b.kind):
             return True
+        if a.site.path == b.site.path and a.site.order != b.site.order and _same_element(a, b):
+            return False
         shared = _common(a.site.path, b.site.path)
         if "read" in (a.kind, b.kind):
             read, write = (a, b) if a.kind == "read" else (b, a)
@@ -117,6 +124,19 @@ class Transaction:
     def _expand(self, starts: Ints, size: int, unit: int) -> Ints:
         units = starts // unit
         return units if size == unit else (units[:, None] + np.arange(size // unit)).reshape(-1)
+
+
+def _same_element(a: Note, b: Note) -> bool:
+    """Whether every iteration touches one element of its own, the same at both sites, read first where one is read."""
+    if a.mask is not b.mask or np.shape(a.at) != np.shape(b.at) or a.site.step != b.site.step:
+        return False
+    if "read" in (a.kind, b.kind) and (a if a.kind == "read" else b).site.order > (b if a.kind == "read" else a).site.order:
+        return False
+    at, when = np.asarray(a.at), np.asarray(a.times[len(a.site.path)])
+    if np.broadcast_shapes(at.shape, when.shape) != at.shape or not (at == b.at).all():
+        return False
+    flat = at.reshape(-1)
+    return bool((flat[1:] - flat[:-1] >= -(-a.site.bytes // a.site.step)).all())
 
 
 def _unit(a: Note, b: Note) -> int:

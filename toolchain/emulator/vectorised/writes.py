@@ -4,18 +4,23 @@ from collections.abc import Callable
 
 import numpy as np
 
-from toolchain.emulator.vectorised.contraction import Operands, Product, find_product
+from toolchain.emulator.vectorised.additions import Target, additions, kept_axes, target
+from toolchain.emulator.vectorised.addresses import Address
+from toolchain.emulator.vectorised.contraction import Product, find_product
 from toolchain.emulator.vectorised.data import Data
-from toolchain.emulator.vectorised.frame import Frame, Value
+from toolchain.emulator.vectorised.frame import Frame, Run, Value
 from toolchain.emulator.vectorised.gathering import summed
 from toolchain.emulator.vectorised.lanes import ChosenLanes, WholeLanes
 from toolchain.emulator.vectorised.loops import Action
-from toolchain.emulator.vectorised.narrowing import Fit, narrowed
+from toolchain.emulator.vectorised.narrowing import narrowed
 from toolchain.emulator.vectorised.numerics import is_int
 from toolchain.emulator.vectorised.storage import scalar_dtype
-from toolchain.emulator.vectorised.transaction import Note, Site
+from toolchain.emulator.vectorised.transaction import Site
 from toolchain.isa import ir
 from toolchain.spec.expr import Expr
+
+Commit = Callable[[Frame, Target, Value], None]
+"""Adds data to elements, now or when the transaction ends."""
 
 
 class Writes:
@@ -26,7 +31,7 @@ class Writes:
 
     def copy(self, access: ir.Access, value: Callable[[Frame], Value], site: Site) -> Action:
         """value: uint8 [*loops, bytes of an element]"""
-        find, write = self.data.scalars.addresses.find(access), self.storage.writer(access.view)
+        find, write = self.data.scalars.address(access), self.storage.writer(access.view)
 
         def copy(f: Frame) -> None:
             rows, at = value(f), find(f)
@@ -50,7 +55,7 @@ class Writes:
 
     def store(self, access: ir.Access, e: Expr, site: Site) -> Action:
         """Free lanes of an element, all of them or those that the access leaves open."""
-        find, value, lanes = self.data.scalars.addresses.find(access), self.data.value(e), self.data.lanes(access)
+        find, value, lanes = self.data.scalars.address(access), self.data.value(e), self.data.lanes(access)
         memory, kind = self.data.scalars.machine.memory[access.view.memory], access.view.element.scalar
         fit, dtype = narrowed(kind, memory.overflow, e, f"'{access.view.name}'"), scalar_dtype(kind)
         write = self._whole(access, lanes) if isinstance(lanes, WholeLanes) else self._part(access, lanes)
@@ -99,44 +104,51 @@ class Writes:
 
     def add(self, access: ir.Access, e: Expr, site: Site) -> Action:
         """`+=` to whole elements of a memory where the order of additions does not matter."""
-        find, product, value = self.data.scalars.addresses.find(access), find_product(self.data, e), self.data.value(e)
-        memory, kind = self.data.scalars.machine.memory[access.view.memory], access.view.element.scalar
-        fit, lanes = narrowed(kind, memory.overflow, None, f"'{access.view.name}'"), WholeLanes(access, self.axes)
-        commit = self._adder(access, lanes, fit)
+        find, product = self.data.scalars.address(access), find_product(self.data, e)
+        commit = self._adder(access)
+        add = self._add_products(product, find, commit) if product else self._add_values(self.data.value(e), find, commit)
 
+        def noted(f: Frame) -> None:
+            add(f)
+            if f.transaction is not None:
+                f.transaction.note(site, "add", find(f), f.times, f.mask)
+
+        return noted
+
+    def _add_values(self, value: Run, find: Address, commit: Commit) -> Action:
         def add(f: Frame) -> None:
             at = find(f)
-            keep = self._kept(at)
-            for where, mask, found in _sums(self.data, f, product, value, at, keep):
-                commit(f, where, mask, found)
-            if f.transaction is not None:
-                f.transaction.notes.append(Note(site, "add", at, tuple(f.times), f.mask))
+            keep, mask = kept_axes(self.axes, at), f.mask
+            if mask is not None:
+                mask = mask.any(axis=tuple(axis for axis, kept in enumerate(keep) if not kept), keepdims=True)
+            found = summed(self.data, f, value(f), keep)
+            commit(f, target(self.axes, at, mask, found), np.asarray(found))
 
         return add
 
-    def _kept(self, at: Value) -> list[bool]:
-        """The axes that tell elements apart, and those of replicas."""
-        if is_int(at):
-            return [axis < self.axes.first for axis in range(self.axes.loops)]
-        return [axis < self.axes.first or size > 1 for axis, size in enumerate(at.shape)]
+    def _add_products(self, product: Product, find: Address, commit: Commit) -> Action:
+        scalars = self.data.scalars
+        planned = scalars.keys.remember(scalars.needs.all, lambda f: additions(f, product, find(f)), lambda parts: sum(part.size for part in parts))
 
-    def _adder(self, access: ir.Access, lanes: WholeLanes, fit: Fit) -> Callable[[Frame, Value, Value, Value], None]:
-        read, write = self.data.rows(access), self.storage.writer(access.view)
-        dtype = scalar_dtype(access.view.element.scalar)
+        def add(f: Frame) -> None:
+            for part in planned(f):
+                commit(f, part.target, product.one(f, kept_axes(self.axes, find(f))) if part.plan is None else product.product(part.plan))
 
-        def commit(f: Frame, at: Value, mask: Value, found: Value) -> None:
-            if is_int(at) and mask is None and found.ndim == len(self.axes.lanes):
-                where, rows = at, lanes.gather(found, ())
-            else:
-                loops = self._loops_of(at, mask, found)
-                where, rows = np.broadcast_to(at, loops), lanes.gather(found, loops)
-                where, rows = (where.reshape(-1), rows.reshape(-1, rows.shape[-1])) if mask is None else (
-                    where[np.broadcast_to(mask, loops)], rows[np.broadcast_to(mask, loops)])  # fmt: skip
-                where, rows = _together(where, rows)
+        return add
+
+    def _adder(self, access: ir.Access) -> Commit:
+        memory, kind = self.data.scalars.machine.memory[access.view.memory], access.view.element.scalar
+        fit, lanes = narrowed(kind, memory.overflow, None, f"'{access.view.name}'"), WholeLanes(access, self.axes)
+        read, write, dtype = self.data.rows(access), self.storage.writer(access.view), scalar_dtype(kind)
+        wraps = memory.overflow == "wrap"
+
+        def commit(f: Frame, where: Target, found: Value) -> None:
+            rows = where.rows(lanes.gather(found, where.loops))
 
             def apply() -> None:
-                total = fit(f, read(where).astype(np.int64) + rows)
-                write(where, np.ascontiguousarray(total.astype(dtype)).view(np.uint8))
+                old = read(where.at)
+                total = np.add(old, rows, dtype=dtype, casting="unsafe") if wraps else fit(f, old.astype(np.int64) + rows).astype(dtype)
+                write(where.at, total.view(np.uint8))
 
             if f.transaction is None:
                 apply()
@@ -145,63 +157,11 @@ class Writes:
 
         return commit
 
-    def _loops_of(self, at: Value, mask: Value, found: Value) -> tuple[int, ...]:
-        inner = found.shape[: found.ndim - len(self.axes.lanes)]
-        return np.broadcast_shapes((1,) * self.axes.loops, np.shape(at), () if mask is None else mask.shape, inner)
-
-
-def _sums(
-    data: Data, f: Frame, product: Product | None, value: Callable[[Frame], Value], at: Value, keep: list[bool]
-) -> list[tuple[Value, Value, Value]]:
-    """(positions, mask, what to add), each element's iterations added up as far as one matrix product can."""
-    gone = tuple(axis for axis, kept in enumerate(keep) if not kept)
-    mask = None if f.mask is None else f.mask.any(axis=gone, keepdims=True)
-    if product is None:
-        found = summed(data, f, value(f), keep)
-        return [(at, mask, np.asarray(found) if not is_int(found) else np.full((1,) * len(data.axes.lanes), found))]
-    a, b = product.a.find(f), product.b.find(f)
-    if is_int(a) and is_int(b) and f.mask is None:
-        return [(at, mask, product.sums(f, keep))]
-    operands = product.operands(a, b, f.mask)
-    shared = [d for d, kept in enumerate(keep) if kept and not is_int(at) and min(at.shape[d], operands.a.shape[d], operands.b.shape[d]) > 1]
-    parts = _groups(at, shared[0]) if shared else []
-    if not parts or len(parts) == at.shape[shared[0]]:
-        return [(at, mask, product.contract(f, operands, keep))]
-    return [_group(f, product, operands, at, keep, shared[0], chosen) for chosen in parts]
-
-
-def _group(f: Frame, product: Product, operands: Operands, at: Value, keep: list[bool], axis: int, chosen: Value) -> tuple[Value, Value, Value]:
-    """The iterations of one axis that write the same elements, added up."""
-    part, keep = operands.part(axis, chosen), [kept and d != axis for d, kept in enumerate(keep)]
-    gone = tuple(d for d, kept in enumerate(keep) if not kept)
-    mask = None if part.mask is None else part.mask.any(axis=gone, keepdims=True)
-    return at.take(chosen[:1], axis=axis), mask, product.contract(f, part, keep)
-
-
-def _groups(at: Value, axis: int) -> list[Value]:
-    """Which iterations of an axis have equal positions in all others."""
-    found: dict[bytes, list[int]] = {}
-    for number, part in enumerate(np.moveaxis(at, axis, 0)):
-        found.setdefault(part.tobytes(), []).append(number)
-    return [np.array(numbers) for numbers in found.values()]
-
-
-def _together(where: Value, rows: Value) -> tuple[Value, Value]:
-    """Every position once, with the sum of its rows."""
-    if len(where) < 2 or bool((where[1:] > where[:-1]).all()):
-        return where, rows
-    places, number = np.unique(where, return_inverse=True)
-    if len(places) == len(where):
-        return where, rows
-    total = np.zeros((len(places), rows.shape[1]), np.int64)
-    np.add.at(total, number, rows)
-    return places, total
-
 
 def _write(f: Frame, site: Site, at: Value, write: Callable[[], None]) -> None:
     """Now, or when the transaction ends."""
     if f.transaction is None:
         write()
         return
-    f.transaction.notes.append(Note(site, "write", at, tuple(f.times), f.mask))
+    f.transaction.note(site, "write", at, f.times, f.mask)
     f.transaction.waiting.append(write)
