@@ -14,7 +14,11 @@ from toolchain.spec.load import load_machine
 from toolchain.spec.model import Field, Instruction, Machine
 
 TARGETS = sorted(path.stem for path in (Path(__file__).resolve().parents[1] / "targets").glob("*.yaml"))
-MACHINES = {name: load_machine(name) for name in TARGETS} | {"coded": coded_machine(), "coded_pairs": coded_machine(True, 3)}
+VARIANTS = {
+    "vta_4x8": load_machine("vta", overrides={"LOG_BATCH": "2", "LOG_BLOCK": "3"}),
+    "dnnvm_zu9": load_machine("dnnvm", "zu9"),
+}
+MACHINES = {name: load_machine(name) for name in TARGETS} | VARIANTS | {"coded": coded_machine(), "coded_pairs": coded_machine(True, 3)}
 TRIES = 40
 
 

@@ -12,7 +12,7 @@ from toolchain.spec.errors import Source, fail
 from toolchain.spec.files import read_limited, write_atomic
 from toolchain.spec.model import Machine
 
-MAX_BYTES = 1 << 30
+MAX_BYTES = 1 << 28
 CONTAINER = ".two"
 
 
