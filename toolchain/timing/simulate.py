@@ -28,6 +28,7 @@ class Timeline:
     """
 
     program: Program
+    footprints: Footprints
     tokens: SyncTokens
     costs: Costs
     result: Result
@@ -46,20 +47,19 @@ class Timeline:
 
 
 def time_program(program: Program, footprints: Footprints, provenance: Provenance, tokens: SyncTokens | None = None) -> Timeline:
-    """Times a program that has no deadlock (issue_order finds them). The order of starts is a legal order."""
-    return timeline(program, tokens or sync_tokens(program), instruction_costs(program, footprints, provenance))
+    """Times a program that has no deadlock (issue_order finds them). The order of starts is a legal order.
 
-
-def timeline(program: Program, tokens: SyncTokens, costs: Costs) -> Timeline:
-    """Raises ValueError where the program deadlocks."""
-    resources, of = program.machine.timing.resources, costs.ports.of
-    fair = [resources[int(k)].policy == "fair" for k in of]
+    Raises UserError E0510 for a negative cost, ValueError where the program deadlocks.
+    """
+    tokens, costs = tokens or sync_tokens(program), instruction_costs(program, footprints, provenance)
+    resources = program.machine.timing.resources
+    fair = [resources[int(k)].policy == "fair" for k in costs.ports.of]
     result = simulate(queue_table(program.queue, program.queues), tokens, costs, fair)
     if len(result.order) < len(program):
         raise ValueError("the program deadlocks")
     alone = costs.setup + np.maximum(costs.cycles, _longest(costs))
-    contended = result.end - result.start - alone
-    return Timeline(program, tokens, costs, result, result.start - result.freed, contended, result.released - result.end)
+    contended = np.maximum(result.end - result.start - alone, 0.0)
+    return Timeline(program, footprints, tokens, costs, result, result.start - result.freed, contended, result.released - result.end)
 
 
 def _longest(costs: Costs) -> Ints:

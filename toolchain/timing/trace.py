@@ -1,0 +1,87 @@
+"""A timeline as Chrome trace JSON, which Perfetto and chrome://tracing open: one row a unit, gaps named by what they wait for."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from toolchain.isa.instances import stream_levels
+from toolchain.isa.program import Program
+from toolchain.timing.simulate import Timeline
+
+CHUNK = 1 << 14
+SPAN = '{"name":"%s","ph":"X","pid":%d,"tid":%d,"ts":%.6f,"dur":%.6f,"args":{"instruction":"%s"%s}}'
+GAP = '{"name":"%s","cat":"idle","ph":"X","pid":%d,"tid":%d,"ts":%.6f,"dur":%.6f,"args":{"instruction":"%s"}}'
+
+
+def write_trace(timeline: Timeline, path: Path) -> None:
+    """Writes microseconds at the machine's clock. Deterministic; the text is streamed, so that a million events fit."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        write_events(timeline, file)
+
+
+def write_events(timeline: Timeline, file: TextIO) -> None:
+    machine = timeline.program.machine
+    file.write(f'{{"displayTimeUnit":"ns","otherData":{{"machine":"{machine.name}","clock_khz":"{machine.timing.clock_khz}"}},"traceEvents":[\n')
+    file.write(",\n".join(_rows(timeline.program)))
+    for first in range(0, len(timeline.program), CHUNK):
+        file.write(",\n" + ",\n".join(_events(timeline, first, min(first + CHUNK, len(timeline.program)))))
+    file.write("\n]}\n")
+
+
+def _rows(program: Program) -> Iterator[str]:
+    """Names of processes (streams) and threads (units)."""
+    for stream in range(program.machine.streams):
+        yield f'{{"name":"process_name","ph":"M","pid":{stream},"args":{{"name":"{_place(program, stream)}"}}}}'
+        for number, unit in enumerate(program.machine.units):
+            yield f'{{"name":"thread_name","ph":"M","pid":{stream},"tid":{number},"args":{{"name":"{unit.name}"}}}}'
+            yield f'{{"name":"thread_sort_index","ph":"M","pid":{stream},"tid":{number},"args":{{"sort_index":{number}}}}}'
+
+
+def _place(program: Program, stream: int) -> str:
+    """`cluster 1 core 3`, or the machine's name where there is one stream."""
+    words: list[str] = []
+    for level in reversed(stream_levels(program.machine)):
+        stream, index = divmod(stream, level.count)
+        words.insert(0, f"{level.name} {index}")
+    return " ".join(words) or program.machine.name
+
+
+def _events(timeline: Timeline, first: int, last: int) -> Iterator[str]:
+    """The instructions first..last - 1, and the gaps before and after them that have a cause."""
+    program, result, chosen = timeline.program, timeline.result, slice(first, last)
+    scale = 1000.0 / program.machine.timing.clock_khz
+    names = [i.name for i in program.machine.instructions]
+    start, busy = result.start[chosen] * scale, (result.end - result.start)[chosen] * scale
+    stream, unit = program.stream[chosen].tolist(), program.unit[chosen].tolist()
+    kinds = [names[int(k)] for k in program.kind[chosen]]
+    offsets: list[int] = program.offset[chosen].tolist()
+    labels = [f"#{i} {name} at {offset:#x}" for i, name, offset in zip(range(first, last), kinds, offsets, strict=True)]
+    causes = [""] * (last - first)
+    gaps: list[str] = []
+    for at in np.flatnonzero((timeline.waited[chosen] > 0) | (timeline.contended[chosen] > 0) | (timeline.held[chosen] > 0)).tolist():
+        texts, idle = _causes(timeline, first + at)
+        causes[at] = "".join(f',"{key}":"{text}"' for key, text in texts)
+        gaps += [GAP % (what, stream[at], unit[at], begin * scale, length * scale, labels[at]) for what, begin, length in idle]
+    yield from map(SPAN.__mod__, zip(kinds, stream, unit, start.tolist(), busy.tolist(), labels, causes, strict=True))
+    yield from gaps
+
+
+def _causes(timeline: Timeline, i: int) -> tuple[list[tuple[str, str]], list[tuple[str, float, float]]]:
+    """(argument, sentence) pairs, and (name, start, cycles) of the gaps beside instruction i."""
+    program, result, names = timeline.program, timeline.result, timeline.tokens.names
+    texts: list[tuple[str, str]] = []
+    gaps: list[tuple[str, float, float]] = []
+    waited, contended, held = (float(column[i]) for column in (timeline.waited, timeline.contended, timeline.held))
+    if waited > 0:
+        counter, producer = int(result.counter[i]), int(result.producer[i])
+        texts.append(("waited", f"{waited:g} cycles for {names[counter]} from {program.label(producer)}"))
+        gaps.append((f"wait {names[counter]}", float(result.freed[i]), waited))
+    if contended > 0:
+        texts.append(("contended", f"{contended:g} cycles, {timeline.costs.ports.names[int(result.slowest[i])]} is shared"))
+    if held > 0:
+        counter = names[int(result.room_counter[i])]
+        texts.append(("held", f"{held:g} cycles, {counter} is full until {program.label(int(result.room_by[i]))}"))
+        gaps.append((f"full {counter}", float(result.end[i]), held))
+    return texts, gaps

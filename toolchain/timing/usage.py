@@ -1,0 +1,152 @@
+"""Where a program's cycles go: busy and idle by cause for each unit, bytes, bounds, and the constants that all this rests on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolchain.isa.program import Ints
+from toolchain.timing.simulate import Timeline
+from toolchain.timing.timeline import Times
+
+
+@dataclass(frozen=True)
+class UnitUse:
+    """Cycles of all instances of a unit together; the parts from `busy` to `done` add up to instances times the total.
+
+    busy: at work, alone. contended: longer because a resource was shared. held: a counter was full.
+    waiting: for tokens, `waits` says for which counters. done: after its last instruction.
+    """
+
+    name: str
+    instances: int
+    instructions: int
+    busy: float
+    contended: float
+    held: float
+    waiting: float
+    done: float
+    waits: dict[str, float]
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Bytes that instructions read and wrote, lockstep replicas counted each."""
+
+    name: str
+    read_bytes: int
+    written_bytes: int
+
+
+@dataclass(frozen=True)
+class ResourceUse:
+    """capacity_percent: of what all instances could have moved in the time."""
+
+    name: str
+    instances: int
+    bytes: int
+    capacity_percent: float
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What the time rests on: a number of the machine file, or (no value) a whole class. assumed: nobody published it."""
+
+    name: str
+    value: int | None
+    source: str
+    assumed: bool
+
+
+@dataclass(frozen=True)
+class Summary:
+    """bound_cycles: no schedule of these instructions is faster, because `bound_by` is busy that long."""
+
+    machine: str
+    config: str
+    clock_khz: int
+    instructions: int
+    cycles: float
+    ms: float
+    units: tuple[UnitUse, ...]
+    memories: tuple[MemoryUse, ...]
+    resources: tuple[ResourceUse, ...]
+    bound_cycles: float
+    bound_by: str
+    constants: tuple[Basis, ...]
+
+
+def summarise(timeline: Timeline) -> Summary:
+    machine, program = timeline.program.machine, timeline.program
+    bound, by = max(_bounds(timeline), default=(0.0, "nothing"))
+    return Summary(
+        machine.name, machine.config, machine.timing.clock_khz, len(program), timeline.cycles, timeline.milliseconds,
+        tuple(_units(timeline)), tuple(_memories(timeline)), tuple(_resources(timeline)), bound, by, tuple(_constants(timeline)),
+    )  # fmt: skip
+
+
+def _sum(values: Times, chosen: Ints) -> float:
+    return float(values[chosen].sum())
+
+
+def _units(timeline: Timeline) -> Iterator[UnitUse]:
+    program, result = timeline.program, timeline.result
+    machine, work = program.machine, result.end - result.start - timeline.contended
+    last = np.zeros(program.queues)
+    np.maximum.at(last, program.queue, result.released)
+    for number, unit in enumerate(machine.units):
+        mine = np.flatnonzero(program.unit == number)
+        busy, contended, held, waiting = (_sum(v, mine) for v in (work, timeline.contended, timeline.held, timeline.waited))
+        done = float((timeline.cycles - last[number :: len(machine.units)]).sum())
+        yield UnitUse(unit.name, machine.streams, len(mine), busy, contended, held, waiting, done, _waits(timeline, mine))
+
+
+def _waits(timeline: Timeline, mine: Ints) -> dict[str, float]:
+    """Cycles by counter, the most first; instances of a counter count together."""
+    base = [name.split("[")[0].split(" ")[0] for name in timeline.tokens.names]
+    names = sorted(set(base))
+    number = np.array([names.index(name) for name in base], np.int64)
+    idle = mine[(timeline.waited[mine] > 0) & (timeline.result.counter[mine] >= 0)]
+    cycles = np.bincount(number[timeline.result.counter[idle]], timeline.waited[idle], len(names)) if len(idle) else np.zeros(len(names))
+    return {names[k]: float(cycles[k]) for k in np.argsort(-cycles, kind="stable").tolist() if cycles[k] > 0}
+
+
+def _memories(timeline: Timeline) -> Iterator[MemoryUse]:
+    read, written = timeline.footprints.traffic_read.sum(axis=0), timeline.footprints.traffic_written.sum(axis=0)
+    for number, memory in enumerate(timeline.program.machine.memories):
+        if memory.kind != "register":
+            yield MemoryUse(memory.name, int(read[number]), int(written[number]))
+
+
+def _resources(timeline: Timeline) -> Iterator[ResourceUse]:
+    ports, machine = timeline.costs.ports, timeline.program.machine
+    moved = np.bincount(timeline.costs.port, timeline.costs.bytes, len(ports.names)) if len(ports.names) else np.zeros(0)
+    for number, resource in enumerate(machine.timing.resources):
+        mine = moved[ports.of == number]
+        capacity = timeline.cycles * resource.bytes_per_cycle / resource.per * len(mine)
+        yield ResourceUse(resource.name, len(mine), int(mine.sum()), 100 * float(mine.sum()) / capacity if capacity else 0.0)
+
+
+def _bounds(timeline: Timeline) -> Iterator[tuple[float, str]]:
+    """(cycles, what is busy so long): every unit instance and every resource instance."""
+    program, ports = timeline.program, timeline.costs.ports
+    work = timeline.result.end - timeline.result.start - timeline.contended
+    busy = np.bincount(program.queue, work, program.queues)
+    for number, unit in enumerate(program.machine.units):
+        yield float(busy[number :: len(program.machine.units)].max()), f"unit {unit.name}"
+    moving = np.bincount(timeline.costs.port, timeline.costs.work, len(ports.names)) if len(ports.names) else np.zeros(0)
+    yield from ((float(moving[k]), f"resource {name}") for k, name in enumerate(ports.names))
+
+
+def _constants(timeline: Timeline) -> Iterator[Basis]:
+    """The clock, then the constants and resources of the classes that the program's instructions are in."""
+    program = timeline.program
+    timing = program.machine.timing
+    used = {program.machine.instructions[int(k)].timing for k in np.unique(program.kind)}
+    classes = [c for c in timing.classes if c.name in used]
+    yield Basis("clock_khz", timing.clock_khz, timing.clock_source, False)
+    named = {name for c in classes for name in c.constants}
+    yield from (Basis(c.name, c.value, c.source, c.assumed) for c in timing.constants if c.name in named)
+    shared = {t.resource for c in classes for t in c.transfers}
+    yield from (Basis(f"{r.name} bytes per {r.per} cycles", r.bytes_per_cycle, r.source, r.assumed) for r in timing.resources if r.name in shared)
+    yield from (Basis(f"class {c.name}", None, c.source, True) for c in classes if c.assumed)
