@@ -37,6 +37,11 @@ def test_vendor_text_gives_the_vendor_words(vendor_streams: Path) -> None:
     assert assemble(load_machine("dpuv3"), Source("asm", text)).streams == (words,)
 
 
+def test_the_example_in_the_documentation_assembles() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "programs.md").read_text()
+    assert len(read(load_machine("vta"), page.split("```")[1])) == 2
+
+
 @pytest.mark.parametrize(
     "line",
     [
