@@ -14,13 +14,14 @@ from toolchain.spec.model import Machine
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted([*(ROOT / "targets").glob("*.yaml"), ROOT / "tests" / "golden" / "machine_faults" / "good.yaml"])
+TEXTS = {path.stem: path.read_text() for path in FILES}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("name", TEXTS)
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_damaged_file(path: Path, data: st.DataObject) -> None:
-    machine = outcome(data.draw(damaged(path.read_text())))
+def test_damaged_file(name: str, data: st.DataObject) -> None:
+    machine = outcome(data.draw(damaged(TEXTS[name])))
     if isinstance(machine, UserError):
         assert machine.diagnostics
         assert all(d.code and d.message and (d.span or d.place) for d in machine.diagnostics)

@@ -1,0 +1,66 @@
+"""The JSON Schema is sound, strict everywhere and documented, and its errors are gathered."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.spec.small import edited, small
+from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_text
+from toolchain.spec.schema import read_schema
+
+
+def below(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        yield schema
+        for value in schema.values():
+            yield from below(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from below(value)
+
+
+def test_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(read_schema())
+
+
+def test_mappings_are_closed_and_sections_described() -> None:
+    schema = read_schema()
+    assert all("additionalProperties" in part for part in below(schema) if isinstance(part.get("properties"), dict) and "type" in part)
+    open_sections = [section for section in schema["properties"].values() if "properties" not in section and "$ref" not in section]
+    assert all("description" in section for section in open_sections)
+
+
+def test_nothing_is_fetched() -> None:
+    assert all(part["$ref"].startswith("#/") for part in below(read_schema()) if isinstance(part.get("$ref"), str))
+
+
+def test_several_errors_in_source_order() -> None:
+    text = edited(("type: u8, depth: 1 << 16", "tpye: u8, depth: 1 << 16"), ("    timing: calc\n", ""), ("policy: fifo", "policy: lifo"))
+    with pytest.raises(UserError) as caught:
+        load_text(text, "small.yaml")
+    assert [d.code for d in caught.value.diagnostics] == ["E0108", "E0109", "E0116"]
+    lines = [d.span.line for d in caught.value.diagnostics if d.span]
+    assert lines == sorted(lines)
+
+
+def test_misspelt_required_key_is_one_error() -> None:
+    with pytest.raises(UserError) as caught:
+        small(("    format: setup", "    formt: setup"))
+    told = "small.yaml:95:5: E0108 unknown key 'formt' in instructions.SETUP; did you mean 'format'?"
+    assert [d.headline() for d in caught.value.diagnostics] == [told]
+
+
+def test_all_missing_keys_of_a_mapping_are_one_error() -> None:
+    with pytest.raises(UserError) as caught:
+        load_text("target: {name: x, summary: y}", "x.yaml")
+    assert len(caught.value.diagnostics) == 1
+    assert "missing keys 'memories', 'units', 'encoding'" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["[]", "x", "1", "~"])
+def test_not_even_a_mapping(text: str) -> None:
+    with pytest.raises(UserError, match="E0116 this must be a mapping"):
+        load_text(text, "x.yaml")

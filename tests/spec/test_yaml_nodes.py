@@ -1,0 +1,58 @@
+"""YAML with positions, by YAML 1.2's rules, hostile input refused."""
+
+import pytest
+
+from tests.spec.small import nodes
+from toolchain.spec.errors import UserError
+
+
+def test_positions_of_keys_and_values() -> None:
+    root = nodes("a:\n  b: [1, {c: x}]\n")
+    found = root.at(("a", "b", 1, "c"))
+    assert (found.value, found.span.line, found.span.column) == ("x", 2, 14)
+    assert found.key_span is not None
+    assert (found.key_span.line, found.key_span.column) == (2, 11)
+
+
+def test_scalars_of_yaml_1_2() -> None:
+    text = "[no, on, 12:30:45, 2020-01-01, 1_000, 0x1F, 0o17, 0b11, -3, 1.5, true, ~, null, '1']"
+    assert nodes(text).plain() == ["no", "on", "12:30:45", "2020-01-01", 1000, 31, 15, 3, -3, 1.5, True, None, None, "1"]
+
+
+def test_position_inside_a_block() -> None:
+    root = nodes("text: |\n  first\n    second\n")
+    span = root.value["text"].locate(2, 2)
+    assert (span.line, span.column) == (3, 5)
+    assert span.source.line(3)[span.column - 1 :] == "second"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("a: 1\na: 2", "E0103"),
+        ("a: &x 1", "E0102"),
+        ("a: *x", "E0102"),
+        ("a: !!python/object:os.system x", "E0102"),
+        ("a: 007", "E0102"),
+        ("a: 0x_", "E0102"),
+        (f"a: {'1' * 5000}", "E0102"),
+        ("[" * 100_000, "E0102"),
+        ("{a: " * 30_000, "E0102"),
+        ("? [1]\n: 2", "E0102"),
+        ("", "E0101"),
+        ("a: 1\n---\nb: 2", "E0101"),
+        ("a: \x00", "E0101"),
+        ("# " + "x" * (4 << 20), "E0102"),
+        ("a: {b: c[1, 2]}", "E0101"),
+    ],
+)
+def test_refused(text: str, code: str) -> None:
+    with pytest.raises(UserError) as caught:
+        nodes(text)
+    assert [d.code for d in caught.value.diagnostics] == [code]
+
+
+def test_alias_bomb_is_refused_before_it_grows() -> None:
+    bomb = "a: &a [x]\n" + "".join(f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join([f'*{chr(97 + i)}'] * 9)}]\n" for i in range(9))
+    with pytest.raises(UserError, match="aliases"):
+        nodes(bomb)
