@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolchain.emulator.clocks import happens_before
+from toolchain.emulator.clocks import Clocks, happens_before
 from toolchain.emulator.footprints import footprints
 from toolchain.emulator.hazard_text import hazard_diagnostic, relevant
 from toolchain.emulator.hazards import Hazards, Timeline
@@ -14,6 +14,7 @@ from toolchain.emulator.in_place import self_conflicts
 from toolchain.emulator.queues import issue_order, leftovers, queue_table
 from toolchain.emulator.stale import stale_reads
 from toolchain.emulator.state import State
+from toolchain.emulator.sync_checks import sync_faults
 from toolchain.isa.checks import MOST, limited
 from toolchain.isa.footprint import Footprints
 from toolchain.isa.footprint_text import fault_diagnostic, range_text
@@ -21,7 +22,7 @@ from toolchain.isa.latched_checks import latched_violations
 from toolchain.isa.portable import portability
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.provenance import Provenance
-from toolchain.isa.sync_tokens import SyncTokens, sync_tokens
+from toolchain.isa.sync_tokens import sync_tokens
 from toolchain.spec.errors import Diagnostic
 
 
@@ -45,8 +46,10 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
     order = issue_order(program, None, tokens)
     provenance = Provenance(program, state, order)
     prints = footprints(program, state, order, provenance)
-    found = relevant(prints, hazards(prints, _timeline(program, order, provenance, tokens)), frozenset(preset))
+    clocks = happens_before(program, order, tokens)
+    found = relevant(prints, hazards(prints, _timeline(program, order, provenance, clocks)), frozenset(preset))
     diagnostics = [
+        *sync_faults(program, tokens, order, clocks),
         *latched_violations(provenance),
         *_faults(provenance, prints),
         *_overwritten(prints),
@@ -68,9 +71,9 @@ def prepare_program(program: Program, state: State) -> Checked:
     return Checked(order, footprints(program, state, order, provenance), provenance, ())
 
 
-def _timeline(program: Program, order: Ints, provenance: Provenance, tokens: SyncTokens) -> Timeline:
+def _timeline(program: Program, order: Ints, provenance: Provenance, clocks: Clocks) -> Timeline:
     place = queue_table(program.queue, program.queues).position
-    return Timeline(order, provenance.position, program.queue, place, happens_before(program, order, tokens))
+    return Timeline(order, provenance.position, program.queue, place, clocks)
 
 
 def _first(prints: Footprints, found: Hazards, rows: Ints) -> list[Diagnostic]:
