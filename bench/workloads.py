@@ -143,7 +143,8 @@ def tiny(name: str, values: Mapping[str, int], count: int = 1_000_000) -> Worklo
     kind = next(n for n, i in enumerate(machine.instructions) if i.name == name)
     walk = np.arange(count, dtype=np.int64)
     columns = [{f.name: np.zeros(0, np.int64) for f in i.fields} for i in machine.instructions]
-    columns[kind] = {f.name: np.full(count, machine.instructions[kind].match.get(f.name, values.get(f.name, 0)), np.int64) for f in machine.instructions[kind].fields}
+    instruction = machine.instructions[kind]
+    columns[kind] = {f.name: np.full(count, instruction.match.get(f.name, values.get(f.name, 0)), np.int64) for f in instruction.fields}
     for address in ("uop_bgn", "uop_end", "sram_base"):
         if address in columns[kind]:
             columns[kind][address] = columns[kind][address] + walk % 1024

@@ -56,11 +56,10 @@ def accumulate_functions(function: Function, c: Contraction, f: Factors) -> list
         "int64_t steps, const int64_t *a_step, const int8_t *const *b, int64_t b_at, const int32_t *fix)"
     )
     loops = [
-        f"    {line} for (int64_t p = 0; p < pixels; p += {size}) tw_accumulate_bytes({size}, {BLOCK} - short_lanes, {f.depth // 4}, "
+        f"    {line} for (int64_t p = 0; p < pixels; p += {size}) tw_accumulate_bytes({size}, lanes, {f.depth // 4}, "
         f"{int(f.a_kind.signed)}, d, d_pixel + p, a, a_pixel + p, steps, a_step, b, b_at, fix);"
         for size, line in ((large, f"if ((pixels + {large - 1}) / {large} * {large} <= (pixels + {small - 1}) / {small} * {small})"), (small, "else"))
     ]
-    loops = [line.replace(f"{BLOCK} - short_lanes", "lanes") for line in loops]
     return ["#if TW_VNNI", head, "{", *loops, "}", "#else", *plain, "#endif"]
 
 
@@ -95,7 +94,11 @@ def _affine(function: Function, c: Contraction) -> Affine | None:
     rests = tuple(x[0] for x in split if x)
     coefficients = tuple(tuple(x[1].get(name, ex.Const(0)) for x in split if x) for name in names)
     walked = tuple(loop for loop in c.outer if loop not in chosen)
-    if len(rests) != 3 or not chosen or any(access_mentions(x, names) and mentions(r, names) for x, r in zip((c.target, c.a, c.b), rests, strict=True)):
+    if (
+        len(rests) != 3
+        or not chosen
+        or any(access_mentions(x, names) and mentions(r, names) for x, r in zip((c.target, c.a, c.b), rests, strict=True))
+    ):
         return None
     return Affine(tuple(chosen), walked, rests, coefficients)
 
@@ -155,12 +158,16 @@ class _Writer:
         return [
             "int tw_log = 4; while (((int64_t)1 << tw_log) < 2 * (int64_t)tw_entries + 2) tw_log++;",
             "const size_t tw_room = (size_t)tw_entries + 16, tw_slots = (size_t)1 << tw_log;",
-            f"int64_t *const tw_d_pixel = tw_scratch(c, 3, (size_t)(tw_pixels + {max(BLOCKS)}) * 16), *const tw_a_pixel = tw_d_pixel + tw_pixels + {max(BLOCKS)};",
-            "int64_t *const tw_d = tw_scratch(c, 4, tw_room * 8), *const tw_a = tw_scratch(c, 5, tw_room * 8), *const tw_b = tw_scratch(c, 6, tw_room * 8);",
+            f"int64_t *const tw_d_pixel = tw_scratch(c, 3, (size_t)(tw_pixels + {max(BLOCKS)}) * 16);",
+            f"int64_t *const tw_a_pixel = tw_d_pixel + tw_pixels + {max(BLOCKS)};",
+            "int64_t *const tw_d = tw_scratch(c, 4, tw_room * 24), *const tw_a = tw_d + tw_room, *const tw_b = tw_a + tw_room;",
             "int32_t *const tw_next = tw_scratch(c, 7, tw_room * 16), *const tw_tail = tw_next + tw_room, *const tw_which = tw_tail + tw_room;",
-            "int32_t *const tw_heads = tw_which + tw_room, *const tw_d_table = tw_scratch(c, 8, tw_slots * 8), *const tw_b_table = tw_d_table + tw_slots;",
-            f"int8_t *const tw_packed = tw_scratch(c, 9, tw_room * {packed}); int32_t *const tw_excesses = tw_scratch(c, 10, tw_room * {f.blocks * 64});",
-            "int64_t *const tw_a_step = tw_scratch(c, 11, tw_room * 16); const int8_t **const tw_b_step = (const int8_t **)(tw_a_step + tw_room);",
+            "int32_t *const tw_heads = tw_which + tw_room, *const tw_d_table = tw_scratch(c, 8, tw_slots * 8);",
+            "int32_t *const tw_b_table = tw_d_table + tw_slots;",
+            f"int8_t *const tw_packed = tw_scratch(c, 9, tw_room * {packed});",
+            f"int32_t *const tw_excesses = tw_scratch(c, 10, tw_room * {f.blocks * 64});",
+            "int64_t *const tw_a_step = tw_scratch(c, 11, tw_room * 16);",
+            "const int8_t **const tw_b_step = (const int8_t **)(tw_a_step + tw_room);",
             "if (tw_fault) return;",
             "memset(tw_d_table, -1, tw_slots * 8);",
             f"uint8_t *const tw_target = {self.function.base(self.target)};",
@@ -170,15 +177,15 @@ class _Writer:
     def _pixels(self) -> list[str]:
         """Byte offsets of the pixels in target and A, padded to whole blocks with the last one."""
         lines, total = ["int64_t tw_p = 0, tw_d_low = 0, tw_d_high = 0, tw_a_low = 0, tw_a_high = 0;"], len(self.affine.loops)
-        for k in range(total):
-            lines.append(f"for (int64_t x{k} = 0; x{k} < (tw_px[{k}] ? tw_ns[{k}] : 1); x{k}++)")
+        lines += [f"for (int64_t x{k} = 0; x{k} < (tw_px[{k}] ? tw_ns[{k}] : 1); x{k}++)" for k in range(total)]
         d, a = (" + ".join(f"x{k} * tw_{name}s[{k}]" for k in range(total)) for name in "da")
         lines.append("{")
         for d_lane, a_lane in zip(self.d_lanes, self.a_lanes, strict=True):
             lines.append(f"tw_d_pixel[tw_p] = {d} + {d_lane}; tw_a_pixel[tw_p] = {a} + {a_lane}; tw_p++;")
         return [
             *lines, "}",
-            f"for (int k = 0; k < {max(BLOCKS)}; k++) {{ tw_d_pixel[tw_p + k] = tw_d_pixel[tw_p - 1]; tw_a_pixel[tw_p + k] = tw_a_pixel[tw_p - 1]; }}",
+            f"for (int k = 0; k < {max(BLOCKS)}; k++)",
+            "{ tw_d_pixel[tw_p + k] = tw_d_pixel[tw_p - 1]; tw_a_pixel[tw_p + k] = tw_a_pixel[tw_p - 1]; }",
             f"for (int k = 0; k < {total}; k++) if (tw_px[k]) {{",
             "const int64_t tw_x = tw_ds[k] * (tw_ns[k] - 1), tw_y = tw_as[k] * (tw_ns[k] - 1);",
             "tw_d_low += tw_min(tw_x, 0); tw_d_high += tw_max(tw_x, 0); tw_a_low += tw_min(tw_y, 0); tw_a_high += tw_max(tw_y, 0); }",
@@ -237,10 +244,12 @@ class _Writer:
         """One target after the other, all its steps for all pixels."""
         f = self.f
         size = f.packed * f.blocks
-        fix = f"for (int i = 0; i < {f.blocks * BLOCK}; i++) tw_fix[i] = (int32_t)((uint32_t)tw_fix[i] - (uint32_t)tw_excesses[tw_which[e] * {f.blocks * BLOCK} + i]);"
+        width = f.blocks * BLOCK
+        less = f"(int32_t)((uint32_t)tw_fix[i] - (uint32_t)tw_excesses[tw_which[e] * {width} + i])"
+        fix = f"for (int i = 0; i < {width}; i++) tw_fix[i] = {less};"
         calls = [
-            f"accumulate_{f.number}(tw_pixels, {min(BLOCK, f.sums - k * BLOCK)}, tw_target + tw_d[tw_heads[g]] + {k * BLOCK * 4}, tw_d_pixel, tw_from_a, "
-            f"tw_a_pixel, tw_steps, tw_a_step, tw_b_step, {k * f.packed}, tw_fix + {k * BLOCK});"
+            f"accumulate_{f.number}(tw_pixels, {min(BLOCK, f.sums - k * BLOCK)}, tw_target + tw_d[tw_heads[g]] + {k * BLOCK * 4}, tw_d_pixel, "
+            f"tw_from_a, tw_a_pixel, tw_steps, tw_a_step, tw_b_step, {k * f.packed}, tw_fix + {k * BLOCK});"
             for k in range(f.blocks)
         ]
         return [

@@ -1,14 +1,13 @@
 """What the C of one instruction calls things: fields, variables, places, registers, memories and their instances."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from toolchain.isa import ir
 from toolchain.isa.c_expr import CValue, CWriter
 from toolchain.isa.c_interval import INT64, Interval
-from toolchain.isa.contraction import statements
 from toolchain.isa.instances import access_differs, differs, replica_levels, replica_names, scope_levels, stream_levels
 from toolchain.isa.ranges import Ranges, analyse
-from toolchain.spec.expr import Const, Expr
+from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine, Memory, ScalarType, View
 
 
@@ -163,11 +162,3 @@ def c_type(kind: ScalarType) -> str:
     """The C type of a stored scalar."""
     bits = next(width for width in (8, 16, 32, 64) if kind.bits <= width)
     return f"{'' if kind.signed else 'u'}int{bits}_t"
-
-
-def latches(semantics: ir.Semantics) -> bool:
-    """Whether an instruction sets a register."""
-    return any(isinstance(s, ir.Latch) for s in statements(semantics.body))
-
-
-__all__ = ["Const", "Function", "c_type", "latches", "new_function", "replace", "view_number"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from toolchain.emulator.native.function import Function, c_type
 from toolchain.isa import ir
 from toolchain.isa.c_expr import C_TYPE, CValue, CWriter, c_constant, wrapped
-from toolchain.isa.c_interval import INT64, Interval
+from toolchain.isa.c_interval import Interval
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import ScalarType, View
@@ -92,7 +92,9 @@ class LaneWriter(CWriter):
                 return self._load(access)
             case ir.Temp(name=name, lanes=lanes):
                 kind = self.sheet.function.semantics.temps[name]
-                return CValue(f"({value_type(kind.type)}){temp_name(self.sheet.function, name)}[{self.flat(lanes)}]", self._temp_range(name), width(kind.type))
+                return CValue(
+                    f"({value_type(kind.type)}){temp_name(self.sheet.function, name)}[{self.flat(lanes)}]", self._temp_range(name), width(kind.type)
+                )
             case ir.Reduce():
                 return self._reduce(e)
             case _:
@@ -164,7 +166,9 @@ class LaneWriter(CWriter):
 
 def wrapped_bits(text: str, kind: ScalarType) -> str:
     """A uint32_t brought into a type of an odd width."""
-    return text if kind.bits in (8, 16, 32) else wrapped(CValue(f"(int32_t){text}", Interval(-(1 << 31), (1 << 31) - 1), 32), kind.low, kind.high).text
+    return (
+        text if kind.bits in (8, 16, 32) else wrapped(CValue(f"(int32_t){text}", Interval(-(1 << 31), (1 << 31) - 1), 32), kind.low, kind.high).text
+    )
 
 
 def new_writer(function: Function, sheet: Sheet) -> LaneWriter:
@@ -238,6 +242,3 @@ def _lane_text(writer: LaneWriter, lane: str | Expr, extent: int) -> str:
         return f"l_{lane}"
     value = writer.value(lane)
     return value.text if value.range.within(0, extent - 1) else f"tw_place({value.text}, {extent})"
-
-
-__all__ = ["INT64", "LaneWriter", "Sheet", "is_scalar", "lane_place", "lane_strides", "new_writer", "temp_name", "temp_varies"]

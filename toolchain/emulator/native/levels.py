@@ -74,6 +74,7 @@ class LevelWriter(CWriter):
         return self._arithmetic(f"({test} ? @{a.text} : @{b.text})", a.range.join(b.range), 64, e)
 
     def _logic(self, op: str, values: tuple[Expr, ...]) -> list[str]:
+        del op
         first, *rest = values
         return [self.truth(first), *(replace(self, lazy=True).truth(value) for value in rest)]
 

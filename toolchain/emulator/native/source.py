@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jinja2
 
-from toolchain.emulator.native.function import Function, new_function
+from toolchain.emulator.native.function import Function, c_type, new_function
 from toolchain.emulator.native.lanes import lane_strides
 from toolchain.emulator.native.products import Products
 from toolchain.emulator.native.statements import block, replica_loop
@@ -96,8 +96,6 @@ def _register_names(function: Function) -> list[str]:
 
 
 def _temps(function: Function) -> list[str]:
-    from toolchain.emulator.native.function import c_type
-
     lines: list[str] = []
     rows = 1 if function.apart else function.replicas
     for name, kind in function.semantics.temps.items():

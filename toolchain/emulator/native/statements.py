@@ -154,4 +154,3 @@ def latch(function: Function, register: str, index: Expr) -> list[str]:
     if any(level.name in function.levels for level in scope_levels(function.machine, memory.scope)) and not function.apart:
         return [*replica_loop(function), *lines, "}"]
     return lines
-

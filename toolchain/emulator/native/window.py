@@ -4,7 +4,7 @@ Pixels (iterations that share B) are blocked with the lockstep replicas as rows;
 Taps behind a guard that is off read zeros.
 """
 
-from toolchain.emulator.native.function import Function, c_type
+from toolchain.emulator.native.function import Function, c_type, view_number
 from toolchain.emulator.native.levels import Nest
 from toolchain.emulator.native.packing import BLOCK, Factors
 from toolchain.emulator.native.statements import block
@@ -76,7 +76,11 @@ def window_functions(function: Function, c: Contraction, f: Factors) -> list[str
 def window_lines(function: Function, c: Contraction, f: Factors, plain: list[str]) -> list[str]:
     """The product where there is enough of it, else the loops as they are written."""
     n = _Writer(function, c, f)
-    serial = [line for loop in c.serial_loops for line in [f"for (int64_t v_{loop.var} = s_{loop.var}; v_{loop.var} < s_{loop.var} + n_{loop.var}; v_{loop.var}++) {{"]]
+    serial = [
+        line
+        for loop in c.serial_loops
+        for line in [f"for (int64_t v_{loop.var} = s_{loop.var}; v_{loop.var} < s_{loop.var} + n_{loop.var}; v_{loop.var}++) {{"]
+    ]
     body = [*serial, *n.turns(), *["}"] * len(serial)]
     return ["{", *n.bounds(), "if (tw_work >= 8) {", *n.space(), *body, "} else if (tw_work > 0) {", *plain, "}", "}"]
 
@@ -130,7 +134,8 @@ class _Writer:
             f"const uint8_t *const tw_b = {self.function.base(self.c.b)};",
             "const int64_t tw_off = (int64_t)((uintptr_t)tw_zero - (uintptr_t)tw_a);",
             f"int32_t tw_fix[{rows * BLOCK}] __attribute__((aligned(64))) = {{0}};",
-            f"int32_t tw_tile[{self.block * self.pixel_step}] __attribute__((aligned(64))), tw_init[{self.pixel_step}] __attribute__((aligned(64))) = {{0}};",
+            f"int32_t tw_tile[{self.block * self.pixel_step}] __attribute__((aligned(64)));",
+            f"int32_t tw_init[{self.pixel_step}] __attribute__((aligned(64))) = {{0}};",
         ]
 
     def turns(self) -> list[str]:
@@ -153,8 +158,6 @@ class _Writer:
         writer, depth = nest.writer(), len(self.c.pixel_loops)
         guard = writer.truth(ex.Logic("and", self.c.guards)) if self.c.guards else "1"
         index = ", ".join(writer.value(i).text for i in self.c.a.index)
-        from toolchain.emulator.native.function import view_number
-
         entry = f"at_{view_number(self.function.machine, self.c.a.view)}({index})"
         inner = [f"tw_at[tw_t * {self.block}] = {guard} ? {entry} : tw_off;", "tw_t++;"]
         names = [f"tw_pixel[(tw_n - tw_from) * {depth} + {i}] = v_{loop.var};" for i, loop in enumerate(self.c.pixel_loops)]
@@ -185,12 +188,12 @@ class _Writer:
 
     def _set_pixels(self, number: str) -> list[str]:
         depth = len(self.c.pixel_loops)
-        return [f"const int64_t v_{loop.var} = tw_pixel[({number}) * {depth} + {i}]; (void)v_{loop.var};" for i, loop in enumerate(self.c.pixel_loops)]
+        return [
+            f"const int64_t v_{loop.var} = tw_pixel[({number}) * {depth} + {i}]; (void)v_{loop.var};" for i, loop in enumerate(self.c.pixel_loops)
+        ]
 
     def _groups(self) -> list[str]:
         """Packs the weights of a block of groups, and sets where their sums start."""
-        from toolchain.emulator.native.function import view_number
-
         f, nest = self.f, Nest(self.function, self.c.inner)
         index = ", ".join(nest.writer().value(i).text for i in self.c.b.index)
         step = f"tw_steps * {f.packed}"
@@ -232,19 +235,19 @@ class _Writer:
     def _block(self) -> list[str]:
         """One block of pixels for all groups at hand, then what follows the sums."""
         f, replicas = self.f, self.function.replicas
-        each = [f"for (int tw_q = 0; tw_q < tw_last; tw_q++) for (int tw_g = 0; tw_g < tw_some; tw_g++) {{", *self._set_pixels("tw_p + tw_q")]
+        each = ["for (int tw_q = 0; tw_q < tw_last; tw_q++) for (int tw_g = 0; tw_g < tw_some; tw_g++) {", *self._set_pixels("tw_p + tw_q")]
         each += self._set_groups("tw_group + tw_g")
         place = f"tw_tile + tw_q * {self.pixel_step} + tw_g * {replicas * f.blocks * BLOCK}"
         init, gap = ("tw_init", "0") if self.early else ("tw_tile", str(self.pixel_step))
         late = [] if self.early else [*each, *self._before(), *self._copy(place, out=False), "}"]
-        table = "tw_table + tw_p * tw_steps"
-        calls = [
-            f"window_{f.number}(tw_some, tw_tile, {init}, {gap}, tw_a, {table}, tw_steps, tw_packed, tw_steps * {f.packed}, tw_fix);"
-        ] if f.blocks == 1 else [
-            f"for (int tw_k = 0; tw_k < {f.blocks}; tw_k += {COLUMNS})",
-            f"window_{f.number}((int)tw_min({COLUMNS}, {f.blocks} - tw_k), tw_tile + tw_k * {BLOCK}, {init} + tw_k * {BLOCK}, {gap}, tw_a, {table}, tw_steps,"
-            f" tw_packed + tw_k * tw_steps * {f.packed}, tw_steps * {f.packed}, tw_fix + tw_k * {BLOCK});",
-        ]  # fmt: skip
+        common = f"{gap}, tw_a, tw_table + tw_p * tw_steps, tw_steps"
+        calls = [f"window_{f.number}(tw_some, tw_tile, {init}, {common}, tw_packed, tw_steps * {f.packed}, tw_fix);"]
+        if f.blocks > 1:
+            calls = [
+                f"for (int tw_k = 0; tw_k < {f.blocks}; tw_k += {COLUMNS})",
+                f"window_{f.number}((int)tw_min({COLUMNS}, {f.blocks} - tw_k), tw_tile + tw_k * {BLOCK}, {init} + tw_k * {BLOCK}, {common},",
+                f"    tw_packed + tw_k * tw_steps * {f.packed}, tw_steps * {f.packed}, tw_fix + tw_k * {BLOCK});",
+            ]
         lets = [s for s in self.c.before if isinstance(s, ir.Let)]
         after = block(self.function, [*self._outer_lets(), *lets, *self.c.after])
         return [
