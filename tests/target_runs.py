@@ -1,18 +1,20 @@
 """Runs short assembly programs on a machine, and says in plain numpy what should come out."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.emulator.checks import check_program
+from toolchain.emulator.checks import check_program, prepare_program
 from toolchain.emulator.queues import issue_order
-from toolchain.emulator.reference import run
 from toolchain.emulator.state import State, new_state
 from toolchain.isa.assembler import assemble
 from toolchain.isa.decode import decode
+from toolchain.isa.program import Program
 from toolchain.spec.errors import Source
 from toolchain.spec.model import Machine
+from toolchain.timing.simulate import Timeline, time_program
 
 Array = NDArray[np.int64]
 
@@ -24,7 +26,7 @@ def execute(
     registers: Mapping[str, Sequence[Sequence[int]]] | None = None,
     seed: int | None = None,
 ) -> State:
-    """The state after a program on the reference engine, checked for hazards first.
+    """The state after a program on every engine, checked for hazards first.
 
     images: memory -> byte offset -> content, in its first instance. registers: host register -> values of every instance.
     """
@@ -40,8 +42,19 @@ def execute(
     for name, values in (registers or {}).items():
         state.host[name][:] = values
     assert check_program(program, state).warnings == ()
-    run(program, state, issue_order(program, seed))
+    run_everywhere(program, state, seed)
     return state
+
+
+def run_everywhere(program: Program, state: State, seed: int | None = None) -> None:
+    """Changes `state` as the reference engine does; every other engine must leave the same."""
+    order, before = issue_order(program, seed), state.copy()
+    reference.run(program, state, order)
+    for engine in (vectorised, native) if native.available() else (vectorised,):
+        other = before.copy()
+        engine.run(program, other, order)
+        for name, content in state.memories.items():
+            np.testing.assert_array_equal(other.memories[name], content, f"{engine.__name__}: {name}")
 
 
 def read(state: State, memory: str, offset: int, shape: tuple[int, ...], kind: type[np.generic] = np.int8, instance: int = 0) -> Array:
@@ -114,3 +127,14 @@ def windows(x: Array, kernel: int, stride: int, pad: int, fill: int) -> Array:
 def random_int8(seed: int, *shape: int, low: int = -128, high: int = 127) -> Array:
     """Repeatable numbers in [low, high]."""
     return np.random.default_rng(seed).integers(low, high + 1, shape)
+
+
+def timed(program: Program) -> Timeline:
+    """A program timed without its data."""
+    checked = prepare_program(program, new_state(program.machine))
+    return time_program(program, checked.footprints, checked.provenance)
+
+
+def load_golden(path: Path) -> bytes:
+    """The instructions of one of VTA's golden programs."""
+    return bytes(np.load(path)["insns"].tobytes())
