@@ -6,11 +6,12 @@ from pathlib import Path
 
 from toolchain.spec.elaborate import elaborate
 from toolchain.spec.errors import Source, UserError, fail
+from toolchain.spec.files import read_limited
 from toolchain.spec.model import Machine
 from toolchain.spec.resources import PACKAGE
 from toolchain.spec.schema import validate
 from toolchain.spec.suggest import nearest
-from toolchain.spec.yaml_nodes import parse_yaml
+from toolchain.spec.yaml_nodes import MAX_BYTES, parse_yaml
 
 
 def search_path() -> list[Path]:
@@ -49,15 +50,17 @@ def load_machine(name: str, config: str = "", overrides: Mapping[str, str] | Non
 
 
 def load_file(path: Path, config: str = "", overrides: Mapping[str, str] | None = None) -> Machine:
+    """Loads one file. Raises UserError E0001 (cannot be read), E0330 (too large) and all of `load_text`."""
+    data = read_limited(path, MAX_BYTES, "the machine file")
     try:
-        text = path.read_bytes().decode()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise fail("E0001", f"cannot read the machine file: {reason}", place=str(path)) from None
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise fail("E0001", f"the machine file is not UTF-8 text at byte {error.start:#x}", place=str(path)) from None
     return load_text(text, str(path), config, overrides)
 
 
 def load_text(text: str, path: str, config: str = "", overrides: Mapping[str, str] | None = None) -> Machine:
+    """The machine that `text` describes; `path` is what messages say. Raises UserError with every diagnostic that was found."""
     root = parse_yaml(Source(path, text))
     validate(root)
     return elaborate(root, config, overrides or {})
