@@ -78,9 +78,10 @@ class Statements:
 
     def body(self) -> Action:
         """The whole instruction."""
-        return self._block(self.semantics.body)
+        return self.block(self.semantics.body)
 
-    def _block(self, body: Sequence[ir.Stmt]) -> Action:
+    def block(self, body: Sequence[ir.Stmt]) -> Action:
+        """Statements one after the other."""
         actions = [self._statement(stmt) for stmt in body]
 
         def run_all(frames: Frames) -> None:
@@ -113,7 +114,11 @@ class Statements:
         return access_differs(self.machine, access, levels, replica_names(self.machine, self.semantics))
 
     def _for(self, stmt: ir.For) -> Action:
-        start, stop, body = value_of(stmt.start), value_of(stmt.stop), self._block(stmt.body)
+        return self.loop(stmt, self.block(stmt.body))
+
+    def loop(self, stmt: ir.For, body: Action) -> Action:
+        """A loop around `body`; replicas may have bounds of their own."""
+        start, stop = value_of(stmt.start), value_of(stmt.stop)
 
         def loop(frames: Frames) -> None:
             ranges = [range(start(frame), stop(frame)) for frame in frames]
@@ -127,7 +132,7 @@ class Statements:
         return loop
 
     def _if(self, stmt: ir.If) -> Action:
-        condition, then, other = value_of(stmt.condition), self._block(stmt.then), self._block(stmt.other)
+        condition, then, other = value_of(stmt.condition), self.block(stmt.then), self.block(stmt.other)
 
         def branch(frames: Frames) -> None:
             taken = [bool(condition(frame)) for frame in frames]

@@ -39,23 +39,23 @@ def _target(stmt: ir.Stmt) -> Key | None:
 
 
 def carried(body: Sequence[ir.Stmt]) -> tuple[list[Key], list[Key]]:
-    """(sums, others), in order of name."""
-    handed = sorted(key for key in assigned(body) if _exposed(body, key)[0])
-    sums = [key for key in handed if all(_adds(stmt, key) for stmt in every(body) if _mentions(stmt, key))]
+    """(sums, others), in order of name. A sum is read by nothing but its own additions and writes to memory."""
+    handed = sorted(key for key in assigned(body) if exposed(body, key)[0])
+    sums = [key for key in handed if all(_adds(stmt, key) or isinstance(stmt, ir.Store) for stmt in every(body) if _mentions(stmt, key))]
     return sums, [key for key in handed if key not in sums]
 
 
-def _exposed(body: Sequence[ir.Stmt], key: Key) -> tuple[bool, bool]:
-    """Whether the value from before is read, and whether it is surely overwritten."""
+def exposed(body: Sequence[ir.Stmt], key: Key) -> tuple[bool, bool]:
+    """Whether the statements read the value from before, and whether they surely overwrite it."""
     for stmt in body:
         if any(_is(part, key) for e in expressions(stmt) for part in nodes(e)):
             return True, False
         match stmt:
-            case ir.For(body=inner):
-                if _exposed(inner, key)[0]:
+            case ir.For(var=var, body=inner):
+                if key != (var, False) and exposed(inner, key)[0]:
                     return True, False
             case ir.If(then=then, other=other):
-                (reads, writes), (reads_too, writes_too) = _exposed(then, key), _exposed(other, key)
+                (reads, writes), (reads_too, writes_too) = exposed(then, key), exposed(other, key)
                 if reads or reads_too:
                     return True, False
                 if writes and writes_too:
