@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.emulator import native, reference, vectorised
 from toolchain.emulator.checks import check_program, prepare_program
 from toolchain.emulator.queues import issue_order
 from toolchain.emulator.state import State, new_state

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.target_runs import Array, read
-from toolchain.emulator.queues import issue_order
-from toolchain.emulator.reference import run
+from tests.target_runs import Array, read, run_everywhere
 from toolchain.emulator.state import State, new_state
 from toolchain.isa.assembler import assemble
 from toolchain.spec.errors import Source, UserError
@@ -91,8 +89,7 @@ def start(chip: Machine, parts: dict[int, np.ndarray]) -> State:
 
 
 def execute(chip: Machine, text: str, state: State) -> None:
-    program = assemble(chip, Source("test.asm", text))
-    run(program, state, issue_order(program))
+    run_everywhere(assemble(chip, Source("test.asm", text)), state)
 
 
 def alu(config: str, fields: str, value: int, source: int = 0) -> tuple[int, int]:
