@@ -19,7 +19,6 @@ FAULTS = {
     2: ("E0702", "a register is read before any instruction has set it"),
     3: ("E0703", "a shift by a negative or very large amount"),
     4: ("E0704", "division by zero"),
-    9: ("E0708", "an element straddles the end of a ring, which the C engine does not do"),
     10: ("E0709", "no memory left for the engine's working space"),
 }
 SCRATCH = 12

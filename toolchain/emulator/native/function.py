@@ -140,6 +140,8 @@ class Function:
         """Bytes from one replica's element to the next one's; None where that is not constant."""
         memory = self.machine.memory[access.view.memory]
         inner = replica_levels(self.machine)
+        if inner and self.access_varies(access) and straddles(self.machine, access.view):
+            return None
         if not inner or not self.access_varies(access):
             return 0
         scope = scope_levels(self.machine, memory.scope)
@@ -151,6 +153,14 @@ class Function:
 def new_function(machine: Machine, semantics: ir.Semantics) -> Function:
     """Ready to be written. Raises UserError E022x for semantics that cannot be proved to fit their types."""
     return Function(machine, semantics, analyse(machine, semantics), bool(replica_names(machine, semantics) - set(semantics.temps)))
+
+
+def straddles(machine: Machine, view: View) -> bool:
+    """Whether an element may run past the end of a ring and go on at its start."""
+    memory = machine.memory[view.memory]
+    size = [depth * memory.element.bytes for depth in memory.depths]
+    unit, element = view.unit or memory.element.bytes, view.element.bytes
+    return memory.kind == "ring" and element > 1 and any(s % unit or unit % element for s in size)
 
 
 def view_number(machine: Machine, view: View) -> int:

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field, replace
 
-from toolchain.emulator.native.function import Function, c_type
+from toolchain.emulator.native.function import Function, c_type, straddles
 from toolchain.isa import ir
 from toolchain.isa.c_expr import C_TYPE, CValue, CWriter, c_constant, wrapped
 from toolchain.isa.c_interval import Interval
 from toolchain.spec import expr as ex
+from toolchain.spec.errors import fail
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import ScalarType, View
 
@@ -46,6 +47,8 @@ class Sheet:
         """A pointer to an element; where `path` does not hold it points to zeros."""
         key = (replace(access, number=0), path)
         if key not in self.elements:
+            if straddles(self.function.machine, access.view):
+                return self._round(key, access, path)
             function, name = self.function, self.function.fresh("q")
             stride = function.stride(access)
             text = function.pointer(access, first=bool(stride))
@@ -55,6 +58,30 @@ class Sheet:
             step = f"({path} ? tw_r * INT64_C({stride}) : 0)" if path else f"tw_r * INT64_C({stride})"
             self.elements[key] = f"({name} + {step})" if stride else name
         return self.elements[key]
+
+    def _round(self, key: tuple[ir.Access, str], access: ir.Access, path: str) -> str:
+        """A copy of an element that may run past the end of a ring; `write_back` puts it there again."""
+        function, name = self.function, self.function.fresh("q")
+        lines = [f"uint8_t {name}[{access.view.element.bytes}] __attribute__((aligned(64))) = {{0}}; int64_t {name}_at = 0;"]
+        read = f"{{ {name}_at = {function.offset(access)}; tw_ring_read({name}, {function.base(access)}, {name}_at, {self._ring(access)}); }}"
+        self.place(name, path, function.access_varies(access)).extend([*lines, f"if ({path}) {read}" if path else read])
+        self.elements[key] = name
+        return name
+
+    def write_back(self, access: ir.Access) -> list[str]:
+        """What follows the writing of an element: nothing, unless it was a copy."""
+        if not straddles(self.function.machine, access.view):
+            return []
+        name = self.elements[replace(access, number=0), ""]
+        return [f"tw_ring_write({name}, {self.function.base(access)}, {name}_at, {self._ring(access)});"]
+
+    def _ring(self, access: ir.Access) -> str:
+        memory = self.function.machine.memory[access.view.memory]
+        if memory.banks > 1:
+            raise fail(
+                "E0708", f"elements of '{access.view.name}' may run past the end of a bank", access.span, "let the bank's size be a multiple of it"
+            )
+        return f"{memory.bytes}, {access.view.element.bytes}"
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,6 @@ def _view(machine: Machine, number: int, view: View) -> Mapping[str, object]:
     return {
         "number": number, "name": view.name, "unit": unit, "bytes": element, "ring": memory.kind == "ring",
         "banked": banked and memory.banks > 1, "banks": memory.banks, "size": size[0], "power": all(s & (s - 1) == 0 for s in size),
-        "straddles": any(s % unit or unit % element for s in size) and element > 1,
         "depths": ", ".join(map(str, size)), "bases": ", ".join(str(sum(size[:i])) for i in range(len(size))),
         "table": "" if plain or view.element.record else ", ".join(map(str, view.offsets)),
     }  # fmt: skip

@@ -110,7 +110,7 @@ def store(function: Function, stmt: ir.Store) -> list[str]:
         lines.append(f"memcpy({target}, tw_new, sizeof tw_new);")
     else:
         lines += [lane_loops(function, kept), f"{{ {lane_place(writer, access, target)} = tw_new[{flat}]; }}"]
-    return around(function, sheet, lines, once=not function.access_varies(access))
+    return around(function, sheet, [*lines, *sheet.write_back(access)], once=not function.access_varies(access))
 
 
 def _dense(access: ir.Access, kept: tuple[str, ...]) -> bool:
@@ -123,7 +123,7 @@ def copy(function: Function, stmt: ir.Store) -> list[str]:
     sheet = Sheet(function)
     target, source = sheet.element(stmt.access, ""), _source(new_writer(function, sheet), stmt.value)
     line = f"memmove({target}, {source}, {stmt.access.view.element.bytes});"
-    return around(function, sheet, [line], once=not function.access_varies(stmt.access))
+    return around(function, sheet, [line, *sheet.write_back(stmt.access)], once=not function.access_varies(stmt.access))
 
 
 def _source(writer: LaneWriter, value: Expr) -> str:

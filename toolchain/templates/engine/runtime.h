@@ -70,3 +70,12 @@ static inline int64_t tw_bits(const uint8_t *at, int bytes, int lsb, int bits, i
 }
 static inline int64_t tw_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t tw_max(int64_t a, int64_t b) { return a > b ? a : b; }
+/* Elements that may run past the end of a ring of `size` bytes and go on at its start. */
+static inline void tw_ring_read(uint8_t *to, const uint8_t *ring, int64_t at, int64_t size, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i++) to[i] = ring[(at + i) % size];
+}
+static inline void tw_ring_write(const uint8_t *from, uint8_t *ring, int64_t at, int64_t size, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i++) ring[(at + i) % size] = from[i];
+}
