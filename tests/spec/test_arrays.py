@@ -33,11 +33,11 @@ def outcome(tree: Expr, columns: dict[str, Ints]) -> list[int] | str:
 
 def test_functions() -> None:
     columns = {"a": np.array([-7, 0, 7, 33], np.int64)}
-    for text in ("ceil_div(a, 2)", "align(a, 16)", "min(a, 3)", "max(a, 3, 8)", "abs(a)", "a << 2", "a >> 1"):
+    for text in ("ceil_div(a, 2)", "align(a, 16)", "min(a, 3)", "max(a, 3, 8)", "abs(a)", "clog2(a)", "a << 2", "a >> 1"):
         assert evaluate_arrays(parse(text), columns).tolist() == [constant(parse(text), {"a": int(a)}) for a in columns["a"]]
 
 
-@pytest.mark.parametrize("text", ["1 // a", "a * (1 << 61) * 4", "1 << (a - 1)", "a << 63", "clog2(a)", f"a + {1 << 63}", "ceil_div(a, a)"])
+@pytest.mark.parametrize("text", ["1 // a", "a * (1 << 61) * 4", "1 << (a - 1)", "a << 63", f"a + {1 << 63}", "ceil_div(a, a)"])
 def test_refused(text: str) -> None:
     with pytest.raises(UserError, match="E0122"):
         evaluate_arrays(parse(text), {"a": np.array([0, 5], np.int64)})

@@ -28,14 +28,20 @@ def _greatest(*values: Ints) -> Ints:
     return np.maximum.reduce(values)
 
 
-_FUNCTIONS: dict[str, Callable[..., Ints]] = {"min": _least, "max": _greatest, "abs": np.abs, "ceil_div": _ceil_div, "align": _align}
+def _clog2(a: Ints) -> Ints:
+    return sum(((a - 1) >> bit > 0).astype(np.int64) for bit in range(63)) + np.zeros_like(a)
+
+
+_FUNCTIONS: dict[str, Callable[..., Ints]] = {
+    "min": _least, "max": _greatest, "abs": np.abs, "ceil_div": _ceil_div, "align": _align, "clog2": _clog2,
+}  # fmt: skip
 
 
 def evaluate_arrays(expr: Expr, names: Mapping[str, Ints]) -> Ints:
     """One value for each row of the named arrays (int64, all of one length, at least one name).
 
     Both sides of a choice are evaluated. Raises UserError E0122 for a division by zero, a bad shift, a value past 62
-    bits or a function that arrays do not have.
+    bits or a name or call that is not there.
     """
 
     def value(e: Expr) -> Ints:

@@ -12,7 +12,7 @@ from toolchain.spec.scope import Scope, problems, scope_of
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 
-MAX_ROUTES = 1 << 12
+MAX_ROUTES = 1 << 8
 
 
 def check_expressions(machine: Machine, root: Node) -> Iterator[Diagnostic]:
@@ -30,10 +30,11 @@ def check_expressions(machine: Machine, root: Node) -> Iterator[Diagnostic]:
     for name, rule in machine.portable:
         yield from problems(rule.that, scope_of(machine, machine.instruction[name]))
     for rule in machine.sync:
-        for name in rule.instructions:
+        written = [part for part in (rule.when, rule.index, rule.amount, *(mask for _, mask in rule.over)) if part.span]
+        for name in rule.instructions if written else ():
             scope = scope_of(machine, machine.instruction[name], more=places)
-            for part in (rule.when, rule.index, rule.amount, *(mask for _, mask in rule.over)):
-                yield from (d for d in problems(part, scope) if d.span)
+            for part in written:
+                yield from problems(part, scope)
 
 
 def _routing(machine: Machine, instruction: Instruction, scope: Scope, root: Node) -> Iterator[Diagnostic]:

@@ -14,6 +14,7 @@ def check_sync(machine: Machine, root: Node) -> Iterator[Diagnostic]:
     yield from _fields(machine)
     if node is None:
         return
+    moved = {(rule.kind, rule.counter) for rule in machine.sync}
     for counter in machine.counters:
         where = node.at(("counters", counter.name.partition(".")[0])).where()
         for kind, end in (("post", "producer"), ("wait", "consumer")):

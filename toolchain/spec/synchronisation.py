@@ -13,6 +13,7 @@ from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 
 MAX_COUNTERS = 1 << 16
+MAX_PAIRED = 64
 Sync = tuple[tuple[Counter, ...], tuple[SyncRule, ...], tuple[Illegal, ...]]
 
 
@@ -66,6 +67,8 @@ def _counters(context: Context, name: str, node: Node, units: Collection[str]) -
     if node.get("pairs") is None:
         return [Counter(name, node.text("from"), node.text("to"), *shape)]
     ends = [n.value for n in node.entries("pairs")]
+    if len(ends) > MAX_PAIRED:
+        raise fail("E0139", f"pairs of {len(ends)} units are more than those of {MAX_PAIRED}", node.value["pairs"].span)
     return [Counter(f"{name}.{a}.{b}", a, b, *shape) for a in ends for b in ends]
 
 

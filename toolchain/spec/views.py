@@ -1,14 +1,13 @@
 """Section views: other ways to look at a memory's bytes."""
 
-import itertools
 from collections.abc import Mapping
 
 from toolchain.spec.context import Context
-from toolchain.spec.errors import fail
-from toolchain.spec.evaluate import constant
+from toolchain.spec.errors import UserError, fail
 from toolchain.spec.findings import gather
 from toolchain.spec.index_maps import read_map
 from toolchain.spec.model import ElementType, Memory, View
+from toolchain.spec.scope import Scope, problems
 from toolchain.spec.storage import absent, element, number_in
 from toolchain.spec.yaml_nodes import Node
 
@@ -46,14 +45,22 @@ def _view(context: Context, name: str, node: Node, known: Mapping[str, ElementTy
 
 def _offsets(context: Context, node: Node, element: ElementType) -> tuple[int, ...]:
     """`o c -> EXPR`: the byte of every lane. Raises UserError E0112 unless each stored scalar has exactly one lane."""
+    import numpy as np  # only where a machine rearranges lanes
+
+    from toolchain.spec.arrays import evaluate_arrays
+
     names, body = read_map(node)
     if len(body) != 1:
         raise fail("E0112", f"a view's map gives one number, not {len(body)}", node.span)
     if len(names) != len(element.dims):
         raise fail("E0112", f"the map names {len(names)} lanes, the type has {len(element.dims)}", node.span)
+    lanes = dict(zip(names, (part.ravel() for part in np.indices(element.dims, dtype=np.int64)), strict=True))
+    expr = context.resolve(body[0])
+    found = list(problems(expr, Scope(frozenset(names))))
+    if found:
+        raise UserError(*found)
     step = element.scalar.bits // 8
-    everywhere = itertools.product(*map(range, element.dims))
-    offsets = tuple(constant(body[0], {**context.names, **dict(zip(names, lanes, strict=True))}, context.choices) * step for lanes in everywhere)
+    offsets = tuple(int(place) * step for place in evaluate_arrays(expr, lanes))
     if sorted(offsets) != list(range(0, element.bytes, step)):
         raise fail("E0112", "the map does not give every stored element exactly one source", node.span)
     return offsets
