@@ -1,22 +1,70 @@
-"""Footprints against what the reference engine touches, byte for byte, on real programs."""
+"""Footprints against what the reference engine touches, granule by granule: real programs, and random ones of many shapes."""
 
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from toolchain.emulator.elements import Element
+from tests.footprint_oracle import assert_exact
+from tests.tiny_machine import streams, tiny, word
 from toolchain.emulator.queues import issue_order
-from toolchain.emulator.reference import Listener, Reference
 from toolchain.emulator.state import State, new_state
 from toolchain.isa.decode import decode
-from toolchain.isa.footprint import Footprints
-from toolchain.isa.footprint_vector import footprints
 from toolchain.isa.program import Program
 from toolchain.spec.load import load_machine
 
 DATA = Path(__file__).parents[1] / "data" / "vta_golden"
+
+SHAPES = {
+    "copy": "for i in range(n), j in range(b):\n    feat[a % 2, m + i * 3 + j] = loop[a - i * b]",
+    "stray": "for i in range(n):\n    par[a + i * m] = par[b]",
+    "bank": "for i in range(n):\n    feat[b + i, m] = loop[i]",
+    "replica": "for i in range(n):\n    dram.row[b * 4 + (i % 2 * WAYS + way) * 4] = feat[i % 2, a + i]",
+    "guarded": """\
+for i in range(n), j in range(b % 8), k in range(4):
+    if i + k >= 2 and j + k < n and (j > 0 or m > 0):
+        loop[m + k * 2] = loop[m + k * 2 + 1]""",
+    "carried": """\
+x = a
+top = 0
+for i in range(n):
+    x = x + i * b
+    top = max(top, cfg[i % 2].b)
+    feat[0, x] = loop[x + top]
+feat[1, x + top] = loop[a]""",
+    "branch": """\
+x = a
+if b > 30:
+    x = x + b
+else:
+    x = x - n
+for i in range(x % 5, x % 5 + n % 4):
+    acc[i % 4][c] = loop[x * i][c] if m > 0 else 3""",
+    "control": """\
+if b < 24:
+    for u in range(n % 4):
+        ctl[b % 4] = dram.rec[m % 64 + u] if u != 1 else 0
+else:
+    for u in range(n % 5):
+        k = ctl[u % 4]
+        feat[k.lo % 2, k.hi * a] = loop[k.lo + k.hi]
+        if k.lo > 3:
+            acc[u % 4][c] = k.hi""",
+    "number": """\
+if a < 0:
+    num[b % 4] = n * 3 - 7
+for i in range(n % 4 if a > 0 else 0):
+    feat[0, num[i] + num[b % 4]] = loop[a]""",
+    "elsewhere": "for i in range(n % 4):\n    par.core(i % 2)[b % 4] = par.core(1 - core)[i]",
+    "nowhere": "par.core(n - 1)[b % 4] = par[1]",
+    "still": "for i in range(n), j in range(b):\n    loop[a + i * (m % 2)] = loop[a + j * (m % 3 - 1)]",
+    "registers": "for i in range(cfg[0].n), j in range(cfg[b % 2].b % 4):\n    feat[0, cfg[j % 2].a + arg[i % 2] + i] = loop[arg[b % 2] + j]",
+    "wide": "for i in range(n):\n    loop.wide[m + i * 4] = loop.wide[a * 4]",
+    "triangle": "for i in range(n), j in range(i, i + b % 4):\n    if j % 3 != 1:\n        feat[0, i * j] = loop[j]",
+    "accumulate": "for i in range(n), j in range(2):\n    acc[(i + j) % 4][c] += dot(par[j][o, c], par[b % 4][o, c])",
+}
 
 
 def golden_program(name: str) -> tuple[Program, State]:
@@ -28,41 +76,38 @@ def golden_program(name: str) -> tuple[Program, State]:
     return program, state
 
 
-def touched(program: Program, state: State, index: int, reference: Reference) -> dict[tuple[str, bool], set[int]]:
-    """Granules that the reference engine reads and writes, by memory and direction."""
-    found: dict[tuple[str, bool], set[int]] = defaultdict(set)
-
-    def hear(write: bool, element: Element) -> None:
-        memory = program.machine.memory[element.memory]
-        base = element.instance * memory.bytes
-        offsets = np.arange(element.start, element.start + element.size)
-        offsets = np.where(offsets >= element.end, offsets - element.end + element.base, offsets)
-        found[element.memory, write] |= set(((base + offsets) // memory.granule).tolist())
-
-    reference.execute(index, state, Listener(lambda e: hear(False, e), lambda e: hear(True, e)))
-    return found
-
-
-def claimed(prints: Footprints, index: int) -> dict[tuple[str, bool], set[int]]:
-    """The same of the footprints, replicas that are alike spelled out; control reads left out."""
-    machine, found = prints.program.machine, defaultdict[tuple[str, bool], set[int]](set)
-    for run in range(int(prints.first[index]), int(prints.first[index + 1])):
-        memory, write = machine.memories[int(prints.runs.memory[run])], bool(prints.runs.write[run])
-        copies = machine.instances(memory.scope) if memory.name in prints.alike else 1
-        for copy in range(copies):
-            shift = copy * memory.bytes // memory.granule
-            found[memory.name, write] |= set(range(int(prints.runs.start[run]) + shift, int(prints.runs.stop[run]) + shift))
-    return {key: value for key, value in found.items() if key[1] or not machine.memory[key[0]].control}
-
-
-def assert_exact(program: Program, state: State) -> None:
-    order = issue_order(program)
-    prints, reference = footprints(program, state, order), Reference(program)
-    assert len(prints.faults) == 0
-    for index in order.tolist():
-        assert claimed(prints, index) == touched(program, state, index, reference), program.label(index)
-
-
 @pytest.mark.parametrize("name", sorted(p.stem for p in DATA.glob("*.npz") if p.stem[0] in "ur"))
 def test_exact_on_golden_programs(name: str) -> None:
-    assert_exact(*golden_program(name))
+    program, state = golden_program(name)
+    assert not len(assert_exact(program, state, issue_order(program)).faults)
+
+
+FIELDS = st.tuples(
+    st.sampled_from((0, 0, 0, 1)), st.integers(-128, 127), st.integers(0, 63), st.integers(1, 16), st.integers(-9, 9) | st.integers(-2048, 2047)
+)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@settings(max_examples=12, deadline=None)
+@given(st.lists(FIELDS, max_size=5), st.lists(FIELDS, max_size=5), st.integers(0, 2**32 - 1))
+def test_exact_on_random_programs(shape: str, first: list[tuple[int, ...]], second: list[tuple[int, ...]], seed: int) -> None:
+    machine = MACHINES[shape]
+    program = decode(machine, streams([word(*f) for f in first], [word(*f) for f in second]))
+    state, rng = new_state(machine), np.random.default_rng(seed)
+    for memory in state.memories.values():
+        memory[:] = rng.integers(0, 256, memory.shape)
+    state.host["arg"][:] = rng.integers(-5, 5, state.host["arg"].shape)
+    for latched in state.latched.values():
+        latched[:] = rng.integers(0, 4, latched.shape)
+    assert_exact(program, state, issue_order(program, seed))
+
+
+MACHINES = {name: tiny(text) for name, text in SHAPES.items()}
+
+
+def test_vendor_program_is_exact_on_a_sample(vendor_streams: Path) -> None:
+    machine = load_machine("dpuv3")
+    words = np.array([int(w, 16) for w in (vendor_streams / "conv1_pool1_fused.hex").read_text().split()], np.uint32)
+    program = decode(machine, [words.tobytes()])
+    state, order = new_state(machine), issue_order(program)
+    assert_exact(program, state, order, order.tolist()[:12])

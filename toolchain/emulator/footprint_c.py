@@ -9,7 +9,7 @@ from toolchain.isa.c_expr import HELPERS, CValue, CWriter
 from toolchain.isa.c_interval import INT64
 from toolchain.isa.footprint_nest import Exists, Nest, instance_of, machine_nests, scheduled
 from toolchain.isa.footprint_walk import Fold, Guard, Loop, free_vars
-from toolchain.spec.expr import Expr
+from toolchain.spec.expr import Choose, Expr
 from toolchain.spec.model import Machine, Memory, View
 
 CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
@@ -42,7 +42,7 @@ def footprint_source(machine: Machine) -> FootprintSource:
     columns: list[tuple[Expr, ...]] = []
     for kind, instruction in enumerate(machine.instructions):
         writer = _Kind(machine, kind)
-        nests = [n for n in machine_nests(machine)[instruction.name] if n.occurrence.kind in ("read", "write", "fill")]
+        nests = [n for n in machine_nests(machine)[instruction.name] if n.occurrence.kind in ("read", "write", "feed", "fill")]
         parts += [writer.nest(number, nest) for number, nest in enumerate(sorted(nests, key=lambda n: n.occurrence.kind == "fill"))]
         calls = "".join(f" nest_{kind}_{n}(w, row);" for n in range(len(nests)))
         parts.append(f"static void kind_{kind}(Work *w, int64_t row) {{ (void)w; (void)row;{calls} }}\n")
@@ -106,8 +106,7 @@ class _Kind:
         for item in path[:leading]:
             assert isinstance(item, Guard)
             yield f"if (!{self.text(item.condition)}) return;"
-        if nest.occurrence.kind != "fill":
-            yield from self.budget(nest, path[leading:])
+        yield from self.budget(nest, path[leading:])
         opened = 0
         for place, item in enumerate(path[leading:], leading):
             if isinstance(item, Guard):
@@ -171,17 +170,20 @@ class _Kind:
         yield "} } }"
 
     def emit(self, nest: Nest, count: str, spacing: str) -> Iterator[str]:
-        view, access = nest.access.view, nest.access.number
+        feed = nest.occurrence.kind == "feed"
+        view, access = nest.access.view, -1 if feed else nest.access.number
         number, write = self.number(view.memory), nest.occurrence.kind == "write"
         yield "do {"
         for level, e in nest.occurrence.at:
             limit = next(x.count for x in self.machine.levels if x.name == level)
-            yield f"{{ const int64_t at = {self.text(e)}; if (at < 0 || at >= {limit}) {{ fault(w, {access}, INSTANCE, at, at); break; }} }}"
+            failed = "" if feed else f"fault(w, {access}, INSTANCE, at, at); "
+            yield f"{{ const int64_t at = {self.text(e)}; if (at < 0 || at >= {limit}) {{ {failed}break; }} }}"
         place = f"{self.text(nest.instance)}, {self.bank_address(nest.occurrence.index)}, {count}, {spacing}"
         yield f"touch(w, &memory_{number}, {number}, {self.unit(nest)}, {view.element.bytes}, {int(write)}, {access}, {place});"
         total = "traffic_written" if write else "traffic_read"
         bytes_each = view.element.bytes * nest.replicas
-        yield f"w->task->{total}[w->instruction * w->task->memories + {number}] += {count} * weight * {bytes_each};"
+        if not feed:
+            yield f"w->task->{total}[w->instruction * w->task->memories + {number}] += {count} * weight * {bytes_each};"
         yield "} while (0);"
 
     def fill(self, nest: Nest) -> Iterator[str]:
@@ -193,17 +195,21 @@ class _Kind:
         yield f"const int64_t slot = {index};"
         yield f"const int within = slot >= 0 && slot < {sum(memory.depths)};"
         yield f"uint8_t *const to = w->task->control[{number}] + ({self.text(nest.instance)} * {sum(memory.depths)} + (within ? slot : 0)) * {size};"
-        if isinstance(value, ir.Load):
-            source, view = self.machine.memory[value.access.view.memory], value.access.view
-            origin, unit = self.number(source.name), view.unit or source.element.bytes
-            yield f"const int64_t instance = {self.text(instance_of(self.machine, source.scope, dict(value.access.at), True))};"
-            yield f"const int64_t from = {self.text(value.access.index[0])};"
-            yield f"const int64_t byte = clipped(from * {unit}, INT64_C({source.bytes - size}));"
-            yield f"if (within) memcpy(to, w->task->source[{origin}] + instance * INT64_C({source.bytes}) + byte, {size});"
-            yield f"touch(w, &memory_{origin}, {origin}, {unit}, {size}, 0, -1, instance, 0, from, 1, 1);"
-        else:
-            yield f"const uint64_t value = (uint64_t){self.text(value)};"
-            yield f"if (within) for (int k = 0; k < {size}; k++) to[k] = (uint8_t)(value >> 8 * k);"
+        yield f"if (within) {{ {self.filled(value, size)} }}"
+
+    def filled(self, value: Expr, size: int) -> str:
+        """Statements that put a value of `size` bytes at `to`."""
+        match value:
+            case Choose(condition=condition, then=then, other=other):
+                return f"if ({self.text(condition)}) {{ {self.filled(then, size)} }} else {{ {self.filled(other, size)} }}"
+            case ir.Load(access=access):
+                source, view = self.machine.memory[access.view.memory], access.view
+                instance = self.text(instance_of(self.machine, source.scope, dict(access.at), True))
+                byte = f"clipped({self.text(access.index[0])} * {view.unit}, INT64_C({source.bytes - size}))"
+                return f"memcpy(to, w->task->source[{self.number(source.name)}] + {instance} * INT64_C({source.bytes}) + {byte}, {size});"
+            case _:
+                text = f"const uint64_t value = (uint64_t){self.text(value)};"
+                return f"{text} for (int k = 0; k < {size}; k++) to[k] = (uint8_t)(value >> 8 * k);"
 
     def slot(self, memory: Memory, view: View, index: Expr, clip: bool) -> str:
         """The element of a control memory that an index means."""

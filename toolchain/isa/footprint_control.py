@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.isa import ir
-from toolchain.isa.footprint import Runs, join_runs, merge_runs
+from toolchain.isa.footprint import Faults, Runs, join_runs, merge_runs
 from toolchain.isa.footprint_nest import Nest, instance_of, machine_nests
-from toolchain.isa.footprint_rows import Frame, Rows, iterations
+from toolchain.isa.footprint_rows import Frame, iteration_count, iterations, split_long
 from toolchain.isa.footprint_runs import element_runs
+from toolchain.isa.footprint_walk import Loop
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.provenance import Latches, Provenance, sorted_latches
 from toolchain.spec.errors import fail
+from toolchain.spec.expr import Choose, Expr
 from toolchain.spec.model import Memory, ScalarType
 
 
@@ -29,6 +31,7 @@ class ControlContents:
 
     def __init__(self, provenance: Provenance) -> None:
         self.provenance, self.program = provenance, provenance.program
+        self.faults: list[Faults] = []
         self._fills: dict[str, _Fills] = {}
 
     def read(self, e: ir.ControlRead, frame: Frame) -> Ints:
@@ -55,7 +58,7 @@ class ControlContents:
         if memory.name not in self._fills:
             if memory.element.bytes > 8 or memory.banks > 1:
                 raise fail("E0608", f"the control memory '{memory.name}' has several banks or elements wider than 64 bits", memory.span)
-            nests = [(nest, kind) for nest, kind in fill_nests(self.program) if nest.access.view.memory == memory.name]
+            nests = [(nest, kind) for nest, kind in nests_of(self.program, "fill") if nest.access.view.memory == memory.name]
             parts = [part for nest, kind in nests for part in self._filled(nest, kind, memory)]
             slot, instruction, value = (np.concatenate([p[i] for p in parts]) if parts else np.zeros(0, np.int64) for i in range(3))
             when = sorted_latches(slot, self.provenance.position[instruction], np.arange(len(slot)))
@@ -64,51 +67,68 @@ class ControlContents:
 
     def _filled(self, nest: Nest, kind: int, memory: Memory) -> Iterator[tuple[Ints, Ints, Ints]]:
         elements = sum(memory.depths)
-        for frame in iterations(self.provenance.rows(kind).frame(), nest.path):
+        for frame in self._iterations(nest, kind):
             unit = nest.access.view.unit
             index = frame.evaluate(nest.occurrence.index[-1]) * unit // memory.element.bytes
             index = index % elements if memory.kind == "ring" else index
-            value = self._value(nest, frame, memory)
+            assert nest.occurrence.value is not None
+            value = self._value(nest.occurrence.value, frame, memory)
             inside = (index >= 0) & (index < elements)
             slot = frame.evaluate(nest.instance) * elements + index
             yield slot[inside], frame.instructions[inside], value[inside]
 
-    def _value(self, nest: Nest, frame: Frame, memory: Memory) -> Ints:
-        value = nest.occurrence.value
-        assert value is not None
-        if not isinstance(value, ir.Load):
-            bits = memory.element.bytes * 8
-            number = frame.evaluate(value)
-            return number & ((1 << bits) - 1) if bits < 64 else number
-        source, view = self.program.machine.memory[value.access.view.memory], value.access.view
-        if view.element.bytes != memory.element.bytes or len(value.access.index) != 1:
-            raise fail("E0608", f"'{memory.name}' must be loaded by copies of whole elements", value.access.span)
-        instance = frame.evaluate(instance_of(self.program.machine, source.scope, dict(value.access.at), True))
-        byte = np.clip(frame.evaluate(value.access.index[0]) * view.unit, 0, source.bytes - view.element.bytes)
+    def _value(self, value: Expr, frame: Frame, memory: Memory) -> Ints:
+        """int64 [len(frame)]: the bits that each iteration writes."""
+        match value:
+            case Choose(condition=condition, then=then, other=other):
+                taken = frame.evaluate(condition) != 0
+                found = np.zeros(len(frame), np.int64)
+                for side, rows in ((then, np.flatnonzero(taken)), (other, np.flatnonzero(~taken))):
+                    found[rows] = self._value(side, frame.take(rows), memory)
+                return found
+            case ir.Load(access=access):
+                return self._loaded(access, frame, memory)
+            case _:
+                bits = memory.element.bytes * 8
+                number = frame.evaluate(value)
+                return number & ((1 << bits) - 1) if bits < 64 else number
+
+    def _loaded(self, access: ir.Access, frame: Frame, memory: Memory) -> Ints:
+        source, view = self.program.machine.memory[access.view.memory], access.view
+        if view.element.bytes != memory.element.bytes or len(access.index) != 1:
+            raise fail("E0608", f"'{memory.name}' must be loaded by copies of whole elements", access.span)
+        instance = frame.evaluate(instance_of(self.program.machine, source.scope, dict(access.at), True))
+        byte = np.clip(frame.evaluate(access.index[0]) * view.unit, 0, source.bytes - view.element.bytes)
         data = self.provenance.contents.memories[source.name]
-        return little_endian(data[instance[:, None], byte[:, None] + np.arange(view.element.bytes)])
+        return little_endian(data[instance[:, np.newaxis], byte[:, np.newaxis] + np.arange(view.element.bytes)])
 
     def feeds(self) -> Runs:
         """What control memories are loaded from, as runs of the source memories."""
         parts: list[Runs] = []
-        for nest, kind in fill_nests(self.program):
-            if isinstance(nest.occurrence.value, ir.Load):
-                source, rows = nest.occurrence.value.access, self.provenance.rows(kind)
-                parts += [self._feed(source, frame) for frame in iterations(rows.frame(), nest.path)]
+        for nest, kind in nests_of(self.program, "feed"):
+            parts += [self._feed(nest, frame) for frame in self._iterations(nest, kind)]
         return merge_runs(join_runs(parts))
 
-    def _feed(self, source: ir.Access, frame: Frame) -> Runs:
-        machine = self.program.machine
-        instance = frame.evaluate(instance_of(machine, machine.memory[source.view.memory].scope, dict(source.at), True))
-        index = [frame.evaluate(i) for i in source.index]
-        return element_runs(machine, source.view, frame.instructions, False, instance, index, np.ones(len(frame), np.int64), 0)[0]
+    def _iterations(self, nest: Nest, kind: int) -> Iterator[Frame]:
+        """All iterations of instructions with fewer than LONGEST; the others are faults."""
+        leading = next((i for i, item in enumerate(nest.path) if isinstance(item, Loop)), len(nest.path))
+        for frame in iterations(self.provenance.rows(kind).frame(), nest.path[:leading]):
+            total = iteration_count(frame, nest.path[leading:], lambda step: step < 0)
+            kept, faults = split_long(frame, total, nest.access.number)
+            self.faults.append(faults)
+            yield from iterations(kept, nest.path[leading:])
+
+    def _feed(self, nest: Nest, frame: Frame) -> Runs:
+        index, ones = [frame.evaluate(i) for i in nest.occurrence.index], np.ones(len(frame), np.int64)
+        instance = frame.evaluate(nest.instance)
+        return element_runs(self.program.machine, nest.access.view, frame.instructions, False, instance, index, ones, 0)[0]
 
 
-def fill_nests(program: Program) -> Iterator[tuple[Nest, int]]:
-    """Every nest that writes a control memory, with the kind of its instruction."""
+def nests_of(program: Program, what: str) -> Iterator[tuple[Nest, int]]:
+    """Every nest that is a `fill` of a control memory or a `feed` of one, with the kind of its instruction."""
     for kind, instruction in enumerate(program.machine.instructions):
         for nest in machine_nests(program.machine)[instruction.name]:
-            if nest.occurrence.kind == "fill":
+            if nest.occurrence.kind == what:
                 yield nest, kind
 
 
@@ -134,4 +154,4 @@ def sign_extended(raw: Ints, kind: ScalarType) -> Ints:
     return low - ((low >> (kind.bits - 1)) << kind.bits) if kind.signed else low
 
 
-__all__ = ["ControlContents", "Rows", "fill_nests"]
+__all__ = ["ControlContents", "nests_of"]

@@ -117,7 +117,7 @@ def project(machine: Machine, o: Occurrence, uniform: frozenset[str], also: froz
         instance = instance_of(machine, memory.scope, dict(o.at), alike)
     path = (*o.path, *replica_loops(machine))
     loops = {item.var: item for item in path if isinstance(item, Loop)}
-    value = o.value.access.index if isinstance(o.value, ir.Load) else (o.value,) if o.value is not None else ()
+    value = () if o.value is None else (o.value,)
     needed = closure(also.union(*map(free_vars, (*o.index, *value, instance, *(e for _, e in o.at)))), loops)
     conditions = list(existential(path, loops, needed))
     kept = [item for item in path if isinstance(item, Loop) and item.var in needed]
@@ -209,7 +209,7 @@ def stepped(path: Path, o: Occurrence, instance: Expr) -> Path:
     outer: set[str] = set()
     for place, item in enumerate(path):
         if isinstance(item, Loop):
-            step = None if o.kind in ("fill", "register") or _mentioned(path[place + 1 :], item.var) else address_step(o, instance, item.var)
+            step = None if o.kind in ("fill", "feed", "register") or _mentioned(path[place + 1 :], item.var) else address_step(o, instance, item.var)
             inner = {loop.var for loop in path if isinstance(loop, Loop)} - outer
             item = Loop(item.var, item.start, item.stop, None if step is None or free_vars(step) & inner else step)
             outer.add(item.var)

@@ -4,16 +4,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolchain.isa import ir
 from toolchain.isa.columns import evaluate_columns
+from toolchain.isa.footprint import BUDGET, LONGEST, Faults
 from toolchain.isa.footprint_nest import Exists, scheduled
-from toolchain.isa.footprint_walk import Fold, Guard, Path, free_vars
+from toolchain.isa.footprint_walk import Fold, Guard, Loop, Path, free_vars
 from toolchain.isa.instances import stream_levels
 from toolchain.isa.program import Ints, Program
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 
+Flags = NDArray[np.bool_]
 LIMIT = 1 << 20
 """Rows of one frame, so that the arrays stay within a few tens of megabytes."""
 
@@ -174,6 +177,29 @@ def iterations(frame: Frame, path: Path) -> Iterator[Frame]:
             counts = np.where(still, np.minimum(counts, 1), counts)
         for chosen, value in _spread(start, counts):
             yield from iterations(frame.take(chosen).with_variable(head.var, value), path[1:])
+
+
+def iteration_count(frame: Frame, path: Path, neighbours: Callable[[Ints], Flags]) -> NDArray[np.float64]:
+    """How many iterations the loops of a path have whose bounds no loop changes. A loop that does not step counts once,
+    and so does the last one where its step goes from neighbour to neighbour."""
+    total = np.ones(len(frame), np.float64)
+    for loop in (item for item in path if isinstance(item, Loop)):
+        if not (free_vars(loop.start) | free_vars(loop.stop)):
+            count = np.maximum(frame.evaluate(loop.stop) - frame.evaluate(loop.start), 0)
+            if loop.step is not None and not free_vars(loop.step):
+                step = np.abs(frame.evaluate(loop.step))
+                once = (step == 0) | neighbours(step) if loop is path[-1] else step == 0
+                count = np.where(once, np.minimum(count, 1), count)
+            total *= count
+    return total
+
+
+def split_long(frame: Frame, total: NDArray[np.float64], access: int) -> tuple[Frame, Faults]:
+    """The rows with at most LONGEST iterations, and the others as faults of an access."""
+    many = np.flatnonzero(total > LONGEST)
+    amount = np.minimum(total[many], float(1 << 62)).astype(np.int64)
+    faults = Faults(frame.instructions[many], np.full(len(many), access), np.full(len(many), BUDGET), amount, amount)
+    return (frame if not len(many) else frame.take(np.flatnonzero(total <= LONGEST))), faults
 
 
 def _spread(start: Ints, counts: Ints) -> Iterator[tuple[Ints, Ints]]:

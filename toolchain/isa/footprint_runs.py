@@ -24,8 +24,8 @@ def element_runs(
     top, last = (room - size) // unit, address + (count - 1) * spacing
     outside = known & ((address < 0) | (last > top)) if memory.kind != "ring" else np.zeros_like(known)
     astray = known & ~outside & ((offset % granule != 0) | (size % granule != 0))
-    low = np.where(address < 0, address, address - (address - top - 1) // spacing * spacing)
-    high = np.where(last > top, last, last - (last // spacing + 1) * spacing)
+    low = np.where(address < 0, address, address + np.maximum(-((address - top - 1) // spacing), 0) * spacing)
+    high = np.where(last > top, last, last - np.maximum(last // spacing + 1, 0) * spacing)
     faults = [
         _faults(instruction, access, BANK, bank, bank, ~known),
         _faults(instruction, access, RANGE, low, high, outside),

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from toolchain.isa.footprint import BUDGET, INSTANCE, LONGEST, Faults, Footprints, Runs, join_faults, join_runs, merge_runs
+from toolchain.isa.footprint import INSTANCE, Faults, Footprints, Runs, join_faults, join_runs, merge_runs
 from toolchain.isa.footprint_control import ControlContents
 from toolchain.isa.footprint_nest import Nest, machine_nests, memories_alike
-from toolchain.isa.footprint_rows import Frame, Rows, iterations
+from toolchain.isa.footprint_rows import Frame, Rows, iteration_count, iterations, split_long
 from toolchain.isa.footprint_runs import element_runs
-from toolchain.isa.footprint_walk import Guard, Loop, free_vars
+from toolchain.isa.footprint_walk import Guard, Loop
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.provenance import Contents, Provenance
 
@@ -38,7 +38,8 @@ class _Collector:
                         self.nest(nest, rows)
         alike = memories_alike(self.machine)
         runs = merge_runs(join_runs(self.runs))
-        return Footprints(self.program, runs, self.controls.feeds(), join_faults(self.faults), self.read, self.written, alike)
+        feeds = self.controls.feeds()
+        return Footprints(self.program, runs, feeds, join_faults([*self.faults, *self.controls.faults]), self.read, self.written, alike)
 
     def nest(self, nest: Nest, rows: Rows) -> None:
         path = nest.path
@@ -51,22 +52,10 @@ class _Collector:
 
     def within_budget(self, nest: Nest, frame: Frame, path: tuple[Loop | Guard, ...]) -> Frame:
         """The instructions whose loops have at most LONGEST iterations; the others are faults."""
-        loops = [item for item in path if isinstance(item, Loop)]
-        total = np.ones(len(frame), np.float64)
-        for loop in loops:
-            if not (free_vars(loop.start) | free_vars(loop.stop)):
-                count = np.maximum(frame.evaluate(loop.stop) - frame.evaluate(loop.start), 0)
-                if loop.step is not None and not free_vars(loop.step):
-                    step = np.abs(frame.evaluate(loop.step))
-                    once = (step == 0) | ((loop is path[-1]) & (step * self.unit(nest) == nest.access.view.element.bytes))
-                    count = np.where(once, np.minimum(count, 1), count)
-                total *= count
-        if (total <= LONGEST).all():
-            return frame
-        many = np.flatnonzero(total > LONGEST)
-        amount = np.minimum(total[many], float(1 << 62)).astype(np.int64)
-        self.fault(nest, frame.take(many), BUDGET, amount)
-        return frame.take(np.flatnonzero(total <= LONGEST))
+        total = iteration_count(frame, path, lambda step: step * self.unit(nest) == nest.access.view.element.bytes)
+        kept, faults = split_long(frame, total, nest.access.number)
+        self.faults.append(faults)
+        return kept
 
     def unit(self, nest: Nest) -> int:
         view = nest.access.view

@@ -49,10 +49,10 @@ Path = tuple[Loop | Guard, ...]
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """kind: read | write | fill (a control memory gets `value`) | latch | register (a latched register is read).
+    """kind: read | write | fill (a control memory gets `value`) | feed (what a fill reads) | latch | register (a latched one is read).
 
     target: the access, or the register's name; index: its address with all scalars in place (also of a register).
-    value: for a fill, the source access, or a constant where there is none.
+    value: of a fill, a choice between loads of whole elements and scalars.
     """
 
     kind: str
@@ -84,7 +84,7 @@ def free_vars(e: Expr) -> frozenset[str]:
     match e:
         case ir.Var(name=name):
             return frozenset((name,))
-        case ir.ControlRead(access=access):
+        case ir.ControlRead(access=access) | ir.Load(access=access):
             return frozenset[str]().union(*map(free_vars, (*access.index, *(v for _, v in access.at))))
         case Fold(var=var, names=names, updates=updates):
             inner = frozenset[str]().union(*map(free_vars, updates)) - {var, *names}
@@ -246,15 +246,21 @@ class _Walker:
             self.fill(resolved, value, path, env)
 
     def fill(self, access: ir.Access, value: Expr, path: Path, env: Env) -> None:
+        self.found.append(Occurrence("fill", access, access.index, access.at, path, self.source(value, path, env)))
+
+    def source(self, value: Expr, path: Path, env: Env) -> Expr:
+        """The value of a fill with its addresses in place; records where it comes from."""
         match value:
             case Choose(condition=condition, then=then, other=other) if not _holds_data(condition):
                 test = self.substitute(condition, env)
-                self.fill(access, then, (*path, Guard(test)), env)
-                self.fill(access, other, (*path, Guard(Unary("not", test))), env)
-            case ir.Load(access=source):
-                self.found.append(Occurrence("fill", access, access.index, access.at, path, ir.Load(self.access(source, env))))
+                yes, no = (*path, Guard(test)), (*path, Guard(Unary("not", test)))
+                return Choose(test, self.source(then, yes, env), self.source(other, no, env))
+            case ir.Load(access=access):
+                resolved = self.access(access, env)
+                self.found.append(Occurrence("feed", resolved, resolved.index, resolved.at, path))
+                return ir.Load(resolved)
             case _:
-                self.found.append(Occurrence("fill", access, access.index, access.at, path, self.substitute(value, env)))
+                return self.substitute(value, env)
 
 
 def lets(stmts: tuple[ir.Stmt, ...]) -> Iterator[ir.Let]:

@@ -138,9 +138,10 @@ class Provenance:
         kind = self.program.machine.instructions.index(latching)
         source = self.source(e.register, instructions, place)
         number = [f.name for f in latching.fields].index(e.field_name)
-        before = self.contents.latched[e.register][instance, place, number]
-        column = self.program.columns[kind][e.field_name]
-        return np.where(source >= 0, column[self.program.row[source]], before) if len(column) else before
+        value = self.contents.latched[e.register][instance, place, number]
+        known = np.flatnonzero(source >= 0)
+        value[known] = self.program.columns[kind][e.field_name][self.program.row[source[known]]]
+        return value
 
     def reads(self, register: str) -> Reads:
         """Every read of a latched register, each (instruction, index) once, in the order of execution."""
