@@ -19,7 +19,7 @@ def check_sync(machine: Machine, root: Node) -> Iterator[Diagnostic]:
         where = node.at(("counters", counter.name.partition(".")[0])).where()
         for kind, end in (("post", "producer"), ("wait", "consumer")):
             automatic = kind == "post" and counter.mode == "all_prior"  # every instruction of the source unit posts one
-            if not automatic and not any(rule.kind == kind and rule.counter == counter.name for rule in machine.sync):
+            if not automatic and (kind, counter.name) not in moved:
                 yield Diagnostic("E0130", f"counter '{counter.name}' has no {end}: no {kind} names it", where)
                 break
     counters = {c.name: c for c in machine.counters}
