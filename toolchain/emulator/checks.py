@@ -1,11 +1,12 @@
 """Everything that is checked before a program runs: addresses, control memories, stale registers, races, leftover tokens."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from toolchain.emulator.clocks import Clocks, happens_before
+from toolchain.emulator.control_conflicts import control_conflicts
 from toolchain.emulator.footprints import footprints
 from toolchain.emulator.hazard_text import hazard_diagnostic, relevant
 from toolchain.emulator.hazards import Hazards, Timeline
@@ -17,7 +18,7 @@ from toolchain.emulator.state import State
 from toolchain.emulator.sync_checks import sync_faults
 from toolchain.isa.checks import MOST, limited
 from toolchain.isa.footprint import Footprints
-from toolchain.isa.footprint_text import fault_diagnostic, range_text
+from toolchain.isa.footprint_text import fault_diagnostic
 from toolchain.isa.latched_checks import latched_violations
 from toolchain.isa.portable import portability
 from toolchain.isa.program import Ints, Program
@@ -52,7 +53,7 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
         *sync_faults(program, tokens, order, clocks),
         *latched_violations(provenance),
         *_faults(provenance, prints),
-        *_overwritten(prints),
+        *control_conflicts(prints),
         *stale_reads(provenance),
         *self_conflicts(provenance, prints),
     ]
@@ -88,25 +89,3 @@ def _shortened(found: list[Diagnostic], total: int) -> list[Diagnostic]:
 
 def _faults(provenance: Provenance, prints: Footprints) -> list[Diagnostic]:
     return [fault_diagnostic(provenance, prints.faults, row) for row in range(min(len(prints.faults), MOST + 1))]
-
-
-def _overwritten(prints: Footprints) -> Iterator[Diagnostic]:
-    """E0608 where the program stores over what it loads a control memory from: its addresses would depend on data."""
-    feeds, runs = prints.feeds, prints.runs
-    for memory in np.unique(feeds.memory).tolist():
-        sources, stores = feeds.take(feeds.memory == memory), runs.take((runs.memory == memory) & runs.write)
-        if not len(stores):
-            continue
-        rank = np.argsort(stores.start, kind="stable")
-        stores = stores.take(rank)
-        reach = np.maximum.accumulate(stores.stop)
-        # The last store that starts before a source ends: some store meets the source if the farthest of those before it does.
-        last = np.searchsorted(stores.start, sources.stop) - 1
-        meets = (last >= 0) & (reach[np.maximum(last, 0)] > sources.start)
-        for row in np.flatnonzero(meets)[: MOST + 1].tolist():
-            writer = int(np.argmax((stores.start < sources.stop[row]) & (stores.stop > sources.start[row])))
-            low, high = max(int(stores.start[writer]), int(sources.start[row])), min(int(stores.stop[writer]), int(sources.stop[row]))
-            program = prints.program
-            loader, storer = program.label(int(sources.instruction[row])), program.label(int(stores.instruction[writer]))
-            message = f"{loader} loads control from {range_text(program.machine, memory, low, high)}, where {storer} stores"
-            yield Diagnostic("E0608", message, hint="addresses must not depend on data that the program computes")

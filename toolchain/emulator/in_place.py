@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from toolchain.isa.footprint import Footprints, merge_runs
+from toolchain.isa.footprint import Footprints, Runs, merge_runs
 from toolchain.isa.footprint_control import ControlContents
 from toolchain.isa.footprint_nest import Nest, machine_nests, memories_alike, project
 from toolchain.isa.footprint_rows import Rows, iterations
@@ -29,16 +29,23 @@ def _suspects(prints: Footprints) -> Ints:
     """int64: instructions that are not in_place and read some granule that they also write."""
     program, plain = prints.program, np.array([not i.in_place for i in prints.program.machine.instructions])
     runs = prints.runs.take(plain[program.kind][prints.runs.instruction])
-    group = runs.instruction * 256 + runs.memory
-    fresh = np.flatnonzero(np.diff(group, prepend=-1))
-    if not len(fresh):
-        return fresh
-    both = np.maximum.reduceat(runs.write, fresh) > np.minimum.reduceat(runs.write, fresh)
-    mine = runs.take(np.repeat(both, np.diff(np.append(fresh, len(group)))))
+    heads = touches_both(runs)
+    both = np.isin(_group(runs), _group(runs)[heads])
+    mine = runs.take(both)
     union = merge_runs(replace(mine, write=np.zeros(len(mine), np.bool_)))
-    total = _length(mine.instruction * 256 + mine.memory, mine.stop - mine.start)
-    joined = _length(union.instruction * 256 + union.memory, union.stop - union.start)
+    total = _length(_group(mine), mine.stop - mine.start)
+    joined = _length(_group(union), union.stop - union.start)
     return np.unique(total[0][total[1] > joined[1]] // 256)
+
+
+def touches_both(runs: Runs) -> Ints:
+    """int64: the first run of every (instruction, memory) that is both read and written. runs: sorted."""
+    heads = np.flatnonzero(np.diff(_group(runs), prepend=-1))
+    return heads[np.maximum.reduceat(runs.write, heads) > np.minimum.reduceat(runs.write, heads)] if len(heads) else heads
+
+
+def _group(runs: Runs) -> Ints:
+    return runs.instruction * 256 + runs.memory
 
 
 def _length(group: Ints, length: Ints) -> tuple[Ints, Ints]:
