@@ -1,7 +1,7 @@
 """The sync rules of a machine, put into numbers for one program: who takes and gives how many tokens of which counter."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,11 @@ from toolchain.isa.columns import evaluate_columns, field_leaf
 from toolchain.isa.instances import scope_levels, stream_levels
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.errors import fail
-from toolchain.spec.expr import Expr
+from toolchain.spec.expr import Expr, Name
 from toolchain.spec.model import Counter, Machine, SyncRule
 
 COUNTING, FLAG, ALL_PRIOR = 0, 1, 2
+_unknown = field_leaf({})
 MODES = {"counting": COUNTING, "flag": FLAG, "all_prior": ALL_PRIOR}
 
 
@@ -77,8 +78,11 @@ def _instance_names(machine: Machine, counter: Counter) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Lowering:
+    """first: the first instance of each counter. groups: instructions of one kind on some units, kept between rules."""
+
     program: Program
     first: dict[str, int]
+    groups: dict[tuple[int, tuple[str, ...]], Ints] = field(default_factory=dict[tuple[int, tuple[str, ...]], Ints])
 
     def moves(self, kind: str, mode: Ints) -> Moves:
         parts = [part for rule in self.program.machine.sync if rule.kind == kind for part in self._rule(rule)]
@@ -91,16 +95,20 @@ class _Lowering:
     def _rule(self, rule: SyncRule) -> Iterator[tuple[Ints, Ints, Ints]]:
         machine = self.program.machine
         counter = next(c for c in machine.counters if c.name == rule.counter)
-        wanted = np.array([u.name in rule.units for u in machine.units])
         for kind, instruction in enumerate(machine.instructions):
             if instruction.name in rule.instructions:
-                who = np.flatnonzero(self.program.kind == kind)
-                who = who[wanted[self.program.unit[who]]]
+                who = self._group(kind, rule.units)
                 who = who[self._value(rule.when, kind, who) != 0]
                 if len(who) and counter.mode != "all_prior":
                     yield from self._tokens(rule, counter, kind, who)
                 elif len(who) and rule.kind == "wait":
                     yield self._prior_waits(counter, who)
+
+    def _group(self, kind: int, units: tuple[str, ...]) -> Ints:
+        if (kind, units) not in self.groups:
+            wanted = np.array([u.name in units for u in self.program.machine.units])
+            self.groups[kind, units] = np.flatnonzero((self.program.kind == kind) & wanted[self.program.unit])
+        return self.groups[kind, units]
 
     def _tokens(self, rule: SyncRule, counter: Counter, kind: int, who: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
         index, amount = self._value(rule.index, kind, who), self._value(rule.amount, kind, who)
@@ -117,10 +125,17 @@ class _Lowering:
 
     def _value(self, expr: Expr, kind: int, who: Ints) -> Ints:
         """An expression over fields and the stream's indices, for some instructions of one kind."""
-        machine, rows = self.program.machine, self.program.row[who]
-        columns = {name: values[rows] for name, values in self.program.columns[kind].items()}
-        indices = {level.name: stream_index(machine, level.name, self.program.stream[who]) for level in stream_levels(machine)}
-        return evaluate_columns(expr, field_leaf(indices | columns), len(who), lambda row: self.program.label(int(who[row])))
+        machine, rows, columns = self.program.machine, self.program.row[who], self.program.columns[kind]
+        levels = {level.name for level in stream_levels(machine)}
+
+        def leaf(e: Expr, chosen: Ints | None) -> Ints | int:
+            if isinstance(e, Name) and e.id in columns:
+                return columns[e.id][rows if chosen is None else rows[chosen]]
+            if isinstance(e, Name) and e.id in levels:
+                return stream_index(machine, e.id, self.program.stream[who if chosen is None else who[chosen]])
+            return _unknown(e, chosen)
+
+        return evaluate_columns(expr, leaf, len(who), lambda row: self.program.label(int(who[row])))
 
     def _prior_waits(self, counter: Counter, who: Ints) -> tuple[Ints, Ints, Ints]:
         """The amount is the number of the source's instructions before the waiter in its own stream."""
@@ -158,7 +173,7 @@ def _targets(program: Program, counter: Counter, who: Ints, masks: dict[str, Int
 
 def _rows(n: int, instruction: Ints, counter: Ints, amount: Ints, mode: Ints) -> Moves:
     """Sorts entries by instruction and counter and merges those of one counter."""
-    order = np.lexsort((counter, instruction))
+    order = np.argsort(instruction * len(mode) + counter, kind="stable")
     instruction, counter, amount = instruction[order], counter[order], amount[order]
     new = np.ones(len(order), np.bool_)
     new[1:] = (instruction[1:] != instruction[:-1]) | (counter[1:] != counter[:-1])
