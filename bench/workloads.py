@@ -102,9 +102,10 @@ def c2_program(machine: Machine) -> Program:
 def _c2_step(rows: Rows, group: int, total: int, r: int, ci: int, co: int, context: int) -> None:
     """Loads one input block and its weights, and adds their products."""
     top, bottom = int(r == 0), int(r == 3)
+    first = INPUT // 16 + ci * 3136 + (14 * r - 1 + top) * 56
     rows.add(
-        "LOAD", memory_type=2, sram_base=928 * context, dram_base=INPUT // 16 + ci * 3136 + (14 * r - 1 + top) * 56, y_size=16 - top - bottom, x_size=56,
-        x_stride=56, y_pad_0=top, y_pad_1=bottom, x_pad_0=1, x_pad_1=1, pop_next=int(group >= 2),
+        "LOAD", memory_type=2, sram_base=928 * context, dram_base=first, y_size=16 - top - bottom, x_size=56, x_stride=56,
+        y_pad_0=top, y_pad_1=bottom, x_pad_0=1, x_pad_1=1, pop_next=int(group >= 2),
     )  # fmt: skip
     rows.add("LOAD", memory_type=1, sram_base=9 * context, dram_base=WEIGHTS // 256 + (co * 4 + ci) * 9, y_size=1, x_size=9, x_stride=9, push_next=1)
     rows.add(

@@ -97,7 +97,7 @@ def test_equals_reference(name: str) -> None:
     ("text", "code"),
     [
         ("acc[b][o] = 1\n", "E0701"), ("feat[b, 0][o] = 1\n", "E0701"), ("acc[0][o] = sat[a][o]\n", "E0701"), ("par.core(b)[0][r, c] = 1\n", "E0701"),
-        ("acc[0][o] = sat[0][b + 1]\n", "E0701"), ("acc[0][o] = num[b]\n", "E0701"), ("acc[0][o] = cfg[0].m\n", "E0702"), ("acc[0][o] = arg[b]\n", "E0701"),
+        ("acc[0][o] = num[b]\n", "E0701"), ("acc[0][o] = cfg[0].m\n", "E0702"), ("acc[0][o] = arg[b]\n", "E0701"),
     ],
 )  # fmt: skip
 def test_faults_name_the_instruction(text: str, code: str) -> None:
@@ -119,7 +119,7 @@ def test_a_compiler_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     broken.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo broken 1; exit 0; }\necho "no such thing" >&2\nexit 1\n')
     broken.chmod(0o755)
     monkeypatch.setenv("TILEWRIGHT_CC", str(broken))
-    with pytest.raises(UserError, match="E0710.*\n?.*no such thing"):
+    with pytest.raises(UserError, match=r"E0710(.|\n)*no such thing"):
         prepare(load_machine("vta"))
 
 
