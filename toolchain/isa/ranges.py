@@ -68,8 +68,8 @@ class _Walk:
         match node:
             case ex.Binary(op=("<<" | ">>")) | ir.RoundShift():
                 self._prove("E0222", operands[1], (0, 63), "the shift amount", node, "bound it with max, min or a constraint")
-                if isinstance(node, ir.RoundShift) and operands[1][1] > 0:
-                    half = 1 << (min(operands[1][1], 64) - 1)
+                if isinstance(node, ir.RoundShift) and 0 < operands[1][1] <= 63:
+                    half = 1 << (operands[1][1] - 1)
                     self._prove("E0221", (bounds[0], operands[0][1] + half), INT64, "the value before rounding", node, "")
             case ex.Binary(op=("//" | "%")) | ex.Call(function=ex.Name(id=("ceil_div" | "align"))) if operands[1][0] <= 0 <= operands[1][1]:
                 self._error("E0223", "this may divide by zero", node.span, "forbid the value with a constraint")
