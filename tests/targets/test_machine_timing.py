@@ -10,7 +10,6 @@ from toolchain.spec.errors import Source
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
-
 END = 1
 """END is one more instruction of the data mover."""
 
