@@ -34,7 +34,7 @@ class Target:
 def kept_axes(axes: Axes, at: Value) -> list[bool]:
     """The axes that tell elements apart, and those of replicas."""
     shape = (1,) * axes.loops if is_int(at) else at.shape
-    return [axis < axes.first or size > 1 for axis, size in enumerate(shape)]
+    return [axis >= axes.nested or size > 1 for axis, size in enumerate(shape)]
 
 
 def target(axes: Axes, at: Value, mask: Value, found: Value) -> Target:

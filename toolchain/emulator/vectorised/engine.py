@@ -42,7 +42,7 @@ class Vectorised:
             place = self._places[stream] = places(self.program.machine, stream)[0]
         axes = statements.axes
         if axes.replicas:
-            place = {**place, **{x.name: np.arange(x.count).reshape(axes.loop_shape(i, x.count)) for i, x in enumerate(axes.replicas)}}
+            place = {**place, **{x.name: np.arange(x.count).reshape(axes.loop_shape(axes.nested + i, x.count)) for i, x in enumerate(axes.replicas)}}
         fields = self.fields[kind][self.rows[index]]
         frame = Frame(self.state, axes, lambda: self.program.label(index), stream, fields, place)
         frame.keys = statements.keys.start()

@@ -1,7 +1,7 @@
 """What an instruction knows while the numpy engine executes it.
 
-A scalar is a Python int, or an int64 array with one axis for each lockstep level and then one for each loop that is
-nested so deep; axes it does not depend on have size 1. Data has the axes of the instruction's lane names after those;
+A scalar is a Python int, or an int64 array with one axis for each depth that loops nest to and then one for each lockstep
+level; axes it does not depend on have size 1. Data has the axes of the instruction's lane names after those;
 data that depends on no loop may lack the loop axes.
 """
 
@@ -32,14 +32,14 @@ class TooLargeError(Exception):
 class Axes:
     """Where loops and lanes stand in arrays. replicas: lockstep levels with more than one instance, outermost first.
 
-    extents: the size of each loop axis when no loop runs. names, temps: how many of them a frame holds.
+    nested: how deep loops nest, loops: with the lockstep levels. extents: the size of each of those axes when no loop runs. names, temps: how many of them a frame holds.
     """
 
     def __init__(self, machine: Machine, semantics: ir.Semantics, names: Collection[str]) -> None:
         self.replicas = tuple(level for level in replica_levels(machine) if level.count > 1)
-        self.first = len(self.replicas)
-        self.loops = self.first + depth_of(semantics.body)
-        self.extents = tuple(self.replicas[i].count if i < self.first else 1 for i in range(self.loops))
+        self.nested = depth_of(semantics.body)
+        self.loops = self.nested + len(self.replicas)
+        self.extents = (*(1,) * self.nested, *(level.count for level in self.replicas))
         self.names, self.temps = len(names), len(semantics.temps)
         self.lanes = tuple(semantics.lanes)
         self.lane_extents = tuple(semantics.lanes.values())

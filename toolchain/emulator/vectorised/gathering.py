@@ -49,7 +49,7 @@ class Gathering:
 
     def _kept(self, name: str) -> list[bool]:
         """Which loop axes a temporary has."""
-        return [axis < self.axes.first + self.structure.temp_depth(name) for axis in range(self.axes.loops)]
+        return [axis < self.structure.temp_depth(name) or axis >= self.axes.nested for axis in range(self.axes.loops)]
 
     def _sum(self, stmt: ir.SetTemp) -> Action:
         kind, slot, keep = self.semantics.temps[stmt.name], self.data.temps[stmt.name], self._kept(stmt.name)

@@ -55,7 +55,7 @@ class Loop:
     def __init__(self, axes: Axes, keys: Keys, everything: Needs, slot: int, depth: int, serial: bool, start: Run, stop: Run, body: Action) -> None:
         self.axes, self.slot, self.depth, self.serial = axes, slot, depth, serial
         self.start, self.stop, self.body = start, stop, body
-        self.axis = axes.first + depth
+        self.axis = depth
         self.keys, self.everything = keys, keys.number(everything)
         self.clashes: dict[int, bool] = {}
 

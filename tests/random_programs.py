@@ -1,0 +1,289 @@
+"""Random programs that run on any machine, made from its description alone, and random states to run them on.
+
+Candidates are tried one after the other on the reference engine: what faults or takes long is undone and left out. A chained
+program is one stream in which every instruction waits for the one before it, so that all legal orders are one.
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from toolchain.emulator.elements import Element, read_bytes, write_bytes
+from toolchain.emulator.reference import Listener, Reference
+from toolchain.emulator.state import State, new_state
+from toolchain.isa import ir
+from toolchain.isa.checks import build_program, violations
+from toolchain.isa.encode import encode_streams
+from toolchain.isa.packing import matched_value
+from toolchain.isa.program import Ints, Program
+from toolchain.isa.semantics import machine_semantics
+from toolchain.spec.errors import UserError
+from toolchain.spec.evaluate import constant, evaluate
+from toolchain.spec.expr import Expr
+from toolchain.spec.model import Field, Instruction, Machine, SyncRule
+
+Fields = dict[str, int]
+FILLED = 1 << 18
+TRIES = 40
+LONGEST = 300
+"""Elements that one instruction may read and write."""
+
+
+def random_state(machine: Machine, seed: int) -> State:
+    """Random bytes in every memory (the first 256 KB of large ones), host registers that point near the start."""
+    rng = np.random.default_rng(seed)
+    state = new_state(machine)
+    for memory in machine.memories:
+        if memory.name in state.memories:
+            array = state.memories[memory.name]
+            size = min(array.shape[1], FILLED)
+            array[:, :size] = rng.integers(0, 256, (len(array), size), np.uint8)
+            array[:, :size] = np.where(rng.random(size) < 0.25, rng.choice(np.array([0, 1, 127, 128, 255], np.uint8), size), array[:, :size])
+        elif memory.host:
+            state.host[memory.name][:] = rng.integers(0, 64, state.host[memory.name].shape) * 256
+    return state
+
+
+def random_program(machine: Machine, seed: int, length: int = 16, chained: bool = False) -> Program:
+    """About `length` instructions and the end; on several streams, unless chained."""
+    return _Generator(machine, seed, chained).program(length)
+
+
+@dataclass
+class _Candidates:
+    """Legal instructions, none tried yet. program: all of them; left: by kind, the rows still unused."""
+
+    program: Program
+    left: dict[int, list[int]]
+
+
+class _TooLong(Exception):  # noqa: N818
+    pass
+
+
+@dataclass
+class _Draft:
+    """What was accepted, in order. unit: where each instruction runs."""
+
+    kinds: list[int] = field(default_factory=list)
+    streams: list[int] = field(default_factory=list)
+    rows: list[Fields] = field(default_factory=list)
+    units: list[str] = field(default_factory=list)
+
+
+class _Generator:
+    def __init__(self, machine: Machine, seed: int, chained: bool) -> None:
+        self.machine, self.chained = machine, chained
+        self.rng = np.random.default_rng(seed)
+        self.state = random_state(machine, seed)
+        self.ends = [i.name for i in machine.instructions].index(machine.program.ends)
+        self.draft = _Draft()
+
+    def program(self, length: int) -> Program:
+        streams = self._streams()
+        for stream in streams:
+            self._stream(stream, max(length // len(streams), 3))
+            self._accept(self.ends, stream, self._end())
+        return _build(self.machine, self.draft)
+
+    def _streams(self) -> list[int]:
+        most = 1 if self.chained else min(self.machine.streams, 3)
+        return sorted(self.rng.choice(self.machine.streams, most, replace=False).tolist())
+
+    def _end(self) -> Fields:
+        instruction = self.machine.instructions[self.ends]
+        return {f.name: _usual(instruction, f) for f in instruction.fields}
+
+    def _stream(self, stream: int, length: int) -> None:
+        pool = self._candidates(stream)
+        engine, start = Reference(pool.program), len(self.draft.kinds)
+        first = [k for k in pool.left if _latches(self.machine, k) for _ in range(2)]
+        for _ in range(8 * length):
+            kinds = [k for k, rows in pool.left.items() if rows]
+            if len(self.draft.kinds) - start >= length or not kinds:
+                return
+            kind = first.pop(0) if first and pool.left[first[0]] else int(self.rng.choice(kinds))
+            row = pool.left[kind].pop()
+            self._offer(engine, pool.program, int(np.flatnonzero((pool.program.kind == kind) & (pool.program.row == row))[0]), stream)
+
+    def _offer(self, engine: Reference, program: Program, index: int, stream: int) -> None:
+        """Accepts a candidate if it can follow what there is, and runs."""
+        kind, unit = int(program.kind[index]), self.machine.units[int(program.unit[index])].name
+        fields = {name: program.field(index, name) for name in program.columns[kind]}
+        linked = self._linked(kind, unit, fields) if self.chained and self.draft.kinds else fields
+        if linked is not None and self._runs(engine, index):
+            self._accept(kind, stream, linked, unit)
+
+    def _accept(self, kind: int, stream: int, fields: Fields, unit: str = "") -> None:
+        if kind == self.ends and self.chained and self.draft.kinds:
+            unit = self.machine.units[constant(self.machine.instructions[kind].unit, self.machine.params | fields)].name
+            fields = self._linked(kind, unit, fields) or fields
+        self.draft.kinds.append(kind)
+        self.draft.streams.append(stream)
+        self.draft.rows.append(fields)
+        self.draft.units.append(unit)
+
+    def _runs(self, engine: Reference, index: int) -> bool:
+        undo: list[tuple[Element, bytes]] = []
+        touched = 0
+
+        def count() -> None:
+            nonlocal touched
+            touched += 1
+            if touched > LONGEST:
+                raise _TooLong
+
+        def writes(element: Element) -> None:
+            count()
+            undo.append((element, read_bytes(self.state, element)))
+
+        registers = [{k: v.copy() for k, v in held.items()} for held in (self.state.latched, self.state.written)]
+        try:
+            engine.execute(index, self.state, Listener(lambda _: count(), writes))
+        except (UserError, _TooLong):
+            for element, data in reversed(undo):
+                write_bytes(self.state, element, data)
+            for held, before in zip((self.state.latched, self.state.written), registers, strict=True):
+                for name, array in before.items():
+                    held[name][:] = array
+            return False
+        return True
+
+    # synchronisation
+
+    def _linked(self, kind: int, unit: str, fields: Fields) -> Fields | None:
+        """The candidate made to wait for the last instruction, which is made to post; None where no counter leads there."""
+        before, last = self.draft.units[-1], len(self.draft.kinds) - 1
+        if before == unit:
+            return fields
+        for counter in self.machine.counters:
+            if (counter.source, counter.target) != (before, unit):
+                continue
+            waiting = self._enabled("wait", counter.name, kind, unit, fields)
+            posting = self.draft.rows[last]
+            if counter.mode != "all_prior":
+                posting = self._enabled("post", counter.name, self.draft.kinds[last], before, posting)
+            if waiting is not None and posting is not None:
+                self.draft.rows[last] = posting
+                return waiting
+        return None
+
+    def _enabled(self, action: str, counter: str, kind: int, unit: str, fields: Fields) -> Fields | None:
+        """The fields with one bit more, so that exactly this counter is waited for or posted in addition."""
+        instruction = self.machine.instructions[kind]
+        wanted = {*self._active(instruction, unit, fields), (action, counter)}
+        for part in instruction.fields:
+            for bit in range(part.bits if part.role == "sync" and part.name not in instruction.match else 0):
+                more = {**fields, part.name: fields[part.name] | 1 << bit}
+                if self._active(instruction, unit, more) == wanted:
+                    return more
+        return None
+
+    def _active(self, instruction: Instruction, unit: str, fields: Mapping[str, int]) -> set[tuple[str, str]]:
+        rules = (r for r in self.machine.sync if unit in r.units and instruction.name in r.instructions)
+        return {(r.kind, r.counter) for r in rules if self._holds(r, fields)}
+
+    def _holds(self, rule: SyncRule, fields: Mapping[str, int]) -> bool:
+        places = {level.name: 0 for level in self.machine.levels}
+        return bool(constant(rule.when, {**self.machine.params, **places, **fields}))
+
+    # candidates
+
+    def _candidates(self, stream: int) -> _Candidates:
+        kinds = [k for k in range(len(self.machine.instructions)) if k != self.ends and not self._always_waits(k)]
+        draft = _Draft()
+        left: dict[int, list[int]] = {}
+        for kind in kinds:
+            legal = list(self._legal(kind, stream))
+            left[kind] = self.rng.permutation(len(legal)).tolist()
+            draft.kinds += [kind] * len(legal)
+            draft.rows += legal
+        draft.streams = [stream] * len(draft.kinds)
+        return _Candidates(_build(self.machine, draft, encoded=False), left)
+
+    def _always_waits(self, kind: int) -> bool:
+        instruction = self.machine.instructions[kind]
+        fields = {f.name: _usual(instruction, f) for f in instruction.fields}
+        return any(action == "wait" for u in self.machine.units for action, _ in self._active(instruction, u.name, fields))
+
+    def _legal(self, kind: int, stream: int) -> Iterator[Fields]:
+        """Instructions that obey the constraints, from timid to bold."""
+        instruction = self.machine.instructions[kind]
+        body = machine_semantics(self.machine)[instruction.name].body
+        rows = [{f.name: self._value(instruction, f, 0.02 + 0.2 * attempt / TRIES) for f in instruction.fields} for attempt in range(TRIES)]
+        for fields in rows:
+            with contextlib.suppress(UserError):
+                one = _build(self.machine, _Draft([kind], [stream], [fields]), encoded=False)
+                if _trips(body, fields) <= LONGEST * 4 and not violations(one):
+                    yield fields
+
+    def _value(self, instruction: Instruction, part: Field, boldness: float) -> int:
+        if part.name in instruction.match or part.role == "sync":
+            return _usual(instruction, part)
+        rng = self.rng
+        if part.names and rng.random() < 0.7:
+            return int(rng.choice(list(part.names.values())))
+        if part.default is not None and rng.random() < 0.3:
+            return _usual(instruction, part)
+        if rng.random() < boldness:
+            corners = [
+                part.low,
+                part.high,
+                *(d - int(rng.integers(0, 9)) for d in self._depths()),
+                int(rng.integers(part.low, part.high, endpoint=True)),
+            ]
+            found = int(rng.choice(corners))
+        elif part.role == "address":
+            found = int(rng.integers(-4, 24))
+        else:
+            found = int(rng.choice([0, 1, 1, 1, 1, 2, 2, 3, 5, -1]))
+        return min(max(found, part.low), part.high)
+
+    def _depths(self) -> list[int]:
+        return [depth for memory in self.machine.memories for depth in memory.depths]
+
+
+def _trips(body: tuple[ir.Stmt, ...], fields: Fields) -> int:
+    """How often the innermost loops start, as far as fields alone tell."""
+
+    def leaf(e: Expr) -> int:
+        if isinstance(e, ir.FieldRef):
+            return fields[e.name]
+        raise KeyError(e)
+
+    total = 1
+    for stmt in body:
+        match stmt:
+            case ir.For(start=start, stop=stop, body=inner):
+                try:
+                    times = evaluate(stop, leaf) - evaluate(start, leaf)
+                except (KeyError, UserError):
+                    times = 1
+                total += max(times, 0) * _trips(inner, fields)
+            case ir.If(then=then, other=other):
+                total += _trips(then, fields) + _trips(other, fields)
+            case _:
+                pass
+    return total
+
+
+def _usual(instruction: Instruction, part: Field) -> int:
+    if part.name in instruction.match:
+        return matched_value(instruction, part)
+    return min(max(part.default or 0, part.low), part.high)
+
+
+def _latches(machine: Machine, kind: int) -> bool:
+    return any(isinstance(stmt, ir.Latch) for stmt in machine_semantics(machine)[machine.instructions[kind].name].body)
+
+
+def _build(machine: Machine, draft: _Draft, encoded: bool = True) -> Program:
+    kind, stream = np.array(draft.kinds, np.int64), np.array(draft.streams, np.int64)
+    columns: list[dict[str, Ints]] = []
+    for number, instruction in enumerate(machine.instructions):
+        rows = [row for k, row in zip(draft.kinds, draft.rows, strict=True) if k == number]
+        columns.append({f.name: np.array([row[f.name] for row in rows], np.int64) for f in instruction.fields})
+    data, offset = encode_streams(machine, kind, stream, columns) if encoded else ((), np.zeros(len(kind), np.int64))
+    return build_program(machine, data, kind, stream, offset, tuple(columns))
