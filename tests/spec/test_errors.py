@@ -25,3 +25,17 @@ def test_lines_break_where_yaml_breaks_them() -> None:
 def test_all_diagnostics_are_told() -> None:
     error = UserError(Diagnostic("E0001", "a"), Diagnostic("E0002", "b"))
     assert str(error) == "E0001 a\nE0002 b"
+
+
+def test_a_long_line_is_shown_around_the_place() -> None:
+    source = Source("a", "x" * 500 + "HERE" + "y" * 500)
+    _, quoted, caret = fail("E0101", "bad", Span(source, 1, 501)).diagnostics[0].render().split("\n")
+    assert len(quoted) < 170
+    assert quoted[caret.index("^") :].startswith("HERE")
+    assert quoted.startswith("...x")
+    assert quoted.endswith("y...")
+
+
+def test_control_characters_are_not_printed() -> None:
+    error = fail("E0101", "bad", Span(Source("a", "a\x1b[31mb"), 1, 3))
+    assert str(error).split("\n")[1] == "a?[31mb"

@@ -6,6 +6,9 @@ from functools import cached_property
 
 _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 """Where YAML breaks lines; `str.splitlines` knows more breaks and would count differently."""
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+WIDTH = 160
+"""Characters of a source line that a message shows."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,16 @@ class Diagnostic:
         """The headline, then the source line with a caret under the place."""
         if self.span is None:
             return self.headline()
-        quoted = self.span.source.line(self.span.line)
-        margin = "".join("\t" if c == "\t" else " " for c in quoted[: self.span.column - 1])
+        quoted, column = _window(self.span.source.line(self.span.line), self.span.column)
+        margin = "".join("\t" if c == "\t" else " " for c in quoted[: column - 1])
         return f"{self.headline()}\n{quoted}\n{margin}^"
+
+
+def _window(line: str, column: int) -> tuple[str, int]:
+    """The part of a long line around the column, control characters made visible, and the column in it."""
+    start = max(0, column - WIDTH // 2) if len(line) > WIDTH else 0
+    head, tail = "..." if start else "", "..." if start + WIDTH < len(line) else ""
+    return head + _CONTROL.sub("?", line[start : start + WIDTH]) + tail, column - start + len(head)
 
 
 class UserError(Exception):

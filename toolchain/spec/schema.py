@@ -125,7 +125,7 @@ def _plain(error: Any) -> str:
 
 
 def _show(value: Any) -> str:
-    text = f"'{value}'" if isinstance(value, str) else json.dumps(value)
+    text = f"'{' '.join(value.split())}'" if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -157,7 +157,7 @@ def _build(source: Source, node: Any, path: Path, key_span: Span | None = None) 
         members: dict[str, Node] = {}
         for key, value in node.value:
             where = _span(source, key.start_mark)
-            if not isinstance(key, yaml.ScalarNode):
+            if not isinstance(key, yaml.ScalarNode) or not str(key.value).isprintable():
                 raise fail("E0102", "a key must be a plain word", where)
             if key.value in members:
                 raise fail("E0103", f"the key '{key.value}' is given twice", where)
