@@ -16,7 +16,7 @@ class Interval:
     @property
     def bits(self) -> int:
         """The signed C integer that holds it: 32, 64 or 128 bits, or 256 when none does."""
-        needed = max(self.low.bit_length() if self.low >= 0 else (~self.low).bit_length(), self.high.bit_length(), (~self.high).bit_length()) + 1
+        needed = 1 + max((value if value >= 0 else ~value).bit_length() for value in (self.low, self.high))
         return next((bits for bits in (32, 64, 128) if needed <= bits), 256)
 
     def within(self, low: int, high: int) -> bool:
