@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from toolchain.emulator.queues import QueueTable, queue_table
 from toolchain.isa.program import Ints
+from toolchain.isa.queue_table import QueueTable, queue_table
 from toolchain.isa.sync_tokens import COUNTING, Moves, SyncTokens
 
 

@@ -18,7 +18,7 @@ from toolchain.spec.errors import UserError
 @given(any_net(), st.one_of(st.none(), st.integers(0, 2**64 - 1)))
 def test_c_and_python_end_in_the_same_state(case: Net, seed: int | None) -> None:
     table = case.table
-    native, plain = simulate(table, case.tokens, seed), run_tokens(table.start.tolist(), table.item.tolist(), case.tokens, seed)
+    native, plain = simulate(table, case.tokens, seed), run_tokens(table, case.tokens, seed)
     for name in ("order", "tokens", "head", "posted"):
         assert np.array_equal(getattr(native, name), getattr(plain, name)), name
     assert native.lost == plain.lost

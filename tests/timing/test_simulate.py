@@ -48,7 +48,7 @@ def test_c_and_python_give_the_same_bits(data: st.DataObject) -> None:
     case = data.draw(any_net())
     cost, fair = data.draw(any_costs(len(case.queue)))
     table = case.table
-    assert same(simulate(table, case.tokens, cost, fair), run_events(table.start, table.item, case.tokens, cost, fair))
+    assert same(simulate(table, case.tokens, cost, fair), run_events(table, case.tokens, cost, fair))
 
 
 @settings(max_examples=60, deadline=None)

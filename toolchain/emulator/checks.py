@@ -12,7 +12,7 @@ from toolchain.emulator.hazard_text import hazard_diagnostic, relevant
 from toolchain.emulator.hazards import Hazards, Timeline
 from toolchain.emulator.hazards_native import hazards
 from toolchain.emulator.in_place import self_conflicts
-from toolchain.emulator.queues import issue_order, leftovers, queue_table
+from toolchain.emulator.queues import issue_order, leftovers
 from toolchain.emulator.stale import stale_reads
 from toolchain.emulator.state import State
 from toolchain.emulator.sync_checks import sync_faults
@@ -23,6 +23,7 @@ from toolchain.isa.latched_checks import latched_violations
 from toolchain.isa.portable import portability
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.provenance import Provenance
+from toolchain.isa.queue_table import queue_table
 from toolchain.isa.sync_tokens import sync_tokens
 from toolchain.spec.errors import Diagnostic
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.emulator.compile import load_library
-from toolchain.emulator.queues import queue_table
 from toolchain.emulator.token_edges import Edges, Flags, Matching, edges, match
 from toolchain.isa.program import Ints, Program
+from toolchain.isa.queue_table import queue_table
 from toolchain.isa.sync_tokens import SyncTokens, sync_tokens
 
 Clocks = NDArray[np.int32]

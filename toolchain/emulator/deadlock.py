@@ -18,6 +18,7 @@ SHOWN = 8
 class Block:
     """Why one queue stands still. held: its head is done but a counter has no room for its tokens.
 
+    counter: -1 where the head is not fetched, because an instruction before it does not fit into the queue of `helper`.
     helper: the first instruction left that could change it, None where there is none.
     """
 
@@ -61,6 +62,12 @@ def _blocks(program: Program, tokens: SyncTokens, run: TokenRun) -> dict[int, Bl
         members = np.flatnonzero(program.queue == queue)
         if run.head[queue] < len(members):
             head = int(members[run.head[queue]])
+            ahead = int(run.fetched[program.stream[head]])
+            if head >= ahead:
+                full = int(program.queue[ahead])
+                first = int(np.flatnonzero(program.queue == full)[run.head[full]])
+                found[queue] = Block(head, -1, ahead, False, first)
+                continue
             reasons = list(_held(tokens, run, head, takers) if issued[head] else _waiting(tokens, run, head, posters))
             found[queue] = min(reasons, key=lambda b: (b.helper is not None, b.counter))
     return found
@@ -94,6 +101,8 @@ def _held(tokens: SyncTokens, run: TokenRun, head: int, takers: list[int | None]
 
 
 def _sentence(program: Program, tokens: SyncTokens, run: TokenRun, blocks: dict[int, Block], block: Block) -> str:
+    if block.counter < 0:
+        return _not_fetched(program, block)
     name, has, plural = tokens.names[block.counter], int(run.tokens[block.counter]), "" if block.amount == 1 else "s"
     who = program.label(block.head)
     if block.held:
@@ -107,6 +116,14 @@ def _sentence(program: Program, tokens: SyncTokens, run: TokenRun, blocks: dict[
     else:
         start = f"{who} waits for {block.amount} token{plural} of {name}, which has {has}"
     return f"{start}: " + (_helper(program, blocks, block, "post it") if block.helper is not None else _never(tokens, run, block.counter))
+
+
+def _not_fetched(program: Program, block: Block) -> str:
+    """block.amount is the instruction that does not fit."""
+    unit = program.machine.units[int(program.unit[block.amount])]
+    who = program.label(block.head)
+    stuck = "it" if block.amount == block.head else f"{program.label(block.amount)} before it"
+    return f"{who} is not fetched: {stuck} does not fit into the queue of {unit.name}, which holds {unit.depth}"
 
 
 def _never(tokens: SyncTokens, run: TokenRun, counter: int) -> str:
@@ -129,7 +146,7 @@ def _helper(program: Program, blocks: dict[int, Block], block: Block, verb: str)
 
 
 def _hint(program: Program, tokens: SyncTokens, block: Block) -> str:
-    if block.helper is not None or block.held or tokens.mode[block.counter] == ALL_PRIOR:
+    if block.helper is not None or block.held or block.counter < 0 or tokens.mode[block.counter] == ALL_PRIOR:
         return ""
     counter = next(c for c in program.machine.counters if tokens.names[block.counter].split("[")[0].split(" ")[0] == c.name)
     return f"post it in an instruction of unit {counter.source}" if counter.source else "post it once more, or do not wait"

@@ -1,7 +1,6 @@
 """In what order a program's instructions run when time is not simulated: in-order queues that meet at counters."""
 
 import ctypes
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from toolchain.emulator.compile import load_library
 from toolchain.emulator.deadlock import explain, lost_token
 from toolchain.emulator.token_run import TokenRun, run_tokens
 from toolchain.isa.program import Ints, Program
+from toolchain.isa.queue_table import QueueTable, program_queues
 from toolchain.isa.sync_tokens import ALL_PRIOR, Moves, SyncTokens, sync_tokens
 from toolchain.spec.errors import Diagnostic
 
@@ -23,7 +23,7 @@ def issue_order(program: Program, seed: int | None = None, tokens: SyncTokens | 
     Raises UserError E0501 for a deadlock, E0504 for a token that a flag loses, and what sync_tokens raises.
     """
     tokens = tokens or sync_tokens(program)
-    run = simulate(queue_table(program.queue, program.queues), tokens, seed)
+    run = simulate(program_queues(program), tokens, seed)
     if run.lost is not None:
         raise lost_token(program, tokens, run)
     if int(run.head.sum()) < len(program):
@@ -48,39 +48,21 @@ def _sums(tokens: SyncTokens, moves: Moves) -> Ints:
     return total
 
 
-@dataclass(frozen=True)
-class QueueTable:
-    """Queue q holds the instructions item[start[q]:start[q + 1]]. position: where each instruction stands in its queue."""
-
-    start: Ints
-    item: Ints
-    position: Ints
-
-
-def queue_table(queue: Ints, queues: int) -> QueueTable:
-    """queue: int64 [n], the queue of each instruction."""
-    item = np.argsort(queue, kind="stable")
-    start = np.zeros(queues + 1, np.int64)
-    np.cumsum(np.bincount(queue, minlength=queues), out=start[1:])
-    position = np.empty(len(queue), np.int64)
-    position[item] = np.arange(len(queue)) - start[queue[item]]
-    return QueueTable(start, item, position)
-
-
 def simulate(table: QueueTable, tokens: SyncTokens, seed: int | None = None) -> TokenRun:
     """Runs until the end, a deadlock or a lost token. In C where there is a compiler, else in Python, with one result."""
     library = load_library("queues", (CHECKER / "queues.c").read_text())
     if library is None:
-        return run_tokens(table.start.tolist(), table.item.tolist(), tokens, seed)
+        return run_tokens(table, tokens, seed)
     return _run_native(library, table, tokens, seed)
 
 
 class _Net(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("n", "queues", "counters")),
+        *((name, ctypes.c_int64) for name in ("n", "queues", "counters", "streams")),
         *((name, ctypes.c_void_p) for name in (
-            "queue_start", "queue_item", "wait_start", "wait_counter", "wait_amount", "post_start", "post_counter", "post_amount",
-            "depth", "mode", "tokens", "order", "head", "lost", "posted",
+            "queue", "queue_start", "queue_item", "stream", "room", "first",
+            "wait_start", "wait_counter", "wait_amount", "post_start", "post_counter", "post_amount",
+            "depth", "mode", "tokens", "order", "head", "fetched", "lost", "posted",
         )),
     )  # fmt: skip
 
@@ -88,14 +70,15 @@ class _Net(ctypes.Structure):
 def _run_native(library: ctypes.CDLL, table: QueueTable, tokens: SyncTokens, seed: int | None) -> TokenRun:
     waits, posts, n, queues = tokens.waits, tokens.posts, len(table.item), len(table.start) - 1
     held, order, head, lost = tokens.initial.copy(), np.zeros(n, np.int64), np.zeros(queues, np.int64), np.full(2, -1, np.int64)
-    posted = np.zeros(len(posts.counter), np.uint8)
+    posted, fetched = np.zeros(len(posts.counter), np.uint8), table.first[:-1].copy()
     arrays: tuple[NDArray[np.int64] | NDArray[np.uint8], ...] = (
-        table.start, table.item, waits.start, waits.counter, waits.amount, posts.start, posts.counter, posts.amount,
-        tokens.depth, tokens.mode, held, order, head, lost, posted,
+        table.queue, table.start, table.item, table.stream, table.room, table.first,
+        waits.start, waits.counter, waits.amount, posts.start, posts.counter, posts.amount,
+        tokens.depth, tokens.mode, held, order, head, fetched, lost, posted,
     )  # fmt: skip
-    net = _Net(n, queues, len(tokens.names), *(array.ctypes.data for array in arrays))
+    net = _Net(n, queues, len(tokens.names), len(fetched), *(array.ctypes.data for array in arrays))
     library.issue_order.restype = ctypes.c_int64
     issued = library.issue_order(ctypes.byref(net), ctypes.c_int(seed is not None), ctypes.c_uint64(seed or 0))
     if issued < 0:
         raise MemoryError
-    return TokenRun(order[:issued], held, head, posted.astype(np.bool_), (int(lost[0]), int(lost[1])) if lost[0] >= 0 else None)
+    return TokenRun(order[:issued], held, head, fetched, posted.astype(np.bool_), (int(lost[0]), int(lost[1])) if lost[0] >= 0 else None)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from toolchain.emulator.clocks import Clocks
-from toolchain.emulator.queues import queue_table
 from toolchain.emulator.token_edges import match
 from toolchain.isa.program import Ints, Program
+from toolchain.isa.queue_table import queue_table
 from toolchain.isa.sync_tokens import FLAG, SyncTokens
 from toolchain.spec.errors import Diagnostic
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.isa.program import Ints
+from toolchain.isa.queue_table import QueueTable
 from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, FLAG, Moves, SyncTokens
 
 MASK = (1 << 64) - 1
@@ -18,23 +19,24 @@ class TokenRun:
     """Where a run of tokens ended.
 
     order: the instructions issued. tokens: count of every counter. head: per queue, how many of its instructions are done.
-    posted: bool per entry of SyncTokens.posts. lost: (instruction, counter) of a token that met a set flag.
+    fetched: per stream, the next instruction to fetch. posted: bool per entry of SyncTokens.posts.
+    lost: (instruction, counter) of a token that met a set flag.
     """
 
     order: Ints
     tokens: Ints
     head: Ints
+    fetched: Ints
     posted: NDArray[np.bool_]
     lost: tuple[int, int] | None
 
 
-def run_tokens(queue_start: list[int], queue_item: list[int], tokens: SyncTokens, seed: int | None) -> TokenRun:
-    """queue_start [queues + 1], queue_item [n]: the instructions of each queue in order. seed None: the earliest ready first."""
-    run = _Run(queue_start, queue_item, tokens, _Earliest() if seed is None else _Random(seed & MASK))
+def run_tokens(table: QueueTable, tokens: SyncTokens, seed: int | None) -> TokenRun:
+    """seed None: the earliest ready instruction first; else a random one."""
+    run = _Run(table, tokens, _Earliest() if seed is None else _Random(seed & MASK))
     run.go()
-    return TokenRun(
-        np.array(run.order, np.int64), np.array(run.tokens, np.int64), np.array(run.head, np.int64), np.array(run.posted, np.bool_), run.lost
-    )
+    order, held, head, fetched = (np.array(values, np.int64) for values in (run.order, run.tokens, run.head, run.fetched))
+    return TokenRun(order, held, head, fetched, np.array(run.posted, np.bool_), run.lost)
 
 
 def _by_instruction(moves: Moves) -> list[list[tuple[int, int]]]:
@@ -83,8 +85,7 @@ class _Random:
 class _Run:
     """The state of the simulation; lists, because scalar numpy access is ten times slower."""
 
-    start: list[int]
-    item: list[int]
+    table: QueueTable
     net: SyncTokens
     ready: _Earliest | _Random
     order: list[int] = field(default_factory=list[int])
@@ -92,7 +93,15 @@ class _Run:
     lost: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        posts = self.net.posts
+        posts, table = self.net.posts, self.table
+        self.start: list[int] = table.start.tolist()
+        self.item: list[int] = table.item.tolist()
+        self.queue: list[int] = table.queue.tolist()
+        self.stream: list[int] = table.stream.tolist()
+        self.room: list[int] = table.room.tolist()
+        self.ends: list[int] = table.first[1:].tolist()
+        self.fetched: list[int] = table.first[:-1].tolist()
+        self.waiting = [0] * len(self.stream)
         self.waits, self.posts = _by_instruction(self.net.waits), _by_instruction(posts)
         self.post_start: list[int] = posts.start.tolist()
         self.tokens: list[int] = self.net.initial.tolist()
@@ -103,8 +112,8 @@ class _Run:
         self.waiter: list[list[int]] = [[] for _ in self.tokens]
 
     def go(self) -> None:
-        for queue in range(len(self.head)):
-            self.consider(queue)
+        for stream in range(len(self.fetched)):
+            self.fetch(stream)
         while self.ready.ready and self.lost is None:
             instruction, queue = self.ready.pop()
             counter = self.lacking(instruction)
@@ -112,14 +121,29 @@ class _Run:
                 self.waiter[counter].append(queue)
                 continue
             self.order.append(instruction)
+            self.waiting[queue] -= 1
+            self.fetch(self.stream[queue])
             self.take(instruction)
             self.finish(instruction, queue)
+
+    def fetch(self, stream: int) -> None:
+        while self.fetched[stream] < self.ends[stream]:
+            instruction = self.fetched[stream]
+            queue = self.queue[instruction]
+            if 0 <= self.room[queue] <= self.waiting[queue]:
+                return
+            self.fetched[stream] += 1
+            self.waiting[queue] += 1
+            if self.item[self.start[queue] + self.head[queue]] == instruction:
+                self.consider(queue)
 
     def consider(self, queue: int) -> None:
         at = self.start[queue] + self.head[queue]
         if at == self.start[queue + 1]:
             return
         instruction = self.item[at]
+        if instruction >= self.fetched[self.stream[queue]]:
+            return
         counter = self.lacking(instruction)
         if counter < 0:
             self.ready.push(instruction, queue)

@@ -7,17 +7,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from toolchain.isa.program import Ints
+from toolchain.isa.queue_table import QueueTable
 from toolchain.isa.sync_tokens import ALL_PRIOR, Moves, SyncTokens
 from toolchain.timing.cost import Costs
-from toolchain.timing.timeline import Result, empty_result
+from toolchain.timing.timeline import NOT_FETCHED, Result, empty_result
 
 REQUEST, COMPUTED, MOVED, VISIBLE = range(4)
 OWED, ACCEPTED, SEEN = range(3)
 
 
-def run_events(queue_start: Ints, queue_item: Ints, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> Result:
+def run_events(table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> Result:
     """fair: per port, whether transfers share it; else one after the other by rank, then by arrival."""
-    run = _Run(queue_start.tolist(), queue_item.tolist(), tokens, costs, fair)
+    run = _Run(table, tokens, costs, fair)
     run.go()
     return run.result()
 
@@ -46,9 +47,16 @@ class _Port:
 class _Run:
     """The state of the simulation; lists, because scalar numpy access is ten times slower."""
 
-    def __init__(self, start: list[int], item: list[int], tokens: SyncTokens, costs: Costs, fair: list[bool]) -> None:
-        queues, n, counters = len(start) - 1, len(item), len(tokens.names)
-        self.queue_start, self.item, self.fair = start, item, fair
+    def __init__(self, table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> None:
+        queues, counters, self.fair = len(table.stream), len(tokens.names), fair
+        self.queue_start: list[int] = table.start.tolist()
+        self.item: list[int] = table.item.tolist()
+        self.queue: list[int] = table.queue.tolist()
+        self.stream: list[int] = table.stream.tolist()
+        self.room: list[int] = table.room.tolist()
+        self.ends: list[int] = table.first[1:].tolist()
+        self.fetched: list[int] = table.first[:-1].tolist()
+        self.waiting = [0] * queues
         self.waits, self.posts = _moves(tokens.waits), _moves(tokens.posts)
         self.first_post: list[int] = tokens.posts.start.tolist()
         self.moves = _pairs(costs.first, costs.port, costs.rank)
@@ -69,7 +77,7 @@ class _Run:
         self.cause = [(-1, -1)] * queues
         self.free_at, self.seen_at = [0.0] * queues, [0.0] * queues
         self.order: list[int] = []
-        self.out = empty_result(n)
+        self.out = empty_result(len(self.item))
 
     def result(self) -> Result:
         return replace(self.out, order=np.array(self.order, np.int64))
@@ -79,8 +87,8 @@ class _Run:
         self.sequence += 1
 
     def go(self) -> None:
-        for q in range(len(self.head)):
-            self.consider(q)
+        for stream in range(len(self.fetched)):
+            self.fetch(stream, -1)
         self.start_ready(0.0)
         while self.events:
             now, _, kind, which, version = heapq.heappop(self.events)
@@ -106,13 +114,25 @@ class _Run:
 
     def consider(self, q: int) -> None:
         at = self.queue_start[q] + self.head[q]
-        if at == self.queue_start[q + 1]:
+        if at == self.queue_start[q + 1] or self.item[at] >= self.fetched[self.stream[q]]:
             return
         c = self.lacking(self.item[at])
         if c < 0:
             self.ready.append(q)
         else:
             self.waiter[c].append(q)
+
+    def fetch(self, stream: int, by: int) -> None:
+        while self.fetched[stream] < self.ends[stream]:
+            i = self.fetched[stream]
+            q = self.queue[i]
+            if 0 <= self.room[q] <= self.waiting[q]:
+                return
+            self.fetched[stream] += 1
+            self.waiting[q] += 1
+            if self.head_of(q) == i:
+                self.cause[q] = (NOT_FETCHED, by) if by >= 0 else self.cause[q]
+                self.consider(q)
 
     def advance(self, q: int, now: float) -> None:
         self.head[q] += 1
@@ -168,6 +188,8 @@ class _Run:
         self.out.start[i] = now
         self.out.freed[i] = self.free_at[q]
         self.out.counter[i], self.out.producer[i] = self.cause[q]
+        self.waiting[q] -= 1
+        self.fetch(self.stream[q], i)
         room = False
         for c, amount in self.waits[i]:
             if self.mode[c] != ALL_PRIOR:

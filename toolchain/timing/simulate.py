@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from toolchain.emulator.compile import load_library
-from toolchain.emulator.queues import QueueTable, queue_table
 from toolchain.isa.footprint import Footprints
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.provenance import Provenance
+from toolchain.isa.queue_table import QueueTable, program_queues
 from toolchain.isa.sync_tokens import SyncTokens, sync_tokens
 from toolchain.timing.cost import Costs, instruction_costs
 from toolchain.timing.event_run import run_events
@@ -54,7 +54,7 @@ def time_program(program: Program, footprints: Footprints, provenance: Provenanc
     tokens, costs = tokens or sync_tokens(program), instruction_costs(program, footprints, provenance)
     resources = program.machine.timing.resources
     fair = [resources[int(k)].policy == "fair" for k in costs.ports.of]
-    result = simulate(queue_table(program.queue, program.queues), tokens, costs, fair)
+    result = simulate(program_queues(program), tokens, costs, fair)
     if len(result.order) < len(program):
         raise ValueError("the program deadlocks")
     alone = costs.setup + np.maximum(costs.cycles, _longest(costs))
@@ -73,15 +73,16 @@ def simulate(table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[boo
     """In C where there is a compiler, else in Python; both give the same bits."""
     library = load_library("events", (CHECKER / "events.c").read_text())
     if library is None:
-        return run_events(table.start, table.item, tokens, costs, fair)
+        return run_events(table, tokens, costs, fair)
     return _run_native(library, table, tokens, costs, fair)
 
 
 class _Job(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("n", "queues", "counters", "ports", "transfers", "posts")),
+        *((name, ctypes.c_int64) for name in ("n", "queues", "counters", "streams", "ports", "transfers", "posts")),
         *((name, ctypes.c_void_p) for name in (
-            "queue", "queue_start", "queue_item", "wait_start", "wait_counter", "wait_amount", "post_start", "post_counter", "post_amount",
+            "queue", "queue_start", "queue_item", "stream", "room", "stream_first",
+            "wait_start", "wait_counter", "wait_amount", "post_start", "post_counter", "post_amount",
             "depth", "mode", "initial", "setup", "cycles", "latency", "first", "port", "rank", "work", "fair",
             "start", "end", "released", "freed", "order", "counter", "producer", "slowest", "room_counter", "room_by",
         )),
@@ -90,15 +91,14 @@ class _Job(ctypes.Structure):
 
 def _run_native(library: ctypes.CDLL, table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> Result:
     n, queues, waits, posts, result = len(table.item), len(table.start) - 1, tokens.waits, tokens.posts, empty_result(len(table.item))
-    queue = np.zeros(n, np.int64)
-    queue[table.item] = np.repeat(np.arange(queues), np.diff(table.start))
     floats = [np.ascontiguousarray(a, np.float64) for a in (costs.setup, costs.cycles, costs.latency)]
     arrays = [
-        queue, table.start, table.item, waits.start, waits.counter, waits.amount, posts.start, posts.counter, posts.amount,
+        table.queue, table.start, table.item, table.stream, table.room, table.first,
+        waits.start, waits.counter, waits.amount, posts.start, posts.counter, posts.amount,
         tokens.depth, tokens.mode, tokens.initial, *floats, costs.first, costs.port, costs.rank,
         costs.work.astype(np.float64), np.array(fair, np.uint8), *vars(result).values(),
     ]  # fmt: skip
-    sizes = (n, queues, len(tokens.names), len(fair), len(costs.port), len(posts.counter))
+    sizes = (n, queues, len(tokens.names), len(table.first) - 1, len(fair), len(costs.port), len(posts.counter))
     library.simulate.restype = ctypes.c_int64
     started = library.simulate(ctypes.byref(_Job(*sizes, *(a.ctypes.data for a in arrays))))
     if started < 0:

@@ -10,6 +10,10 @@ from toolchain.isa.program import Ints
 Times = NDArray[np.float64]
 
 
+NOT_FETCHED = -2
+"""In `counter`: the instruction came late, because an earlier one did not fit into its queue until `producer` started."""
+
+
 @dataclass(frozen=True)
 class Result:
     """What the event simulation writes; times in cycles, float64 [n]; indices int64 [n], -1 for none.

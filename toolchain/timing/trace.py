@@ -9,6 +9,7 @@ import numpy as np
 from toolchain.isa.instances import stream_levels
 from toolchain.isa.program import Program
 from toolchain.timing.simulate import Timeline
+from toolchain.timing.timeline import NOT_FETCHED
 
 CHUNK = 1 << 14
 SPAN = '{"name":"%s","ph":"X","pid":%d,"tid":%d,"ts":%.6f,"dur":%.6f,"args":{"instruction":"%s"%s}}'
@@ -75,9 +76,15 @@ def _causes(timeline: Timeline, i: int) -> tuple[list[tuple[str, str]], list[tup
     gaps: list[tuple[str, float, float]] = []
     waited, contended, held = (float(column[i]) for column in (timeline.waited, timeline.contended, timeline.held))
     if waited > 0:
-        counter, producer = int(result.counter[i]), int(result.producer[i])
-        texts.append(("waited", f"{waited:g} cycles for {names[counter]} from {program.label(producer)}"))
-        gaps.append((f"wait {names[counter]}", float(result.freed[i]), waited))
+        counter, producer = int(result.counter[i]), program.label(int(result.producer[i]))
+        fetch = counter == NOT_FETCHED
+        texts.append(
+            (
+                "waited",
+                f"{waited:g} cycles for " + (f"a queue to take it, until {producer} started" if fetch else f"{names[counter]} from {producer}"),
+            )
+        )
+        gaps.append(("wait fetch" if fetch else f"wait {names[counter]}", float(result.freed[i]), waited))
     if contended > 0:
         texts.append(("contended", f"{contended:g} cycles, {timeline.costs.ports.names[int(result.slowest[i])]} is shared"))
     if held > 0:

@@ -7,7 +7,10 @@ import numpy as np
 
 from toolchain.isa.program import Ints
 from toolchain.timing.simulate import Timeline
-from toolchain.timing.timeline import Times
+from toolchain.timing.timeline import NOT_FETCHED, Times
+
+FETCH = "(fetch)"
+"""Stands among the counters that a unit waits for: its next instruction was not in its queue yet."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +106,12 @@ def _units(timeline: Timeline) -> Iterator[UnitUse]:
 
 def _waits(timeline: Timeline, mine: Ints) -> dict[str, float]:
     """Cycles by counter, the most first; instances of a counter count together."""
-    base = [name.split("[")[0].split(" ")[0] for name in timeline.tokens.names]
+    base = [*(name.split("[")[0].split(" ")[0] for name in timeline.tokens.names), FETCH]
     names = sorted(set(base))
     number = np.array([names.index(name) for name in base], np.int64)
-    idle = mine[(timeline.waited[mine] > 0) & (timeline.result.counter[mine] >= 0)]
-    cycles = np.bincount(number[timeline.result.counter[idle]], timeline.waited[idle], len(names)) if len(idle) else np.zeros(len(names))
+    idle = mine[timeline.waited[mine] > 0]
+    counter = timeline.result.counter[idle]
+    cycles = np.bincount(number[np.where(counter == NOT_FETCHED, len(base) - 1, counter)], timeline.waited[idle], len(names))
     return {names[k]: float(cycles[k]) for k in np.argsort(-cycles, kind="stable").tolist() if cycles[k] > 0}
 
 

@@ -3,13 +3,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-enum { ALL_PRIOR = 2 };
+enum { ALL_PRIOR = 2, NOT_FETCHED = -2 };
 enum { REQUEST, COMPUTED, MOVED, VISIBLE };
 enum { OWED, ACCEPTED, SEEN };
 
 typedef struct {
-    int64_t n, queues, counters, ports, transfers, posts;
-    const int64_t *queue, *queue_start, *queue_item;
+    int64_t n, queues, counters, streams, ports, transfers, posts;
+    const int64_t *queue, *queue_start, *queue_item, *stream, *room, *stream_first;
     const int64_t *wait_start, *wait_counter, *wait_amount, *post_start, *post_counter, *post_amount;
     const int64_t *depth, *mode, *initial;
     const double *setup, *cycles, *latency;
@@ -40,7 +40,7 @@ typedef struct {
 typedef struct {
     Event *heap;
     int64_t events, space, sequence, issued, readies, helds;
-    int64_t *tokens, *taken_room, *head, *pending, *ready, *waiter, *next, *held, *cause_counter, *cause_by;
+    int64_t *tokens, *taken_room, *head, *pending, *ready, *waiter, *next, *held, *cause_counter, *cause_by, *waiting, *fetched;
     double *free_at, *seen_at;
     uint8_t *state;
     Port *ports;
@@ -115,13 +115,26 @@ static int64_t lacking(const Job *j, const Work *w, int64_t i) {
 
 static void consider(const Job *j, Work *w, int64_t q) {
     int64_t at = j->queue_start[q] + w->head[q];
-    if (at == j->queue_start[q + 1]) return;
+    if (at == j->queue_start[q + 1] || j->queue_item[at] >= w->fetched[j->stream[q]]) return;
     int64_t c = lacking(j, w, j->queue_item[at]);
     if (c < 0) {
         w->ready[w->readies++] = q;
     } else {
         w->next[q] = w->waiter[c];
         w->waiter[c] = q;
+    }
+}
+
+// A stream is fetched in order, as far as its queues have room; `by` started and made some.
+static void fetch(const Job *j, Work *w, int64_t s, int64_t by) {
+    while (w->fetched[s] < j->stream_first[s + 1]) {
+        int64_t i = w->fetched[s], q = j->queue[i];
+        if (j->room[q] >= 0 && w->waiting[q] >= j->room[q]) return;
+        w->fetched[s]++;
+        w->waiting[q]++;
+        if (head_of(j, w, q) != i) continue;
+        if (by >= 0) w->cause_counter[q] = NOT_FETCHED, w->cause_by[q] = by;
+        consider(j, w, q);
     }
 }
 
@@ -194,6 +207,8 @@ static void start(const Job *j, Work *w, int64_t q, double now) {
     j->freed[i] = w->free_at[q];
     j->counter[i] = w->cause_counter[q];
     j->producer[i] = w->cause_by[q];
+    w->waiting[q]--;
+    fetch(j, w, j->stream[q], i);
     for (int64_t k = j->wait_start[i]; k < j->wait_start[i + 1]; k++) {
         int64_t c = j->wait_counter[k];
         if (j->mode[c] == ALL_PRIOR) continue;
@@ -290,7 +305,7 @@ static void moved(const Job *j, Work *w, int64_t p, int64_t version, double now)
 }
 
 static void run(const Job *j, Work *w) {
-    for (int64_t q = 0; q < j->queues; q++) consider(j, w, q);
+    for (int64_t s = 0; s < j->streams; s++) w->fetched[s] = j->stream_first[s], fetch(j, w, s, -1);
     start_ready(j, w, 0.0);
     while (w->events && !w->failed) {
         Event event = next_event(w);
@@ -313,15 +328,16 @@ int64_t simulate(const Job *j) {
     Work w = {.space = 1024};
     int64_t q = j->queues, c = j->counters;
     w.heap = zeros(&w, w.space, sizeof(Event));
-    int64_t *numbers = zeros(&w, 3 * c + 7 * q, sizeof(int64_t));
+    int64_t *numbers = zeros(&w, 3 * c + 8 * q + j->streams, sizeof(int64_t));
     double *times = zeros(&w, 2 * q, sizeof(double));
     Move *moves = zeros(&w, j->ports * q, sizeof(Move));
     w.ports = zeros(&w, j->ports, sizeof(Port));
     w.state = zeros(&w, j->posts, 1);
     if (!w.failed) {
         w.tokens = numbers, w.taken_room = numbers + c, w.waiter = numbers + 2 * c;
-        int64_t **per_queue[] = {&w.head, &w.pending, &w.ready, &w.next, &w.held, &w.cause_counter, &w.cause_by};
-        for (int64_t k = 0; k < 7; k++) *per_queue[k] = numbers + 3 * c + k * q;
+        int64_t **per_queue[] = {&w.head, &w.pending, &w.ready, &w.next, &w.held, &w.cause_counter, &w.cause_by, &w.waiting};
+        for (int64_t k = 0; k < 8; k++) *per_queue[k] = numbers + 3 * c + k * q;
+        w.fetched = numbers + 3 * c + 8 * q;
         w.free_at = times, w.seen_at = times + q;
         for (int64_t k = 0; k < c; k++) w.tokens[k] = w.taken_room[k] = j->initial[k], w.waiter[k] = -1;
         for (int64_t k = 0; k < q; k++) w.cause_counter[k] = w.cause_by[k] = -1;

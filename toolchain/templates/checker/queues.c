@@ -6,17 +6,18 @@
 enum { COUNTING, FLAG, ALL_PRIOR };
 
 typedef struct {
-    int64_t n, queues, counters;
-    const int64_t *queue_start, *queue_item;
+    int64_t n, queues, counters, streams;
+    const int64_t *queue, *queue_start, *queue_item;
+    const int64_t *stream, *room, *first;  // of each queue: its stream, what it holds (-1: all); of each stream: its instructions
     const int64_t *wait_start, *wait_counter, *wait_amount;
     const int64_t *post_start, *post_counter, *post_amount;
     const int64_t *depth, *mode;
-    int64_t *tokens, *order, *head, *lost;
+    int64_t *tokens, *order, *head, *fetched, *lost;
     uint8_t *posted;
 } Net;
 
 typedef struct {
-    int64_t *ready, *waiter, *next, *blocked;
+    int64_t *ready, *waiter, *next, *blocked, *waiting;
     int64_t readies, blocks;
     uint64_t random;
 } Work;
@@ -27,10 +28,10 @@ static int64_t lacking(const Net *net, int64_t i) {
     return -1;
 }
 
-// The head of a queue becomes ready, or its queue is hung on the first counter that lacks tokens.
+// The head of a queue, once fetched, becomes ready, or its queue is hung on the first counter that lacks tokens.
 static void consider(const Net *net, Work *work, int64_t q) {
     int64_t at = net->queue_start[q] + net->head[q];
-    if (at == net->queue_start[q + 1]) return;
+    if (at == net->queue_start[q + 1] || net->queue_item[at] >= net->fetched[net->stream[q]]) return;
     int64_t c = lacking(net, net->queue_item[at]);
     if (c < 0) {
         work->ready[work->readies++] = q;
@@ -51,6 +52,17 @@ static void wake(const Net *net, Work *work, int64_t c) {
 }
 
 static int64_t head_of(const Net *net, int64_t q) { return net->queue_item[net->queue_start[q] + net->head[q]]; }
+
+// A stream is fetched in order, as far as its queues have room.
+static void fetch(const Net *net, Work *work, int64_t s) {
+    while (net->fetched[s] < net->first[s + 1]) {
+        int64_t i = net->fetched[s], q = net->queue[i];
+        if (net->room[q] >= 0 && work->waiting[q] >= net->room[q]) return;
+        net->fetched[s]++;
+        work->waiting[q]++;
+        if (head_of(net, q) == i) consider(net, work, q);
+    }
+}
 
 // Posts what there is room for; 1 when everything is posted, -1 when a flag loses a token.
 static int post(const Net *net, Work *work, int64_t i) {
@@ -96,6 +108,8 @@ static int release(const Net *net, Work *work) {
 static int run_head(const Net *net, Work *work, int64_t q) {
     int64_t i = head_of(net, q);
     int room = 0;
+    work->waiting[q]--;
+    fetch(net, work, net->stream[q]);
     for (int64_t k = net->wait_start[i]; k < net->wait_start[i + 1]; k++) {
         int64_t c = net->wait_counter[k];
         if (net->mode[c] == ALL_PRIOR) continue;
@@ -128,7 +142,7 @@ static int64_t pick(const Net *net, Work *work, int seeded) {
 
 static int64_t simulate(const Net *net, Work *work, int seeded) {
     int64_t issued = 0;
-    for (int64_t q = 0; q < net->queues; q++) consider(net, work, q);
+    for (int64_t s = 0; s < net->streams; s++) fetch(net, work, s);
     while (work->readies) {
         int64_t q = pick(net, work, seeded), i = head_of(net, q), c = lacking(net, i);
         if (c >= 0) {  // another queue took the tokens
@@ -142,12 +156,12 @@ static int64_t simulate(const Net *net, Work *work, int seeded) {
     return issued;
 }
 
-// Returns how many instructions were issued, -1 without memory. tokens holds the initial counts; head, posted zeros; lost -1.
+// Returns how many instructions were issued, -1 without memory. tokens holds the initial counts; fetched the first instructions; head, posted zeros; lost -1.
 int64_t issue_order(const Net *net, int seeded, uint64_t seed) {
     size_t q = (size_t)net->queues, c = (size_t)net->counters;
-    int64_t *memory = malloc((3 * q + c + 1) * sizeof(int64_t));
+    int64_t *memory = calloc(4 * q + c + 1, sizeof(int64_t));
     if (!memory) return -1;
-    Work work = {memory, memory + 3 * q, memory + q, memory + 2 * q, 0, 0, seed};
+    Work work = {memory, memory + 4 * q, memory + q, memory + 2 * q, memory + 3 * q, 0, 0, seed};
     for (size_t k = 0; k < c; k++) work.waiter[k] = -1;
     int64_t issued = simulate(net, &work, seeded);
     free(memory);
