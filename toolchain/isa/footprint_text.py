@@ -54,7 +54,7 @@ def _element(memory: Memory, bank: int, address: int) -> str:
 
 
 def _number(memory: Memory, address: int) -> str:
-    return f"{address:#x}" if memory.element.bytes == 1 else str(address)
+    return f"{address:#x}" if memory.kind == "dram" else str(address)
 
 
 def comment(prints: Footprints, index: int) -> str:

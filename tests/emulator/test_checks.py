@@ -1,0 +1,123 @@
+"""What check_program says about programs with one fault each, and that it says nothing about good ones."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.tiny_machine import streams, tiny, word
+from toolchain.emulator.checks import check_program
+from toolchain.emulator.state import new_state
+from toolchain.isa.assembler import assemble
+from toolchain.isa.decode import decode
+from toolchain.isa.program import Program
+from toolchain.spec.errors import Source, UserError
+from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
+
+VTA, DPU = load_machine("vta"), load_machine("dpuv3")
+UOPS = "LOAD memory_type=uop sram_base=0 dram_base=1024 y_size=1 x_size=4 x_stride=4\n"
+INP = "LOAD memory_type=inp sram_base=0 dram_base=512 y_size=1 x_size=16 x_stride=16"
+WGT = "LOAD memory_type=wgt sram_base=0 dram_base=64 y_size=1 x_size=4 x_stride=4"
+FACTORS = "dst_factor_out=0 dst_factor_in=1 src_factor_out=0 src_factor_in=1 wgt_factor_out=0 wgt_factor_in=0"
+RESET = f"GEMM reset=1 uop_bgn=0 uop_end=1 iter_out=1 iter_in=16 {FACTORS}\n"
+GEMM = f"GEMM uop_bgn=0 uop_end=1 iter_out=1 iter_in=16 {FACTORS}"
+STORE = "STORE memory_type=out sram_base=0 dram_base=8192 y_size=1 x_size=16 x_stride=16"
+GOOD = f"{UOPS}{INP}\n{WGT} push_next=1\n{RESET}{GEMM} pop_prev=1 push_next=1\n{STORE} pop_prev=1 push_prev=1\nFINISH pop_next=1\n"
+POOL = "POOL 0000 {by} pad_right 15 pad_bottom 15 length {n} kernel_w 2 kernel_h 1 channel_group 1 valid_pixel_parallel 1 jump_read_endl 1 jump_write_endl 1"
+DPU_LOAD = "LOAD 0000 {by} mode {mode} bank_id 0 bank_addr 0 jump_read 64 jump_write 1 length 8 channel 16 reg_id 0 ddr_addr 0\n"
+CONVINIT = "CONVINIT 0000 0000 jump_read 1 stride_h 1 wgt_jump_read_endl 1 jump_read_endl 1 stride_w 1 kernel_h 1 kernel_w 1 channel_group_out 1 jump_write 1 stride_out 1 channel_group_in 1 jump_write_endl 1\n"
+CONV = "CONV {on} 0000 valid_pixel_parallel 1 pad_right 15 pad_bottom 15 length 8 bank_id_out 1 bank_addr_bias 1\n"
+ELEW = "ELEW {on} 0000 stride_out 1 num 1 jump_write 1 jump_write_endl 1 bank_id_out 1 width 8 valid_pixel_parallel 1 channel_group 1\n"
+ELEWINIT = "ELEWINIT 0000 0000 jump_read 1 jump_read_endl 1 id 0\n"
+
+
+def zeros(machine: Machine, text: str) -> str:
+    """The assembly with every field that is not named set to 0, or to the least value that it can have."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        words = line.split()
+        instruction = machine.instruction[words[0]]
+        named = set(words[3::2])
+        rest = [f for f in instruction.fields if f.name not in named | set(instruction.match) and f.role != "sync" and f.default is None]
+        lines.append(" ".join([line, *(f"{f.name} {max(f.minus, 0)}" for f in rest)]))
+    return "\n".join(lines)
+
+
+def dpu(text: str) -> Program:
+    return assemble(DPU, Source("case.asm", zeros(DPU, text + "END 0000 0000")))
+
+
+def vta(text: str) -> Program:
+    return assemble(VTA, Source("case.asm", text))
+
+
+def tiny_program(semantics: str, *words: bytes, plain: bool = False) -> Program:
+    machine = tiny(semantics)
+    if plain:
+        machine = replace(machine, instructions=tuple(replace(i, in_place=False) for i in machine.instructions))
+    return decode(machine, streams(words))
+
+
+CASES: dict[str, Callable[[], Program]] = {
+    "E0601 read after write": lambda: vta(GOOD.replace(" push_next=1\nGEMM reset", "\nGEMM reset").replace(" pop_prev=1 push_next=1\nSTORE", " push_next=1\nSTORE")),
+    "E0601 write after read": lambda: vta(GOOD.replace("FINISH", f"{INP}\nFINISH")),
+    "E0601 store still reads": lambda: vta(GOOD.replace("FINISH", f"{RESET}FINISH")),
+    "E0601 between streams": lambda: decode(tiny("dram.row[b] = loop[m] if m > 0 else 0"), streams([word(0, b=4)], [word(0, b=6)])),
+    "E0602 unwritten": lambda: vta(GOOD.replace("x_size=16 x_stride=16\nLOAD memory_type=wgt", "x_size=12 x_stride=16\nLOAD memory_type=wgt")),
+    "E0603 past the end": lambda: vta(GOOD.replace("inp sram_base=0", "inp sram_base=2040")),
+    "E0603 below": lambda: tiny_program("for i in range(n):\n    par[a + i] = par[0]", word(0, a=-2, n=8)),
+    "E0603 dram": lambda: vta(GOOD.replace("dram_base=8192", "dram_base=16777214")),
+    "E0604 bank": lambda: tiny_program("for i in range(n):\n    feat[b + i, m] = dram.row[0]", word(0, b=1, n=3)),
+    "E0604 instance": lambda: tiny_program("par.core(n)[b] = par[0]", word(0, n=2)),
+    "E0605 misaligned": lambda: dpu(DPU_LOAD.format(by="0000", mode=0).replace("ddr_addr 0", "ddr_addr 8")),
+    "E0606 CONV": lambda: dpu(DPU_LOAD.format(by="0100", mode=0) + CONV.format(on="0001")),
+    "E0606 entry": lambda: dpu(DPU_LOAD.format(by="1000", mode=0) + ELEWINIT.replace("id 0", "id 1") + ELEW.format(on="0001")),
+    "E0607 used up": lambda: dpu(DPU_LOAD.format(by="1000", mode=0) + ELEWINIT + ELEW.format(on="0001") + ELEW.format(on="0000").replace("bank_id_out 1", "bank_id_out 2")),
+    "E0608 overwritten": lambda: vta(GOOD.replace("dram_base=8192", "dram_base=250")),
+    "E0608 own": lambda: tiny_program("ctl[b] = dram.rec[m]\nk = ctl[0]\nloop[k.lo] = dram.row[0]", word(0)),
+    "E0609 own iterations": lambda: dpu(DPU_LOAD.format(by="1000", mode=0) + POOL.format(by="0000", n=4).replace("POOL 0000", "POOL 0001") + " stride_w 1 stride_h 1 bank_addr_out 1\n"),
+    "E0610 entry": lambda: tiny_program("loop[cfg[n].a] = dram.row[0]", word(0, n=3)),
+    "E0611 too many": lambda: vta(GOOD.replace("iter_out=1 iter_in=16 dst_factor_out=0", "iter_out=8000 iter_in=8000 dst_factor_out=1")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_fault(name: str, golden: Callable[[str, str], None]) -> None:
+    program = CASES[name]()
+    with pytest.raises(UserError) as caught:
+        check_program(program, new_state(program.machine))
+    assert name[:5] in {d.code for d in caught.value.diagnostics}
+    golden(f"checks/{name.replace(' ', '_')}.txt", "\n".join(d.headline() for d in caught.value.diagnostics) + "\n")
+
+
+def test_good_program_has_nothing_against_it() -> None:
+    assert check_program(vta(GOOD), new_state(VTA)).warnings == ()
+
+
+def test_hazard_of_a_lenient_memory_is_a_warning() -> None:
+    """Parameters may be prefetched without a token, when the machine says so."""
+    text = DPU_LOAD.format(by="0100", mode=0) + DPU_LOAD.format(by="0000", mode=1) + CONVINIT + CONV.format(on="0001")
+    warnings = check_program(dpu(text), new_state(DPU)).warnings
+    assert {(d.code, d.severity) for d in warnings} == {("E0601", "warning")}
+
+
+def test_vendor_programs_are_clean(vendor_streams: Path) -> None:
+    for path in sorted(vendor_streams.glob("*.hex")):
+        data = np.array([int(w, 16) for w in path.read_text().split()], np.uint32).tobytes()
+        assert check_program(decode(DPU, [data]), new_state(DPU)).warnings == ()
+
+
+SYNC = [(i, f.name) for i in range(len(vta(GOOD))) for f in VTA.instructions[int(vta(GOOD).kind[i])].fields if f.role == "sync" and vta(GOOD).field(i, f.name)]
+
+
+@pytest.mark.parametrize(("index", "field"), SYNC)
+def test_every_token_of_a_tight_program_matters(index: int, field: str) -> None:
+    """Without one wait or post the program deadlocks, races, or does not end last."""
+    lines = GOOD.splitlines()
+    lines[index] = lines[index].replace(f" {field}=1", "")
+    with pytest.raises(UserError) as caught:
+        check_program(vta("\n".join(lines) + "\n"), new_state(VTA))
+    assert {d.code for d in caught.value.diagnostics} & {"E0501", "E0601", "E0506", "E0507"}
