@@ -1,9 +1,11 @@
 """Sections numerics, program and host."""
 
+import math
+
 from toolchain.spec.context import Context
 from toolchain.spec.errors import fail
 from toolchain.spec.findings import gather
-from toolchain.spec.model import Host, ProgramRules, Quantity, Rule
+from toolchain.spec.model import Host, Level, ProgramRules, Quantity, Rule
 from toolchain.spec.types import parse_scalar
 from toolchain.spec.yaml_nodes import Node
 
@@ -25,9 +27,20 @@ def _rule(context: Context, name: str, node: Node) -> Rule:
     return Rule(name, node.text("rounding"), scalar, node.text("overflow"), low, high, node.text("source"), node.flag("assumed"), node.text("doc"))
 
 
-def program(root: Node) -> ProgramRules:
+def program(root: Node, levels: tuple[Level, ...]) -> ProgramRules:
+    """Raises UserError E0116 for a raw container on a machine with several streams, which only an object can hold."""
     node = root.value["program"]
-    return ProgramRules(node.text("ends"), node.flag("last"), node.text("container", "raw"))
+    several = math.prod(level.count for level in stream_levels(levels)) > 1
+    container = node.text("container", "object" if several else "raw")
+    if several and container == "raw":
+        raise fail("E0116", "several streams do not fit a raw program", node.value["container"].span, "write container: object")
+    return ProgramRules(node.text("ends"), node.flag("last"), container)
+
+
+def stream_levels(levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    """The levels down to the one that has the streams."""
+    last = next((i for i, level in enumerate(levels) if level.streams), -1)
+    return levels[: last + 1]
 
 
 def host(context: Context) -> Host | None:

@@ -7,12 +7,13 @@ from toolchain.spec.assumptions import assumptions
 from toolchain.spec.check import check
 from toolchain.spec.findings import Findings
 from toolchain.spec.instructions import block, instructions, portable
-from toolchain.spec.model import Encoding, Machine, Timing
+from toolchain.spec.model import Encoding, Machine, ProgramRules, Timing
 from toolchain.spec.params import resolve_params
 from toolchain.spec.timing import timing
 from toolchain.spec.yaml_nodes import Node
 
 NO_ENCODING = Encoding(1, 1, 1)
+NO_PROGRAM = ProgramRules("", False, "raw")
 NO_TIMING = Timing(0, "", (), (), ())
 
 
@@ -37,6 +38,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
     packing = attempt(NO_ENCODING, lambda: encoding.encoding(context, formats))
     known = attempt((), lambda: instructions(context, formats, [u.name for u in units]))
     findings.settle()
+    ending = attempt(NO_PROGRAM, lambda: conventions.program(root, levels))
     warnings = attempt((), lambda: portable(context, [i.name for i in known]))
     counters, sync, illegal = attempt(((), (), ()), lambda: synchronisation.sync(context, units, known))
     findings.settle()
@@ -45,7 +47,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
         name=target.text("name"), config=context.config, summary=target.text("summary"),
         sources=tuple(n.value for n in target.entries("sources")), params=context.names, levels=levels, memories=memories, views=looks,
         units=units, encoding=packing, instructions=known, functions=functions, counters=counters, sync=sync, illegal=illegal,
-        rules=rules, timing=clock, layouts=stored, program=conventions.program(root), portable=warnings, assumptions=assumptions(root),
+        rules=rules, timing=clock, layouts=stored, program=ending, portable=warnings, assumptions=assumptions(root),
         choices={(p, c): i for p, names in context.choices.items() for i, c in enumerate(names)}, host=host,
         configs=tuple(dict(root.members("configs"))),
     )  # fmt: skip

@@ -382,7 +382,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class ProgramRules:
-    """ends: the instruction that ends decoding of a stream. last: it must also be the last to run."""
+    """ends: the instruction that ends decoding of a stream. last: it must also be the last to run.
+
+    container: `raw`, or `object` where programs have several streams.
+    """
 
     ends: str
     last: bool
