@@ -26,9 +26,9 @@ RESET = f"GEMM reset=1 uop_bgn=0 uop_end=1 iter_out=1 iter_in=16 {FACTORS}\n"
 GEMM = f"GEMM uop_bgn=0 uop_end=1 iter_out=1 iter_in=16 {FACTORS}"
 STORE = "STORE memory_type=out sram_base=0 dram_base=8192 y_size=1 x_size=16 x_stride=16"
 GOOD = f"{UOPS}{INP}\n{WGT} push_next=1\n{RESET}{GEMM} pop_prev=1 push_next=1\n{STORE} pop_prev=1 push_prev=1\nFINISH pop_next=1\n"
-POOL = "POOL 0000 {by} pad_right 15 pad_bottom 15 length {n} kernel_w 2 kernel_h 1 channel_group 1 valid_pixel_parallel 1 jump_read_endl 1 jump_write_endl 1"
+POOL = "POOL {on} 0000 pad_right 15 pad_bottom 15 length 4 kernel_w 2 kernel_h 1 stride_w 1 stride_h 1 bank_addr_out 1\n"
 DPU_LOAD = "LOAD 0000 {by} mode {mode} bank_id 0 bank_addr 0 jump_read 64 jump_write 1 length 8 channel 16 reg_id 0 ddr_addr 0\n"
-CONVINIT = "CONVINIT 0000 0000 jump_read 1 stride_h 1 wgt_jump_read_endl 1 jump_read_endl 1 stride_w 1 kernel_h 1 kernel_w 1 channel_group_out 1 jump_write 1 stride_out 1 channel_group_in 1 jump_write_endl 1\n"
+CONVINIT = "CONVINIT 0000 0000\n"
 CONV = "CONV {on} 0000 valid_pixel_parallel 1 pad_right 15 pad_bottom 15 length 8 bank_id_out 1 bank_addr_bias 1\n"
 ELEW = "ELEW {on} 0000 stride_out 1 num 1 jump_write 1 jump_write_endl 1 bank_id_out 1 width 8 valid_pixel_parallel 1 channel_group 1\n"
 ELEWINIT = "ELEWINIT 0000 0000 jump_read 1 jump_read_endl 1 id 0\n"
@@ -62,7 +62,7 @@ def tiny_program(semantics: str, *words: bytes, plain: bool = False) -> Program:
 
 
 CASES: dict[str, Callable[[], Program]] = {
-    "E0601 read after write": lambda: vta(GOOD.replace(" push_next=1\nGEMM reset", "\nGEMM reset").replace(" pop_prev=1 push_next=1\nSTORE", " push_next=1\nSTORE")),
+    "E0601 read after write": lambda: vta(GOOD.replace(f"{WGT} push_next=1", WGT).replace(f"{GEMM} pop_prev=1", GEMM)),
     "E0601 write after read": lambda: vta(GOOD.replace("FINISH", f"{INP}\nFINISH")),
     "E0601 store still reads": lambda: vta(GOOD.replace("FINISH", f"{RESET}FINISH")),
     "E0601 between streams": lambda: decode(tiny("dram.row[b] = loop[m] if m > 0 else 0"), streams([word(0, b=4)], [word(0, b=6)])),
@@ -75,11 +75,12 @@ CASES: dict[str, Callable[[], Program]] = {
     "E0605 misaligned": lambda: dpu(DPU_LOAD.format(by="0000", mode=0).replace("ddr_addr 0", "ddr_addr 8")),
     "E0606 CONV": lambda: dpu(DPU_LOAD.format(by="0100", mode=0) + CONV.format(on="0001")),
     "E0606 entry": lambda: dpu(DPU_LOAD.format(by="1000", mode=0) + ELEWINIT.replace("id 0", "id 1") + ELEW.format(on="0001")),
-    "E0607 used up": lambda: dpu(DPU_LOAD.format(by="1000", mode=0) + ELEWINIT + ELEW.format(on="0001") + ELEW.format(on="0000").replace("bank_id_out 1", "bank_id_out 2")),
+    "E0607 used up": lambda: dpu(DPU_LOAD.format(by="1000", mode=0) + ELEWINIT + ELEW.format(on="0001") + ELEW.format(on="0000")),
     "E0608 overwritten": lambda: vta(GOOD.replace("dram_base=8192", "dram_base=250")),
     "E0608 own": lambda: tiny_program("ctl[b] = dram.rec[m]\nk = ctl[0]\nloop[k.lo] = dram.row[0]", word(0)),
-    "E0609 own iterations": lambda: dpu(DPU_LOAD.format(by="1000", mode=0) + POOL.format(by="0000", n=4).replace("POOL 0000", "POOL 0001") + " stride_w 1 stride_h 1 bank_addr_out 1\n"),
+    "E0609 own iterations": lambda: dpu(DPU_LOAD.format(by="1000", mode=0) + POOL.format(on="0001")),
     "E0610 entry": lambda: tiny_program("loop[cfg[n].a] = dram.row[0]", word(0, n=3)),
+    "E0610 host entry": lambda: tiny_program("loop[arg[b]] = dram.row[0]", word(0, b=2)),
     "E0611 too many": lambda: vta(GOOD.replace("iter_out=1 iter_in=16 dst_factor_out=0", "iter_out=8000 iter_in=8000 dst_factor_out=1")),
 }  # fmt: skip
 
@@ -110,7 +111,12 @@ def test_vendor_programs_are_clean(vendor_streams: Path) -> None:
         assert check_program(decode(DPU, [data]), new_state(DPU)).warnings == ()
 
 
-SYNC = [(i, f.name) for i in range(len(vta(GOOD))) for f in VTA.instructions[int(vta(GOOD).kind[i])].fields if f.role == "sync" and vta(GOOD).field(i, f.name)]
+SYNC = [
+    (i, f.name)
+    for i in range(len(vta(GOOD)))
+    for f in VTA.instructions[int(vta(GOOD).kind[i])].fields
+    if f.role == "sync" and vta(GOOD).field(i, f.name)
+]
 
 
 @pytest.mark.parametrize(("index", "field"), SYNC)

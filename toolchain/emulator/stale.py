@@ -6,12 +6,21 @@ import numpy as np
 
 from toolchain.isa.provenance import Provenance, register_instance
 from toolchain.spec.errors import Diagnostic
+from toolchain.spec.model import Memory
 
 
 def stale_reads(provenance: Provenance) -> list[Diagnostic]:
     """E0606 for a register that no instruction of the program wrote, E0607 for a value that was used up, E0610 for no such index."""
-    machine = provenance.program.machine
-    return [d for memory in machine.memories if memory.latches for d in _register(provenance, memory.name)]
+    registers = [m for m in provenance.program.machine.memories if m.kind == "register"]
+    found = [d for memory in registers for d in _strays(provenance, memory)]
+    return found + [d for memory in registers if memory.latches for d in _register(provenance, memory.name)]
+
+
+def _strays(provenance: Provenance, memory: Memory) -> Iterator[Diagnostic]:
+    for instruction, index in zip(*provenance.strays(memory.name), strict=True):
+        yield Diagnostic(
+            "E0610", f"{provenance.program.label(int(instruction))} uses {memory.name}[{int(index)}], which has {memory.depths[0]} entries"
+        )
 
 
 def _register(provenance: Provenance, name: str) -> Iterator[Diagnostic]:
@@ -21,10 +30,6 @@ def _register(provenance: Provenance, name: str) -> Iterator[Diagnostic]:
     def shown(row: int) -> str:
         return f"{name}[{int(reads.index[row])}]" if memory.depths[0] > 1 else name
 
-    for row in np.flatnonzero(reads.source == -2).tolist():
-        yield Diagnostic(
-            "E0610", f"{program.label(int(reads.instruction[row]))} uses {name}[{int(reads.index[row])}], which has {memory.depths[0]} entries"
-        )
     for row in np.flatnonzero(reads.source == -1).tolist():
         label = program.label(int(reads.instruction[row]))
         yield Diagnostic("E0606", f"{label} uses {shown(row)}, which no instruction has set", hint=f"put {memory.latches} before it")

@@ -49,7 +49,7 @@ Path = tuple[Loop | Guard, ...]
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """kind: read | write | fill (a control memory gets `value`) | feed (what a fill reads) | latch | register (a latched one is read).
+    """kind: read | write | fill (a control memory gets `value`) | feed (what a fill reads) | latch | register (one is read).
 
     target: the access, or the register's name; index: its address with all scalars in place (also of a register).
     value: of a fill, a choice between loads of whole elements and scalars.
@@ -194,10 +194,9 @@ class _Walker:
                     path = (*path, Guard(value if op == "and" else Unary("not", value)))
             case ir.ControlRead(access=access):
                 self.touch("read", access, path)
-            case ir.RegisterRead(register=register, index=index, field_name=name):
+            case ir.RegisterRead(register=register, index=index):
                 self.reads(index, path)
-                if name:
-                    self.found.append(Occurrence("register", register, (index,), (), path))
+                self.found.append(Occurrence("register", register, (index,), (), path))
             case Fold():
                 pass  # what stands inside was recorded where it is written
             case _:

@@ -75,7 +75,7 @@ def register_instance(program: Program, register: str, instructions: Ints) -> In
 
 @dataclass(frozen=True)
 class Reads:
-    """Reads of one latched register: who reads which index, and who wrote it (-1: nobody, -2: there is no such index)."""
+    """Reads of one latched register: who reads which index, and who wrote it (-1: nobody)."""
 
     instruction: Ints
     index: Ints
@@ -98,25 +98,20 @@ class Provenance:
         return self._rows[kind]
 
     def latches(self, register: str) -> Latches:
-        """Every write to a register. Indices outside it are left out; `register_faults` reports them."""
+        """Every write to a register; indices outside of it are left out."""
         if register not in self._latches:
-            found = [part for kind in range(len(self.program.columns)) for part in self._latched_by(register, kind)]
-            slot, instruction = (np.concatenate([part[i] for part in found]) if found else np.zeros(0, np.int64) for i in (0, 1))
-            self._latches[register] = sorted_latches(slot, self.position[instruction], instruction)
+            depth = self.program.machine.memory[register].depths[0]
+            visits = list(self._visits("latch", register))
+            who, index = (np.concatenate([np.zeros(0, np.int64), *(part[i] for part in visits)]) for i in (0, 1))
+            inside = (index >= 0) & (index < depth)
+            who, index = who[inside], index[inside]
+            slot = register_instance(self.program, register, who) * depth + index
+            self._latches[register] = sorted_latches(slot, self.position[who], who)
         return self._latches[register]
 
-    def _latched_by(self, register: str, kind: int) -> Iterator[tuple[Ints, Ints]]:
-        depth = self.program.machine.memory[register].depths[0]
-        for nest in self._nests(kind, "latch", register):
-            for frame in iterations(self.rows(kind).frame(), nest.path):
-                index = frame.evaluate(nest.occurrence.index[0])
-                inside = (index >= 0) & (index < depth)
-                instructions = frame.instructions[inside]
-                yield register_instance(self.program, register, instructions) * depth + index[inside], instructions
-
-    def _nests(self, kind: int, what: str, register: str = "") -> list[Nest]:
+    def _nests(self, kind: int, what: str, register: str) -> list[Nest]:
         nests = machine_nests(self.program.machine)[self.program.machine.instructions[kind].name]
-        return [n for n in nests if n.occurrence.kind == what and register in ("", n.occurrence.target)]
+        return [n for n in nests if n.occurrence.kind == what and n.occurrence.target == register]
 
     def source(self, register: str, instructions: Ints, index: Ints) -> Ints:
         """int64: the instruction that last latched register[index] before each of `instructions`, or -1."""
@@ -144,18 +139,30 @@ class Provenance:
         return value
 
     def reads(self, register: str) -> Reads:
-        """Every read of a latched register, each (instruction, index) once, in the order of execution."""
+        """Every read of a latched register, each (instruction, index) once, in the order of execution; indices outside left out."""
         depth = self.program.machine.memory[register].depths[0]
-        nests = [(kind, nest) for kind in range(len(self.program.columns)) for nest in self._nests(kind, "register", register)]
-        found = [np.zeros((0, 2), np.int64)]
-        found += [self._pairs(frame, nest) for kind, nest in nests for frame in iterations(self.rows(kind).frame(), nest.path)]
-        pairs = np.unique(np.concatenate(found), axis=0)
-        instruction, index = self.order[pairs[:, 0]], pairs[:, 1]
-        return Reads(instruction, index, np.where((index >= 0) & (index < depth), self.source(register, instruction, index), -2))
+        keys = [np.zeros(0, np.int64)]
+        for who, index in self._visits("register", register):
+            inside = (index >= 0) & (index < depth)
+            keys.append(self.position[who[inside]] * depth + index[inside])
+        position, index = np.divmod(np.unique(np.concatenate(keys)), depth)
+        instruction = self.order[position]
+        return Reads(instruction, index, self.source(register, instruction, index))
 
-    def _pairs(self, frame: Frame, nest: Nest) -> Ints:
-        """(position, index) of every read, each once."""
-        return np.unique(np.stack([self.position[frame.instructions], frame.evaluate(nest.occurrence.index[0])], 1), axis=0)
+    def strays(self, register: str) -> tuple[Ints, Ints]:
+        """(instruction, index) of every use of an entry that a register does not have, by instruction."""
+        depth = self.program.machine.memory[register].depths[0]
+        visits = [*self._visits("register", register), *self._visits("latch", register)]
+        wrong = [np.stack([who[bad], index[bad]], 1) for who, index in visits if (bad := (index < 0) | (index >= depth)).any()]
+        pairs = np.unique(np.concatenate([np.zeros((0, 2), np.int64), *wrong]), axis=0)
+        return pairs[:, 0], pairs[:, 1]
+
+    def _visits(self, what: str, register: str) -> Iterator[tuple[Ints, Ints]]:
+        """(instruction, index) of every read of a register, or every latch."""
+        for kind in range(len(self.program.columns)):
+            for nest in self._nests(kind, what, register):
+                for frame in iterations(self.rows(kind).frame(), nest.path):
+                    yield frame.instructions, frame.evaluate(nest.occurrence.index[0])
 
 
 def no_controls(e: ir.ControlRead, _: Frame) -> Ints:
