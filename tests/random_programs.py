@@ -21,7 +21,7 @@ from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import machine_semantics
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant, evaluate
-from toolchain.spec.expr import Expr
+from toolchain.spec.expr import Expr, Name, walk
 from toolchain.spec.model import Field, Instruction, Machine, SyncRule
 
 Fields = dict[str, int]
@@ -213,11 +213,27 @@ class _Generator:
         instruction = self.machine.instructions[kind]
         body = machine_semantics(self.machine)[instruction.name].body
         rows = [{f.name: self._value(instruction, f, 0.02 + 0.2 * attempt / TRIES) for f in instruction.fields} for attempt in range(TRIES)]
-        for fields in rows:
+        for fields in (self._repaired(instruction, row) for row in rows):
             with contextlib.suppress(UserError):
                 one = _build(self.machine, _Draft([kind], [stream], [fields]), encoded=False)
                 if _trips(body, fields) <= LONGEST * 4 and not violations(one):
                     yield fields
+
+    def _repaired(self, instruction: Instruction, fields: Fields) -> Fields:
+        """The fields of a broken constraint are drawn again, timidly."""
+        for _ in range(40):
+            broken = next((c.that for c in instruction.constraints if not self._allows(c.that, fields)), None)
+            if broken is None:
+                break
+            named = {e.id for e in walk(broken) if isinstance(e, Name)}
+            fields |= {f.name: self._value(instruction, f, 0.0) for f in instruction.fields if f.name in named}
+        return fields
+
+    def _allows(self, condition: Expr, fields: Fields) -> bool:
+        try:
+            return bool(constant(condition, {**self.machine.params, **fields}))
+        except UserError:
+            return True
 
     def _value(self, instruction: Instruction, part: Field, boldness: float) -> int:
         if part.name in instruction.match or part.role == "sync":

@@ -77,16 +77,17 @@ def additions(f: Frame, product: Product, at: Value) -> list[Part]:
     shared = [d for d, kept in enumerate(keep) if kept and not is_int(at) and min(at.shape[d], operands.a.shape[d], operands.b.shape[d]) > 1]
     groups = _groups(at, shared[0]) if shared else []
     if not groups or len(groups) == at.shape[shared[0]]:
-        return [_part(f, product, operands, at, keep)]
+        return [_part(product, operands, at, keep, product.absent(f, keep, *operands.shapes))]
     axis = shared[0]
     without = [kept and d != axis for d, kept in enumerate(keep)]
-    return [_part(f, product, operands.part(axis, chosen), at.take(chosen[:1], axis=axis), without) for chosen in groups]
+    times = product.absent(f, without, *operands.shapes)
+    return [_part(product, operands.part(axis, chosen), at.take(chosen[:1], axis=axis), without, times) for chosen in groups]
 
 
-def _part(f: Frame, product: Product, operands: Operands, at: Value, keep: list[bool]) -> Part:
+def _part(product: Product, operands: Operands, at: Value, keep: list[bool], times: int) -> Part:
     gone = tuple(axis for axis, kept in enumerate(keep) if not kept)
     mask = None if operands.mask is None else operands.mask.any(axis=gone, keepdims=True)
-    plan = product.plan(f, operands, keep)
+    plan = product.plan(operands, keep, times)
     return Part(_target(product.axes, at, mask, plan.shape[: product.axes.loops]), plan)
 
 

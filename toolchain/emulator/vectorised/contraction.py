@@ -32,6 +32,11 @@ class Operands:
     b: Ints
     mask: Bools | None
 
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of all that is there."""
+        return tuple(x.shape for x in (self.a, self.b, self.mask) if x is not None)
+
     def part(self, axis: int, chosen: Ints) -> "Operands":
         """Some of the iterations of one axis."""
 
@@ -84,7 +89,7 @@ class Product:
     def planned(self, f: Frame, keep: list[bool]) -> Plan | None:
         """None where there is but one product."""
         operands = self.operands(f)
-        return None if operands is None else self.plan(f, operands, keep)
+        return None if operands is None else self.plan(operands, keep, self.absent(f, keep, *operands.shapes))
 
     def operands(self, f: Frame) -> Operands | None:
         """Positions as arrays over all loop axes; None where each factor is one element."""
@@ -99,14 +104,14 @@ class Product:
         left, right = self.a.one(self.a.find(f), self.dtype), self.b.one(self.b.find(f), self.dtype)
         found = left @ right.T if self.a.summed <= self.longest else left.astype(np.int64) @ right.T.astype(np.int64)
         found = found.astype(np.int64)
-        times = self._absent(f, keep)
+        times = self.absent(f, keep)
         if not self.in_order:
             order = sorted(range(len(names := (*self.a.kept, *self.b.kept))), key=lambda i: self.axes.lanes.index(names[i]))
             found = found.reshape(self.lanes[0] + self.lanes[1]).transpose(order)
         found = found.reshape(self.shape)
         return found if times == 1 else found * times
 
-    def _absent(self, f: Frame, keep: list[bool], *shapes: tuple[int, ...]) -> int:
+    def absent(self, f: Frame, keep: list[bool], *shapes: tuple[int, ...]) -> int:
         """How often the same product is added: iterations of summed axes on which nothing depends."""
         times = 1
         for axis, extent in enumerate(f.extents):
@@ -114,8 +119,8 @@ class Product:
                 times *= extent
         return times
 
-    def plan(self, f: Frame, operands: Operands, keep: list[bool]) -> Plan:
-        """Sorts the axes into batch, rows, columns and sum."""
+    def plan(self, operands: Operands, keep: list[bool], times: int) -> Plan:
+        """Sorts the axes into batch, rows, columns and sum. times: how often each product counts."""
         a, b, mask_a, mask_b = _masked(operands)
         loops = range(self.axes.loops)
         batch = [d for d in loops if keep[d] and a.shape[d] > 1 and b.shape[d] > 1]
@@ -125,7 +130,7 @@ class Product:
         places_a = positions(*(None if x is None else _arranged(x, batch, rows, summed) for x in (a, mask_a)))
         places_b = positions(*(None if x is None else _arranged(x, batch, columns, summed) for x in (b, mask_b)))
         split = (*(a.shape[d] for d in (*batch, *rows)), *self.lanes[0], *(b.shape[d] for d in columns), *self.lanes[1])
-        return Plan(places_a, places_b, split, *self._layout([*batch, *rows], columns, split), self._absent(f, keep, a.shape, b.shape))
+        return Plan(places_a, places_b, split, *self._layout([*batch, *rows], columns, split), times)
 
     def _layout(self, left: list[int], right: list[int], split: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Which axis of the split product comes where in data, and the shape of the data."""
