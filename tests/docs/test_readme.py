@@ -1,0 +1,57 @@
+"""README and docs: their commands run, their numbers are today's, their links lead somewhere."""
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolchain import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.fixture(scope="module")
+def layer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder that README's first command fills, and what it prints."""
+    folder = tmp_path_factory.mktemp("layer")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, ROOT / "bench" / "resnet18_c2", folder], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def test_the_first_command_proves_what_the_readme_says(layer: tuple[Path, str]) -> None:
+    found = re.search(r"(\d+) instructions, (\d+) cycles", layer[1])
+    busy = re.search(r"reaches to ([\d.]+) %", layer[1])
+    assert found
+    assert busy
+    assert f"{found[1]} instructions in three queues" in README.replace("\n", " ")
+    assert f"{int(found[2]):,} cycles" in README
+    assert f"{busy[1]} % of them" in README.replace("\n", " ")
+    assert "0 of 200704 output bytes differ" in layer[1]
+
+
+def test_the_other_commands_run(layer: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(layer[0])
+    (block,) = re.findall(r"^```console\n(.*?)^```$", README, re.M | re.S)
+    lines = [line.removeprefix("$ tilewright ") for line in block.splitlines()]
+    assert len(lines) == 6
+    for line in lines:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            assert cli.main(shlex.split(line)) == 0, printed.getvalue()
+    assert all(Path(name).stat().st_size for name in ("after.bin", "trace.json", "run.json", "vta.html"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+        assert target.startswith("https://") or (page.parent / target).exists(), target
