@@ -1,7 +1,8 @@
-"""Validates a machine file against its JSON Schema; every error becomes a diagnostic at the place it is about."""
+"""Validates a file against its JSON Schema; every error becomes a diagnostic at the place it is about."""
 
 import json
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from toolchain.spec.errors import Diagnostic, Span, UserError
@@ -21,19 +22,19 @@ _KINDS = {
 }
 
 
-def read_schema() -> Any:
-    """The JSON Schema of a machine file, which editors use too."""
-    return json.loads(SCHEMA.read_text())
+def read_schema(path: Path = SCHEMA) -> Any:
+    """A JSON Schema, the machine file's where none is named; editors use it too."""
+    return json.loads(path.read_text())
 
 
-def validate(root: Node) -> None:
+def validate(root: Node, schema: Path = SCHEMA) -> None:
     """Raises UserError with up to MAX_REPORTED diagnostics: E0108 unknown key, E0109 missing key, E0116 wrong value."""
     import jsonschema  # 60 ms, so only where a file is validated
     import referencing
 
     library: Any = jsonschema
     references: Any = referencing
-    validator = library.Draft202012Validator(read_schema(), registry=references.Registry())
+    validator = library.Draft202012Validator(read_schema(schema), registry=references.Registry())
     found: list[Any] = [library.exceptions.best_match([error]) if _opaque(error) else error for error in validator.iter_errors(root.plain())]
     told = list(_without_echoes(found))
     diagnostics = [*_all_missing(root, told), *(d for error in told for d in _diagnose(root, error))]

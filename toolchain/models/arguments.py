@@ -1,0 +1,87 @@
+"""The arguments of one layer, as numbers: integers or expressions over what is known where the layer stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolchain.models.operators import Pair, Window
+from toolchain.spec.errors import Span, fail
+from toolchain.spec.evaluate import constant
+from toolchain.spec.expr import parse_expr
+from toolchain.spec.yaml_nodes import Node
+
+MAX_ARGUMENT = 1 << 20
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """given: the layer's own arguments over the defaults of its kind. names: what expressions may use."""
+
+    given: Mapping[str, Node]
+    names: Mapping[str, int]
+    span: Span
+
+    def has(self, key: str) -> bool:
+        return key in self.given
+
+    def word(self, key: str, default: str = "") -> str:
+        """A name or keyword."""
+        return str(self.given[key].value) if key in self.given else default
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        return bool(self.given[key].value) if key in self.given else default
+
+    def real(self, key: str, default: float) -> float:
+        return float(self.given[key].value) if key in self.given else default
+
+    def number(self, key: str, default: int, least: int = 1) -> int:
+        """Raises UserError E0804 for a number below `least` or absurdly large."""
+        return bounded(self.given[key], self.names, least) if key in self.given else default
+
+    def pair(self, key: str, default: int) -> Pair:
+        """One number for height and width, or a list of both."""
+        node = self.given.get(key)
+        if node is None:
+            return default, default
+        first, *rest = [bounded(part, self.names) for part in node.value] if isinstance(node.value, list) else [bounded(node, self.names)]
+        return first, rest[0] if rest else first
+
+    def window(self, size: Pair, square: int = 1) -> Window:
+        """The window over an image of `size`; its kernel is `square` where none is given."""
+        kernel, dilation = self.pair("kernel", square), self.pair("dilation", 1)
+        stride = self.pair("stride", 1)
+        reach = (dilation[0] * (kernel[0] - 1) + 1, dilation[1] * (kernel[1] - 1) + 1)
+        return Window(kernel, stride, self._pads(size, reach, stride), dilation)
+
+    def _pads(self, size: Pair, reach: Pair, stride: Pair) -> tuple[int, int, int, int]:
+        node = self.given.get("pad")
+        if node is None:
+            return 0, 0, 0, 0
+        if node.value == "half":
+            return reach[0] // 2, reach[1] // 2, reach[0] // 2, reach[1] // 2
+        if node.value == "same":
+            (top, bottom), (left, right) = (_same(s, r, t) for s, r, t in zip(size, reach, stride, strict=True))
+            return top, left, bottom, right
+        values = [bounded(part, self.names, 0) for part in node.value] if isinstance(node.value, list) else [bounded(node, self.names, 0)]
+        height, width, *end = values * 2 if len(values) < 4 else values
+        return height, width, *(end if len(end) == 2 else (height, width))
+
+
+def _same(size: int, reach: int, stride: int) -> Pair:
+    """Padding that gives ceil(size / stride) windows, the odd pixel at the end."""
+    total = max((-(-size // stride) - 1) * stride + reach - size, 0)
+    return total // 2, total - total // 2
+
+
+def number(node: Node, names: Mapping[str, int]) -> int:
+    """The integer at `node`, written out or as an expression. Raises UserError E0107, E0120 and so on."""
+    if isinstance(node.value, str):
+        return constant(parse_expr(node.value, node.locate), names)
+    return int(node.value)
+
+
+def bounded(node: Node, names: Mapping[str, int], least: int = 1) -> int:
+    """`number`, which must be from `least` to MAX_ARGUMENT. Raises UserError E0804."""
+    value = number(node, names)
+    if not least <= value <= MAX_ARGUMENT:
+        raise fail("E0804", f"{value} is not between {least} and {MAX_ARGUMENT}", node.span)
+    return value

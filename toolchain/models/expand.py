@@ -1,0 +1,160 @@
+"""The layer language: blocks, repeats and branches written out as one list of layers."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from toolchain.models.arguments import Arguments, bounded, number
+from toolchain.models.kinds import KINDS, activation
+from toolchain.models.operators import Add, Concat, Layer, Normalisation, Operator, Shape
+from toolchain.models.shapes import output_shape
+from toolchain.spec.errors import Span, fail
+from toolchain.spec.suggest import nearest
+from toolchain.spec.yaml_nodes import Node
+
+MAX_LAYERS = 20_000
+MAX_NESTING = 16
+JOINS: Mapping[str, Operator] = {"add": Add(), "concat": Concat()}
+
+
+@dataclass(frozen=True)
+class Network:
+    """Layers in an order in which they can be computed, and the names of the results."""
+
+    layers: tuple[Layer, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The inside of one block. results: local name of a layer -> the tensor it gives."""
+
+    prefix: str
+    names: Mapping[str, int]
+    depth: int = 0
+    results: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def expand(root: Node, inputs: Mapping[str, Shape]) -> Network:
+    """The network that a model file's `layers` describe. Raises UserError E0801 to E0806 and E0810, with the place of each mistake."""
+    blocks = dict(root.members("blocks"))
+    for name, block in blocks.items():
+        if name in KINDS or name in JOINS:
+            raise fail("E0810", f"'{name}' is the name of a kind of layer, so no block can have it", block.where())
+    expansion = _Expansion(dict(inputs), blocks, {kind: dict(node.items()) for kind, node in root.members("defaults")})
+    scope = _Scope("", {}, results={name: name for name in inputs} | {"input": next(iter(inputs))})
+    last = expansion.sequence(root.entries("layers"), next(iter(inputs)), scope)
+    outputs = tuple(scope.results[node.value] if node.value in scope.results else _unknown(node, scope) for node in root.entries("outputs")) or (last,)
+    return Network(tuple(expansion.layers), outputs)
+
+
+class _Expansion:
+    def __init__(self, shapes: dict[str, Shape], blocks: Mapping[str, Node], defaults: Mapping[str, Mapping[str, Node]]) -> None:
+        self.layers: list[Layer] = []
+        self._shapes = shapes
+        self._blocks = blocks
+        self._defaults = defaults
+
+    def sequence(self, entries: list[Node], current: str, scope: _Scope) -> str:
+        """Applies one layer after the other to `current`; answers with the last result."""
+        for entry in entries:
+            kind, given, span = _entry(entry)
+            current = self._repeated(kind, given, span, current, scope)
+        return current
+
+    def _repeated(self, kind: str, own: Mapping[str, Node], span: Span, current: str, scope: _Scope) -> str:
+        given = {**self._defaults.get(kind, {}), **own}
+        if "from" in given:
+            current = _find(given["from"], scope)
+        name = self._name(kind, given, span, scope)
+        count = bounded(given["repeat"], self._names(scope, current), 0) if "repeat" in given else 1
+        for index in range(count):
+            names = self._names(scope, current) | ({"index": index} if "repeat" in given else {})
+            if "when" not in given or number(given["when"], names):
+                one = f"{name}.{index}" if "repeat" in given else name
+                current = self._one(kind, one, Arguments(given, names, span), current, scope, index)
+        scope.results[name] = current
+        return current
+
+    def _names(self, scope: _Scope, current: str) -> dict[str, int]:
+        """What expressions may use: the block's parameters, index, and the incoming tensor's sizes."""
+        return dict(zip(("channels", "height", "width"), self._shapes[current][1:], strict=False)) | dict(scope.names)
+
+    @staticmethod
+    def _name(kind: str, given: Mapping[str, Node], span: Span, scope: _Scope) -> str:
+        if "name" in given:
+            name = str(given["name"].value)
+            if name in scope.results:
+                raise fail("E0810", f"the name '{name}' is taken", given["name"].span)
+            return name
+        taken = [kind, *(f"{kind}{number}" for number in range(2, MAX_LAYERS))]
+        for name in taken:
+            if name not in scope.results:
+                return name
+        raise fail("E0805", f"more than {MAX_LAYERS} layers", span)
+
+    def _one(self, kind: str, name: str, arguments: Arguments, current: str, scope: _Scope, index: int) -> str:
+        if kind in self._blocks:
+            return self._block(kind, name, arguments, current, scope, index)
+        full = scope.prefix + name
+        if kind in JOINS:
+            return self._finish(full, JOINS[kind], arguments, self._operands(arguments, current, scope))
+        if kind in KINDS:
+            return self._finish(full, KINDS[kind](arguments, self._shapes[current]), arguments, (current,))
+        known = [*KINDS, *JOINS, *self._blocks]
+        raise fail("E0801", f"unknown layer '{kind}'", arguments.span, nearest(kind, known) or f"known: {', '.join(known)}")
+
+    def _finish(self, name: str, operator: Operator, arguments: Arguments, inputs: tuple[str, ...]) -> str:
+        """The layer itself, then the batch norm and the activation that it asks for."""
+        result = self._append(name, operator, inputs, arguments.span)
+        if arguments.flag("norm"):
+            result = self._append(f"{name}.norm", Normalisation(), (result,), arguments.span)
+        act = arguments.word("act", "none")
+        return result if act == "none" else self._append(f"{name}.{act}", activation(act, arguments), (result,), arguments.span)
+
+    def _append(self, name: str, operator: Operator, inputs: tuple[str, ...], span: Span) -> str:
+        if len(self.layers) >= MAX_LAYERS:
+            raise fail("E0805", f"more than {MAX_LAYERS} layers", span)
+        shape = output_shape(operator, [self._shapes[i] for i in inputs], span)
+        self.layers.append(Layer(name, operator, inputs, shape, span))
+        self._shapes[name] = shape
+        return name
+
+    def _operands(self, arguments: Arguments, current: str, scope: _Scope) -> tuple[str, ...]:
+        """Each operand is the name of a result, or a list of layers that begins at the incoming tensor."""
+        return tuple(
+            self.sequence(node.value, current, scope) if isinstance(node.value, list) else _find(node, scope) for node in arguments.given["of"].value
+        )
+
+    def _block(self, kind: str, name: str, arguments: Arguments, current: str, scope: _Scope, index: int) -> str:
+        if scope.depth >= MAX_NESTING:
+            raise fail("E0805", f"blocks nest deeper than {MAX_NESTING}: does '{kind}' use itself?", arguments.span)
+        block = self._blocks[kind]
+        takes = [str(node.value) for node in block.entries("takes")]
+        values = {key: number(node, arguments.names) for key, node in _parameters(kind, arguments, takes)}
+        inner = _Scope(f"{scope.prefix}{name}/", values | {"index": index}, scope.depth + 1, {"input": current})
+        return self.sequence(block.entries("layers"), current, inner)
+
+
+def _entry(entry: Node) -> tuple[str, Mapping[str, Node], Span]:
+    if isinstance(entry.value, str):
+        return entry.value, {}, entry.span
+    ((kind, given),) = entry.items()
+    return kind, dict(given.items()) if given.value else {}, given.where()
+
+
+def _parameters(kind: str, arguments: Arguments, takes: list[str]) -> Iterator[tuple[str, Node]]:
+    own = {key: node for key, node in arguments.given.items() if key not in ("name", "from", "repeat", "when")}
+    for key, node in own.items():
+        if key not in takes:
+            raise fail("E0806", f"the block '{kind}' takes no '{key}'", node.where(), nearest(key, takes) or f"it takes: {', '.join(takes) or 'nothing'}")
+    if missing := [key for key in takes if key not in own]:
+        raise fail("E0806", f"the block '{kind}' needs {', '.join(missing)}", arguments.span)
+    yield from own.items()
+
+
+def _find(node: Node, scope: _Scope) -> str:
+    return scope.results[node.value] if node.value in scope.results else _unknown(node, scope)
+
+
+def _unknown(node: Node, scope: _Scope) -> str:
+    raise fail("E0802", f"nothing before here is named '{node.value}'", node.span, nearest(str(node.value), scope.results))
