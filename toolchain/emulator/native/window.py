@@ -4,6 +4,7 @@ Pixels (iterations that share B) are blocked with the lockstep replicas as rows;
 Taps behind a guard that is off read zeros.
 """
 
+from toolchain.emulator.native.distinct import distinct_lines
 from toolchain.emulator.native.function import Function, c_type, view_number
 from toolchain.emulator.native.levels import Nest
 from toolchain.emulator.native.packing import BLOCK, Factors
@@ -82,7 +83,8 @@ def window_lines(function: Function, c: Contraction, f: Factors, plain: list[str
         for line in [f"for (int64_t v_{loop.var} = s_{loop.var}; v_{loop.var} < s_{loop.var} + n_{loop.var}; v_{loop.var}++) {{"]
     ]
     body = [*serial, *n.turns(), *["}"] * len(serial)]
-    return ["{", *n.bounds(), "if (tw_work >= 8) {", *n.space(), *body, "} else if (tw_work > 0) {", *plain, "}", "}"]
+    apart = distinct_lines(function, c, n.lets())
+    return ["{", *n.bounds(), *apart, "if (tw_apart && tw_work >= 8) {", *n.space(), *body, "} else if (tw_work > 0) {", *plain, "}", "}"]
 
 
 class _Writer:
@@ -223,6 +225,10 @@ class _Writer:
         known = {s.name for s in self.c.before if isinstance(s, ir.Let)}
         return [let for let in self.c.lets if let.name not in known and let in self._path() and not mentions(let.value, inner)]
 
+    def lets(self) -> list[ir.Let]:
+        """The local names that the statements after the sums may use."""
+        return [*self._outer_lets(), *(s for s in self.c.before if isinstance(s, ir.Let))]
+
     def _path(self) -> list[ir.Let]:
         return [s for loop in self.c.outer for s in loop.body if isinstance(s, ir.Let)]
 
@@ -248,8 +254,7 @@ class _Writer:
                 f"window_{f.number}((int)tw_min({COLUMNS}, {f.blocks} - tw_k), tw_tile + tw_k * {BLOCK}, {init} + tw_k * {BLOCK}, {common},",
                 f"    tw_packed + tw_k * tw_steps * {f.packed}, tw_steps * {f.packed}, tw_fix + tw_k * {BLOCK});",
             ]
-        lets = [s for s in self.c.before if isinstance(s, ir.Let)]
-        after = block(self.function, [*self._outer_lets(), *lets, *self.c.after])
+        after = block(self.function, [*self.lets(), *self.c.after])
         return [
             f"const int tw_last = (int)tw_min({self.block}, tw_here - tw_p);",
             *late, *calls, *each, *self._copy(place, out=True), *after, "}",

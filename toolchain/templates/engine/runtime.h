@@ -1,4 +1,9 @@
 /* What every engine needs, whatever the machine. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define TW_LOOP _Pragma("GCC unroll 1")
+#else
+#define TW_LOOP
+#endif
 typedef int8_t int8_u __attribute__((aligned(1), may_alias));
 typedef uint8_t uint8_u __attribute__((aligned(1), may_alias));
 typedef int16_t int16_u __attribute__((aligned(1), may_alias));
@@ -31,6 +36,17 @@ static void *tw_scratch(tw_context *c, int slot, size_t size)
         if (!c->scratch[slot].start) tw_fault = 10;
     }
     return c->scratch[slot].start;
+}
+/* Marks `count` pieces from `at` on; 0 where one of them was marked before. */
+static inline int tw_fresh(uint64_t *seen, int64_t at, int64_t count)
+{
+    int fresh = 1;
+    for (int64_t end = at + count; at < end; at++) {
+        const uint64_t bit = UINT64_C(1) << (at & 63);
+        fresh &= !(seen[at >> 6] & bit);
+        seen[at >> 6] |= bit;
+    }
+    return fresh;
 }
 static const uint8_t *tw_no_data(tw_context *c, size_t size)
 {
