@@ -122,7 +122,7 @@ for i in range(n), j in range(1, 4):
 sat[1] = sat[2] if a > 0 else 0
 """
 WORDS = re.findall(r"[A-Za-z_0-9]+|[-+*/%<>=:,.()\[\]]|\n *| +", BASE)
-PIECES = [*dict.fromkeys(WORDS), "way", "arg[1]", "num[0]", "~", "<<", "not ", "9" * 30, "lambda", "'", "sum(", "fields", "up(", "\t", "\0", "#"]
+PIECES = [*dict.fromkeys(WORDS), "way", "arg[1]", "num[0]", "~", "<<", "not ", "9" * 30, "lambda", "'", "sum(", "fields", "up(", "\t", "#"]
 
 
 @settings(max_examples=150, deadline=None)
