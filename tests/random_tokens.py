@@ -1,6 +1,6 @@
 """Random nets of in-order queues and counters, legal or not, as hypothesis strategies and by seed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -12,15 +12,17 @@ from toolchain.isa.sync_tokens import COUNTING, Moves, SyncTokens
 
 @dataclass(frozen=True)
 class Net:
-    """queue: the queue of each instruction."""
+    """queue: the queue of each instruction. room: what each queue holds, -1 any number; one stream."""
 
     queue: Ints
     queues: int
     tokens: SyncTokens
+    room: tuple[int, ...] = ()
 
     @property
     def table(self) -> QueueTable:
-        return queue_table(self.queue, self.queues)
+        table = queue_table(self.queue, self.queues)
+        return replace(table, room=np.array(self.room, np.int64)) if self.room else table
 
 
 def rows(lists: list[dict[int, int]]) -> Moves:
@@ -46,7 +48,8 @@ def any_net(draw: st.DrawFn, most: int = 12) -> Net:
     waits, posts = (draw(st.lists(moves, min_size=n, max_size=n)) for _ in range(2))
     depth = draw(st.lists(st.sampled_from([-1, 1, 2, 3]), min_size=counters, max_size=counters))
     initial = draw(st.lists(st.integers(0, 1), min_size=counters, max_size=counters))
-    return net(queue, queues, waits, posts, depth, initial)
+    room = draw(st.lists(st.sampled_from([-1, 1, 2]), min_size=queues, max_size=queues))
+    return replace(net(queue, queues, waits, posts, depth, initial), room=tuple(room))
 
 
 def pair_net(n: int, seed: int, queues: int = 4, depth: int = -1) -> Net:
@@ -75,6 +78,8 @@ def is_legal(case: Net, order: list[int]) -> bool:
         q = int(case.queue[i])
         if owed[q] or int(table.position[i]) != head[q]:
             return False
+        if not fetched(case, i, head):
+            return False
         head[q] += 1
         for c, a in entries(tokens.waits, i):
             held[c] -= a
@@ -86,6 +91,27 @@ def is_legal(case: Net, order: list[int]) -> bool:
                 if tokens.depth[c] < 0 or held[c] + a <= tokens.depth[c]:
                     held[c] += debts.pop(c)
     return True
+
+
+def fetched(case: Net, i: int, started: list[int] | tuple[int, ...]) -> bool:
+    """Whether instruction i can be in its queue: it and all before it fitted. started: how many of each queue have."""
+    for j in range(i + 1):
+        q = int(case.queue[j])
+        if case.room and 0 <= case.room[q] <= int((case.queue[:j] == q).sum()) - started[q]:
+            return False
+    return True
+
+
+def single_ended(case: Net) -> Net:
+    """Only the first queue on either side of a counter keeps its moves: then no choice decides whether it deadlocks."""
+
+    def keep(moves: Moves) -> list[dict[int, int]]:
+        owner: dict[int, int] = {}
+        return [{c: a for c, a in entries(moves, i) if owner.setdefault(c, q) == q} for i, q in enumerate(case.queue.tolist())]
+
+    t = case.tokens
+    plain = net(case.queue.tolist(), case.queues, keep(t.waits), keep(t.posts), t.depth.tolist(), t.initial.tolist())
+    return replace(plain, room=case.room)
 
 
 def entries(moves: Moves, i: int) -> list[tuple[int, int]]:

@@ -1,25 +1,26 @@
 """Issue order: legal, the same in C and Python, and a deadlock exactly where every schedule has one."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.random_tokens import Net, any_net, entries, is_legal, net, pair_net
+from tests.random_tokens import Net, any_net, entries, fetched, is_legal, pair_net, single_ended
 from tests.token_machine import mask, program, token_machine
 from toolchain.emulator.queues import issue_order, leftovers, simulate
 from toolchain.emulator.token_run import run_tokens
 from toolchain.spec.errors import UserError
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(any_net(), st.one_of(st.none(), st.integers(0, 2**64 - 1)))
 def test_c_and_python_end_in_the_same_state(case: Net, seed: int | None) -> None:
     table = case.table
     native, plain = simulate(table, case.tokens, seed), run_tokens(table, case.tokens, seed)
-    for name in ("order", "tokens", "head", "posted"):
+    for name in ("order", "tokens", "head", "fetched", "posted"):
         assert np.array_equal(getattr(native, name), getattr(plain, name)), name
     assert native.lost == plain.lost
 
@@ -48,22 +49,11 @@ def test_seeds_differ_and_the_earliest_goes_first() -> None:
     assert not np.array_equal(one, two)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(any_net(most=7))
 def test_deadlock_is_what_exhaustive_search_finds(case: Net) -> None:
-    case = one_poster_one_taker(case)
+    case = single_ended(case)
     assert (int(simulate(case.table, case.tokens).head.sum()) == len(case.queue)) == can_finish(case)
-
-
-def one_poster_one_taker(case: Net) -> Net:
-    """Drops the moves of all queues but the first on either side of a counter: then order cannot matter."""
-
-    def keep(moves: object) -> list[dict[int, int]]:
-        owner: dict[int, int] = {}
-        return [{c: a for c, a in entries(moves, i) if owner.setdefault(c, q) == q} for i, q in enumerate(case.queue.tolist())]  # pyright: ignore
-
-    tokens = case.tokens
-    return net(case.queue.tolist(), case.queues, keep(tokens.waits), keep(tokens.posts), tokens.depth.tolist(), tokens.initial.tolist())
 
 
 def can_finish(case: Net) -> bool:
@@ -92,7 +82,7 @@ def successors(case: Net, mine: list[int], q: int, head: tuple[int, ...], owed: 
     for k, (c, a) in enumerate(owed[q]):
         if case.tokens.depth[c] < 0 or held[c] + a <= case.tokens.depth[c]:
             yield head, put(owed, q, owed[q][:k] + owed[q][k + 1 :]), put(held, c, held[c] + a)
-    if not owed[q] and head[q] < len(mine):
+    if not owed[q] and head[q] < len(mine) and fetched(case, mine[head[q]], head):
         takes = entries(case.tokens.waits, mine[head[q]])
         if all(held[c] >= a for c, a in takes):
             left = list(held)
@@ -129,6 +119,16 @@ def test_a_full_counter_is_part_of_the_reason(golden: Callable[[str, str], None]
     with pytest.raises(UserError) as caught:
         issue_order(stuck)
     golden("queues/deadlock_full.txt", f"{caught.value}\n")
+
+
+def test_a_short_queue_is_part_of_the_reason(golden: Callable[[str, str], None]) -> None:
+    machine = token_machine()
+    short = replace(machine, units=tuple(replace(u, depth=2 if u.name == "a" else None) for u in machine.units))
+    rows = [op(0, "ba"), op(0), op(0), op(1, "", "ba"), op(2)]
+    assert issue_order(program(machine, rows)).tolist() == [3, 0, 1, 2, 4]
+    with pytest.raises(UserError) as caught:
+        issue_order(program(short, rows))
+    golden("queues/deadlock_short_queue.txt", f"{caught.value}\n")
 
 
 def test_a_flag_loses_its_second_token(golden: Callable[[str, str], None]) -> None:

@@ -1,18 +1,19 @@
 """Event simulation: C equals Python bit for bit, starts are a legal order, and small cases come out as by hand."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.random_tokens import Net, any_net, entries, is_legal, net, pair_net
+from tests.random_tokens import Net, any_net, is_legal, net, pair_net, single_ended
 from toolchain.emulator import queues
 from toolchain.timing.cost import Costs, Ports
 from toolchain.timing.event_run import run_events
 from toolchain.timing.simulate import simulate
-from toolchain.timing.timeline import Result
+from toolchain.timing.timeline import NOT_FETCHED, Result
 
 
 def costs(cycles: Iterable[int], setup: Iterable[int] = (), latency: Iterable[int] = (), moves: dict[int, list[tuple[int, int]]] | None = None,
@@ -42,7 +43,7 @@ def same(one: Result, two: Result) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(vars(one).values(), vars(two).values(), strict=True))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_c_and_python_give_the_same_bits(data: st.DataObject) -> None:
     case = data.draw(any_net())
@@ -54,10 +55,10 @@ def test_c_and_python_give_the_same_bits(data: st.DataObject) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.data(), st.integers(0, 10_000), st.sampled_from([-1, 1, 2]))
 def test_starts_are_a_legal_order_and_times_are_consistent(data: st.DataObject, seed: int, depth: int) -> None:
-    case = pair_net(40, seed, depth=depth)
+    case = replace(pair_net(40, seed, depth=depth), room=(-1, 3, 2, 5))
     cost, fair = data.draw(any_costs(40))
     result = simulate(case.table, case.tokens, cost, fair)
-    assert sorted(result.order) == list(range(40))
+    assume(len(result.order) == 40)
     assert is_legal(case, result.order.tolist())
     assert (np.diff(result.start[result.order]) >= 0).all()
     assert (result.freed <= result.start).all()
@@ -74,17 +75,6 @@ def test_time_deadlocks_only_where_tokens_do(data: st.DataObject) -> None:
     result = simulate(case.table, case.tokens, cost, fair)
     assert (len(result.order) == len(queues.simulate(case.table, case.tokens).order)) or not finished
     assert not finished or len(result.order) == len(case.queue)
-
-
-def single_ended(case: Net) -> Net:
-    """Only the first queue on either side of a counter keeps its moves: then time cannot decide whether it deadlocks."""
-
-    def keep(side: str) -> list[dict[int, int]]:
-        owner: dict[int, int] = {}
-        return [{c: a for c, a in entries(getattr(case.tokens, side), i) if owner.setdefault(c, q) == q} for i, q in enumerate(case.queue.tolist())]
-
-    tokens = case.tokens
-    return net(case.queue.tolist(), case.queues, keep("waits"), keep("posts"), tokens.depth.tolist(), tokens.initial.tolist())
 
 
 def run(case: Net, cost: Costs, fair: list[bool] | None = None) -> Result:
@@ -137,6 +127,13 @@ def test_a_full_counter_holds_the_unit() -> None:
     slow = run(case, costs([9, 1, 1, 7, 7], setup=[0, 0, 0, 0, 0], latency=[20, 0, 0, 0, 0]))
     assert slow.released.tolist()[:2] == [9, 29]
     assert (slow.room_counter[1], slow.room_by[1]) == (0, 3)
+
+
+def test_a_short_queue_delays_what_is_fetched_after_it() -> None:
+    case = replace(net([0, 0, 0, 1], 2, [{}] * 4, [{}] * 4, [], []), room=(1, -1))
+    result = run(case, costs([5, 6, 7, 1]))
+    assert result.start.tolist() == [0, 5, 11, 5]
+    assert (result.counter[3], result.producer[3]) == (NOT_FETCHED, 1)
 
 
 def test_without_a_compiler_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:

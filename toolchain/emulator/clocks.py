@@ -57,7 +57,10 @@ def ambiguous(matching: Matching, clock: Clocks, queue: Ints, position: Ints) ->
 
 
 def _unordered(matching: Matching, posts: slice, boundary: Ints, clock: Clocks, queue: Ints, position: Ints) -> bool:
-    """Whether a post of one batch of tokens may come before a post of the batch before. boundary: tokens taken after each wait."""
+    """Whether a post of one batch of tokens may come before a post of the batch before. boundary: tokens taken after each wait.
+
+    A post of several tokens may belong to several batches; those between its first and its last hold nothing else.
+    """
     who, first, last = matching.posts.instruction[posts], matching.posts.first[posts], matching.posts.last[posts]
     begin, end = (np.searchsorted(boundary, edge, side="right") for edge in (first, last - 1))
     needed = np.zeros((len(boundary) + 2, clock.shape[1]), np.int64)
@@ -65,7 +68,7 @@ def _unordered(matching: Matching, posts: slice, boundary: Ints, clock: Clocks, 
         np.maximum.at(needed, (batch + 1, queue[who]), position[who] + 1)
     knows = clock[who].astype(np.int64)
     knows[np.arange(len(who)), queue[who]] = position[who] + 1
-    return bool((knows < needed[end]).any())
+    return any(bool((knows < needed[batch]).any()) for batch in (begin, end))
 
 
 def _propagate(known: Edges, order: Ints, queue: Ints, position: Ints, overlaps: Flags) -> Clocks:

@@ -78,12 +78,8 @@ def _causes(timeline: Timeline, i: int) -> tuple[list[tuple[str, str]], list[tup
     if waited > 0:
         counter, producer = int(result.counter[i]), program.label(int(result.producer[i]))
         fetch = counter == NOT_FETCHED
-        texts.append(
-            (
-                "waited",
-                f"{waited:g} cycles for " + (f"a queue to take it, until {producer} started" if fetch else f"{names[counter]} from {producer}"),
-            )
-        )
+        reason = f"a queue to take it, until {producer} started" if fetch else f"{names[counter]} from {producer}"
+        texts.append(("waited", f"{waited:g} cycles for {reason}"))
         gaps.append(("wait fetch" if fetch else f"wait {names[counter]}", float(result.freed[i]), waited))
     if contended > 0:
         texts.append(("contended", f"{contended:g} cycles, {timeline.costs.ports.names[int(result.slowest[i])]} is shared"))
