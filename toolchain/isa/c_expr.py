@@ -6,7 +6,7 @@ by zero, a negative shift) sets `tw_fault` to the last two digits of the error's
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from toolchain.isa import ir
 from toolchain.isa.c_interval import INT64, SHIFT_LIMIT, TRUTH, Interval, binary
@@ -17,6 +17,9 @@ from toolchain.spec.expr import Expr
 C_TYPE = {32: "int32_t", 64: "int64_t", 128: "__int128"}
 
 HELPERS = """
+#if defined(__GNUC__) && defined(__linux__)
+__attribute__((tls_model("initial-exec")))
+#endif
 static _Thread_local int tw_fault;
 static inline int64_t tw_floordiv(int64_t a, int64_t b)
 {
@@ -72,6 +75,11 @@ Leaf = Callable[[Expr], CValue]
 """Answers for fields, variables, places, registers, control memories, loads, temporaries and reductions."""
 
 
+def no_hint(_: Expr) -> Interval | None:
+    """Knows nothing."""
+    return None
+
+
 def c_scalar(e: Expr, leaf: Leaf) -> CValue:
     """A scalar expression in 64-bit arithmetic. Raises UserError E0707 for what C cannot hold."""
     return CWriter(leaf, data=False).value(e)
@@ -89,17 +97,20 @@ def c_constant(value: int) -> CValue:
 
 @dataclass(frozen=True)
 class CWriter:
-    """Writes expressions. known: intervals that conditions outside have proved of sub-expressions."""
+    """Writes expressions. known: intervals that conditions outside have proved of sub-expressions.
+    hint: what an analysis of the whole instruction knows of a node."""
 
     leaf: Leaf
     data: bool
     known: Mapping[Expr, Interval] = field(default_factory=dict[Expr, Interval])
+    hint: Callable[[Expr], Interval | None] = no_hint
 
     def value(self, e: Expr) -> CValue:
         """The expression as C."""
         found = self._value(e)
-        if self.known and (proved := self.known.get(e)):
-            return CValue(found.text, found.range.meet(proved), found.bits)
+        for proved in (self.known.get(e) if self.known else None, self.hint(e)):
+            if proved:
+                found = CValue(found.text, found.range.meet(proved), found.bits)
         return found
 
     def _value(self, e: Expr) -> CValue:
@@ -117,7 +128,7 @@ class CWriter:
                 return self._binary(op, self.value(left), self.value(right), e)
             case ex.Compare(op=op, left=left, right=right):
                 a, b = self.value(left), self.value(right)
-                bits = max(a.bits, b.bits)
+                bits = self._width(a, b)
                 return CValue(f"({a.cast(bits)} {op} {b.cast(bits)})", TRUTH, 32)
             case ex.Logic(op=op, values=values):
                 return CValue(f"({(' && ' if op == 'and' else ' || ').join(self._logic(op, values))})", TRUTH, 32)
@@ -140,7 +151,7 @@ class CWriter:
 
     def assuming(self, condition: Expr, outcome: bool) -> "CWriter":
         """A writer for the side of a branch where the condition came out so."""
-        return CWriter(self.leaf, self.data, {**self.known, **self._learn(condition, outcome)})
+        return replace(self, known={**self.known, **self._learn(condition, outcome)})
 
     def _logic(self, op: str, values: tuple[Expr, ...]) -> list[str]:
         """Operands in order, each knowing how the ones before it came out."""
@@ -166,6 +177,10 @@ class CWriter:
             case _:
                 return {}
 
+    def _width(self, *values: CValue) -> int:
+        """Bits that hold all values: of data whatever C type they have now, of scalars their C types."""
+        return max(min(v.range.bits, v.bits) if self.data else v.bits for v in values)
+
     def _arithmetic(self, text: str, span: Interval, least: int, e: Expr) -> CValue:
         """An operation's result; `@` in the text marks where operands are cast to its type."""
         bits = max(span.bits, least) if self.data else 64
@@ -179,23 +194,23 @@ class CWriter:
             return self._divide(op, a, b, span, e)
         if op in ("<<", ">>"):
             return self._shift(op, a, b, span, e)
-        return self._arithmetic(f"(@{a.text} {op} @{b.text})", span, max(a.bits, b.bits), e)
+        return self._arithmetic(f"(@{a.text} {op} @{b.text})", span, self._width(a, b), e)
 
     def _divide(self, op: str, a: CValue, b: CValue, span: Interval, e: Expr) -> CValue:
         divisor = b.range.low if b.range.low == b.range.high else 0
         if divisor > 0 and divisor & (divisor - 1) == 0:
             text = f"(@{a.text} >> {divisor.bit_length() - 1})" if op == "//" else f"(@{a.text} & {divisor - 1})"
-            return self._arithmetic(text, span, a.bits, e)
+            return self._arithmetic(text, span, self._width(a), e)
         if a.range.low >= 0 and b.range.low > 0:
-            return self._arithmetic(f"(@{a.text} {op[0]} @{b.text})", span, max(a.bits, b.bits), e)
+            return self._arithmetic(f"(@{a.text} {op[0]} @{b.text})", span, self._width(a, b), e)
         if max(a.bits, b.bits) > 64:
             raise fail("E0707", "a division here may need more than 64 bits", e.span)
         return CValue(f"tw_floor{'div' if op == '//' else 'mod'}({a.text}, {b.text})", span if span.bits <= 64 else INT64, 64)
 
     def _shift(self, op: str, a: CValue, b: CValue, span: Interval, e: Expr) -> CValue:
         if op == "<<":
-            return self._arithmetic(f"(@{a.text} << {self._amount(b, SHIFT_LIMIT)})", span, a.bits, e)
-        bits = a.bits if self.data else 64
+            return self._arithmetic(f"(@{a.text} << {self._amount(b, SHIFT_LIMIT)})", span, self._width(a), e)
+        bits = self._width(a) if self.data else 64
         amount = self._amount(b, 4096)
         if b.range.high > bits - 1:
             return CValue(f"tw_floor{bits}({a.cast(bits)}, {amount})", span, bits)
@@ -206,7 +221,7 @@ class CWriter:
 
     def _choose(self, condition: Expr, then: Expr, other: Expr, e: Expr) -> CValue:
         a, b = self.assuming(condition, True).value(then), self.assuming(condition, False).value(other)
-        return self._arithmetic(f"({self.truth(condition)} ? @{a.text} : @{b.text})", a.range.join(b.range), max(a.bits, b.bits), e)
+        return self._arithmetic(f"({self.truth(condition)} ? @{a.text} : @{b.text})", a.range.join(b.range), self._width(a, b), e)
 
     def _call(self, name: str, args: tuple[Expr, ...], e: Expr) -> CValue:
         match name:
@@ -228,7 +243,7 @@ class CWriter:
         result = values[0]
         for other in values[1:]:
             span = Interval(pick(result.range.low, other.range.low), pick(result.range.high, other.range.high))
-            bits = max(result.bits, other.bits)
+            bits = self._width(result, other)
             a, b, order = result.cast(bits), other.cast(bits), "<" if op == "min" else ">"
             result = CValue(f"({a} {order} {b} ? {a} : {b})", span, bits)
         return result
@@ -237,7 +252,7 @@ class CWriter:
         value, amount = self.value(e.value), self.value(e.amount)
         floor = binary(">>", value.range, amount.range)
         span = floor if e.rounding == "floor" else Interval(floor.low, floor.high + (amount.range.high > 0))
-        bits = value.bits if self.data else 64
+        bits = self._width(value) if self.data else 64
         return CValue(f"tw_{e.rounding}{bits}({value.cast(bits)}, {self._amount(amount, 4096)})", span, bits)
 
     def _narrow(self, value: CValue, e: ir.Narrow) -> CValue:

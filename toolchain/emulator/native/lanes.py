@@ -1,5 +1,6 @@
 """The data side of a statement: every lane of an element or a temporary, with what all lanes share computed before them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from toolchain.emulator.native.function import Function, c_type, straddles
@@ -105,7 +106,7 @@ class LaneWriter(CWriter):
         test = self.value(condition).text
         a = replace(self.assuming(condition, True), path=self.side(test).path).value(then)
         b = replace(self.assuming(condition, False), path=self.side(f"!{test}").path).value(other)
-        return self._arithmetic(f"({test} ? @{a.text} : @{b.text})", a.range.join(b.range), max(a.bits, b.bits), e)
+        return self._arithmetic(f"({test} ? @{a.text} : @{b.text})", a.range.join(b.range), self._width(a, b), e)
 
     def side(self, test: str) -> "LaneWriter":
         """A writer for where a hoisted condition holds too."""
@@ -118,10 +119,8 @@ class LaneWriter(CWriter):
             case ir.Load(access=access):
                 return self._load(access)
             case ir.Temp(name=name, lanes=lanes):
-                kind = self.sheet.function.semantics.temps[name]
-                return CValue(
-                    f"({value_type(kind.type)}){temp_name(self.sheet.function, name)}[{self.flat(lanes)}]", self._temp_range(name), width(kind.type)
-                )
+                kind = temp_type(self.sheet.function, name)
+                return CValue(f"({value_type(kind)}){temp_name(self.sheet.function, name)}[{self.flat(lanes)}]", self._temp_range(name), width(kind))
             case ir.Reduce():
                 return self._reduce(e)
             case _:
@@ -198,9 +197,9 @@ def wrapped_bits(text: str, kind: ScalarType) -> str:
     )
 
 
-def new_writer(function: Function, sheet: Sheet) -> LaneWriter:
-    """A writer of lanes for one statement."""
-    return LaneWriter(function.leaf, data=True, hint=function.hint, sheet=sheet)
+def new_writer(function: Function, sheet: Sheet, known: Mapping[Expr, Interval] | None = None) -> LaneWriter:
+    """A writer of lanes for one statement. known: bounds that a test around the statement has made sure of."""
+    return LaneWriter(function.leaf, data=True, known=known or {}, hint=function.hint, sheet=sheet)
 
 
 def is_scalar(e: Expr) -> bool:
@@ -221,6 +220,13 @@ def width(kind: ScalarType) -> int:
 def temp_name(function: Function, name: str) -> str:
     """The row of a temporary that the executing replica uses."""
     return f"t_{name}[{'tw_r' if temp_varies(function, name) else 0}]"
+
+
+def temp_type(function: Function, name: str) -> ScalarType:
+    """What a temporary is stored as: 32 bits will do for a wider one whose values are proved to be small."""
+    kind = function.semantics.temps[name].type
+    low, high = function.ranges.temps.get(name, (kind.low, kind.high))
+    return ScalarType(True, 32) if kind.bits == 64 and Interval(low, high).bits == 32 else kind
 
 
 def temp_varies(function: Function, name: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import jinja2
 
 from toolchain.emulator.native.function import Function, c_type, new_function
-from toolchain.emulator.native.lanes import lane_strides
+from toolchain.emulator.native.lanes import lane_strides, temp_type
 from toolchain.emulator.native.products import Products
 from toolchain.emulator.native.statements import block, replica_loop
 from toolchain.isa import ir
@@ -102,7 +102,7 @@ def _temps(function: Function) -> list[str]:
         total = 1
         for lane in kind.lanes:
             total *= function.semantics.lanes[lane]
-        lines.append(f"{c_type(kind.type)} t_{name}[{rows}][{total}] __attribute__((aligned(64))); (void)t_{name};")
+        lines.append(f"{c_type(temp_type(function, name))} t_{name}[{rows}][{total}] __attribute__((aligned(64))); (void)t_{name};")
     return lines
 
 

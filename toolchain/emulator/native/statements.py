@@ -1,14 +1,21 @@
 """Statements of an instruction as C, just as they are written; matrix products go to `products` first."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from toolchain.emulator.native.function import Function, c_type
-from toolchain.emulator.native.lanes import LaneWriter, Sheet, is_scalar, lane_place, lane_strides, new_writer, temp_name
+from toolchain.emulator.native.lanes import LaneWriter, Sheet, is_scalar, lane_place, lane_strides, new_writer, temp_name, temp_type
 from toolchain.isa import ir
+from toolchain.isa.c_interval import Interval
 from toolchain.isa.instances import access_differs, replica_levels, replica_names, scope_levels
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Expr
+
+Known = Mapping[Expr, Interval]
+"""Bounds of expressions that a test at run time has made sure of."""
+
+Lanes = tuple[list[str], list[str]]
+"""The lines of a statement, and those among them that are done for every lane."""
 
 Instead = Callable[[ir.Stmt], list[str] | None]
 """C for a statement that something else takes care of, or None."""
@@ -71,25 +78,30 @@ def _places(function: Function, number: str) -> list[str]:
 
 
 def lane_loops(function: Function, lanes: Sequence[str]) -> str:
-    """Loops over lane names, the last one fastest."""
-    return " ".join(f"for (int l_{lane} = 0; l_{lane} < {function.semantics.lanes[lane]}; l_{lane}++)" for lane in lanes)
+    """Loops over lane names, the last one fastest: left to the vectoriser, which unrolling would keep from its work."""
+    loops = [f"for (int l_{lane} = 0; l_{lane} < {function.semantics.lanes[lane]}; l_{lane}++)" for lane in lanes]
+    return " ".join([*loops[:-1], "TW_LOOP", *loops[-1:]]) if loops else ""
 
 
 def set_temp(function: Function, stmt: ir.SetTemp) -> list[str]:
     """A lane temporary, all its lanes at once where it reads itself crosswise."""
     kind = function.semantics.temps[stmt.name]
     value = ex.Binary("+", ir.Temp(stmt.name, stmt.lanes), stmt.value) if stmt.accumulate else stmt.value
-    sheet = Sheet(function)
-    sheet.varies = function.replicas > 1 and not function.apart
-    writer = new_writer(function, sheet)
-    text, flat = writer.narrowed(value, kind.type, kind.overflow), writer.flat(stmt.lanes)
-    target = temp_name(function, stmt.name)
+    target, stored = temp_name(function, stmt.name), c_type(temp_type(function, stmt.name))
     crossed = any(isinstance(e, ir.Temp) and e.name == stmt.name and e.lanes != stmt.lanes for e in ex.walk(value))
-    if not crossed:
-        return around(function, sheet, [lane_loops(function, stmt.lanes), "{", *sheet.body, f"{target}[{flat}] = {text};", "}"])
-    lines = [f"{c_type(kind.type)} tw_new[sizeof {target} / sizeof {target}[0]];"]
-    lines += [lane_loops(function, stmt.lanes), "{", *sheet.body, f"tw_new[{flat}] = {text};", "}", f"memcpy({target}, tw_new, sizeof tw_new);"]
-    return around(function, sheet, lines)
+
+    def write(known: Known) -> Lanes:
+        sheet = Sheet(function)
+        sheet.varies = function.replicas > 1 and not function.apart
+        writer = new_writer(function, sheet, known)
+        text, flat = writer.narrowed(value, kind.type, kind.overflow), writer.flat(stmt.lanes)
+        place = "tw_new" if crossed else target
+        lines = [lane_loops(function, stmt.lanes), "{", *sheet.body, f"{place}[{flat}] = ({stored}){text};", "}"]
+        if crossed:
+            lines = [f"{stored} tw_new[sizeof {target} / sizeof {target}[0]];", *lines, f"memcpy({target}, tw_new, sizeof tw_new);"]
+        return around(function, sheet, lines), [*sheet.body, text]
+
+    return narrowest(function, value, write)
 
 
 def store(function: Function, stmt: ir.Store) -> list[str]:
@@ -97,20 +109,49 @@ def store(function: Function, stmt: ir.Store) -> list[str]:
     access, memory = stmt.access, function.machine.memory[stmt.access.view.memory]
     kept = tuple(lane for lane in access.lanes or () if isinstance(lane, str))
     value = ex.Binary("+", ir.Load(access), stmt.value) if stmt.accumulate else stmt.value
-    sheet = Sheet(function)
-    writer = new_writer(function, sheet)
-    kind = access.view.element.scalar
-    text, flat = writer.narrowed(value, kind, memory.overflow), writer.flat(kept)
-    target = sheet.element(access, "")
-    total = 1
+    kind, total = access.view.element.scalar, 1
     for lane in kept:
         total *= function.semantics.lanes[lane]
-    lines = [f"{c_type(kind)} tw_new[{total}];", lane_loops(function, kept), "{", *sheet.body, f"tw_new[{flat}] = {text};", "}"]
-    if _dense(access, kept):
-        lines.append(f"memcpy({target}, tw_new, sizeof tw_new);")
-    else:
-        lines += [lane_loops(function, kept), f"{{ {lane_place(writer, access, target)} = tw_new[{flat}]; }}"]
-    return around(function, sheet, [*lines, *sheet.write_back(access)], once=not function.access_varies(access))
+
+    def write(known: Known) -> Lanes:
+        sheet = Sheet(function)
+        writer = new_writer(function, sheet, known)
+        text, flat = writer.narrowed(value, kind, memory.overflow), writer.flat(kept)
+        target = sheet.element(access, "")
+        lines = [f"{c_type(kind)} tw_new[{total}];", lane_loops(function, kept), "{", *sheet.body, f"tw_new[{flat}] = {text};", "}"]
+        if _dense(access, kept):
+            lines.append(f"memcpy({target}, tw_new, sizeof tw_new);")
+        else:
+            lines += [lane_loops(function, kept), f"{{ {lane_place(writer, access, target)} = tw_new[{flat}]; }}"]
+        return around(function, sheet, [*lines, *sheet.write_back(access)], once=not function.access_varies(access)), [*sheet.body, text]
+
+    return narrowest(function, value, write)
+
+
+def narrowest(function: Function, value: Expr, write: Callable[[Known], Lanes]) -> list[str]:
+    """Twice where a left shift by an amount known only at run time would ask for 64 bits: in 32 for small amounts, and in full."""
+    lines, lanes = write({})
+    shifts = [e for e in ex.walk(value) if isinstance(e, ex.Binary) and e.op == "<<" and not is_scalar(e.left) and is_scalar(e.right)]
+    amounts = list(dict.fromkeys(e.right for e in shifts if not isinstance(e.right, ex.Const)))
+    if not amounts or not _wide(lanes) or any(function.varies(a) or not _plain(a) for a in amounts):
+        return lines
+    for most in (16, 8, 6, 4, 2, 0):
+        short, lanes = write({a: Interval(0, most) for a in amounts})
+        if not _wide(lanes):
+            tests = " && ".join(f"{function.scalar(a).text} <= {most}" for a in amounts)
+            return [f"if ({tests}) {{", *short, "} else {", *lines, "}"]
+    return lines
+
+
+def _wide(lanes: list[str]) -> bool:
+    return any("int64_t" in line or "__int128" in line for line in lanes)
+
+
+def _plain(amount: Expr) -> bool:
+    """Whether an amount is made of fields and names alone, so that looking at it early is harmless."""
+    return all(isinstance(e, ex.Const | ex.Unary | ex.Binary | ir.Extreme | ir.FieldRef | ir.Var) for e in ex.walk(amount)) and not any(
+        isinstance(e, ex.Binary) and e.op in ("//", "%") for e in ex.walk(amount)
+    )
 
 
 def _dense(access: ir.Access, kept: tuple[str, ...]) -> bool:
