@@ -1,5 +1,6 @@
 """Footprints against what the reference engine touches, granule by granule: real programs, and random ones of many shapes."""
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.footprint_oracle import assert_exact
+from tests.random_programs import random_program, random_state
 from tests.tiny_machine import streams, tiny, word
 from toolchain.emulator.queues import issue_order
 from toolchain.emulator.state import State, new_state
 from toolchain.isa.decode import decode
 from toolchain.isa.program import Program
 from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
 
 DATA = Path(__file__).parents[1] / "data" / "vta_golden"
 
@@ -103,6 +106,24 @@ def test_exact_on_random_programs(shape: str, first: list[tuple[int, ...]], seco
 
 
 MACHINES = {name: tiny(text) for name, text in SHAPES.items()}
+
+
+RIPPLE = str(Path(__file__).parents[1] / "data" / "machines" / "ripple.yaml")
+
+
+@pytest.mark.parametrize(
+    ("target", "length", "seed"),
+    [("vta", 12, 0), ("vta", 12, 1), ("dpuv3", 8, 0), ("dnnvm", 12, 0), ("dnnvm:zu9", 8, 1), ("stcp920", 5, 0), (RIPPLE, 12, 0), (RIPPLE, 12, 1)],
+)
+def test_exact_on_random_programs_of_every_machine(target: str, length: int, seed: int) -> None:
+    machine = loaded(target)
+    program = random_program(machine, seed, length)
+    assert_exact(program, random_state(machine, seed), issue_order(program, seed))
+
+
+@functools.cache
+def loaded(target: str) -> Machine:
+    return load_machine(target)
 
 
 def test_vendor_program_is_exact_on_a_sample(vendor_streams: Path) -> None:
