@@ -19,7 +19,8 @@ def check_text(text: str, locate: Locate) -> None:
     for number, line in enumerate(text.split("\n"), 1):
         code = line.partition("#")[0]
         if found := _ODD.search(code):
-            raise fail("E0121", f"{found.group()!a} is not part of the expression language", locate(number, found.start()))
+            what = "text in quotes" if found.group() in "'\"" else f"the character {found.group()!a}"
+            raise fail("E0121", f"{what} is not part of the expression language", locate(number, found.start()))
         for found in _NUMBER.finditer(code):
             if not _INTEGER.match(found.group()) or len(found.group()) > MAX_DIGITS:
                 raise fail("E0121", f"'{found.group()[:MAX_DIGITS]}' is not an integer", locate(number, found.start()))
