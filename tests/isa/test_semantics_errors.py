@@ -1,6 +1,7 @@
 """Every mistake the semantics language knows, with the message a user reads."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -83,6 +84,8 @@ CASES = {
     "whole element in a sum": "acc[0][o] = acc[1] + 1\n",
     "number to a whole element": "sat[0] = 3\n",
     "sum into a whole element": "sat[0] += sat[1]\n",
+    "calculated data in a control memory": "num[0] = one[0] + 1\n",
+    "sum in a control memory": "num[0] += 1\n",
     "shared write of a replica's value": "one[0] = way\n",
     "shared write on a replica's path": "if way == 0:\n    one[0] = 1\n",
     "shared write of a replica's data": "s[o]: i8 = sat[0][o]\nloop[0][o] = s[o]\n",
@@ -137,8 +140,9 @@ def test_every_message_stands_in_the_text(text: str) -> None:
         assert 1 <= found.span.column <= len(found.span.source.line(found.span.line)) + 1
 
 
-def test_instruction_without_a_place_at_a_level() -> None:
-    plain = tiny("pass\n")
-    assert plain.streams == 2
-    with pytest.raises(UserError, match=r"E0202 'par' has no instances to choose by 'way'"):
-        machine_semantics(tiny("par.way(1)[0][r, c] = 1\n"))
+@pytest.mark.parametrize("text", ["acc[0][o] = 1\n", "one[way] = 1\n"])
+def test_instruction_without_a_place_at_a_level(text: str) -> None:
+    machine = tiny(text)
+    apart = replace(machine, levels=tuple(replace(level, lockstep=False) for level in machine.levels))
+    with pytest.raises(UserError, match=r"E0219 an instruction does not run on one way; say which: .way\(number\)"):
+        machine_semantics(apart)

@@ -3,22 +3,45 @@
 from collections.abc import Sequence
 
 from toolchain.isa import ir
-from toolchain.isa.carried import every
+from toolchain.isa.carried import every, nodes
 from toolchain.isa.instances import access_differs, differs, replica_levels, replica_names
+from toolchain.spec import expr as ex
 from toolchain.spec.errors import fail
+from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine
 
 
 def check_semantics(machine: Machine, semantics: ir.Semantics) -> None:
-    """Raises UserError E0206 (a lane without extent) and E0218 (a shared write that depends on the replica)."""
+    """Raises UserError E0206 (a lane without extent), E0217 (a control memory filled with calculated data) and E0218 (a shared
+    write that depends on the replica)."""
     for stmt in every(semantics.body):
         if isinstance(stmt, ir.SetTemp):
             for lane in stmt.lanes:
                 if lane not in semantics.lanes:
                     raise fail("E0206", f"nothing says how long lane '{lane}' is", stmt.span, "use it in the lanes of a memory as well")
+        if isinstance(stmt, ir.Store) and machine.memory[stmt.access.view.memory].control and (stmt.accumulate or not _copied(stmt.value)):
+            name = stmt.access.view.memory
+            raise fail(
+                "E0217", f"'{name}' is a control memory and takes elements as they are loaded", stmt.span, "copy an element, or write a number"
+            )
     levels = {level.name for level in replica_levels(machine)}
     if levels:
         _Sharing(machine, levels, replica_names(machine, semantics)).check(semantics.body, False)
+
+
+def _copied(value: Expr) -> bool:
+    """Whether a value is known before any arithmetic on tensor data: loaded as it is, or a number of the address phase."""
+    match value:
+        case ex.Choose(condition=condition, then=then, other=other):
+            return _known(condition) and _copied(then) and _copied(other)
+        case ir.Load():
+            return True
+        case _:
+            return _known(value)
+
+
+def _known(value: Expr) -> bool:
+    return not any(isinstance(e, ir.Load | ir.Temp) for e in nodes(value))
 
 
 class _Sharing:
