@@ -22,7 +22,7 @@ def check_semantics(machine: Machine, semantics: ir.Semantics) -> None:
         if isinstance(stmt, ir.Store) and machine.memory[stmt.access.view.memory].control and (stmt.accumulate or not _copied(stmt.value)):
             name = stmt.access.view.memory
             raise fail(
-                "E0217", f"'{name}' is a control memory and takes elements as they are loaded", stmt.span, "copy an element, or write a number"
+                "E0217", f"'{name}' is a control memory and takes elements as they are", stmt.span, "copy an element, or write a number"
             )
     levels = {level.name for level in replica_levels(machine)}
     if levels:
