@@ -37,12 +37,10 @@ def distinct_lines(function: Function, c: Contraction, lets: list[ir.Let]) -> li
     loops = [f"for (int64_t v_{x.var} = s_{x.var}; v_{x.var} < s_{x.var} + n_{x.var}; v_{x.var}++) {{" for x in c.outer]
     return [
         "int tw_apart = 1;",
-        "if (tw_work >= 8) {",
         f"uint64_t *const tw_seen = tw_scratch(c, {SLOT}, {words * 8});",
         "if (!tw_seen) return;",
         f"memset(tw_seen, 0, {words * 8});",
         *loops, *block(function, [*lets, *c.after], mark), *["}"] * len(loops),
-        "}",
     ]  # fmt: skip
 
 

@@ -83,8 +83,15 @@ def window_lines(function: Function, c: Contraction, f: Factors, plain: list[str
         for line in [f"for (int64_t v_{loop.var} = s_{loop.var}; v_{loop.var} < s_{loop.var} + n_{loop.var}; v_{loop.var}++) {{"]
     ]
     body = [*serial, *n.turns(), *["}"] * len(serial)]
-    apart = distinct_lines(function, c, n.lets())
-    return ["{", *n.bounds(), *apart, "if (tw_apart && tw_work >= 8) {", *n.space(), *body, "} else if (tw_work > 0) {", *plain, "}", "}"]
+    sure = [
+        "int tw_sure = 0;",
+        "if (tw_work >= 8 && !tw_fault) {",
+        *distinct_lines(function, c, n.lets()),
+        *n.reach(),
+        "tw_sure = tw_apart && !tw_fault;",
+    ]
+    sure += ["tw_fault = 0;", "}"]
+    return ["{", *n.bounds(), *sure, "if (tw_sure) {", *n.space(), *body, "} else if (tw_work > 0) {", *plain, "}", "}"]
 
 
 class _Writer:
@@ -139,6 +146,13 @@ class _Writer:
             f"int32_t tw_tile[{self.block * self.pixel_step}] __attribute__((aligned(64)));",
             f"int32_t tw_init[{self.pixel_step}] __attribute__((aligned(64))) = {{0}};",
         ]
+
+    def reach(self) -> list[str]:
+        """Follows B's addresses, which are packed for all taps, also those that guards turn off everywhere; a fault says that one is outside."""
+        nest, loops = Nest(self.function, self.c.inner), (*self.c.serial_loops, *self.c.group_loops)
+        index = ", ".join(nest.writer().value(i).text for i in self.c.b.index)
+        heads = [f"for (int64_t v_{x.var} = s_{x.var}; v_{x.var} < s_{x.var} + n_{x.var}; v_{x.var}++) {{" for x in loops]
+        return [*heads, *nest.text([f"(void)at_{view_number(self.function.machine, self.c.b.view)}({index});"]), *["}"] * len(loops)]
 
     def turns(self) -> list[str]:
         """All pixels, as many at a time as the table holds."""
