@@ -238,13 +238,15 @@ def _names(access: ir.Access) -> tuple[str, ...] | None:
 
 
 def _legal(machine: Machine, semantics: ir.Semantics, c: Contraction, in_place: bool) -> bool:
-    """Whether the products may be summed, and the sums finished, in any order."""
+    """Whether the products may be summed, and the sums finished, in any order.
+
+    An instruction that is not `in_place` never reads what another of its iterations wrote: such a program is refused.
+    """
     written = written_memories((c.loop,))
-    if c.b.view.memory in written:
-        return False
+    factors = {c.a.view.memory, c.b.view.memory}
     if isinstance(c.target, ir.Access):
-        return c.a.view.memory not in written and machine.memory[c.target.view.memory].overflow != "saturate"
-    read = {e.access.view.memory for s in (*c.before, *c.after) for e in _loads(s)} | {c.a.view.memory}
+        return not factors & written and machine.memory[c.target.view.memory].overflow != "saturate"
+    read = {e.access.view.memory for s in (*c.before, *c.after) for e in _loads(s)} | factors
     return semantics.temps[c.target].overflow != "saturate" and not (in_place and read & written)
 
 

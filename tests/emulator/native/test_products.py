@@ -130,10 +130,11 @@ def test_convolutions(name: str, rows: Callable[[np.random.Generator, int], list
 
 
 def test_every_machine_with_a_product_uses_a_kernel() -> None:
-    found = {name: engine_source(load_machine(name)) for name in ("vta", "dpuv3", "dnnvm")}
+    found = {name: engine_source(load_machine(name)) for name in ("vta", "dpuv3", "dnnvm", "stcp920")}
     assert "accumulate_0(tw_pixels" in found["vta"]
     assert "window_0(tw_some" in found["dpuv3"]
-    assert found["dnnvm"].count("tw_work >= 8") == 2
+    assert "window_1(tw_some" in found["dnnvm"]
+    assert "window_0((int)tw_min" in found["stcp920"]
     assert "pack_" not in engine_source(tiny("pass\n"))
 
 
