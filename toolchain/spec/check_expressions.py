@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from toolchain.spec.errors import Diagnostic, Span, UserError
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Choose, Expr, Name, walk
-from toolchain.spec.model import Field, Instruction, Machine, TimingClass
+from toolchain.spec.model import Instruction, Machine, TimingClass
 from toolchain.spec.scope import Scope, problems, scope_of
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
@@ -90,20 +90,16 @@ def _timing(machine: Machine, instruction: Instruction, root: Node) -> Iterator[
         yield Diagnostic("E0107", f"unknown timing class '{instruction.timing}'", node.span, nearest(instruction.timing, classes))
         return
     kind = classes[instruction.timing]
-    scope = scope_of(machine, instruction, footprint=True)
+    own = frozenset(f.name for f in instruction.fields)
+    others = frozenset(f.name for i in machine.instructions for f in i.fields) - own
+    scope = scope_of(machine, instruction, footprint=True, more=others)
     for part in _parts(kind):
-        for found in problems(part, scope):
-            if found.message.startswith("unknown name") and found.message.split("'")[1] in _all_fields(machine):
-                name = found.message.split("'")[1]
-                yield Diagnostic("E0141", f"class '{kind.name}' uses field '{name}', which {instruction.name} does not have", found.span)
-            else:
-                yield found
+        yield from problems(part, scope)
+        for leaf in walk(part):
+            if isinstance(leaf, Name) and leaf.id in others:
+                yield Diagnostic("E0141", f"class '{kind.name}' uses field '{leaf.id}', which {instruction.name} does not have", leaf.span)
 
 
 def _parts(kind: TimingClass) -> Iterator[Expr]:
     yield from (kind.cycles, kind.setup, kind.latency)
     yield from (t.bytes for t in kind.transfers)
-
-
-def _all_fields(machine: Machine) -> dict[str, Field]:
-    return {f.name: f for i in machine.instructions for f in i.fields}

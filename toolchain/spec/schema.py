@@ -7,7 +7,7 @@ from typing import Any
 
 from toolchain.spec.errors import Diagnostic, Span, UserError
 from toolchain.spec.resources import SCHEMA
-from toolchain.spec.suggest import nearest
+from toolchain.spec.suggest import closest, nearest
 from toolchain.spec.yaml_nodes import Node, merged
 
 MAX_REPORTED = 20
@@ -36,8 +36,7 @@ def validate(root: Node, schema: Path = SCHEMA) -> None:
     references: Any = referencing
     validator = library.Draft202012Validator(read_schema(schema), registry=references.Registry())
     found: list[Any] = [library.exceptions.best_match([error]) if _opaque(error) else error for error in validator.iter_errors(root.plain())]
-    told = list(_without_echoes(found))
-    diagnostics = [*_all_missing(root, told), *(d for error in told for d in _diagnose(root, error))]
+    diagnostics = [*_missing(root, found), *(d for error in found for d in _diagnose(root, error))]
     if diagnostics:
         raise UserError(*merged(UserError(*diagnostics)).diagnostics[:MAX_REPORTED])
 
@@ -47,26 +46,8 @@ def _opaque(error: Any) -> bool:
     return error.validator in ("anyOf", "oneOf") and "x-message" not in error.schema
 
 
-def _without_echoes(errors: Iterable[Any]) -> Iterator[Any]:
-    """A misspelt required key is unknown and missing at once: only the first is told, with the right spelling as a hint."""
-    listed = list(errors)
-    misspelt = {(tuple(e.absolute_path), _close(key, e)) for e in listed if e.validator == "additionalProperties" for key in _extras(e)}
-    for error in listed:
-        if error.validator != "required" or (tuple(error.absolute_path), _missing(error)) not in misspelt:
-            yield error
-
-
 def _extras(error: Any) -> list[str]:
     return [key for key in error.instance if key not in error.schema.get("properties", {})]
-
-
-def _missing(error: Any) -> str:
-    return error.message.split("'")[1]
-
-
-def _close(key: str, error: Any) -> str:
-    hint = nearest(key, error.schema.get("properties", {}))
-    return hint.split("'")[1] if hint else ""
 
 
 def _diagnose(root: Node, error: Any) -> Iterator[Diagnostic]:
@@ -90,16 +71,21 @@ def _diagnose(root: Node, error: Any) -> Iterator[Diagnostic]:
             yield Diagnostic("E0116", sentence, _span(node, error))
 
 
-def _all_missing(root: Node, errors: list[Any]) -> Iterator[Diagnostic]:
-    """One diagnostic for all keys that a mapping lacks."""
-    lacking: dict[tuple[str | int, ...], list[str]] = {}
+def _missing(root: Node, errors: list[Any]) -> Iterator[Diagnostic]:
+    """One diagnostic for all keys that a mapping lacks; a misspelt one is unknown as well, and told there, with a hint."""
+    lacking: dict[tuple[str | int, ...], dict[str, None]] = {}
+    misspelt: set[tuple[tuple[str | int, ...], str]] = set()
     for error in errors:
+        path = tuple(error.absolute_path)
         if error.validator == "required":
-            lacking.setdefault(tuple(error.absolute_path), []).append(_missing(error))
+            lacking.setdefault(path, {}).update((key, None) for key in error.validator_value if key not in error.instance)
+        elif error.validator == "additionalProperties":
+            misspelt |= {(path, closest(key, error.schema.get("properties", {}))) for key in _extras(error)}
     for path, keys in lacking.items():
         where = f" in {'.'.join(map(str, path))}" if path else ""
-        names = ", ".join(f"'{key}'" for key in keys)
-        yield Diagnostic("E0109", f"missing {'key' if len(keys) == 1 else 'keys'} {names}{where}", root.at(path).where())
+        names = [f"'{key}'" for key in keys if (path, key) not in misspelt]
+        if names:
+            yield Diagnostic("E0109", f"missing {'key' if len(names) == 1 else 'keys'} {', '.join(names)}{where}", root.at(path).where())
 
 
 def _key(node: Node, key: str) -> Span:
