@@ -30,10 +30,12 @@ def summary_text(timeline: Timeline) -> str:
     """A page of plain text."""
     s = summarise(timeline)
     reached = f", which the program reaches to {100 * s.bound_cycles / s.cycles:.1f} %" if s.cycles else ""
+    critical = ", ".join(f"{name} {cycles:.0f}" for name, cycles in s.critical.items())
     parts = [
         f"{s.machine}:{s.config}" if s.config else s.machine,
         f"{s.instructions} instructions, {s.cycles:.0f} cycles, {s.ms:.3f} ms at {s.clock_khz / 1000:g} MHz",
         f"bound: {s.bound_by} is busy {s.bound_cycles:.0f} cycles{reached}",
+        f"critical path (cycles): {critical or 'empty'}",
         "", *_unit_table(s), "", *_memory_table(s), "", *_resource_table(s), *_basis(s),
     ]  # fmt: skip
     return "\n".join(parts) + "\n"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.isa.program import Ints
+from toolchain.timing.critical import critical_path
 from toolchain.timing.simulate import Timeline
 from toolchain.timing.timeline import NOT_FETCHED, Times
 
@@ -63,7 +64,10 @@ class Basis:
 
 @dataclass(frozen=True)
 class Summary:
-    """bound_cycles: no schedule of these instructions is faster, because `bound_by` is busy that long."""
+    """bound_cycles: no schedule of these instructions is faster, because `bound_by` is busy that long.
+
+    critical: cycles by unit along the chain of causes that leads to the last result.
+    """
 
     machine: str
     config: str
@@ -76,6 +80,7 @@ class Summary:
     resources: tuple[ResourceUse, ...]
     bound_cycles: float
     bound_by: str
+    critical: dict[str, float]
     constants: tuple[Basis, ...]
 
 
@@ -84,7 +89,8 @@ def summarise(timeline: Timeline) -> Summary:
     bound, by = max(_bounds(timeline), default=(0.0, "nothing"))
     return Summary(
         machine.name, machine.config, machine.timing.clock_khz, len(program), timeline.cycles, timeline.milliseconds,
-        tuple(_units(timeline)), tuple(_memories(timeline)), tuple(_resources(timeline)), bound, by, tuple(_constants(timeline)),
+        tuple(_units(timeline)), tuple(_memories(timeline)), tuple(_resources(timeline)), bound, by,
+        critical_path(timeline), tuple(_constants(timeline)),
     )  # fmt: skip
 
 
