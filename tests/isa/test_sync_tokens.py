@@ -8,7 +8,8 @@ import pytest
 from tests.random_tokens import entries
 from tests.token_machine import mask, program, token_machine
 from toolchain.isa.sync_tokens import sync_tokens
-from toolchain.spec.errors import UserError
+from toolchain.spec.errors import Source, Span, UserError
+from toolchain.spec.expr import parse_expr
 
 TREE = "topology: {cluster: {count: 2}, core: {count: 4, streams: true}}\n"
 
@@ -58,3 +59,11 @@ def test_a_counter_outside_its_array_is_refused() -> None:
 def test_rows_are_int64() -> None:
     tokens = sync_tokens(program(token_machine(), [{"waits": mask("ab")}]))
     assert {a.dtype for a in (tokens.waits.start, tokens.waits.counter, tokens.waits.amount, tokens.depth)} == {np.dtype(np.int64)}
+
+
+def test_a_negative_amount_is_refused() -> None:
+    machine = token_machine()
+    rule = replace(machine.sync[0], amount=parse_expr("amount - 2", lambda line, column: Span(Source("t", ""), line, column)))
+    code = program(replace(machine, sync=(rule,)), [{"waits": 1, "amount": 2}, {"waits": 1, "amount": 1}])
+    with pytest.raises(UserError, match="E0503 #1 OP at 0x10: -1 tokens of ab; an amount cannot be negative"):
+        sync_tokens(code)
