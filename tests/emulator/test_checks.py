@@ -61,11 +61,18 @@ def tiny_program(semantics: str, *words: bytes, plain: bool = False) -> Program:
     return decode(machine, streams(words))
 
 
+def overlapping(program: Program) -> Program:
+    """The same program where every unit may start an instruction before the one before it is done."""
+    units = tuple(replace(u, overlaps=True) for u in program.machine.units)
+    return replace(program, machine=replace(program.machine, units=units))
+
+
 CASES: dict[str, Callable[[], Program]] = {
     "E0601 read after write": lambda: vta(GOOD.replace(f"{WGT} push_next=1", WGT).replace(f"{GEMM} pop_prev=1", GEMM)),
     "E0601 write after read": lambda: vta(GOOD.replace("FINISH", f"{INP}\nFINISH")),
     "E0601 store still reads": lambda: vta(GOOD.replace("FINISH", f"{RESET}FINISH")),
     "E0601 between streams": lambda: decode(tiny("dram.row[b] = loop[m] if m > 0 else 0"), streams([word(0, b=4)], [word(0, b=6)])),
+    "E0601 overlapping unit": lambda: overlapping(vta(GOOD)),
     "E0602 unwritten": lambda: vta(GOOD.replace("x_size=16 x_stride=16\nLOAD memory_type=wgt", "x_size=12 x_stride=16\nLOAD memory_type=wgt")),
     "E0603 past the end": lambda: vta(GOOD.replace("inp sram_base=0", "inp sram_base=2040")),
     "E0603 below": lambda: tiny_program("for i in range(n):\n    par[a + i] = par[0]", word(0, a=-2, n=8)),

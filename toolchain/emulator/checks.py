@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolchain.emulator.clocks import Clocks, happens_before
 from toolchain.emulator.control_conflicts import control_conflicts
@@ -59,11 +60,13 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
         *self_conflicts(provenance, prints),
     ]
     severe = np.array([m.hazard == "error" for m in program.machine.memories])[found.memory] if len(found) else np.zeros(0, np.bool_)
-    diagnostics += _first(prints, found, np.flatnonzero(severe))
+    diagnostics += _first(prints, found, _pairs(found, severe))
     if diagnostics:
         raise limited(diagnostics)
-    mild = _first(prints, found, np.flatnonzero(~severe))
-    return Checked(order, prints, provenance, (*_shortened(mild, int((~severe).sum())), *leftovers(program, tokens), *portability(program)))
+    mild = _pairs(found, ~severe)
+    return Checked(
+        order, prints, provenance, (*_shortened(_first(prints, found, mild), len(mild)), *leftovers(program, tokens), *portability(program))
+    )
 
 
 def prepare_program(program: Program, state: State) -> Checked:
@@ -78,7 +81,15 @@ def _timeline(program: Program, order: Ints, provenance: Provenance, clocks: Clo
     return Timeline(order, provenance.position, program.queue, place, clocks)
 
 
+def _pairs(found: Hazards, chosen: NDArray[np.bool_]) -> Ints:
+    """int64: of the chosen hazards, the first of each pair of instructions and memory."""
+    rows = np.flatnonzero(chosen)
+    pairs = np.stack([found.first[rows], found.second[rows], found.memory[rows]], 1)
+    return rows[np.sort(np.unique(pairs, axis=0, return_index=True)[1])]
+
+
 def _first(prints: Footprints, found: Hazards, rows: Ints) -> list[Diagnostic]:
+    """As many as are ever shown."""
     return [hazard_diagnostic(prints, found, row) for row in rows[: MOST + 1].tolist()]
 
 

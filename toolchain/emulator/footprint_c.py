@@ -7,6 +7,7 @@ from pathlib import Path
 from toolchain.isa import ir
 from toolchain.isa.c_expr import HELPERS, CValue, CWriter
 from toolchain.isa.c_interval import INT64
+from toolchain.isa.footprint import LONGEST
 from toolchain.isa.footprint_nest import Exists, Nest, instance_of, machine_nests, scheduled
 from toolchain.isa.footprint_walk import Fold, Guard, Loop, free_vars
 from toolchain.spec.expr import Choose, Expr
@@ -38,7 +39,7 @@ class FootprintSource:
 
 def footprint_source(machine: Machine) -> FootprintSource:
     """Raises UserError E0707 for an address that C cannot hold."""
-    parts = [(CHECKER / "footprint.c").read_text(), HELPERS, *_memories(machine)]
+    parts = [f"#define LONGEST {float(LONGEST)}", (CHECKER / "footprint.c").read_text(), HELPERS, *_memories(machine)]
     columns: list[tuple[Expr, ...]] = []
     for kind, instruction in enumerate(machine.instructions):
         writer = _Kind(machine, kind)

@@ -54,7 +54,7 @@ def native_footprints(program: Program, order: Ints, provenance: Provenance) -> 
     Raises MemoryError, and UserError E0608 for a control memory that cannot be followed.
     """
     code = machine_source(program.machine)
-    library = load_library(f"footprint-{program.machine.name}", code.source)
+    library = load_library("footprints", code.source)
     return None if library is None else _Call(program, order, provenance, code).run(library)
 
 

@@ -57,12 +57,28 @@ def _number(memory: Memory, address: int) -> str:
     return f"{address:#x}" if memory.kind == "dram" else str(address)
 
 
-def comment(prints: Footprints, index: int) -> str:
-    """What an instruction reads and writes, for a listing: `reads dram[0x0..0xff]; writes inp[0..15]`."""
+def controlled(machine: Machine) -> frozenset[tuple[str, str, bool]]:
+    """(instruction, memory, write) of every access whose address depends on what a control memory holds."""
+    return frozenset(
+        (name, nest.access.view.memory, nest.occurrence.kind == "write")
+        for name, nests in machine_nests(machine).items()
+        for nest in nests
+        if nest.occurrence.kind in ("read", "write") and any(isinstance(e, ir.ControlRead) for part in _parts(nest) for e in ex.walk(part))
+    )
+
+
+def comment(prints: Footprints, index: int, unknown: frozenset[tuple[str, str, bool]] = frozenset()) -> str:
+    """What an instruction reads and writes, for a listing: `reads dram[0x0..0xff]; writes inp[0..15]`.
+
+    unknown: accesses, as `controlled` gives them, of which only the memory is named, because control memories are not known.
+    """
     machine, runs = prints.program.machine, prints.runs
+    name = machine.instructions[int(prints.program.kind[index])].name
     texts: list[str] = []
     for write, verb in ((False, "reads"), (True, "writes")):
         mine = [r for r in range(int(prints.first[index]), int(prints.first[index + 1])) if bool(runs.write[r]) == write]
+        hidden = dict.fromkeys(memory for r in mine if (name, memory := machine.memories[int(runs.memory[r])].name, write) in unknown)
+        mine = [r for r in mine if machine.memories[int(runs.memory[r])].name not in hidden]
         shown = [
             range_text(
                 machine, int(runs.memory[r]), int(runs.start[r]), int(runs.stop[r]), machine.memories[int(runs.memory[r])].name in prints.alike
@@ -71,6 +87,7 @@ def comment(prints: Footprints, index: int) -> str:
         ]
         if len(mine) > SHOWN_RUNS:
             shown.append(f"{len(mine) - SHOWN_RUNS} more ranges")
+        shown += [f"{memory}[...]" for memory in hidden]
         if shown:
             texts.append(f"{verb} {', '.join(shown)}")
     return "; ".join(texts)
@@ -108,16 +125,21 @@ def _nest(machine: Machine, kind: int, access: int) -> Nest:
 
 def _fields_text(provenance: Provenance, nest: Nest, index: int) -> str:
     """`bank_id=3, bank_addr=8190`: the fields and latched values that the address and its loops use, those that are 0 left out."""
-    parts: list[Expr] = [*nest.occurrence.index, *(e for _, e in nest.occurrence.at)]
-    for item in nest.path:
-        parts += [] if isinstance(item, Guard) else [item.start, item.stop]
     leaves = dict.fromkeys(
-        leaf for part in parts for leaf in ex.walk(part) if isinstance(leaf, ir.FieldRef | ir.RegisterRead) and not free_vars(leaf)
+        leaf for part in _parts(nest) for leaf in ex.walk(part) if isinstance(leaf, ir.FieldRef | ir.RegisterRead) and not free_vars(leaf)
     )
     kind, row = int(provenance.program.kind[index]), provenance.program.row[[index]]
     frame = provenance.rows(kind).frame(row)
     texts = [f"{_leaf_text(leaf)}={int(value)}" for leaf in leaves if (value := frame.evaluate(leaf)[0])]
     return ", ".join(texts[:SHOWN_FIELDS])
+
+
+def _parts(nest: Nest) -> list[Expr]:
+    """The address and the bounds of the loops."""
+    parts: list[Expr] = [*nest.occurrence.index, *(e for _, e in nest.occurrence.at)]
+    for item in nest.path:
+        parts += [] if isinstance(item, Guard) else [item.start, item.stop]
+    return parts
 
 
 def _leaf_text(leaf: Expr) -> str:

@@ -6,7 +6,6 @@
 
 enum { RANGE, BANK, INSTANCE, ALIGN, BUDGET };
 enum { FAULT_KINDS = 5 };
-static const double LONGEST = 16777216.0;
 
 typedef struct { int64_t instruction, access, kind, low, high; } Fault;
 typedef struct { uint64_t key; int64_t stop; } Piece;
