@@ -32,7 +32,7 @@ class Gathering:
 
     def _assign(self, stmt: ir.SetTemp, again: bool) -> Action:
         kind, slot = self.semantics.temps[stmt.name], self.data.temps[stmt.name]
-        value, fit = self.data.value(stmt.value), narrowed(kind.type, kind.overflow, stmt.value, stmt.name)
+        value, fit = self.data.value(stmt.value), narrowed(kind.type, kind.overflow, None if stmt.accumulate else stmt.value, stmt.name)
         shape, lift = self.axes.lane_shape(stmt.lanes), self.axes.lift
         borrowed = isinstance(stmt.value, ir.Load | ex.Choose)
 
