@@ -96,76 +96,79 @@ TW_INLINE void tw_store(int32_t *to, tw_sums x) { memcpy(to, &x, sizeof x); }
 TW_INLINE tw_sums tw_add(tw_sums a, tw_sums b) { return a + b; }
 #endif
 
-/* Any scalar types: A and the packed B ([c][16]) as they are stored, 32-bit sums modulo 2^32. */
-#define TW_STEP_PLAIN(NAME, TA, TB) \
-typedef TB NAME##_row __attribute__((vector_size(16 * sizeof(TB)), aligned(1))); \
-typedef int32_t NAME##_wide __attribute__((vector_size(64))); \
-TW_INLINE void NAME(int32_t *acc, const int rows, const uint8_t *const *a, const TB *w, const int count) \
+/* Any scalar types: A and the packed B ([c][16]) as they are stored, 32-bit sums modulo 2^32. Plain C, in vectors that the CPU has:
+   both factors are widened first, then four rows at a time keep their sums in registers. */
+#if defined(__AVX512F__)
+enum { TW_LANES = 16 };
+#elif defined(__AVX2__)
+enum { TW_LANES = 8 };
+#else
+enum { TW_LANES = 4 };
+#endif
+typedef int32_t tw_wide __attribute__((vector_size(TW_LANES * 4), aligned(4), may_alias));
+
+TW_INLINE void tw_rows_plain(const int rows, int32_t *acc, const int32_t *a, const int32_t *w, const int count)
+{
+    for (int h = 0; h < 16; h += TW_LANES) {
+        tw_wide sums[4];
+        for (int r = 0; r < rows; r++) sums[r] = *(const tw_wide *)(acc + r * 16 + h);
+        for (int c = 0; c < count; c++) {
+            const tw_wide x = *(const tw_wide *)(w + c * 16 + h);
+            for (int r = 0; r < rows; r++) sums[r] += x * a[r * count + c];
+        }
+        for (int r = 0; r < rows; r++) *(tw_wide *)(acc + r * 16 + h) = sums[r];
+    }
+}
+#define TW_STEP_PLAIN(NAME, TA, TB, COUNT) \
+TW_INLINE void NAME(int32_t *acc, const int rows, const uint8_t *const *a, const TB *w) \
 { \
-    NAME##_wide sums[4]; \
-    _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) memcpy(&sums[r], acc + r * 16, 64); \
-    for (int c = 0; c < count; c++) { \
-        NAME##_row narrow; \
-        memcpy(&narrow, w + c * 16, sizeof narrow); \
-        const NAME##_wide wide = __builtin_convertvector(narrow, NAME##_wide); \
-        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) { \
-            TA x; \
-            memcpy(&x, a[r] + c * sizeof(TA), sizeof x); \
-            sums[r] += wide * (int32_t)x; \
-        } \
+    int32_t wide[COUNT * 16] __attribute__((aligned(64))), left[16 * COUNT]; \
+    for (int i = 0; i < COUNT * 16; i++) wide[i] = w[i]; \
+    for (int r = 0; r < rows; r++) { \
+        TA one[COUNT]; \
+        memcpy(one, a[r], sizeof one); \
+        for (int c = 0; c < COUNT; c++) left[r * COUNT + c] = one[c]; \
     } \
-    _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) memcpy(acc + r * 16, &sums[r], 64); \
+    int r = 0; \
+    for (; r + 4 <= rows; r += 4) tw_rows_plain(4, acc + r * 16, left + r * COUNT, wide, COUNT); \
+    for (; r < rows; r++) tw_rows_plain(1, acc + r * 16, left + r * COUNT, wide, COUNT); \
 }
 
-/* The same two blocks without the byte instruction, four rows at a time. */
+/* The same two blocks without the byte instruction. */
 #define TW_PRODUCT_PLAIN(N, TA, TB, PIXELS, ROWS, ROW_STEP, PIXEL_STEP, COLUMN_STEP, ROW_GAP, COUNT) \
-TW_STEP_PLAIN(step_##N, TA, TB) \
-TW_INLINE void window_rows_##N(const int n, int first, int32_t *tile, const int32_t *init, int64_t init_step, const uint8_t *a, const int64_t *table, \
-                               int64_t steps, const int8_t *w) \
-{ \
-    int32_t acc[64]; \
-    for (int i = 0; i < n; i++) \
-        memcpy(acc + i * 16, init + (first + i) / ROWS * init_step + (first + i) % ROWS * ROW_GAP, 64); \
-    for (int64_t t = 0; t < steps; t++) { \
-        const uint8_t *at[4]; \
-        for (int i = 0; i < n; i++) at[i] = a + table[t * PIXELS + (first + i) / ROWS] + (first + i) % ROWS * ROW_STEP; \
-        step_##N(acc, n, at, (const TB *)w + t * COUNT * 16, COUNT); \
-    } \
-    for (int i = 0; i < n; i++) memcpy(tile + (first + i) / ROWS * PIXEL_STEP + (first + i) % ROWS * ROW_GAP, acc + i * 16, 64); \
-} \
+TW_STEP_PLAIN(step_##N, TA, TB, COUNT) \
 static void window_##N(int columns, int32_t *tile, const int32_t *init, int64_t init_step, const uint8_t *a, const int64_t *table, int64_t steps, \
                        const int8_t *w, int64_t w_step, const int32_t *fix) \
 { \
     (void)fix; \
     for (int k = 0; k < columns; k++) { \
-        int row = 0; \
-        for (; row + 4 <= PIXELS * ROWS; row += 4) \
-            window_rows_##N(4, row, tile + k * COLUMN_STEP, init + k * COLUMN_STEP, init_step, a, table, steps, w + k * w_step); \
-        for (; row < PIXELS * ROWS; row++) \
-            window_rows_##N(1, row, tile + k * COLUMN_STEP, init + k * COLUMN_STEP, init_step, a, table, steps, w + k * w_step); \
+        int32_t acc[PIXELS * ROWS * 16] __attribute__((aligned(64))); \
+        for (int i = 0; i < PIXELS * ROWS; i++) \
+            memcpy(acc + i * 16, init + k * COLUMN_STEP + i / ROWS * init_step + i % ROWS * ROW_GAP, 64); \
+        for (int64_t t = 0; t < steps; t++) { \
+            const uint8_t *at[PIXELS * ROWS]; \
+            for (int i = 0; i < PIXELS * ROWS; i++) at[i] = a + table[t * PIXELS + i / ROWS] + i % ROWS * ROW_STEP; \
+            step_##N(acc, PIXELS * ROWS, at, (const TB *)(w + k * w_step) + t * COUNT * 16); \
+        } \
+        for (int i = 0; i < PIXELS * ROWS; i++) memcpy(tile + k * COLUMN_STEP + i / ROWS * PIXEL_STEP + i % ROWS * ROW_GAP, acc + i * 16, 64); \
     } \
 }
 #define TW_ACCUMULATE_PLAIN(N, TA, TB, COUNT) \
-TW_STEP_PLAIN(step_##N, TA, TB) \
-TW_INLINE void accumulate_rows_##N(const int n, int lanes, uint8_t *d, const int64_t *d_pixel, const uint8_t *a, const int64_t *a_pixel, int64_t steps, \
-                                   const int64_t *a_step, const int8_t *const *b, int64_t b_at) \
-{ \
-    int32_t acc[64] = {0}; \
-    for (int i = 0; i < n; i++) memcpy(acc + i * 16, d + d_pixel[i], lanes * 4); \
-    for (int64_t t = 0; t < steps; t++) { \
-        const uint8_t *at[4]; \
-        for (int i = 0; i < n; i++) at[i] = a + a_step[t] + a_pixel[i]; \
-        step_##N(acc, n, at, (const TB *)(b[t] + b_at), COUNT); \
-    } \
-    for (int i = 0; i < n; i++) memcpy(d + d_pixel[i], acc + i * 16, lanes * 4); \
-} \
+TW_STEP_PLAIN(step_##N, TA, TB, COUNT) \
 static void accumulate_##N(int64_t pixels, int lanes, uint8_t *d, const int64_t *d_pixel, const uint8_t *a, const int64_t *a_pixel, int64_t steps, \
                            const int64_t *a_step, const int8_t *const *b, int64_t b_at, const int32_t *fix) \
 { \
-    int64_t p = 0; \
     (void)fix; \
-    for (; p + 4 <= pixels; p += 4) accumulate_rows_##N(4, lanes, d, d_pixel + p, a, a_pixel + p, steps, a_step, b, b_at); \
-    for (; p < pixels; p++) accumulate_rows_##N(1, lanes, d, d_pixel + p, a, a_pixel + p, steps, a_step, b, b_at); \
+    for (int64_t p = 0; p < pixels; p += 8) { /* the lists go on past the last pixel, with that pixel */ \
+        int32_t acc[8 * 16] __attribute__((aligned(64))) = {0}; \
+        for (int i = 0; i < 8; i++) memcpy(acc + i * 16, d + d_pixel[p + i], lanes * 4); \
+        for (int64_t t = 0; t < steps; t++) { \
+            const uint8_t *at[8]; \
+            for (int i = 0; i < 8; i++) at[i] = a + a_step[t] + a_pixel[p + i]; \
+            step_##N(acc, 8, at, (const TB *)(b[t] + b_at)); \
+        } \
+        for (int i = 0; i < 8; i++) memcpy(d + d_pixel[p + i], acc + i * 16, lanes * 4); \
+    } \
 }
 
 /* Keeps those loops whose steps reach distinct elements; the others must not run inside one block of sums. */
