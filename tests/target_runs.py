@@ -133,7 +133,7 @@ def random_int8(seed: int, *shape: int, low: int = -128, high: int = 127) -> Arr
 def timed(program: Program) -> Timeline:
     """A program timed without its data."""
     checked = prepare_program(program, new_state(program.machine))
-    return time_program(program, checked.footprints, checked.provenance)
+    return time_program(program, checked.footprints, checked.provenance, checked.tokens)
 
 
 def load_golden(path: Path) -> bytes:

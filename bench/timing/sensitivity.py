@@ -19,7 +19,7 @@ def milliseconds(text: str, path: Path, program: Path) -> float:
     machine = load_text(text, str(path))
     code = load_program(machine, program)
     ready = prepare_program(code, new_state(machine))
-    return time_program(code, ready.footprints, ready.provenance).milliseconds
+    return time_program(code, ready.footprints, ready.provenance, ready.tokens).milliseconds
 
 
 def with_constant(text: str, name: str, value: int) -> str:

@@ -51,7 +51,7 @@ def emulate(arguments: argparse.Namespace) -> None:
     with job.watch.stage("execution"):
         engine_named(arguments.engine)(job.program, job.state, checked.order)
     with job.watch.stage("timing"):
-        timeline = time_program(job.program, checked.footprints, checked.provenance)
+        timeline = time_program(job.program, checked.footprints, checked.provenance, checked.tokens)
     for region in outputs:
         _write(job, region, checked.footprints)
     _report(arguments, job, timeline)

@@ -25,7 +25,7 @@ from toolchain.isa.portable import portability
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.provenance import Provenance
 from toolchain.isa.queue_table import queue_table
-from toolchain.isa.sync_tokens import sync_tokens
+from toolchain.isa.sync_tokens import SyncTokens, sync_tokens
 from toolchain.spec.errors import Diagnostic
 
 
@@ -36,6 +36,7 @@ class Checked:
     order: Ints
     footprints: Footprints
     provenance: Provenance
+    tokens: SyncTokens
     warnings: tuple[Diagnostic, ...]
 
 
@@ -65,15 +66,16 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
         raise limited(diagnostics)
     mild = _pairs(found, ~severe)
     return Checked(
-        order, prints, provenance, (*_shortened(_first(prints, found, mild), len(mild)), *leftovers(program, tokens), *portability(program))
+        order, prints, provenance, tokens, (*_shortened(_first(prints, found, mild), len(mild)), *leftovers(program, tokens), *portability(program))
     )
 
 
 def prepare_program(program: Program, state: State) -> Checked:
     """What a run and its timing need, without looking for hazards. Raises UserError E0501 for a deadlock: then there is no order."""
-    order = issue_order(program)
+    tokens = sync_tokens(program)
+    order = issue_order(program, None, tokens)
     provenance = Provenance(program, state, order)
-    return Checked(order, footprints(program, state, order, provenance), provenance, ())
+    return Checked(order, footprints(program, state, order, provenance), provenance, tokens, ())
 
 
 def _timeline(program: Program, order: Ints, provenance: Provenance, clocks: Clocks) -> Timeline:
