@@ -1,17 +1,21 @@
 """What check_program says about programs with one fault each, and that it says nothing about good ones."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.tiny_machine import streams, tiny, word
 from toolchain.emulator.checks import check_program
 from toolchain.emulator.state import new_state
 from toolchain.isa.assembler import assemble
 from toolchain.isa.decode import decode
+from toolchain.isa.encode import encode
 from toolchain.isa.program import Program
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
@@ -92,8 +96,10 @@ CASES: dict[str, Callable[[], Program]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("compiler", ["", "none"])
 @pytest.mark.parametrize("name", CASES)
-def test_fault(name: str, golden: Callable[[str, str], None]) -> None:
+def test_fault(name: str, compiler: str, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CC", compiler)
     program = CASES[name]()
     with pytest.raises(UserError) as caught:
         check_program(program, new_state(program.machine))
@@ -134,3 +140,27 @@ def test_every_token_of_a_tight_program_matters(index: int, field: str) -> None:
     with pytest.raises(UserError) as caught:
         check_program(vta("\n".join(lines) + "\n"), new_state(VTA))
     assert {d.code for d in caught.value.diagnostics} & {"E0501", "E0601", "E0506", "E0507"}
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2))
+def test_nonsense_neither_crashes_nor_hangs(seed: int, dense: int) -> None:
+    """Any field values: small ones, large ones, or both."""
+    rng, kinds = np.random.default_rng(seed), np.random.default_rng(seed).choice((0, 1, 2, 4), 12)
+    columns = []
+    for kind, instruction in enumerate(VTA.instructions):
+        count = int((kinds == kind).sum())
+        top = [1 << (f.bits - 1 if dense == 0 else min(f.bits, 4) if dense == 1 else int(rng.integers(1, f.bits + 1))) for f in instruction.fields]
+        values = {
+            f.name: rng.integers(0, t, count) if f.role != "sync" else np.zeros(count, np.int64) for f, t in zip(instruction.fields, top, strict=True)
+        }
+        if instruction.name == "STORE":
+            values |= {name: np.zeros(count, np.int64) for name in values if "pad" in name} | {"memory_type": np.full(count, 4)}
+        elif instruction.name == "LOAD":
+            values["memory_type"] = rng.choice((0, 1, 2, 3, 5), count)
+        elif instruction.name == "ALU":
+            values["alu_opcode"] = rng.integers(0, 5, count)
+        columns.append(values | {name: np.full(count, stored) for name, stored in instruction.match.items()})
+    program = decode(VTA, [encode(VTA, kinds, columns) + vta("FINISH").streams[0]])
+    with contextlib.suppress(UserError):
+        assert len(check_program(program, new_state(VTA)).order) == len(program)
