@@ -80,6 +80,7 @@ CASES = {
     "reduce over nothing": "acc[0][o] = sum(acc[0][o])\n",
     "reduce a number": "x = sum(a)\n",
     "reduce twice": "acc[0][o] = sum(dot(par[0][r, o], par[1][r, o]))\n",
+    "lane reduced inside and outside": "acc[0][o] = dot(reduce_max(par[0][r, o]), par[0][r, c])\n",
     "whole element of another size": "acc[0] = sat[0]\n",
     "whole element in a sum": "acc[0][o] = acc[1] + 1\n",
     "number to a whole element": "sat[0] = 3\n",

@@ -35,6 +35,9 @@ def close_reductions(e: Expr, kept: Sequence[str]) -> Expr:
         over = tuple(lane for lane in free_lanes(value) if lane not in kept)
         if not over:
             raise fail("E0214", "this reduces over nothing", inner.span, "every lane inside it is written by the statement, or summed already")
+        for lane in (lane for e in ex.walk(value) if isinstance(e, ir.Reduce) for lane in e.over):
+            if lane in over:
+                raise fail("E0214", f"lane '{lane}' is reduced already inside this", inner.span, "give the inner lane another name")
         return replace(inner, value=value, over=over)
 
     return ex.rewrite(e, change)
