@@ -1,7 +1,7 @@
 """Random programs that run on any machine, made from its description alone, and random states to run them on.
 
 Candidates are tried one after the other on the reference engine: what faults or takes long is undone and left out. A chained
-program is one stream in which every instruction waits for the one before it, so that all legal orders are one.
+program is one stream in which instructions of different queues wait for the one before them, all of them or most.
 """
 
 import contextlib
@@ -46,8 +46,8 @@ def random_state(machine: Machine, seed: int) -> State:
     return state
 
 
-def random_program(machine: Machine, seed: int, length: int = 16, chained: bool = False) -> Program:
-    """About `length` instructions and the end; on several streams, unless chained."""
+def random_program(machine: Machine, seed: int, length: int = 16, chained: float = 0.0) -> Program:
+    """About `length` instructions and the end; on several streams, unless chained: the share of instructions that wait."""
     return _Generator(machine, seed, chained).program(length)
 
 
@@ -74,7 +74,7 @@ class _Draft:
 
 
 class _Generator:
-    def __init__(self, machine: Machine, seed: int, chained: bool) -> None:
+    def __init__(self, machine: Machine, seed: int, chained: float) -> None:
         self.machine, self.chained = machine, chained
         self.rng = np.random.default_rng(seed)
         self.state = random_state(machine, seed)
@@ -112,14 +112,15 @@ class _Generator:
         """Accepts a candidate if it can follow what there is, and runs."""
         kind, unit = int(program.kind[index]), self.machine.units[int(program.unit[index])].name
         fields = {name: program.field(index, name) for name in program.columns[kind]}
-        linked = self._linked(kind, unit, fields) if self.chained and self.draft.kinds else fields
+        linked = self._linked(kind, unit, fields) if self.draft.kinds and self.rng.random() < self.chained else (fields, self.draft.rows[-1:])
         if linked is not None and self._runs(engine, index):
-            self._accept(kind, stream, linked, unit)
+            self.draft.rows[-1:] = linked[1]
+            self._accept(kind, stream, linked[0], unit)
 
     def _accept(self, kind: int, stream: int, fields: Fields, unit: str = "") -> None:
         if kind == self.ends and self.chained and self.draft.kinds:
             unit = self.machine.units[constant(self.machine.instructions[kind].unit, self.machine.params | fields)].name
-            fields = self._linked(kind, unit, fields) or fields
+            fields, self.draft.rows[-1:] = self._linked(kind, unit, fields) or (fields, self.draft.rows[-1:])
         self.draft.kinds.append(kind)
         self.draft.streams.append(stream)
         self.draft.rows.append(fields)
@@ -153,11 +154,11 @@ class _Generator:
 
     # synchronisation
 
-    def _linked(self, kind: int, unit: str, fields: Fields) -> Fields | None:
-        """The candidate made to wait for the last instruction, which is made to post; None where no counter leads there."""
+    def _linked(self, kind: int, unit: str, fields: Fields) -> tuple[Fields, list[Fields]] | None:
+        """The candidate made to wait for the last instruction, and that made to post; None where no counter leads there."""
         before, last = self.draft.units[-1], len(self.draft.kinds) - 1
         if before == unit:
-            return fields
+            return fields, self.draft.rows[-1:]
         for counter in self.machine.counters:
             if (counter.source, counter.target) != (before, unit):
                 continue
@@ -166,8 +167,7 @@ class _Generator:
             if counter.mode != "all_prior":
                 posting = self._enabled("post", counter.name, self.draft.kinds[last], before, posting)
             if waiting is not None and posting is not None:
-                self.draft.rows[last] = posting
-                return waiting
+                return waiting, [posting]
         return None
 
     def _enabled(self, action: str, counter: str, kind: int, unit: str, fields: Fields) -> Fields | None:

@@ -1,0 +1,104 @@
+"""Every engine leaves the same memory behind, on random programs for every machine."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.random_programs import random_program, random_state
+from toolchain.emulator import native, reference, vectorised
+from toolchain.emulator.clocks import happens_before
+from toolchain.emulator.control_conflicts import control_conflicts
+from toolchain.emulator.footprints import footprints
+from toolchain.emulator.hazard_text import relevant
+from toolchain.emulator.hazards import Timeline
+from toolchain.emulator.hazards_native import hazards
+from toolchain.emulator.queues import issue_order
+from toolchain.emulator.stale import stale_reads
+from toolchain.emulator.state import State
+from toolchain.emulator.sync_checks import sync_faults
+from toolchain.isa.program import Ints, Program
+from toolchain.isa.provenance import Provenance
+from toolchain.isa.queue_table import queue_table
+from toolchain.isa.sync_tokens import sync_tokens
+from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = {"LOG_DRAM": "20", "LOG_DDR": "20", "LOG_LLB": "18"}
+"""Memories as small as they may be: they are compared whole."""
+
+VARIANTS = [("vta", {"LOG_BATCH": "2", "LOG_BLOCK": "3"}), ("vta", {"LOG_BATCH": "1", "LOG_INP_WIDTH": "4", "SHR": "signed5"}), ("dnnvm:zu9", {})]
+TARGETS = [(path.stem, {}) for path in sorted((ROOT / "targets").glob("*.yaml"))]
+TOYS = [(str(path), {}) for path in sorted((ROOT / "tests" / "data" / "machines").glob("*.yaml"))]
+CASES = TARGETS + VARIANTS + TOYS
+ENGINES: dict[str, Callable[[Program, State, Ints], None]] = {"numpy": vectorised.run} | ({"native": native.run} if native.available() else {})
+
+@cache
+def machine_of(case: int) -> Machine:
+    name, overrides = CASES[case]
+    plain = load_machine(name)
+    return load_machine(name, overrides=overrides | {k: v for k, v in SMALL.items() if k in plain.params})
+
+
+def after(engine: Callable[[Program, State, Ints], None], program: Program, seed: int, order: Ints) -> State:
+    state = random_state(program.machine, seed)
+    engine(program, state, order)
+    return state
+
+
+def differences(one: State, other: State) -> list[str]:
+    pairs = [(one.memories, other.memories), (one.latched, other.latched), (one.written, other.written)]
+    return [name for a, b in pairs for name in a if not np.array_equal(a[name], b[name])]
+
+
+@pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{Path(n).stem}{''.join(o.values())}" for n, o in CASES])
+@settings(max_examples=8, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 1 << 32))
+def test_engines_agree(case: int, seed: int) -> None:
+    program = random_program(machine_of(case), seed)
+    order = issue_order(program)
+    expected = after(reference.run, program, seed, order)
+    for name, engine in ENGINES.items():
+        assert differences(expected, after(engine, program, seed, order)) == [], name
+
+
+@pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{Path(n).stem}{''.join(o.values())}" for n, o in CASES])
+def test_orders_agree_where_there_is_no_race(case: int) -> None:
+    machine, free, other_orders = machine_of(case), 0, 0
+    for seed in range(14):
+        program = random_program(machine, seed, 8, chained=0.75)
+        if races(program, seed):
+            continue
+        free += 1
+        order = issue_order(program)
+        expected = after(vectorised.run, program, seed, order)
+        for chance in range(2):
+            shuffled = issue_order(program, seed=chance)
+            other_orders += not np.array_equal(order, shuffled)
+            assert differences(expected, after(vectorised.run, program, seed, shuffled)) == []
+    assert free
+    assert other_orders
+
+
+def races(program: Program, seed: int) -> bool:
+    """Whether what some instruction reads or leaves depends on the order; what one does to itself does not."""
+    tokens, order, state = sync_tokens(program), issue_order(program), random_state(program.machine, seed)
+    provenance = Provenance(program, state, order)
+    prints = footprints(program, state, order, provenance)
+    place = queue_table(program.queue, program.queues).position
+    clocks = happens_before(program, order, tokens)
+    found = relevant(prints, hazards(prints, Timeline(order, provenance.position, program.queue, place, clocks)), frozenset(program.machine.memory))
+    return bool(len(found) or control_conflicts(prints) or stale_reads(provenance) or sync_faults(program, tokens, order, clocks))
+
+
+@pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{Path(n).stem}{''.join(o.values())}" for n, o in CASES])
+def test_random_programs_use_every_instruction(case: int) -> None:
+    machine = machine_of(case)
+    synchronising = {i.name for i in machine.instructions if any(r.kind == "wait" and r.instructions == (i.name,) for r in machine.sync)}
+    seen = {machine.instructions[kind].name for seed in range(12) for kind in random_program(machine, seed).kind.tolist()}
+    assert seen == {i.name for i in machine.instructions} - synchronising
