@@ -1,35 +1,14 @@
 """Issue order: legal, the same in C and Python, and a deadlock exactly where every schedule has one."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.random_tokens import Net, any_net, entries, fetched, is_legal, pair_net, single_ended
 from tests.token_machine import mask, program, token_machine
 from toolchain.emulator.queues import issue_order, leftovers, simulate
-from toolchain.emulator.token_run import run_tokens
-from toolchain.spec.errors import UserError
-
-
-@settings(max_examples=100, deadline=None)
-@given(any_net(), st.one_of(st.none(), st.integers(0, 2**64 - 1)))
-def test_c_and_python_end_in_the_same_state(case: Net, seed: int | None) -> None:
-    table = case.table
-    native, plain = simulate(table, case.tokens, seed), run_tokens(table, case.tokens, seed)
-    for name in ("order", "tokens", "head", "fetched", "posted"):
-        assert np.array_equal(getattr(native, name), getattr(plain, name)), name
-    assert native.lost == plain.lost
-
-
-def test_without_a_compiler_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = pair_net(2000, 1, depth=2)
-    order = simulate(case.table, case.tokens, 5).order
-    monkeypatch.setenv("TILEWRIGHT_CC", "none")
-    assert np.array_equal(simulate(case.table, case.tokens, 5).order, order)
 
 
 @settings(max_examples=40, deadline=None)
@@ -93,49 +72,6 @@ def successors(case: Net, mine: list[int], q: int, head: tuple[int, ...], owed: 
 
 def op(unit: int, waits: str = "", posts: str = "", **fields: int) -> dict[str, int]:
     return {"unit": unit, "waits": mask(waits), "posts": mask(posts), **fields}
-
-
-DEADLOCKS = {
-    "at_the_end": [op(0, posts="bc"), op(0, posts="bc")],
-    "nobody": [op(0), op(1, "ab")],
-    "all_taken": [op(0, posts="ab"), op(1, "ab"), op(1, "ab")],
-    "cycle": [op(0, "ca", "ab"), op(1, "ab", "bc"), op(2, "bc", "ca")],
-    "behind": [op(0, "ba"), op(0, posts="ab"), op(1, "ab", "ba")],
-    "itself": [op(0, "ba"), op(1, "ab", "ba"), op(0, posts="ab")],
-    "too_many": [op(0, posts="ab"), op(0, posts="ab"), op(1, "ab", amount=3)],
-}
-
-
-@pytest.mark.parametrize("name", DEADLOCKS)
-def test_a_deadlock_says_who_waits_for_what_and_why(name: str, golden: Callable[[str, str], None]) -> None:
-    with pytest.raises(UserError) as caught:
-        issue_order(program(token_machine({"bc": ", depth: 1"}), DEADLOCKS[name]))
-    golden(f"queues/deadlock_{name}.txt", f"{caught.value}\n")
-
-
-def test_a_full_counter_is_part_of_the_reason(golden: Callable[[str, str], None]) -> None:
-    machine = token_machine({"ab": ", depth: 1", "bc": ", depth: 1"})
-    stuck = program(machine, [op(0, posts="ab"), op(0, posts="ab"), op(0, posts="bc"), op(1, "bc"), op(1, "ab"), op(1, "ab")])
-    with pytest.raises(UserError) as caught:
-        issue_order(stuck)
-    golden("queues/deadlock_full.txt", f"{caught.value}\n")
-
-
-def test_a_short_queue_is_part_of_the_reason(golden: Callable[[str, str], None]) -> None:
-    machine = token_machine()
-    short = replace(machine, units=tuple(replace(u, depth=2 if u.name == "a" else None) for u in machine.units))
-    rows = [op(0, "ba"), op(0), op(0), op(1, "", "ba"), op(2)]
-    assert issue_order(program(machine, rows)).tolist() == [3, 0, 1, 2, 4]
-    with pytest.raises(UserError) as caught:
-        issue_order(program(short, rows))
-    golden("queues/deadlock_short_queue.txt", f"{caught.value}\n")
-
-
-def test_a_flag_loses_its_second_token(golden: Callable[[str, str], None]) -> None:
-    machine = token_machine({"ab": ", mode: flag"})
-    with pytest.raises(UserError) as caught:
-        issue_order(program(machine, [op(0, posts="ab"), op(0, posts="ab"), op(1, "ab"), op(1, "ab")]))
-    golden("queues/lost_token.txt", f"{caught.value}\n")
 
 
 def test_all_prior_waits_for_every_earlier_instruction_of_the_source() -> None:

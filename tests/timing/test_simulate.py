@@ -4,14 +4,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.random_tokens import Net, any_net, is_legal, net, pair_net, single_ended
 from toolchain.emulator import queues
 from toolchain.timing.cost import Costs, Ports
-from toolchain.timing.event_run import run_events
 from toolchain.timing.simulate import simulate
 from toolchain.timing.timeline import NOT_FETCHED, Result
 
@@ -37,19 +35,6 @@ def any_costs(draw: st.DrawFn, n: int) -> tuple[Costs, list[bool]]:
     moves = dict(enumerate(draw(st.lists(move, min_size=n, max_size=n))))
     ranks = dict(enumerate(draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))))
     return costs(*columns, moves, ranks, 3), draw(st.lists(st.booleans(), min_size=3, max_size=3))
-
-
-def same(one: Result, two: Result) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(vars(one).values(), vars(two).values(), strict=True))
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.data())
-def test_c_and_python_give_the_same_bits(data: st.DataObject) -> None:
-    case = data.draw(any_net())
-    cost, fair = data.draw(any_costs(len(case.queue)))
-    table = case.table
-    assert same(simulate(table, case.tokens, cost, fair), run_events(table, case.tokens, cost, fair))
 
 
 @settings(max_examples=60, deadline=None)
@@ -134,10 +119,3 @@ def test_a_short_queue_delays_what_is_fetched_after_it() -> None:
     result = run(case, costs([5, 6, 7, 1]))
     assert result.start.tolist() == [0, 5, 11, 5]
     assert (result.counter[3], result.producer[3]) == (NOT_FETCHED, 1)
-
-
-def test_without_a_compiler_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    case, cost = pair_net(500, 4), costs(np.arange(500) % 17)
-    native = run(case, cost)
-    monkeypatch.setenv("TILEWRIGHT_CC", "none")
-    assert same(native, run(case, cost))
