@@ -252,7 +252,7 @@ class _Generator:
             ]
             found = int(rng.choice(corners))
         elif part.role == "address":
-            found = int(rng.integers(-4, 24))
+            found = int(rng.integers(-4, 24)) * int(rng.choice([1, 1, 16]))
         else:
             found = int(rng.choice([0, 1, 1, 1, 1, 2, 2, 3, 5, -1]))
         return min(max(found, part.low), part.high)

@@ -70,8 +70,10 @@ def test_engines_agree(case: int, seed: int) -> None:
 @pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{Path(n).stem}{''.join(o.values())}" for n, o in CASES])
 def test_orders_agree_where_there_is_no_race(case: int) -> None:
     machine, free, other_orders = machine_of(case), 0, 0
-    for seed in range(14):
-        program = random_program(machine, seed, 8, chained=0.75)
+    for seed in range(40):
+        if other_orders > 1:
+            break
+        program = random_program(machine, seed, 7, chained=0.75)
         if races(program, seed):
             continue
         free += 1
@@ -81,8 +83,7 @@ def test_orders_agree_where_there_is_no_race(case: int) -> None:
             shuffled = issue_order(program, seed=chance)
             other_orders += not np.array_equal(order, shuffled)
             assert differences(expected, after(vectorised.run, program, seed, shuffled)) == []
-    assert free
-    assert other_orders
+    assert other_orders > 1, free
 
 
 def races(program: Program, seed: int) -> bool:
@@ -93,7 +94,7 @@ def races(program: Program, seed: int) -> bool:
     place = queue_table(program.queue, program.queues).position
     clocks = happens_before(program, order, tokens)
     found = relevant(prints, hazards(prints, Timeline(order, provenance.position, program.queue, place, clocks)), frozenset(program.machine.memory))
-    return bool(len(found) or control_conflicts(prints) or stale_reads(provenance) or sync_faults(program, tokens, order, clocks))
+    return bool(len(found) or len(prints.faults) or control_conflicts(prints) or stale_reads(provenance) or sync_faults(program, tokens, order, clocks))
 
 
 @pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{Path(n).stem}{''.join(o.values())}" for n, o in CASES])
