@@ -6,6 +6,7 @@ import platformdirs
 import pytest
 
 from toolchain.emulator import compile as native
+from toolchain.spec.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +51,18 @@ def test_refused_source_leaves_nothing_behind(cache: Path) -> None:
 def test_without_a_compiler_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CC", "none")
     assert native.load_library("none", "int x;") is None
+
+
+@needs_compiler
+def test_a_cache_that_cannot_be_made_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda *_: str(tmp_path / "file"))
+    library = native.load_library("homeless", "int homeless(void) { return 7; }")
+    assert library is not None
+    assert library.homeless() == 7
+
+
+def test_a_compiler_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CC", "no-such-compiler")
+    with pytest.raises(UserError, match="E0710 TILEWRIGHT_CC names a compiler that is not there: 'no-such-compiler'"):
+        native.load_library("none", "int x;")

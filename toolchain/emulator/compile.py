@@ -1,5 +1,6 @@
 """Compiles C once and loads it: a cache by source, compiler, flags and CPU. Without a compiler there is no library."""
 
+import atexit
 import ctypes
 import functools
 import hashlib
@@ -13,14 +14,24 @@ from pathlib import Path
 import filelock
 import platformdirs
 
+from toolchain.spec.errors import fail
+
 FLAGS = ("-std=c11", "-O3", "-march=native", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-fPIC", "-shared")
 
 
 def compiler() -> str:
-    """The C compiler's path: $TILEWRIGHT_CC, else cc, gcc or clang; empty where there is none or the variable says `none`."""
+    """The C compiler's path: $TILEWRIGHT_CC, else cc, gcc or clang; empty where there is none or the variable says `none`.
+
+    Raises UserError E0710 where the variable names a compiler that is not there.
+    """
     wanted = os.environ.get("TILEWRIGHT_CC", "")
+    if wanted == "none":
+        return ""
     if wanted:
-        return "" if wanted == "none" else shutil.which(wanted) or ""
+        path = shutil.which(wanted)
+        if not path:
+            raise fail("E0710", f"TILEWRIGHT_CC names a compiler that is not there: '{wanted}'", hint="name one that is, or `none` to do without")
+        return path
     return next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), "")
 
 
@@ -35,14 +46,29 @@ def load_library(name: str, source: str, flags: tuple[str, ...] = ()) -> ctypes.
 
 @functools.cache
 def _load(path: str, name: str, source: str, flags: tuple[str, ...]) -> ctypes.CDLL:
-    folder = Path(platformdirs.user_cache_dir("tilewright")) / "native"
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{name}-{_key(path, source, flags)}.so"
+    target = _folder() / f"{name}-{_key(path, source, flags)}.so"
     if not target.is_file():
         with filelock.FileLock(f"{target}.lock"):
             if not target.is_file():
                 _build(path, source, flags, target)
     return ctypes.CDLL(str(target))
+
+
+def _folder() -> Path:
+    """The user's cache, or where that cannot be written a folder that lives as long as this process."""
+    folder = Path(platformdirs.user_cache_dir("tilewright")) / "native"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return _passing_folder()
+    return folder if os.access(folder, os.W_OK) else _passing_folder()
+
+
+@functools.cache
+def _passing_folder() -> Path:
+    folder = tempfile.mkdtemp(prefix="tilewright-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _build(path: str, source: str, flags: tuple[str, ...], target: Path) -> None:
