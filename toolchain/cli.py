@@ -40,7 +40,10 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="tilewright", description="Tools of a DNN accelerator, made from its YAML description.")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _target_commands(commands.add_parser("target", help="list, show, check and compare machines; write their manuals"))
-    _program_commands(commands)
+    _translations(commands.add_parser("asm", help="assemble a program"), commands.add_parser("disasm", help="disassemble a program"))
+    check = _inputs(_program(commands.add_parser("check", help="find races, deadlocks and bad addresses without running")))
+    check.set_defaults(run="emulate:check")
+    _emulate(commands.add_parser("emulate", help="run a program bit-exactly and time it"))
     return top
 
 
@@ -63,21 +66,19 @@ def _target_commands(target: argparse.ArgumentParser) -> None:
     manual.set_defaults(run="target:manual")
 
 
-def _program_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    asm = _machine(commands.add_parser("asm", help="assemble a program"))
-    asm.add_argument("source", metavar="FILE.asm")
+def _translations(asm: argparse.ArgumentParser, disasm: argparse.ArgumentParser) -> None:
+    _machine(asm).add_argument("source", metavar="FILE.asm")
     asm.add_argument("-o", "--output", metavar="FILE", help="raw binary, .hex words or .two container; default: beside the source")
     asm.set_defaults(run="translate:assemble")
-    disasm = _program(commands.add_parser("disasm", help="disassemble a program"))
-    disasm.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
+    _program(disasm).add_argument("-o", "--output", metavar="FILE", help="default: standard output")
     disasm.add_argument("--footprints", action="store_true", help="say after each instruction what it reads and writes")
     disasm.set_defaults(run="translate:disassemble")
-    check = _inputs(_program(commands.add_parser("check", help="find races, deadlocks and bad addresses without running")))
-    check.set_defaults(run="emulate:check")
-    emulate = _inputs(_program(commands.add_parser("emulate", help="run a program bit-exactly and time it")))
-    emulate.add_argument(
-        "--out", metavar="NAME=FILE[@OFFSET:LENGTH]", action="append", default=[], help="write a memory after the run; alone: as much as was loaded or touched"
-    )
+
+
+def _emulate(emulate: argparse.ArgumentParser) -> None:
+    _inputs(_program(emulate))
+    form, out = "NAME=FILE[@OFFSET:LENGTH]", "write a memory after the run; alone: as much as was loaded or touched"
+    emulate.add_argument("--out", metavar=form, action="append", default=[], help=out)
     emulate.add_argument("--engine", choices=["fast", "reference"], default="fast")
     emulate.add_argument("--trace", metavar="FILE", help="timeline for Perfetto or chrome://tracing")
     emulate.add_argument("--json", metavar="FILE", help="counts, cycles and times")
@@ -98,7 +99,8 @@ def _program(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def _inputs(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    command.add_argument("--memory", metavar="NAME=FILE[@OFFSET]", action="append", default=[], help="load a file into a memory; NAME[3] for instance 3")
+    load = "load a file into a memory; NAME[3] for instance 3"
+    command.add_argument("--memory", metavar="NAME=FILE[@OFFSET]", action="append", default=[], help=load)
     command.add_argument("--register", metavar="NAME=VALUE", action="append", default=[], help="set a host register")
     return command
 

@@ -38,7 +38,8 @@ def _load(state: State, region: Region) -> Region:
     try:
         size = region.path.stat().st_size
         if region.offset + size > len(target):
-            raise fail("E0004", f"{size} bytes at {region.offset:#x} do not fit into '{region.memory}' of {len(target)} bytes", place=str(region.path))
+            message = f"{size} bytes at {region.offset:#x} do not fit into '{region.memory}' of {len(target)} bytes"
+            raise fail("E0004", message, place=str(region.path))
         data = np.fromfile(region.path, np.uint8)
     except OSError as error:
         raise fail("E0001", f"cannot read the file: {error.strerror}", place=str(region.path)) from None

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ class Stopwatch:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
+    def stage(self, name: str) -> Generator[None, None, None]:
         """Times a stage; where standard error is a terminal, shows that it is running."""
         start = time.perf_counter()
         with _sign(name):
@@ -23,7 +23,7 @@ class Stopwatch:
 
 
 @contextmanager
-def _sign(name: str) -> Iterator[None]:
+def _sign(name: str) -> Generator[None, None, None]:
     if not sys.stderr.isatty():
         yield
         return

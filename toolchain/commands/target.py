@@ -10,7 +10,7 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.load import list_targets, load_machine
 
 
-def list_machines(arguments: argparse.Namespace) -> int:
+def list_machines(_: argparse.Namespace) -> int:
     """One line a machine: name, configurations, summary. Files that do not load are named on standard error."""
     known = list_targets()
     status = 0

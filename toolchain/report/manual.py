@@ -1,6 +1,6 @@
 """The instruction set manual of a machine: one page of Markdown or HTML, all of it derived from the description."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -29,10 +29,10 @@ th {{ background: #f0efe9; }}
 
 
 def manual_markdown(machine: Machine) -> str:
-    """The manual as Markdown."""
+    """The manual as Markdown, ending in one line feed."""
     template = _environment(machine).get_template("manual.md.j2")
     own = {m.name for m in machine.memories}
-    return template.render(m=machine, declared_views=[v for v in machine.views if v.name not in own])
+    return template.render(m=machine, declared_views=[v for v in machine.views if v.name not in own]).rstrip("\n") + "\n"
 
 
 def manual_html(machine: Machine) -> str:
@@ -45,24 +45,23 @@ def manual_html(machine: Machine) -> str:
 
 def _environment(machine: Machine) -> Environment:
     # Markdown, not HTML: what looks like markup in a machine's own text is escaped by the Markdown renderer.
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
-    )
-    environment.filters.update(
-        cell=_cell,
-        code=_code,
-        depths=_depths,
-        diagram=partial(bit_diagram, word_bits=machine.encoding.unit_bytes * 8),
-        element=partial(_element, machine),
-        field_notes=_field_notes,
-        match=_match,
-        meaning=_meaning,
-        notes=partial(_notes, machine),
-        size=partial(_size, machine),
-        transfers=_transfers,
-        type=_type,
-        unit=partial(_unit, machine),
-    )
+    environment = Environment(loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
+    filters: dict[str, Callable[..., str]] = {
+        "cell": _cell,
+        "code": _code,
+        "depths": _depths,
+        "diagram": partial(bit_diagram, word_bits=machine.encoding.unit_bytes * 8),
+        "element": _element,
+        "field_notes": _field_notes,
+        "match": _match,
+        "meaning": _meaning,
+        "notes": _notes,
+        "size": partial(_size, machine),
+        "transfers": _transfers,
+        "type": _type,
+        "unit": partial(_unit, machine),
+    }
+    environment.filters.update(filters)
     return environment
 
 
@@ -91,7 +90,7 @@ def _type(element: ElementType) -> str:
     return f"{element.scalar}{dims}"
 
 
-def _element(machine: Machine, memory: Memory) -> str:
+def _element(memory: Memory) -> str:
     return f"fields of {memory.latches}" if memory.latches else _type(memory.element)
 
 
@@ -99,7 +98,7 @@ def _size(machine: Machine, memory: Memory) -> str:
     return str(len(machine.instruction[memory.latches].fields) * memory.depths[0]) + " fields" if memory.latches else str(memory.bytes)
 
 
-def _notes(machine: Machine, memory: Memory) -> str:
+def _notes(memory: Memory) -> str:
     notes = [
         memory.doc,
         "addresses wrap" if memory.kind == "ring" else "",
