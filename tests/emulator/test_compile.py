@@ -64,5 +64,5 @@ def test_a_cache_that_cannot_be_made_is_done_without(tmp_path: Path, monkeypatch
 
 def test_a_compiler_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CC", "no-such-compiler")
-    with pytest.raises(UserError, match="E0710 TILEWRIGHT_CC names a compiler that is not there: 'no-such-compiler'"):
+    with pytest.raises(UserError, match="E0720 TILEWRIGHT_CC names a compiler that is not there: 'no-such-compiler'"):
         native.load_library("none", "int x;")

@@ -22,7 +22,7 @@ FLAGS = ("-std=c11", "-O3", "-march=native", "-fwrapv", "-fno-strict-aliasing", 
 def compiler() -> str:
     """The C compiler's path: $TILEWRIGHT_CC, else cc, gcc or clang; empty where there is none or the variable says `none`.
 
-    Raises UserError E0710 where the variable names a compiler that is not there.
+    Raises UserError E0720 where the variable names a compiler that is not there.
     """
     wanted = os.environ.get("TILEWRIGHT_CC", "")
     if wanted == "none":
@@ -30,7 +30,7 @@ def compiler() -> str:
     if wanted:
         path = shutil.which(wanted)
         if not path:
-            raise fail("E0710", f"TILEWRIGHT_CC names a compiler that is not there: '{wanted}'", hint="name one that is, or `none` to do without")
+            raise fail("E0720", f"TILEWRIGHT_CC names a compiler that is not there: '{wanted}'", hint="name one that is, or `none` to do without")
         return path
     return next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), "")
 
