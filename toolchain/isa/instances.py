@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
 from toolchain.isa import ir
+from toolchain.isa.carried import every, expressions
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Level, Machine
@@ -57,6 +58,13 @@ def replica_names(machine: Machine, semantics: ir.Semantics) -> frozenset[str]:
             return frozenset(found)
 
 
+def paths_differ(machine: Machine, semantics: ir.Semantics) -> bool:
+    """Whether lockstep replicas may take different branches or run a loop over different bounds."""
+    levels, names = {level.name for level in replica_levels(machine)}, replica_names(machine, semantics)
+    heads = [e for stmt in every(semantics.body) if isinstance(stmt, ir.For | ir.If) for e in expressions(stmt)]
+    return any(differs(machine, e, levels, names) for e in heads)
+
+
 def _spread(machine: Machine, body: Iterable[ir.Stmt], levels: set[str], found: set[str], inside: bool) -> None:
     for stmt in body:
         match stmt:
@@ -108,4 +116,4 @@ def _deep(expr: Expr) -> Iterator[Expr]:
             yield from _deep(child)
 
 
-__all__ = ["access_differs", "differs", "instance", "places", "replica_levels", "replica_names", "scope_levels", "stream_levels"]
+__all__ = ["access_differs", "differs", "instance", "paths_differ", "places", "replica_levels", "replica_names", "scope_levels", "stream_levels"]

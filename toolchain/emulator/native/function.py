@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from toolchain.isa import ir
 from toolchain.isa.c_expr import CValue, CWriter
 from toolchain.isa.c_interval import INT64, Interval
-from toolchain.isa.instances import access_differs, differs, replica_levels, replica_names, scope_levels, stream_levels
+from toolchain.isa.instances import access_differs, differs, paths_differ, replica_levels, replica_names, scope_levels, stream_levels
 from toolchain.isa.ranges import Ranges, analyse
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine, Memory, ScalarType, View
@@ -16,7 +16,7 @@ class Function:
     """The C function of one instruction while it is written.
 
     fields, registers: what the text has used so far. apart: replicas run one after the other through the whole instruction,
-    because a name differs between them; otherwise each statement loops over them.
+    because a name or a path differs between them; otherwise each statement loops over them.
     """
 
     machine: Machine
@@ -152,7 +152,8 @@ class Function:
 
 def new_function(machine: Machine, semantics: ir.Semantics) -> Function:
     """Ready to be written. Raises UserError E022x for semantics that cannot be proved to fit their types."""
-    return Function(machine, semantics, analyse(machine, semantics), bool(replica_names(machine, semantics) - set(semantics.temps)))
+    apart = paths_differ(machine, semantics) or bool(replica_names(machine, semantics) - set(semantics.temps))
+    return Function(machine, semantics, analyse(machine, semantics), apart)
 
 
 def straddles(machine: Machine, view: View) -> bool:
