@@ -116,11 +116,14 @@ class _Writer:
     def bounds(self) -> list[str]:
         """Starts and counts of all loops, and how many products there are."""
         lines: list[str] = []
+        most = 1
         for loop in self.c.outer:
-            start, stop = self.function.scalar(loop.start).text, self.function.scalar(loop.stop).text
-            lines += [f"const int64_t s_{loop.var} = {start}, n_{loop.var} = tw_max({stop} - s_{loop.var}, 0);"]
-        counts = " * ".join(f"(double)n_{loop.var}" for loop in self.c.outer)
-        return [*lines, f"const double tw_work = {counts};"]
+            start, stop = self.function.scalar(loop.start), self.function.scalar(loop.stop)
+            lines += [f"const int64_t s_{loop.var} = {start.text}, n_{loop.var} = tw_max({stop.text} - s_{loop.var}, 0);"]
+            most *= max(stop.range.high - start.range.low, 1)
+        kind = "int64_t" if most < 1 << 53 else "double"
+        counts = " * ".join(f"({kind})n_{loop.var}" for loop in self.c.outer)
+        return [*lines, f"const {kind} tw_work = {counts};"]
 
     def fast(self) -> list[str]:
         """Everything that happens when the product is large."""
@@ -146,7 +149,7 @@ class _Writer:
         lines.append(f"const int64_t tw_ns[] = {{ {', '.join(f'n_{loop.var}' for loop in self.affine.loops)} }};")
         return [
             *lines,
-            f"int tw_px[{count}]; int64_t tw_pixels = {len(self.d_lanes)}; double tw_entries = tw_work;",
+            f"int tw_px[{count}]; int64_t tw_pixels = {len(self.d_lanes)}; double tw_entries = (double)tw_work;",
             f"for (int k = 0; k < {count}; k++) tw_px[k] = tw_bs[k] == 0 && tw_ds[k] != 0 && tw_ns[k] > 1;",
             f"tw_injective({count}, tw_ds, tw_ns, tw_px, {self.target.view.element.bytes});",
             f"for (int k = 0; k < {count}; k++) if (tw_px[k]) {{ tw_pixels *= tw_ns[k]; tw_entries /= (double)tw_ns[k]; }}",

@@ -161,7 +161,7 @@ class LaneWriter(CWriter):
         bits = max(span.bits, 32)
         start = {"+": 0, "min": inner.range.high, "max": inner.range.low}[e.op]
         lines = [f"{C_TYPE[bits]} {name} = {c_constant(start).text};"]
-        lines += [f"for (int l_{lane} = 0; l_{lane} < {function.semantics.lanes[lane]}; l_{lane}++)" for lane in e.over]
+        lines += [f"TW_LOOP for (int l_{lane} = 0; l_{lane} < {function.semantics.lanes[lane]}; l_{lane}++)" for lane in e.over]
         step = f"{name} += {inner.cast(bits)};" if e.op == "+" else f"if ({inner.text} {'<' if e.op == 'min' else '>'} {name}) {name} = {inner.text};"
         lines += ["{", *self.sheet.body, step, "}"]
         self.sheet.body = [*outer, *lines]
