@@ -1,0 +1,121 @@
+"""The command line as scripts see it: exit codes, what is printed where, files written."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from toolchain.cli import main
+
+DATA = Path(__file__).resolve().parent / "data"
+RIPPLE = str(DATA / "machines" / "ripple.yaml")
+
+
+@pytest.fixture
+def golden_program(tmp_path: Path) -> tuple[Path, Path, bytes]:
+    """A VTA convolution of the golden set: program, memory image before, memory image after."""
+    with np.load(DATA / "vta_golden" / "c02_conv1x1_s1.npz", allow_pickle=False) as held:
+        program, before, after = (held[name].tobytes() for name in ("insns", "dram_before", "dram_after"))
+    (tmp_path / "program.bin").write_bytes(program)
+    (tmp_path / "before.bin").write_bytes(before)
+    return tmp_path / "program.bin", tmp_path / "before.bin", after
+
+
+@pytest.mark.parametrize("engine", ["fast", "reference"])
+def test_emulate_writes_what_it_is_asked_for(golden_program: tuple[Path, Path, bytes], tmp_path: Path, engine: str) -> None:
+    program, before, after = golden_program
+    out, report, trace = tmp_path / "after.bin", tmp_path / "run.json", tmp_path / "trace.json"
+    words = ["emulate", "vta", str(program), "--memory", f"dram={before}", "--out", f"dram={out}", "--engine", engine]
+    assert main([*words, "--json", str(report), "--trace", str(trace)]) == 0
+    assert out.read_bytes() == after
+    data = json.loads(report.read_text())
+    assert set(data["seconds"]) == {"decoding", "checks", "execution", "timing", "trace"}
+    assert data["cycles"] > 0
+    assert data["instructions"] * 16 == program.stat().st_size
+    assert {unit["name"] for unit in data["units"]} == {"load", "compute", "store"}
+    assert json.loads(trace.read_text())["traceEvents"]
+
+
+def test_out_with_a_place_writes_just_that(golden_program: tuple[Path, Path, bytes], tmp_path: Path) -> None:
+    program, before, after = golden_program
+    out = tmp_path / "piece.bin"
+    assert main(["emulate", "vta", str(program), "--memory", f"dram={before}", "--out", f"dram={out}@4096:64"]) == 0
+    assert out.read_bytes() == after[4096:4160]
+
+
+def test_check_says_that_all_is_well(golden_program: tuple[Path, Path, bytes], capsys: pytest.CaptureFixture[str]) -> None:
+    program, before, _ = golden_program
+    assert main(["check", "vta", str(program), "--memory", f"dram={before}"]) == 0
+    assert "no deadlock, no race" in capsys.readouterr().out
+
+
+def test_a_missing_token_is_exit_code_1_and_no_output_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = tmp_path / "stuck.asm", tmp_path / "after.bin"
+    source.write_text("FINISH pop_prev=1\n")
+    assert main(["emulate", "vta", str(source), "--out", f"dram={out}"]) == 1
+    assert "E0501 deadlock" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_assembly_there_and_back(golden_program: tuple[Path, Path, bytes], tmp_path: Path) -> None:
+    program, _, _ = golden_program
+    assert main(["disasm", "vta", str(program), "-o", str(tmp_path / "text.asm")]) == 0
+    assert main(["asm", "vta", str(tmp_path / "text.asm"), "-o", str(tmp_path / "again.bin")]) == 0
+    assert (tmp_path / "again.bin").read_bytes() == program.read_bytes()
+
+
+def test_footprints_stand_beside_the_instructions(golden_program: tuple[Path, Path, bytes], capsys: pytest.CaptureFixture[str]) -> None:
+    program, _, _ = golden_program
+    assert main(["disasm", "vta", str(program), "--footprints"]) == 0
+    assert any("#" in line and "dram[" in line for line in capsys.readouterr().out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["target", "show", "vtaa"], "E0001 unknown target 'vtaa'; did you mean 'vta'?"),
+        (["target", "show", "vta:pinq"], "E0104 unknown configuration 'pinq'; did you mean 'pynq'?"),
+        (["target", "show", "vta", "--set", "LOG_BLOCK"], "E0002 'LOG_BLOCK' does not have the form --set PARAM=VALUE"),
+        (["target", "show", "vta", "--set", "LOG_BLOK=3"], "E0104 unknown parameter 'LOG_BLOK'; did you mean 'LOG_BLOCK'?"),
+        (["emulate", "vta", "no/such.bin"], "no/such.bin: E0001"),
+        (["asm", "vta", "no.asm"], "no.asm: E0001"),
+        (["target", "check", "targets/none.yaml"], "E0001 there is no machine file 'targets/none.yaml'"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_1(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert message in printed.err
+    assert len(printed.err.splitlines()) == 1
+
+
+def test_a_wrong_command_line_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["emulate", "vta"])
+    assert stopped.value.code == 2
+    assert "PROGRAM" in capsys.readouterr().err
+
+
+def test_show_gives_json_that_reads_back(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["target", "show", RIPPLE, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["target"]["name"] == "ripple"
+
+
+def test_diff_names_paths(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["target", "diff", "vta", "vta:ultra96"]) == 0
+    assert "params.CLOCK_KHZ: 100000 -> 333000" in capsys.readouterr().out
+    assert main(["target", "diff", RIPPLE, RIPPLE]) == 0
+    assert capsys.readouterr().out == "no difference\n"
+
+
+def test_list_names_every_machine_and_survives_a_broken_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.yaml").write_text("target: [\n")
+    monkeypatch.setenv("TILEWRIGHT_PATH", str(tmp_path))
+    assert main(["target", "list"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.startswith("dnnvm ")
+    assert "broken.yaml:2:1: E0101" in printed.err
