@@ -32,7 +32,7 @@ def test_tables_keep_their_columns() -> None:
     for name in list_targets():
         width = 0
         for line in manual_markdown(load_machine(name)).splitlines():
-            cells = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("| ") or line.startswith("|--") else 0
+            cells = len(re.findall(r"(?<!\\)\|", line)) if line.startswith(("| ", "|--")) else 0
             assert not (width and cells) or cells == width, line
             width = cells
 
