@@ -1,11 +1,18 @@
 """VTA: legal and illegal parameter sets, and each point on which its implementations disagree."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tests.target_runs import Array, read, run_everywhere
+from toolchain.emulator.checks import check_program
+from toolchain.emulator.engines import engine_named
+from toolchain.emulator.queues import issue_order
 from toolchain.emulator.state import State, new_state
 from toolchain.isa.assembler import assemble
+from toolchain.isa.decode import decode
+from toolchain.isa.portable import portability
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
@@ -208,3 +215,46 @@ def test_hardware_queues_and_counters_have_an_end() -> None:
     assert {u.depth for u in load_machine("vta:hls").units} == {8}
     assert {c.depth for c in load_machine("vta:chisel").counters} == {255}
     assert {c.depth for c in load_machine("vta:hls").counters} == {None}
+
+
+GOLDEN = sorted((Path(__file__).resolve().parents[1] / "data" / "vta_golden").glob("*.npz"))
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_golden_programs_end_alike_on_every_implementation_that_they_are_portable_to(path: Path) -> None:
+    """VTA's HLS source ran all of them, with queues without limit; Chisel shifts by negative lanes another way."""
+    with np.load(path) as data:
+        code, before, after = data["insns"].tobytes(), data["dram_before"], data["dram_after"]
+    warned = {d.hint for d in portability(decode(load_machine("vta"), [code]))}
+    assert warned <= {"portable check 'shift_by_vector'"}
+    for config, overrides in (("hls", {}), ("chisel", {"LOG_UOP_BUFF": "15"})):
+        if config == "chisel" and warned:
+            continue
+        chip = load_machine("vta", config, {"QUEUE_DEPTH": "0", **overrides})
+        program, state = decode(chip, [code]), new_state(chip)
+        state.memories["dram"][0, : len(before)] = before
+        engine_named("fast")(program, state, issue_order(program))
+        np.testing.assert_array_equal(state.memories["dram"][0, : len(after)], after)
+
+
+def test_an_instruction_that_no_queue_has_room_for_holds_up_the_others() -> None:
+    """The shuffled programs put many loads before the work they wait for: eight places are too few."""
+    path = next(p for p in GOLDEN if p.stem.startswith("r12"))
+    with np.load(path) as data:
+        code = data["insns"].tobytes()
+    with pytest.raises(UserError, match="stands behind"):
+        issue_order(decode(load_machine("vta:hls"), [code]))
+
+
+def test_the_hls_configuration_finds_stores_of_what_only_a_load_wrote() -> None:
+    text = f"LOAD memory_type=acc sram_base=0 dram_base=256 {ROW} push_next=1\n"
+    text += f"STORE memory_type=out sram_base=0 dram_base=2000 {ROW} pop_prev=1 push_prev=1\nFINISH pop_next=1"
+    for config, code in (("", ""), ("hls", "E0602"), ("chisel", "E0602")):
+        chip = load_machine("vta", config)
+        program = assemble(chip, Source("a.asm", text))
+        if not code:
+            check_program(program, new_state(chip))
+            continue
+        with pytest.raises(UserError) as error:
+            check_program(program, new_state(chip))
+        assert error.value.diagnostics[0].code == code
