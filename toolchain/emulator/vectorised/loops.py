@@ -7,7 +7,7 @@ import numpy as np
 from toolchain.emulator.vectorised.dependencies import Needs
 from toolchain.emulator.vectorised.frame import ITERATIONS, Axes, Frame, Run, TooLargeError, Value
 from toolchain.emulator.vectorised.memory import KEYS, Keys
-from toolchain.emulator.vectorised.numerics import is_int, uniform
+from toolchain.emulator.vectorised.numerics import is_array, is_int, uniform
 from toolchain.emulator.vectorised.transaction import Transaction
 from toolchain.spec.errors import UserError
 
@@ -31,7 +31,7 @@ def branch(test: Run, then: Action | None, other: Action | None) -> Action:
 
     def run_branch(f: Frame) -> None:
         found = test(f)
-        if not isinstance(found, np.ndarray):
+        if not is_array(found):
             side = then if found else other
             if side:
                 side(f)
@@ -86,12 +86,12 @@ class Loop:
         f.keys = keys
 
     def _ragged(self, f: Frame, start: Value, stop: Value) -> None:
-        """Loops of different lengths side by side: the longest, with a mask."""
+        """Loops of different lengths side by side: the longest, with a mask; in steps where nothing watches for clashes."""
         trips = stop - start
         if f.mask is not None:
             trips = np.where(f.mask, trips, 0)
         count, before = int(trips.max()), f.mask
-        if count > 0 and self.serial:
+        if count > 0 and (self.serial or f.transaction is None):
             keys, f.keys = f.keys, None
             for position in range(count):
                 f.mask = f.taking_part(trips > position)
