@@ -38,7 +38,7 @@ def compiler() -> str:
 def load_library(name: str, source: str, flags: tuple[str, ...] = ()) -> ctypes.CDLL | None:
     """The compiled library, or None where there is no compiler; the caller then does the same work without it.
 
-    Raises RuntimeError with the compiler's words when it refuses the source: that is our defect, not the user's.
+    Raises UserError E0710 with the compiler's first words when it refuses the source.
     """
     path = compiler()
     return _load(path, name, source, flags) if path else None
@@ -77,7 +77,8 @@ def _build(path: str, source: str, flags: tuple[str, ...], target: Path) -> None
         text.write_text(source)
         done = subprocess.run([path, *FLAGS, *flags, "-o", str(made), str(text), "-lm"], capture_output=True, text=True, check=False)
         if done.returncode:
-            raise RuntimeError(f"{path} refused generated code:\n{done.stderr}")
+            words = "\n".join(done.stderr.splitlines()[:5])
+            raise fail("E0710", f"{path} refused generated code:\n{words}".rstrip(), hint="set TILEWRIGHT_CC=none to do without C")
         made.replace(target)
 
 

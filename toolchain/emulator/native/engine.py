@@ -46,10 +46,7 @@ def available() -> bool:
 
 def prepare(machine: Machine, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
     """The compiled engine of a machine, from the cache if it is there. Raises UserError E0710 when the compiler refuses."""
-    try:
-        library = load_library("engine", engine_source(machine), flags)
-    except RuntimeError as error:
-        raise fail("E0710", "\n".join(str(error).splitlines()[:6]), hint="set TILEWRIGHT_CC=none to do without C") from None
+    library = load_library("engine", engine_source(machine), flags)
     if library is None:
         raise fail("E0711", "there is no C compiler", hint="install gcc or clang, or set TILEWRIGHT_CC")
     return library
