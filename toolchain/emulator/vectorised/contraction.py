@@ -97,7 +97,8 @@ class Product:
         if is_int(a) and is_int(b) and f.mask is None:
             return None
         ones = (1,) * self.axes.loops
-        return Operands(*(np.full(ones, x) if is_int(x) else x for x in (a, b)), f.mask)
+        left, right = (np.full(ones, x) if is_int(x) else x for x in (a, b))
+        return Operands(left, right, f.mask)
 
     def one(self, f: Frame, keep: list[bool]) -> Value:
         """The product of two elements."""
@@ -127,8 +128,8 @@ class Product:
         rows = [d for d in loops if keep[d] and a.shape[d] > 1 and b.shape[d] == 1]
         columns = [d for d in loops if keep[d] and a.shape[d] == 1 and b.shape[d] > 1]
         summed = {d: max(a.shape[d], b.shape[d]) for d in loops if not keep[d] and max(a.shape[d], b.shape[d]) > 1}
-        places_a = positions(*(None if x is None else _arranged(x, batch, rows, summed) for x in (a, mask_a)))
-        places_b = positions(*(None if x is None else _arranged(x, batch, columns, summed) for x in (b, mask_b)))
+        places_a = positions(_arranged(a, batch, rows, summed), None if mask_a is None else _arranged(mask_a, batch, rows, summed))
+        places_b = positions(_arranged(b, batch, columns, summed), None if mask_b is None else _arranged(mask_b, batch, columns, summed))
         split = (*(a.shape[d] for d in (*batch, *rows)), *self.lanes[0], *(b.shape[d] for d in columns), *self.lanes[1])
         return Plan(places_a, places_b, split, *self._layout([*batch, *rows], columns, split), times)
 
@@ -166,7 +167,8 @@ class Product:
 
 def _arranged(values: NDArray[Any], batch: list[int], outer: list[int], summed: dict[int, int]) -> NDArray[Any]:
     """[*loops] -> [batch, outer, sum]"""
-    shape = tuple(summed.get(d, extent) for d, extent in enumerate(values.shape))
+    sizes: tuple[int, ...] = values.shape
+    shape = tuple(summed.get(d, size) for d, size in enumerate(sizes))
     rest = [d for d in range(len(shape)) if d not in (*batch, *outer, *summed)]
     moved = np.broadcast_to(values, shape).transpose([*batch, *outer, *summed, *rest])
     return moved.reshape(math.prod(shape[d] for d in batch), math.prod(shape[d] for d in outer), math.prod(summed.values()))

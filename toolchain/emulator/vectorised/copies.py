@@ -6,7 +6,7 @@ import numpy as np
 
 from toolchain.emulator.vectorised.data import Data
 from toolchain.emulator.vectorised.frame import ELEMENTS, Frame, TooLargeError, Value
-from toolchain.emulator.vectorised.numerics import is_int
+from toolchain.emulator.vectorised.numerics import is_array, is_int
 from toolchain.isa import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
@@ -44,7 +44,7 @@ def _choose(data: Data, condition: Expr, then: Callable[[Frame], Value], other: 
 
     def choose(f: Frame) -> Value:
         found = test(f)
-        if not isinstance(found, np.ndarray):
+        if not is_array(found):
             return then(f) if found else other(f)
         before = f.mask
         scalars.narrow_to(f, found)
@@ -53,6 +53,7 @@ def _choose(data: Data, condition: Expr, then: Callable[[Frame], Value], other: 
         scalars.narrow_to(f, ~found)
         no = other(f)
         f.mask = before
-        return np.where(found[..., None], yes, no)
+        chosen: Value = np.where(found[..., None], yes, no)
+        return chosen
 
     return choose

@@ -10,7 +10,7 @@ from toolchain.emulator.vectorised.addresses import Address
 from toolchain.emulator.vectorised.expressions import Expressions
 from toolchain.emulator.vectorised.frame import ELEMENTS, Axes, Frame, Run, TooLargeError, Value
 from toolchain.emulator.vectorised.lanes import ChosenLanes, WholeLanes, is_whole
-from toolchain.emulator.vectorised.numerics import is_int, select, wide
+from toolchain.emulator.vectorised.numerics import is_array, is_int, select, wide
 from toolchain.emulator.vectorised.scalars import Scalars
 from toolchain.emulator.vectorised.storage import scalar_dtype
 from toolchain.isa import ir
@@ -86,7 +86,7 @@ class Data(Expressions):
 
         def choose(f: Frame) -> Value:
             found = test(f)
-            if not isinstance(found, np.ndarray):
+            if not is_array(found):
                 return then(f) if found else other(f)
             before = f.mask
             scalars.narrow_to(f, found)
@@ -112,7 +112,7 @@ class Data(Expressions):
 
         def choose(f: Frame) -> Value:
             found, before = test(f), f.lazy
-            if not isinstance(found, np.ndarray):
+            if not is_array(found):
                 return then(f) if found else other(f)
             self.narrow_to(f, found)
             yes = then(f)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from toolchain.emulator.reference import Reference
 from toolchain.emulator.state import State
 from toolchain.emulator.vectorised.frame import Frame, Value
 from toolchain.emulator.vectorised.loops import Action
@@ -28,8 +29,11 @@ class Vectorised:
     def __init__(self, program: Program, state: State) -> None:
         self.program, self.state = program, state
         self.storage = Storage(program.machine, state)
-        self.fields = [list(zip(*(column.tolist() for column in _ordered(program, kind)), strict=True)) for kind in range(len(program.columns))]
+        self.fields: list[list[tuple[int, ...]]] = [
+            list(zip(*(column.tolist() for column in _ordered(program, kind)), strict=True)) for kind in range(len(program.columns))
+        ]
         self.kinds, self.rows, self.streams = program.kind.tolist(), program.row.tolist(), program.stream.tolist()
+        self._reference = Reference(program)
         self._compiled: dict[int, tuple[Statements, Action]] = {}
         self._places: dict[int, Mapping[str, Value]] = {}
 
@@ -37,16 +41,23 @@ class Vectorised:
         """Executes one instruction."""
         kind, stream = self.kinds[index], self.streams[index]
         statements, action = self._compiled.get(kind) or self._compile(kind)
+        if statements.in_turn:
+            self._execute_in_turn(index)
+            return
         place = self._places.get(stream)
         if place is None:
             place = self._places[stream] = places(self.program.machine, stream)[0]
         axes = statements.axes
         if axes.replicas:
             place = {**place, **{x.name: np.arange(x.count).reshape(axes.loop_shape(axes.nested + i, x.count)) for i, x in enumerate(axes.replicas)}}
-        fields = self.fields[kind][self.rows[index]]
+        fields: tuple[int, ...] = self.fields[kind][self.rows[index]]
         frame = Frame(self.state, axes, lambda: self.program.label(index), stream, fields, place)
         frame.keys = statements.keys.start()
         action(frame)
+
+    def _execute_in_turn(self, index: int) -> None:
+        self._reference.execute(index, self.state)
+        self._forget()
 
     def _forget(self) -> None:
         for statements, _ in self._compiled.values():

@@ -1,12 +1,11 @@
 """Expression nodes turned into functions of a frame, for scalars and data alike; subclasses add the leaves."""
 
-import operator
 from abc import ABC, abstractmethod
 
 import numpy as np
 
 from toolchain.emulator.vectorised.frame import Frame, Run, Value
-from toolchain.emulator.vectorised.numerics import ceil_log, clamp, extreme, is_int, round_shift, wide, wrap
+from toolchain.emulator.vectorised.numerics import ceil_log, clamp, extreme, is_array, is_int, round_shift, wide, wrap
 from toolchain.isa import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.evaluate import OPERATORS
@@ -59,7 +58,7 @@ class Expressions(ABC):
         match e:
             case ex.Unary(op="not", value=inner):
                 test = self.truth(inner)
-                return lambda f: np.logical_not(found) if isinstance(found := test(f), np.ndarray) else not found
+                return lambda f: np.logical_not(found) if is_array(found := test(f)) else not found
             case ex.Compare(op=op, left=left, right=right):
                 compare, a, b = OPERATORS[op], self.value(left), self.value(right)
                 return lambda f: compare(a(f), b(f))
@@ -77,7 +76,7 @@ class Expressions(ABC):
             before = f.mask
             for test in tests:
                 found = test(f)
-                if not isinstance(found, np.ndarray):
+                if not is_array(found):
                     if bool(found) != conjunction:
                         known = not conjunction
                         break
@@ -107,10 +106,10 @@ class Expressions(ABC):
             case "*":
                 return lambda f: _product(wide(a(f)), wide(b(f)))
             case "//" | "%":
-                divide = operator.floordiv if op == "//" else operator.mod
+                divide = OPERATORS[op]
                 return lambda f: divide(wide(a(f)), self._divisor(f, wide(b(f))))
             case "<<" | ">>":
-                shift = operator.lshift if op == "<<" else operator.rshift
+                shift = OPERATORS[op]
                 return lambda f: shift(wide(a(f)), self._amount(f, wide(b(f))))
             case _:
                 apply = OPERATORS[op]
@@ -118,7 +117,7 @@ class Expressions(ABC):
 
     def _refused(self, f: Frame, wrong: Value) -> bool:
         """Whether something is wrong where a value is wanted."""
-        if not isinstance(wrong, np.ndarray):
+        if not is_array(wrong):
             return wrong and (f.mask is None or bool(f.mask.any())) and (f.lazy is None or bool(f.lazy.any()))
         if f.mask is not None:
             wrong = wrong & self.lift(f.mask)
@@ -155,7 +154,7 @@ class Expressions(ABC):
             number, by = wide(value(f)), self._amount(f, wide(amount(f)))
             if is_int(number) and is_int(by):
                 return round_shift(number, by, rounding)
-            return round_shift(number, min(by, 62) if is_int(by) else np.minimum(by, 62), rounding)
+            return round_shift(number, min(by, 63) if is_int(by) else by, rounding)
 
         return rounded
 
@@ -181,7 +180,7 @@ class Expressions(ABC):
 
 
 def _as_number(test: Run) -> Run:
-    return lambda f: found.astype(np.int64) if isinstance(found := test(f), np.ndarray) else int(found)
+    return lambda f: found.astype(np.int64) if is_array(found := test(f)) else int(found)
 
 
 def _product(a: Value, b: Value) -> Value:

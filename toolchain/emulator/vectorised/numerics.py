@@ -16,6 +16,11 @@ def is_int(value: Value) -> bool:
     return value.__class__ is int
 
 
+def is_array(value: Value) -> bool:
+    """Whether a value differs, or may differ, between iterations."""
+    return isinstance(value, np.ndarray)
+
+
 def wide(value: Value) -> Value:
     """The value with room for arithmetic: int64 unless it is a Python int."""
     return value if value.__class__ is int or value.dtype == np.int64 else value.astype(np.int64)
@@ -25,7 +30,8 @@ def select(condition: Value, then: Value, other: Value) -> Value:
     """np.where that never leaves a type too small for a Python int, nor meets a signed with an unsigned one."""
     if is_int(then) or is_int(other) or then.dtype != other.dtype:
         then, other = _fitting(then, other), _fitting(other, then)
-    return np.where(condition, then, other)
+    chosen: Value = np.where(condition, then, other)
+    return chosen
 
 
 def _fitting(value: Value, beside: Value) -> Value:
@@ -64,7 +70,7 @@ def clamp(value: Value, low: int, high: int) -> Value:
 
 
 def round_shift(value: Value, amount: Value, rounding: str) -> Value:
-    """value / 2**amount for amounts from 0 to 62, rounded to the nearest; ties as `rounding` says; `floor` rounds down."""
+    """value / 2**amount for amounts from 0 to 63, rounded to the nearest; ties as `rounding` says; `floor` rounds down."""
     if is_int(amount) and amount == 0:
         return value
     floor = value >> amount
@@ -75,7 +81,9 @@ def round_shift(value: Value, amount: Value, rounding: str) -> Value:
     if rounding != "half_up":
         tie = (value & ((1 << some) - 1)) == (1 << (some - 1))
         up = up & (1 - (tie & (floor % 2 == 0 if rounding == "half_even" else value < 0)))
-    return floor + up if is_int(amount) else floor + np.where(amount > 0, up, 0)
+    if not is_int(amount):
+        up = select(amount > 0, up, 0)
+    return floor + up
 
 
 def ceil_log(value: Value) -> Value:

@@ -10,7 +10,7 @@ from toolchain.emulator.vectorised.dependencies import Dependencies
 from toolchain.emulator.vectorised.expressions import Expressions
 from toolchain.emulator.vectorised.frame import Axes, Frame, Run, Value
 from toolchain.emulator.vectorised.memory import Keys
-from toolchain.emulator.vectorised.numerics import is_int, select, uniform
+from toolchain.emulator.vectorised.numerics import is_array, is_int, select, uniform
 from toolchain.emulator.vectorised.storage import Storage
 from toolchain.emulator.vectorised.structure import access_parts
 from toolchain.isa import ir
@@ -73,7 +73,7 @@ class Scalars(Expressions):
 
         def choose(f: Frame) -> Value:
             found = test(f)
-            if not isinstance(found, np.ndarray):
+            if not is_array(found):
                 return then(f) if found else other(f)
             before = f.mask
             self.narrow_to(f, found)

@@ -18,16 +18,17 @@ from toolchain.emulator.vectorised.loops import Action, Loop, branch, sequence
 from toolchain.emulator.vectorised.memory import Keys
 from toolchain.emulator.vectorised.scalars import Scalars, register_fault
 from toolchain.emulator.vectorised.storage import Storage, step_of
-from toolchain.emulator.vectorised.structure import Path, Structure, stores
+from toolchain.emulator.vectorised.structure import Path, Structure, access_parts, deep, stores
 from toolchain.emulator.vectorised.transaction import Site
 from toolchain.emulator.vectorised.writes import Writes
 from toolchain.isa import ir
+from toolchain.isa.instances import scope_levels
 from toolchain.spec import expr as ex
 from toolchain.spec.model import Instruction, Machine
 
 
 class Statements:
-    """Compiles one instruction against one state."""
+    """Compiles one instruction against one state. in_turn: it must be interpreted, replica by replica."""
 
     def __init__(
         self, machine: Machine, instruction: Instruction, semantics: ir.Semantics, state: State, storage: Storage, forget: Callable[[], None]
@@ -44,6 +45,7 @@ class Statements:
         self.gathering = Gathering(self.data, self.structure, semantics)
         self.writes = Writes(self.data)
         self._written = {s.access.view.memory for s in stores(semantics.body)}
+        self.in_turn = any(replicas_meet(machine, stmt, self.axes) for stmt in stores(semantics.body))
         self._path: Path = ()
         self._order = 0
         self._seen: set[str] = set()
@@ -156,6 +158,15 @@ class Statements:
             self.forget()
 
         return latch
+
+
+def replicas_meet(machine: Machine, stmt: ir.Store, axes: Axes) -> bool:
+    """Whether a lockstep replica may read what the one before it wrote in the same statement: only one after the other is exact."""
+    shared = machine.memory[stmt.access.view.memory]
+    levels = {level.name for level in axes.replicas} - {level.name for level in scope_levels(machine, shared.scope)}
+    parts = (stmt.value, *access_parts(stmt.access))
+    read = {e.access.view.memory for part in parts for e in deep(part) if isinstance(e, ir.Load | ir.ControlRead)}
+    return bool(levels) and shared.name in read | ({shared.name} if stmt.accumulate else set[str]())
 
 
 def _names(body: Iterable[ir.Stmt]) -> list[str]:
