@@ -146,6 +146,15 @@ def test_a_product_outside_its_memory_is_a_fault() -> None:
         native.run(program_of(machine, [("GEMM", fields)]), state, np.arange(1))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_results_that_later_sums_read_keep_their_order(seed: int) -> None:
+    """Input and output overlap: an error for the checks, yet without them every engine does the iterations in sequence."""
+    machine = load_machine("dpuv3", overrides={"LOG_DDR": "20"})
+    (_, init), (_, conv) = dpuv3_conv(np.random.default_rng(seed), seed)
+    conv |= {"bank_id_out": conv["bank_id_in"], "bank_addr_out": conv["bank_addr_in"] + seed, "length": 5, "valid_pixel_parallel": 3}
+    compare(program_of(machine, [("CONVINIT", init), ("CONV", conv)]), filled(machine, seed))
+
+
 def test_lockstep_products_of_a_test_machine() -> None:
     text = (
         "for i in range(n), g in range(3):\n    t[r]: wrap(i32) = m + g\n    for k in range(4):\n        if k != i:\n"

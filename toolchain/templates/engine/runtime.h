@@ -48,6 +48,13 @@ static inline int tw_fresh(uint64_t *seen, int64_t at, int64_t count)
     }
     return fresh;
 }
+/* Whether one of `count` pieces from `at` on is marked. */
+static inline int tw_marked(const uint64_t *seen, int64_t at, int64_t count)
+{
+    int marked = 0;
+    for (int64_t end = at + count; at < end; at++) marked |= seen[at >> 6] >> (at & 63) & 1;
+    return marked;
+}
 static const uint8_t *tw_no_data(tw_context *c, size_t size)
 {
     if (c->zeros_size < size) {
