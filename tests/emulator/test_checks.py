@@ -26,6 +26,7 @@ UOPS = "LOAD memory_type=uop sram_base=0 dram_base=1024 y_size=1 x_size=4 x_stri
 INP = "LOAD memory_type=inp sram_base=0 dram_base=512 y_size=1 x_size=16 x_stride=16"
 WGT = "LOAD memory_type=wgt sram_base=0 dram_base=64 y_size=1 x_size=4 x_stride=4"
 FACTORS = "dst_factor_out=0 dst_factor_in=1 src_factor_out=0 src_factor_in=1 wgt_factor_out=0 wgt_factor_in=0"
+HUGE = "iter_out=8000 iter_in=8000 dst_factor_out=2 dst_factor_in=2"
 RESET = f"GEMM reset=1 uop_bgn=0 uop_end=1 iter_out=1 iter_in=16 {FACTORS}\n"
 GEMM = f"GEMM uop_bgn=0 uop_end=1 iter_out=1 iter_in=16 {FACTORS}"
 STORE = "STORE memory_type=out sram_base=0 dram_base=8192 y_size=1 x_size=16 x_stride=16"
@@ -92,7 +93,7 @@ CASES: dict[str, Callable[[], Program]] = {
     "E0609 own iterations": lambda: dpu(DPU_LOAD.format(by="1000", mode=0) + POOL.format(on="0001")),
     "E0610 entry": lambda: tiny_program("loop[cfg[n].a] = dram.row[0]", word(0, n=3)),
     "E0610 host entry": lambda: tiny_program("loop[arg[b]] = dram.row[0]", word(0, b=2)),
-    "E0611 too many": lambda: vta(GOOD.replace("iter_out=1 iter_in=16 dst_factor_out=0", "iter_out=8000 iter_in=8000 dst_factor_out=1")),
+    "E0611 too many": lambda: vta(GOOD.replace("iter_out=1 iter_in=16 dst_factor_out=0 dst_factor_in=1", HUGE)),
 }  # fmt: skip
 
 
@@ -152,7 +153,8 @@ def test_nonsense_neither_crashes_nor_hangs(seed: int, dense: int) -> None:
         count = int((kinds == kind).sum())
         top = [1 << (f.bits - 1 if dense == 0 else min(f.bits, 4) if dense == 1 else int(rng.integers(1, f.bits + 1))) for f in instruction.fields]
         values = {
-            f.name: rng.integers(0, t, count) if f.role != "sync" else np.zeros(count, np.int64) for f, t in zip(instruction.fields, top, strict=True)
+            f.name: np.minimum(rng.integers(0, t, count), f.high) if f.role != "sync" else np.zeros(count, np.int64)
+            for f, t in zip(instruction.fields, top, strict=True)
         }
         if instruction.name == "STORE":
             values |= {name: np.zeros(count, np.int64) for name in values if "pad" in name} | {"memory_type": np.full(count, 4)}

@@ -31,7 +31,7 @@ def test_convolution_reads_each_operand_over_its_own_loops() -> None:
     assert loops(nest_of(machine, "CONV", "fm", "write")) == ["i", "j", "g"]
     assert loops(nest_of(machine, "CONV", "pm.bias", "read")) == ["g"]
     weights = nest_of(machine, "CONV", "pm.weight", "read")
-    assert loops(weights) == ["g", "b", "a", "cg"]
+    assert loops(weights) == ["b", "a", "g", "cg"]
     assert sum(isinstance(item, Guard) and isinstance(item.condition, Exists) for item in weights.path) == 2
     assert memories_alike(machine) == {"fm"}
 

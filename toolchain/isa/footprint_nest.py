@@ -125,6 +125,8 @@ def project(machine: Machine, o: Occurrence, uniform: frozenset[str], also: froz
     if alike:
         for level in replica_levels(machine):
             replicas *= level.count
+    if o.kind in ("read", "write", "feed"):
+        kept = regular_last(kept, conditions, o, instance)
     return Nest(o, stepped(scheduled(kept, conditions), o, instance), instance, replicas)
 
 
@@ -201,6 +203,19 @@ def outer_vars(e: Expr) -> frozenset[str]:
         inner: list[Expr] = [*e.conditions, *(b for loop in e.loops for b in (loop.start, loop.stop))]
         return frozenset[str]().union(*map(free_vars, inner)) - {loop.var for loop in e.loops}
     return free_vars(e)
+
+
+def regular_last(loops: list[Loop], conditions: list[Expr], o: Occurrence, instance: Expr) -> list[Loop]:
+    """The loops that step evenly and that nothing else depends on become the inner ones: their elements are neighbours more often."""
+    names = {loop.var for loop in loops}
+    bounds = [free_vars(e) for loop in loops for e in (loop.start, loop.stop)]
+    others = frozenset[str]().union(*bounds, *map(outer_vars, conditions))
+
+    def regular(loop: Loop) -> bool:
+        step = address_step(o, instance, loop.var)
+        return loop.var not in others and step is not None and not free_vars(step) & names
+
+    return sorted(loops, key=regular)
 
 
 def stepped(path: Path, o: Occurrence, instance: Expr) -> Path:
