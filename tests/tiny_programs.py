@@ -30,6 +30,7 @@ sat[0][o] = s[o]
     "narrowing temporaries": "w[o]: wrap(i8) = m\nw[o] += 1\ns[o]: saturate(i8) = m\ns[o] += 1\nacc[0][o] = w[o]\nacc[1][o] = s[o]\n",
     "narrowing memories": "acc[a % 4][o] = (1 << 31) + m\nsat[b % 4][o] = m\nsat[b % 4][o] += m\n",
     "replicas with bounds of their own": "for i in range(way, n):\n    acc[i % 4][o] = acc[(i - 1) % 4][o] + 1\n",
+    "a shared write of a temporary": "s[o]: i8 = clip(a + m)\nloop[a][o] = s[o]\n",
     "replicas on different paths": "if way == b % 2:\n    sat[0][o] = 7\nacc[1][o] += way + 1\n",
     "replicas": "feat[0, a] = dram.row[16 * way + 64 * core]\nif way == 1:\n    sat[0][o] = 7\nfor i in range(way + 1):\n    acc[i][o] += i + 1\n",
     "rings": "feat[b % 2, a] = dram.row[4]\nloop.wide[a][q] = 3\nloop[m][o] = clip(loop[a][o] + 1)\n",

@@ -59,7 +59,8 @@ def around(function: Function, sheet: Sheet, lines: list[str], once: bool = Fals
     if sheet.varies and not once:
         lines = [*replica_loop(function), *sheet.own, *lines, "}"]
     else:
-        lines = [*(_places(function, "0") if sheet.own else []), *sheet.own, *lines]
+        several = function.replicas > 1 and not function.apart
+        lines = [*(_places(function, "0") if sheet.own or several else []), *sheet.own, *lines]
     return ["{", *sheet.shared, *lines, "}"]
 
 
