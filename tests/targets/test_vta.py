@@ -79,6 +79,15 @@ def test_default_widths_are_those_of_the_c_structures() -> None:
     assert gemm["wgt_factor_in"] == (118, 10)
 
 
+def test_the_hls_macros_place_a_micro_op_s_weight_otherwise_where_accumulators_outnumber_inputs() -> None:
+    def places(config: str, buffer: str) -> list[int]:
+        return [f.lsb for f in load_machine("vta", config, {"LOG_INP_BUFF": buffer}).view["uop"].element.record]
+
+    assert places("", "15") == places("hls", "15") == [0, 11, 22]
+    assert places("", "14") == [0, 11, 22]
+    assert places("hls", "14") == [0, 11, 21]
+
+
 def test_the_chisel_core_has_fewer_micro_ops_in_fields_of_fixed_width() -> None:
     chisel, wide = load_machine("vta:chisel"), load_machine("vta")
     assert chisel.memory["uop"].depths == (2048,)
