@@ -36,12 +36,14 @@ def program_of(machine: Machine, rows: list[tuple[str, Fields]]) -> Program:
 
 
 def filled(machine: Machine, seed: int) -> State:
-    """Random bytes everywhere but in DRAM, which is large."""
+    """Random bytes everywhere but in DRAM, which is large; biases small enough not to drown the sums."""
     state, rng = new_state(machine), np.random.default_rng(seed)
     for memory in machine.memories:
         if memory.kind in ("ring", "scratchpad"):
             found = state.memories[memory.name]
             found[:] = rng.integers(0, 256, found.shape, np.uint8)
+    if "pm" in state.memories:
+        state.memories["pm"][0, 77 * 256 : 81 * 256] = rng.integers(-9999, 9999, 256, np.int32).view(np.uint8)
     return state
 
 
