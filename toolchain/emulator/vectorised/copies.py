@@ -6,7 +6,7 @@ import numpy as np
 
 from toolchain.emulator.vectorised.data import Data
 from toolchain.emulator.vectorised.frame import ELEMENTS, Frame, TooLargeError, Value
-from toolchain.emulator.vectorised.numerics import is_array, is_int
+from toolchain.emulator.vectorised.numerics import is_array, is_int, where
 from toolchain.isa import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
@@ -53,7 +53,6 @@ def _choose(data: Data, condition: Expr, then: Callable[[Frame], Value], other: 
         scalars.narrow_to(f, ~found)
         no = other(f)
         f.mask = before
-        chosen: Value = np.where(found[..., None], yes, no)
-        return chosen
+        return where(found[..., None], yes, no)
 
     return choose

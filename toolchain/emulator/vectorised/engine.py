@@ -30,9 +30,11 @@ class Vectorised:
         self.program, self.state = program, state
         self.storage = Storage(program.machine, state)
         self.fields: list[list[tuple[int, ...]]] = [
-            list(zip(*(column.tolist() for column in _ordered(program, kind)), strict=True)) for kind in range(len(program.columns))
+            [tuple(row) for row in np.stack(_ordered(program, kind), axis=1).tolist()] for kind in range(len(program.columns))
         ]
-        self.kinds, self.rows, self.streams = program.kind.tolist(), program.row.tolist(), program.stream.tolist()
+        self.kinds: list[int] = program.kind.tolist()
+        self.rows: list[int] = program.row.tolist()
+        self.streams: list[int] = program.stream.tolist()
         self._reference = Reference(program)
         self._compiled: dict[int, tuple[Statements, Action]] = {}
         self._places: dict[int, Mapping[str, Value]] = {}

@@ -1,5 +1,6 @@
 """Exact integer operations that take Python ints and int64 arrays alike."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,8 @@ from toolchain.spec.evaluate import clog2
 from toolchain.spec.model import ScalarType
 
 Value = Any
+where: Callable[[Value, Value, Value], Value] = np.where
+search: Callable[[Value, Value], Value] = np.searchsorted
 POWERS = np.array([1 << n for n in range(63)], np.int64)
 
 
@@ -30,8 +33,7 @@ def select(condition: Value, then: Value, other: Value) -> Value:
     """np.where that never leaves a type too small for a Python int, nor meets a signed with an unsigned one."""
     if is_int(then) or is_int(other) or then.dtype != other.dtype:
         then, other = _fitting(then, other), _fitting(other, then)
-    chosen: Value = np.where(condition, then, other)
-    return chosen
+    return where(condition, then, other)
 
 
 def _fitting(value: Value, beside: Value) -> Value:
@@ -88,7 +90,9 @@ def round_shift(value: Value, amount: Value, rounding: str) -> Value:
 
 def ceil_log(value: Value) -> Value:
     """Bits needed to count `value` things."""
-    return clog2(value) if is_int(value) else np.searchsorted(POWERS, np.maximum(value, 1)).astype(np.int64)
+    if is_int(value):
+        return clog2(value)
+    return search(POWERS, np.maximum(value, 1))
 
 
 def uniform(value: Value) -> Value:
