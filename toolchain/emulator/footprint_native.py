@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.emulator.compile import load_library
-from toolchain.emulator.footprint_c import FootprintSource, Table, footprint_source
+from toolchain.emulator.footprint_c import FootprintSource, footprint_source
+from toolchain.emulator.footprint_c_expr import Table
 from toolchain.isa import ir
 from toolchain.isa.footprint import Faults, Footprints, Runs, join_faults, merge_runs
 from toolchain.isa.footprint_nest import memories_alike

@@ -167,4 +167,5 @@ class Provenance:
 
 def no_controls(e: ir.ControlRead, _: Frame) -> Ints:
     """Refuses to read a control memory."""
-    raise fail("E0608", f"'{e.access.view.name}' cannot be read here", e.span)
+    what = f"'{e.access.view.name}' decides a register's index, or where a control memory is loaded"
+    raise fail("E0608", what, e.span, "such an address must not depend on a control memory itself")
