@@ -16,6 +16,7 @@ from toolchain.spec import expr as ex
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import ScalarType
 
+NOTHING = decode(tiny("pass\n"), streams([word(0)]))
 VALUES = st.integers(-(1 << 70), 1 << 70) | st.integers(-40, 40)
 
 
@@ -53,8 +54,7 @@ def test_ties(rounding: str, expected: list[int]) -> None:
 @given(VALUES, st.sampled_from(["wrap", "saturate"]), st.integers(1, 64), st.booleans())
 def test_narrowing_is_the_residue_or_the_nearest(value: int, overflow: str, bits: int, signed: bool) -> None:
     kind = ScalarType(signed, bits)
-    program = decode(tiny("pass\n"), streams([word(0)]))
-    frame = Reference(program).frames(0, new_state(program.machine))[0]
+    frame = Reference(NOTHING).frames(0, new_state(NOTHING.machine))[0]
     result = value_of(ir.Narrow(ex.Const(value), kind, overflow, kind.low, kind.high))(frame)
     assert kind.low <= result <= kind.high
     if overflow == "wrap":
