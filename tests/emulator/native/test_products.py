@@ -20,7 +20,7 @@ from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="no C compiler")
-PLAIN = ("-DTW_PLAIN", "-mno-avx512vnni")
+PLAIN = ("-DTW_PLAIN",)
 Fields = dict[str, int]
 
 
