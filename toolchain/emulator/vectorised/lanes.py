@@ -49,6 +49,8 @@ class WholeLanes:
 
     def gather(self, data: Value, loops: tuple[int, ...]) -> Rows:
         """Data, spread over these loops (none: one element) and all lanes, as rows."""
+        if not loops and np.ndim(data) > len(self.shape):
+            data = data.reshape(data.shape[-len(self.shape) :])
         rows = np.broadcast_to(data, loops + self.shape).reshape((*loops, -1))
         return rows if self.back is None else rows.take(self.back, axis=-1)
 

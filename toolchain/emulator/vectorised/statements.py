@@ -110,7 +110,8 @@ class Statements:
 
     def _site(self, access: ir.Access, order: int) -> Site:
         memory = self.machine.memory[access.view.memory]
-        return Site(order, self._path, memory.name, access.view.element.bytes, step_of(memory, access.view))
+        step, size = step_of(memory, access.view), access.view.element.bytes
+        return Site(order, self._path, memory.name, size, step, memory.kind == "ring" and step != size)
 
     def _watch(self, access: ir.Access, find: Address) -> Address:
         """Notes what is read from a memory that the instruction writes."""

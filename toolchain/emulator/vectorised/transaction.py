@@ -20,13 +20,15 @@ FEW = 96
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A place in the text. order: its rank, reads of a statement before its write. path: the loops around it."""
+    """A place in the text. order: its rank, reads of a statement before its write. path: the loops around it.
+    turns: an element may go on at the other end of a ring: positions do not tell what it touches."""
 
     order: int
     path: tuple[str, ...]
     memory: str
     bytes: int
     step: int
+    turns: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class Transaction:
     def _clash(self, a: Note, b: Note) -> bool:
         if a.kind == b.kind and a.kind in ("read", "add"):
             return False
+        if a.site.turns or b.site.turns:
+            return True
         low, high = (max(_lowest(n) for n in (a, b)), min(_highest(n) for n in (a, b)))
         if low >= high:
             return False
