@@ -38,6 +38,7 @@ TOYS = [(str(path), {}) for path in sorted((ROOT / "tests" / "data" / "machines"
 CASES = TARGETS + VARIANTS + TOYS
 ENGINES: dict[str, Callable[[Program, State, Ints], None]] = {"numpy": vectorised.run} | ({"native": native.run} if native.available() else {})
 
+
 @cache
 def machine_of(case: int) -> Machine:
     name, overrides = CASES[case]
@@ -94,7 +95,9 @@ def races(program: Program, seed: int) -> bool:
     place = queue_table(program.queue, program.queues).position
     clocks = happens_before(program, order, tokens)
     found = relevant(prints, hazards(prints, Timeline(order, provenance.position, program.queue, place, clocks)), frozenset(program.machine.memory))
-    return bool(len(found) or len(prints.faults) or control_conflicts(prints) or stale_reads(provenance) or sync_faults(program, tokens, order, clocks))
+    return bool(
+        len(found) or len(prints.faults) or control_conflicts(prints) or stale_reads(provenance) or sync_faults(program, tokens, order, clocks)
+    )
 
 
 @pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{Path(n).stem}{''.join(o.values())}" for n, o in CASES])
