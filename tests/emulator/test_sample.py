@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.tiny_machine import streams, tiny, word
-from toolchain.emulator import reference, vectorised
+from toolchain.emulator import native, reference, vectorised
 from toolchain.emulator.queues import issue_order
 from toolchain.emulator.sample import disagreements, recompute
 from toolchain.emulator.state import State, new_state
@@ -116,3 +116,25 @@ def test_vendor_convolution_and_pooling_by_samples(vendor_streams: Path) -> None
     result = stored.reshape(height, width, channels // 16, 4, 16).transpose(3, 0, 1, 2, 4).reshape(golden.shape)
     assert int((result != golden).sum()) == 0
     assert checked > 40
+
+
+@pytest.mark.skipif(not native.available(), reason="no C compiler")
+def test_vendor_network_by_samples(vendor_streams: Path) -> None:
+    """Every kind of instruction of a whole network on random data: the C engine against the reference."""
+    machine = load_machine("dpuv3", overrides={"LOG_DDR": "28"})
+    words = [int(line, 16) for line in (vendor_streams / "resnet50_hand.hex").read_text().split()]
+    program, state, bits = decode(machine, [np.array(words, "<u4").tobytes()]), new_state(machine), np.random.default_rng(3)
+    ddr = state.memories["ddr"][0]
+    ddr[: 1 << 22] = bits.integers(0, 256, 1 << 22, np.uint8)
+    ddr[3 << 26 : (3 << 26) + (32 << 20)] = bits.integers(0, 256, 32 << 20, np.uint8)
+    state.host["base"][0] = [0, 1 << 26, 2 << 26, 3 << 26]
+    order, done = issue_order(program), 0
+    kinds = np.array([machine.instructions[kind].name for kind in program.kind[order]])
+    drawn = [bits.permutation(np.flatnonzero(kinds == name))[:3] for name in ("LOAD", "CONV", "ELEW", "POOL", "SAVE")]
+    for step in sorted(np.concatenate(drawn).tolist()):
+        native.run(program, state, order[done:step])
+        sampled = recompute(program, state, int(order[step]), elements=2, seed=step)
+        native.run(program, state, order[step : step + 1])
+        assert len(sampled) == 2
+        assert disagreements(state, sampled) == ()
+        done = step + 1
