@@ -20,9 +20,6 @@ class Arguments:
     names: Mapping[str, int]
     span: Span
 
-    def has(self, key: str) -> bool:
-        return key in self.given
-
     def word(self, key: str, default: str = "") -> str:
         """A name or keyword."""
         return str(self.given[key].value) if key in self.given else default
@@ -33,6 +30,16 @@ class Arguments:
     def real(self, key: str, default: float) -> float:
         return float(self.given[key].value) if key in self.given else default
 
+    def needed(self, key: str) -> Node:
+        """Raises UserError E0804 where it is left out."""
+        if key not in self.given:
+            raise fail("E0804", f"this layer needs '{key}'", self.span)
+        return self.given[key]
+
+    def count(self, key: str) -> int:
+        """A number of at least 1 that must be given. Raises UserError E0804."""
+        return bounded(self.needed(key), self.names)
+
     def number(self, key: str, default: int, least: int = 1) -> int:
         """Raises UserError E0804 for a number below `least` or absurdly large."""
         return bounded(self.given[key], self.names, least) if key in self.given else default
@@ -42,8 +49,8 @@ class Arguments:
         node = self.given.get(key)
         if node is None:
             return default, default
-        first, *rest = [bounded(part, self.names) for part in node.value] if isinstance(node.value, list) else [bounded(node, self.names)]
-        return first, rest[0] if rest else first
+        values = self._numbers(node, 1)
+        return values[0], values[-1]
 
     def window(self, size: Pair, square: int = 1) -> Window:
         """The window over an image of `size`; its kernel is `square` where none is given."""
@@ -61,9 +68,13 @@ class Arguments:
         if node.value == "same":
             (top, bottom), (left, right) = (_same(s, r, t) for s, r, t in zip(size, reach, stride, strict=True))
             return top, left, bottom, right
-        values = [bounded(part, self.names, 0) for part in node.value] if isinstance(node.value, list) else [bounded(node, self.names, 0)]
-        height, width, *end = values * 2 if len(values) < 4 else values
-        return height, width, *(end if len(end) == 2 else (height, width))
+        values = self._numbers(node, 0)
+        if len(values) == 4:
+            return values[0], values[1], values[2], values[3]
+        return values[0], values[-1], values[0], values[-1]
+
+    def _numbers(self, node: Node, least: int) -> list[int]:
+        return [bounded(part, self.names, least) for part in node.children() or [node]]
 
 
 def _same(size: int, reach: int, stride: int) -> Pair:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, count
 
 from toolchain.models.arguments import Arguments, bounded, number
 from toolchain.models.kinds import KINDS, activation
@@ -35,15 +36,17 @@ class _Scope:
 
 
 def expand(root: Node, inputs: Mapping[str, Shape]) -> Network:
-    """The network that a model file's `layers` describe. Raises UserError E0801 to E0806 and E0810, with the place of each mistake."""
+    """The network that a model file's `layers` describe. Raises UserError E0801 to E0806 and E0809, with the place of each mistake."""
     blocks = dict(root.members("blocks"))
     for name, block in blocks.items():
         if name in KINDS or name in JOINS:
-            raise fail("E0810", f"'{name}' is the name of a kind of layer, so no block can have it", block.where())
+            raise fail("E0809", f"'{name}' is the name of a kind of layer, so no block can have it", block.where())
     expansion = _Expansion(dict(inputs), blocks, {kind: dict(node.items()) for kind, node in root.members("defaults")})
     scope = _Scope("", {}, results={name: name for name in inputs} | {"input": next(iter(inputs))})
     last = expansion.sequence(root.entries("layers"), next(iter(inputs)), scope)
-    outputs = tuple(scope.results[node.value] if node.value in scope.results else _unknown(node, scope) for node in root.entries("outputs")) or (last,)
+    outputs = tuple(scope.results[node.value] if node.value in scope.results else _unknown(node, scope) for node in root.entries("outputs")) or (
+        last,
+    )
     return Network(tuple(expansion.layers), outputs)
 
 
@@ -65,9 +68,9 @@ class _Expansion:
         given = {**self._defaults.get(kind, {}), **own}
         if "from" in given:
             current = _find(given["from"], scope)
-        name = self._name(kind, given, span, scope)
-        count = bounded(given["repeat"], self._names(scope, current), 0) if "repeat" in given else 1
-        for index in range(count):
+        name = self._name(kind, given, scope)
+        repeats = bounded(given["repeat"], self._names(scope, current), 0) if "repeat" in given else 1
+        for index in range(repeats):
             names = self._names(scope, current) | ({"index": index} if "repeat" in given else {})
             if "when" not in given or number(given["when"], names):
                 one = f"{name}.{index}" if "repeat" in given else name
@@ -80,17 +83,13 @@ class _Expansion:
         return dict(zip(("channels", "height", "width"), self._shapes[current][1:], strict=False)) | dict(scope.names)
 
     @staticmethod
-    def _name(kind: str, given: Mapping[str, Node], span: Span, scope: _Scope) -> str:
+    def _name(kind: str, given: Mapping[str, Node], scope: _Scope) -> str:
         if "name" in given:
             name = str(given["name"].value)
             if name in scope.results:
-                raise fail("E0810", f"the name '{name}' is taken", given["name"].span)
+                raise fail("E0809", f"the name '{name}' is taken", given["name"].span)
             return name
-        taken = [kind, *(f"{kind}{number}" for number in range(2, MAX_LAYERS))]
-        for name in taken:
-            if name not in scope.results:
-                return name
-        raise fail("E0805", f"more than {MAX_LAYERS} layers", span)
+        return next(name for name in chain([kind], (f"{kind}{number}" for number in count(2))) if name not in scope.results)
 
     def _one(self, kind: str, name: str, arguments: Arguments, current: str, scope: _Scope, index: int) -> str:
         if kind in self._blocks:
@@ -122,7 +121,8 @@ class _Expansion:
     def _operands(self, arguments: Arguments, current: str, scope: _Scope) -> tuple[str, ...]:
         """Each operand is the name of a result, or a list of layers that begins at the incoming tensor."""
         return tuple(
-            self.sequence(node.value, current, scope) if isinstance(node.value, list) else _find(node, scope) for node in arguments.given["of"].value
+            self.sequence(node.children(), current, scope) if isinstance(node.value, list) else _find(node, scope)
+            for node in arguments.needed("of").children()
         )
 
     def _block(self, kind: str, name: str, arguments: Arguments, current: str, scope: _Scope, index: int) -> str:
@@ -146,7 +146,9 @@ def _parameters(kind: str, arguments: Arguments, takes: list[str]) -> Iterator[t
     own = {key: node for key, node in arguments.given.items() if key not in ("name", "from", "repeat", "when")}
     for key, node in own.items():
         if key not in takes:
-            raise fail("E0806", f"the block '{kind}' takes no '{key}'", node.where(), nearest(key, takes) or f"it takes: {', '.join(takes) or 'nothing'}")
+            raise fail(
+                "E0806", f"the block '{kind}' takes no '{key}'", node.where(), nearest(key, takes) or f"it takes: {', '.join(takes) or 'nothing'}"
+            )
     if missing := [key for key in takes if key not in own]:
         raise fail("E0806", f"the block '{kind}' needs {', '.join(missing)}", arguments.span)
     yield from own.items()

@@ -23,7 +23,7 @@ from toolchain.spec.errors import fail
 
 def _convolution(arguments: Arguments, shape: Shape) -> Operator:
     bias = arguments.flag("bias", not arguments.flag("norm"))
-    return Convolution(arguments.number("out", 0), arguments.window(_size(shape, arguments)), arguments.number("groups", 1), bias)
+    return Convolution(arguments.count("out"), arguments.window(_size(shape, arguments)), arguments.number("groups", 1), bias)
 
 
 def _pool(maximum: bool) -> Callable[[Arguments, Shape], Operator]:
@@ -35,7 +35,7 @@ def _pool(maximum: bool) -> Callable[[Arguments, Shape], Operator]:
 
 
 def _dense(arguments: Arguments, _: Shape) -> Operator:
-    return Dense(arguments.number("out", 0), arguments.flag("bias", True))
+    return Dense(arguments.count("out"), arguments.flag("bias", True))
 
 
 def _upsample(arguments: Arguments, _: Shape) -> Operator:

@@ -54,7 +54,11 @@ def windows(size: tuple[int, int], window: Window, span: Span, ceil: bool = Fals
     height = _count(size[0], window, 0, (top, bottom), ceil)
     width = _count(size[1], window, 1, (left, right), ceil)
     if height < 1 or width < 1:
-        raise fail("E0803", f"the window {text(window.kernel)} is larger than the padded image {text((size[0] + top + bottom, size[1] + left + right))}", span)
+        raise fail(
+            "E0803",
+            f"the window {text(window.kernel)} is larger than the padded image {text((size[0] + top + bottom, size[1] + left + right))}",
+            span,
+        )
     return height, width
 
 

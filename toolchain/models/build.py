@@ -1,0 +1,87 @@
+"""From a Model to an ONNX file in a folder, with its weights in a file beside it."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import onnx
+
+from toolchain.models.external import write_parameters
+from toolchain.models.model import Layered, Light, Model, Stored
+from toolchain.models.seeding import seeded
+from toolchain.models.skeleton import Skeleton, skeleton
+from toolchain.spec.errors import fail
+from toolchain.spec.files import write_atomic
+
+
+def model_skeleton(model: Model) -> Skeleton | None:
+    """The graph without weights of a model whose weights are made up; None for a stored one."""
+    match model.origin:
+        case Layered(network=network):
+            return skeleton(model.name, network, model.inputs)
+        case Light():
+            from toolchain.models.light import light_skeleton
+
+            return light_skeleton(model.origin)
+        case Stored():
+            return None
+
+
+def build_model(model: Model, folder: Path) -> Path:
+    """Writes NAME.onnx and its weights into `folder` unless they are there already; answers with the model's path.
+
+    Raises UserError E0005 (cannot write) and those of a stored model that cannot be read.
+    """
+    path, stamp = folder / f"{model.name}.onnx", folder / f"{model.name}.stamp.json"
+    key = _key(model)
+    if _current(stamp, key):
+        return path
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise fail("E0005", f"cannot make the folder: {error.strerror}", place=str(folder)) from None
+    written = _stored(model.origin, path) if isinstance(model.origin, Stored) else _seeded(model, path)
+    sizes = {file.name: file.stat().st_size for file in written}
+    write_atomic(stamp, (json.dumps({"key": key, "files": sizes}, indent=1) + "\n").encode())
+    return path
+
+
+def _seeded(model: Model, path: Path) -> list[Path]:
+    bare = model_skeleton(model)
+    assert bare is not None
+    weights, tensors = write_parameters(path.parent, seeded(bare, model.seed))
+    bare.proto.graph.initializer.extend(tensors)
+    write_atomic(path, bare.proto.SerializeToString(deterministic=True))
+    return [weights, path]
+
+
+def _stored(origin: Stored, path: Path) -> list[Path]:
+    from toolchain.models.stored import external_files
+
+    others = [path.parent / file.name for file in external_files(origin.file)]
+    for source, target in ((file, path.parent / file.name) for file in external_files(origin.file)):
+        shutil.copyfile(source, target)
+    write_atomic(path, origin.file.read_bytes())
+    return [*others, path]
+
+
+def _key(model: Model) -> str:
+    """Of everything that the result depends on: the declaration, the file or package it points to, and this code."""
+    digest = hashlib.sha256(model.path.read_bytes())
+    if isinstance(model.origin, Stored):
+        digest.update(model.origin.file.read_bytes())
+    if isinstance(model.origin, Light):
+        digest.update(onnx.__version__.encode())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def _current(stamp: Path, key: str) -> bool:
+    """Whether the stamp is of this key and every file it lists has the size that was written."""
+    try:
+        found = json.loads(stamp.read_text())
+        return found["key"] == key and all((stamp.parent / name).stat().st_size == size for name, size in found["files"].items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False

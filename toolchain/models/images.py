@@ -1,0 +1,39 @@
+"""Made-up inputs: pictures with coarse and fine structure, from integer bits alone."""
+
+import numpy as np
+
+from toolchain.models.operators import Shape
+from toolchain.models.random_bits import bell, key_of, signed_bytes
+
+Samples = np.typing.NDArray[np.float32]
+_UNIT = 1 / 64
+_PATCHES = (1, 2, 4, 8, 16, 32, 64)
+_COLOUR_SHARE = 4
+
+
+def seeded_samples(name: str, shape: Shape, count: int, purpose: str) -> Samples:
+    """[count, *shape[1:]] float32, multiples of 1/64 in [-2, 2) of deviation about 1; other purposes give other samples."""
+    one = _picture if len(shape) == 4 else _noise
+    return np.stack([one(key_of(purpose, name, number), shape[1:]) for number in range(count)])
+
+
+def _noise(key: int, shape: Shape) -> Samples:
+    values = bell(key, int(np.prod(shape))).reshape(shape) // 2
+    return np.clip(values, -128, 127).astype(np.float32) * np.float32(_UNIT)
+
+
+def _picture(key: int, shape: Shape) -> Samples:
+    """Patches of every size added up; the channels share most of them, as colours do."""
+    channels, height, width = shape
+    grey = _patches(key, 0, height, width)
+    total = np.stack([grey + _patches(key, 1 + channel, height, width) // _COLOUR_SHARE for channel in range(channels)])
+    return np.clip(total // 3, -128, 127).astype(np.float32) * np.float32(_UNIT)
+
+
+def _patches(key: int, channel: int, height: int, width: int) -> np.typing.NDArray[np.int64]:
+    total = np.zeros((height, width), np.int64)
+    for size in _PATCHES:
+        rows, columns = -(-height // size), -(-width // size)
+        values = signed_bytes(key_of(key, channel, size), rows * columns).reshape(rows, columns).astype(np.int64)
+        total += values.repeat(size, 0)[:height].repeat(size, 1)[:, :width]
+    return total

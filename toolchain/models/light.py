@@ -1,0 +1,62 @@
+"""The light models of the onnx package: real graphs of 2017 (opset 9) whose weights are one repeated constant, here given made-up ones."""
+
+from pathlib import Path
+
+import onnx
+from onnx import numpy_helper
+
+from toolchain.models.macs import shapes_of
+from toolchain.models.model import Light
+from toolchain.models.operators import Shape
+from toolchain.models.skeleton import IR_VERSION, Skeleton
+from toolchain.spec.errors import fail
+from toolchain.spec.suggest import nearest
+
+_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+_PREFIX = "light_"
+
+
+def light_names() -> list[str]:
+    """The names of the graphs that the installed onnx package has."""
+    return sorted(path.stem.removeprefix(_PREFIX) for path in _FOLDER.glob(f"{_PREFIX}*.onnx"))
+
+
+def light_inputs(origin: Light) -> dict[str, Shape]:
+    """The graph's own inputs."""
+    bare = light_skeleton(origin)
+    return {value.name: bare.shapes[value.name] for value in bare.proto.graph.input}
+
+
+def light_skeleton(origin: Light) -> Skeleton:
+    """The graph, its constants turned into parameters without values. Raises UserError E0807 when the onnx package lacks it."""
+    path = _FOLDER / f"{_PREFIX}{origin.name}.onnx"
+    if not path.is_file():
+        known = light_names()
+        raise fail(
+            "E0807", f"the onnx package has no light model '{origin.name}'", origin.span, nearest(origin.name, known) or f"known: {', '.join(known)}"
+        )
+    model = onnx.load(path)
+    parameters = _take_parameters(model.graph)
+    model.ir_version = IR_VERSION
+    model.producer_name = "tilewright"
+    bare = Skeleton(model, parameters, {})
+    return Skeleton(model, parameters, shapes_of(bare.declared()))
+
+
+def _take_parameters(graph: onnx.GraphProto) -> dict[str, Shape]:
+    """Removes what gives the weights their constant values; answers with their shapes."""
+    stored = {tensor.name: tensor for tensor in graph.initializer}
+    makers = [node for node in graph.node if node.op_type == "ConstantOfShape"]
+    parameters = {name: tuple(t.dims) for name, t in stored.items() if t.data_type == onnx.TensorProto.FLOAT}
+    parameters |= {node.output[0]: tuple(int(n) for n in numpy_helper.to_array(stored[node.input[0]])) for node in makers}
+    gone = {name for node in makers for name in node.input} | parameters.keys()
+    for node in makers:
+        graph.node.remove(node)
+    for tensor in [t for t in graph.initializer if t.name in gone]:
+        graph.initializer.remove(tensor)
+    # Before IR 4 initializers had to be inputs too; now they must not look like something to feed.
+    for value in [v for v in graph.input if v.name in stored or v.name in gone]:
+        graph.input.remove(value)
+    del graph.value_info[:]
+    used = {name for node in graph.node for name in node.input}
+    return {name: shape for name, shape in parameters.items() if name in used}
