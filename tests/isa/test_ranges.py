@@ -135,3 +135,11 @@ def test_what_runs_stays_inside(name: str) -> None:
             assert max(lanes) <= found.temps[key][1]
         seen += len(frames[0].names)
     assert seen > 10
+
+
+def test_many_loops_around_running_names_end_soon() -> None:
+    loops = "".join(f"{'    ' * d}for i{d} in range(2):\n" for d in range(12))
+    text = "t = 0\nu = 0\n" + loops + "    " * 12 + "t = max(t, i0)\n" + "    " * 12 + "u = u + i1\n" + "one[t % 4] = 1\none[u % 4] = 1\n"
+    low, high = ranges(text).names["t"]
+    assert low <= 0
+    assert high >= 1

@@ -15,8 +15,8 @@ from toolchain.spec.model import ScalarType, View
 class Access:
     """A view at an index. at: (level, expression) where another instance than the executing one is meant.
 
-    index: one byte-unit index, or (bank, address). lanes: a name is a lane loop, an expression is a fixed lane;
-    None is the whole element, copied as it is. number: unique in its instruction.
+    index: one byte-unit index, or (bank, address). lanes: a name is a lane loop, an expression is a fixed lane; () is the
+    value of an element that is one scalar; None is the whole element, copied as it is. number: unique in its instruction.
     """
 
     number: int
@@ -150,7 +150,7 @@ class Let(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class SetTemp(Stmt):
-    """Writes every lane of a temporary. accumulate: `+=`. The value is narrowed as the temporary declares."""
+    """Writes every lane of a temporary, after all of them are computed. accumulate: `+=`. The value is narrowed as the temporary declares."""
 
     name: str
     lanes: tuple[str, ...]
@@ -160,7 +160,7 @@ class SetTemp(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Store(Stmt):
-    """Writes an element, every free lane of it. accumulate: `+=`. The value is narrowed as the memory declares."""
+    """Writes an element, every free lane of it, after all of them are computed. accumulate: `+=`. The value is narrowed as the memory declares."""
 
     access: Access
     value: Expr

@@ -12,6 +12,8 @@ from toolchain.spec.errors import Diagnostic, Span, UserError
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine
 
+MOST_PASSES = 2000
+"""Passes over loop bodies that only learn; past them every carried variable gets the bounds of its type."""
 ROUNDS = 3
 """How often a loop's body is followed before a variable that still grows gets the bounds of its type."""
 
@@ -54,6 +56,7 @@ class _Walk:
         self.nodes: dict[int, Interval] = {}
         self.errors: list[Diagnostic] = []
         self.carried: dict[int, tuple[list[Key], list[Key]]] = {}
+        self.passes = 0
         self.proving = True
         self.place: Span | None = None
         self.data = False
@@ -191,8 +194,8 @@ class _Walk:
 
     def _steps(self, stmt: ir.For, inner: Known, sums: Sequence[Key], others: Sequence[Key]) -> dict[Key, Interval]:
         """How much one iteration adds to each sum, learnt by following the body from zero."""
-        if not sums:
-            return {}
+        if not sums or self.passes > MOST_PASSES:
+            return {key: self._widest(key) for key in sums}
         for key in sums:
             inner = _put(inner, key, (0, 0))
         for key in others:
@@ -202,7 +205,7 @@ class _Walk:
 
     def _settle(self, stmt: ir.For, inner: Known, others: Sequence[Key]) -> Known:
         """Bounds at the start of every iteration for the variables that an iteration hands to the next."""
-        for _ in range(ROUNDS if others else 0):
+        for _ in range(ROUNDS if others and self.passes <= MOST_PASSES else 0):
             end = self._quietly(stmt.body, inner)
             grown = [key for key in others if not inside(_get(end, key), _get(inner, key))]
             if not grown:
@@ -214,6 +217,7 @@ class _Walk:
         return inner
 
     def _quietly(self, body: Sequence[ir.Stmt], known: Known) -> Known:
+        self.passes += 1
         before, self.proving = self.proving, False
         place = self.place
         end = self.block(body, known)

@@ -21,9 +21,7 @@ def check_semantics(machine: Machine, semantics: ir.Semantics) -> None:
                     raise fail("E0206", f"nothing says how long lane '{lane}' is", stmt.span, "use it in the lanes of a memory as well")
         if isinstance(stmt, ir.Store) and machine.memory[stmt.access.view.memory].control and (stmt.accumulate or not _copied(stmt.value)):
             name = stmt.access.view.memory
-            raise fail(
-                "E0217", f"'{name}' is a control memory and takes elements as they are", stmt.span, "copy an element, or write a number"
-            )
+            raise fail("E0217", f"'{name}' is a control memory and takes elements as they are", stmt.span, "copy an element, or write a number")
     levels = {level.name for level in replica_levels(machine)}
     if levels:
         _Sharing(machine, levels, replica_names(machine, semantics)).check(semantics.body, False)
