@@ -125,6 +125,39 @@ def test_vendor_programs_are_clean(vendor_streams: Path) -> None:
         assert check_program(decode(DPU, [data]), new_state(DPU)).warnings == ()
 
 
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "data" / "vta_golden").glob("*.npz")), ids=lambda p: p.stem)
+def test_golden_programs_are_clean(path: Path) -> None:
+    """Also those whose queues are shuffled against each other; that some are not portable is another matter."""
+    with np.load(path, allow_pickle=False) as data:
+        program, state = decode(VTA, [data["insns"].tobytes()]), new_state(VTA)
+        before = data["dram_before"].ravel()
+    state.memories["dram"][0, : len(before)] = before
+    assert {d.code for d in check_program(program, state).warnings} <= {"E0412"}
+
+
+def test_no_sync_bit_of_a_vendor_program_goes_unnoticed(vendor_streams: Path) -> None:
+    """Without a post it deadlocks; without a wait it races, or a token is left over."""
+    words = np.array([int(w, 16) for w in (vendor_streams / "pool_1x1s2_28x28x256.hex").read_text().split()], np.uint32)
+    program = decode(DPU, [words.tobytes()])
+    raced = 0
+    for offset in (program.offset // 4).tolist():
+        for bit in (bit for bit in range(20, 28) if words[offset] >> bit & 1):
+            changed = words.copy()
+            changed[offset] ^= np.uint32(1 << bit)
+            codes = complaints(decode(DPU, [changed.tobytes()]))
+            assert codes & ({"E0501"} if bit < 24 else {"E0601", "E0505"})
+            raced += "E0601" in codes
+    assert raced == 56
+
+
+def complaints(program: Program) -> set[str]:
+    """The codes of all that check_program says."""
+    try:
+        return {d.code for d in check_program(program, new_state(program.machine)).warnings}
+    except UserError as error:
+        return {d.code for d in error.diagnostics}
+
+
 SYNC = [
     (i, f.name)
     for i in range(len(vta(GOOD)))
