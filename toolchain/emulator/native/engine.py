@@ -85,10 +85,10 @@ def _context(program: Program, state: State) -> tuple[_Context, list[Array]]:
         rows = [np.ascontiguousarray(columns[f.name], np.int64) for f in instruction.fields]
         kept.extend(rows)
         fields.append(_pointers(rows, kept))
-    kept.append(np.array(fields, np.uintp))
+    by_kind = np.array(fields, np.uintp)
     tables = [_pointers(arrays, kept) for arrays in (plain, host, latched, written)]
-    context = _Context(*(ctypes.c_void_p(t) for t in tables), ctypes.c_void_p(kept[-5].ctypes.data))
-    return context, kept
+    context = _Context(*(ctypes.c_void_p(t) for t in (*tables, by_kind.ctypes.data)))
+    return context, [*kept, by_kind]
 
 
 def _pointers(arrays: Sequence[Array], kept: list[Array]) -> int:
