@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.emulator.vectorised.frame import Axes, Frame, Run, Value
-from toolchain.emulator.vectorised.numerics import is_int
+from toolchain.emulator.vectorised.numerics import is_int, spread
 from toolchain.isa import ir
 from toolchain.spec.model import View
 
@@ -51,7 +51,7 @@ class WholeLanes:
         """Data, spread over these loops (none: one element) and all lanes, as rows."""
         if not loops and np.ndim(data) > len(self.shape):
             data = data.reshape(data.shape[-len(self.shape) :])
-        rows = np.broadcast_to(data, loops + self.shape).reshape((*loops, -1))
+        rows = spread(data, loops + self.shape).reshape((*loops, -1))
         return rows if self.back is None else rows.take(self.back, axis=-1)
 
 

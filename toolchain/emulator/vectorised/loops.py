@@ -58,9 +58,11 @@ class Loop:
         self.axis = depth
         self.keys, self.everything = keys, keys.number(everything)
         self.clashes: dict[int, bool] = {}
+        self.steps: Value = np.zeros(0, np.int64)
 
     def __call__(self, f: Frame) -> None:
-        start, stop = uniform(self.start(f)), uniform(self.stop(f))
+        start, stop = self.start(f), self.stop(f)
+        start, stop = start if is_int(start) else uniform(start), stop if is_int(stop) else uniform(stop)
         if not is_int(start) or not is_int(stop):
             self._ragged(f, start, stop)
         elif stop - start == 1:
@@ -105,8 +107,14 @@ class Loop:
             f.mask = before
 
     def _together(self, f: Frame, start: int, stop: int) -> None:
-        steps = np.arange(stop - start).reshape(self.axes.loop_shape(self.axis, stop - start))
-        self._axis(f, start + steps, steps, stop - start)
+        steps = self._steps(stop - start)
+        self._axis(f, start + steps if start else steps, steps, stop - start)
+
+    def _steps(self, count: int) -> Value:
+        """0 to count - 1 along the loop's axis, kept for the next time."""
+        if self.steps.size != count:
+            self.steps = np.arange(count).reshape(self.axes.loop_shape(self.axis, count))
+        return self.steps
 
     def _axis(self, f: Frame, numbers: Value, steps: Value, count: int) -> None:
         f.names[self.slot] = numbers

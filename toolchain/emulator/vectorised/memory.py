@@ -5,6 +5,7 @@ equal it gives the same again. Programs repeat themselves tile after tile.
 """
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ class Keys:
 
     def __init__(self) -> None:
         self._needs: list[Needs] = []
-        self._known: list[dict[tuple[int, ...], int]] = []
+        self._known: list[dict[tuple[int, Any], int]] = []
+        self._take: list[Callable[[tuple[int, ...]], Any]] = []
         self._next = 0
 
     def number(self, needs: Needs) -> int:
@@ -32,6 +34,7 @@ class Keys:
         if needs not in self._needs:
             self._needs.append(needs)
             self._known.append({})
+            self._take.append(itemgetter(*needs.fields) if needs.fields else len)
         return self._needs.index(needs)
 
     def start(self) -> list[int | None]:
@@ -41,7 +44,7 @@ class Keys:
     def key(self, number: int, f: Frame) -> int:
         """Equal for frames in which everything needed is equal."""
         fields, known = f.fields, self._known[number]
-        values = (f.stream, *[fields[i] for i in self._needs[number].fields])
+        values = (f.stream, self._take[number](fields))
         found = known.get(values)
         if found is None:
             if len(known) > KEYS:

@@ -24,6 +24,11 @@ def is_array(value: Value) -> bool:
     return isinstance(value, np.ndarray)
 
 
+def spread(value: Value, shape: tuple[int, ...]) -> Value:
+    """np.broadcast_to, at no cost where there is nothing to do."""
+    return value if np.shape(value) == shape else np.broadcast_to(value, shape)
+
+
 def wide(value: Value) -> Value:
     """The value with room for arithmetic: int64 unless it is a Python int."""
     return value if value.__class__ is int or value.dtype == np.int64 else value.astype(np.int64)

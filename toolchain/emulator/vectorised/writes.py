@@ -13,7 +13,7 @@ from toolchain.emulator.vectorised.gathering import summed
 from toolchain.emulator.vectorised.lanes import ChosenLanes, WholeLanes
 from toolchain.emulator.vectorised.loops import Action
 from toolchain.emulator.vectorised.narrowing import narrowed
-from toolchain.emulator.vectorised.numerics import is_int
+from toolchain.emulator.vectorised.numerics import is_int, spread
 from toolchain.emulator.vectorised.storage import scalar_dtype
 from toolchain.emulator.vectorised.transaction import Site
 from toolchain.isa import ir
@@ -40,7 +40,7 @@ class Writes:
                 _write(f, site, at, lambda: write(at, kept))
                 return
             loops = self._loops(f, at, rows.shape[:-1])
-            where, chosen = np.broadcast_to(at, loops), np.broadcast_to(rows, loops + rows.shape[-1:])
+            where, chosen = spread(at, loops), spread(rows, loops + rows.shape[-1:])
             if f.mask is not None:
                 taken = np.broadcast_to(f.mask, loops)
                 where, chosen = where[taken], chosen[taken]
@@ -50,6 +50,8 @@ class Writes:
 
     def _loops(self, f: Frame, at: Value, *shapes: tuple[int, ...]) -> tuple[int, ...]:
         """The loop axes that a store runs over."""
+        if f.mask is None and len(shapes) == 1 and np.shape(at) == shapes[0]:
+            return shapes[0]
         ones = (1,) * self.axes.loops
         return np.broadcast_shapes(ones, np.shape(at), () if f.mask is None else f.mask.shape, *shapes)
 
@@ -76,7 +78,7 @@ class Writes:
             rows = np.ascontiguousarray(lanes.gather(found, loops)).view(np.uint8)
             where = at
             if loops:
-                where = np.broadcast_to(at, loops)
+                where = spread(at, loops)
                 if f.mask is not None:
                     taken = np.broadcast_to(f.mask, loops)
                     where, rows = where[taken], rows[taken]
