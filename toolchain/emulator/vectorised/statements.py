@@ -10,7 +10,7 @@ from toolchain.emulator.vectorised.addresses import Address
 from toolchain.emulator.vectorised.contraction import products
 from toolchain.emulator.vectorised.copies import copied
 from toolchain.emulator.vectorised.data import Data
-from toolchain.emulator.vectorised.dependencies import Dependencies
+from toolchain.emulator.vectorised.dependencies import Dependencies, reads_of
 from toolchain.emulator.vectorised.frame import Axes, Frame, Value
 from toolchain.emulator.vectorised.gathering import Gathering
 from toolchain.emulator.vectorised.lanes import is_whole
@@ -18,7 +18,7 @@ from toolchain.emulator.vectorised.loops import Action, Loop, branch, sequence
 from toolchain.emulator.vectorised.memory import Keys
 from toolchain.emulator.vectorised.scalars import Scalars, register_fault
 from toolchain.emulator.vectorised.storage import Storage, step_of
-from toolchain.emulator.vectorised.structure import Path, Structure, access_parts, deep, stores
+from toolchain.emulator.vectorised.structure import Path, access_parts, deep, stores
 from toolchain.emulator.vectorised.transaction import Site
 from toolchain.emulator.vectorised.writes import Writes
 from toolchain.isa import ir
@@ -34,11 +34,12 @@ class Statements:
         self, machine: Machine, instruction: Instruction, semantics: ir.Semantics, state: State, storage: Storage, forget: Callable[[], None]
     ) -> None:
         self.machine, self.semantics, self.state = machine, semantics, state
-        self.structure = Structure(semantics)
+        reads = reads_of(machine, instruction.name)
+        self.structure = reads.structure
         self.slots = {name: i for i, name in enumerate(_names(semantics.body))}
         self.temps = {name: i for i, name in enumerate(semantics.temps)}
         self.axes = Axes(machine, semantics, self.slots)
-        self.needs, self.keys, self.forget = Dependencies(machine, instruction, semantics), Keys(), forget
+        self.needs, self.keys, self.forget = Dependencies(reads), Keys(), forget
         self.scalars = Scalars(machine, instruction, self.axes, state, self.slots, storage, self.needs, self.keys)
         self.scalars.watch = self._watch
         self.data = Data(self.scalars, self.temps, lambda e: products(self.data, e))
