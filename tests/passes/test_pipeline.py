@@ -1,0 +1,112 @@
+"""Pipelines: what is printed reads back; what is wrong has a place; contracts hold or name the culprit."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+import onnx_ir as ir
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.graph.onnx_builder import conv_net, save
+from toolchain.graph.load import load_graph
+from toolchain.graph.rewrite import is_operator
+from toolchain.passes.base import Pass
+from toolchain.passes.context import Context
+from toolchain.passes.contracts import PROPERTIES
+from toolchain.passes.fold_batch_norm import FoldBatchNorm
+from toolchain.passes.pipeline import Pipeline, print_pipeline, read_pipeline
+from toolchain.passes.registry import PASSES
+from toolchain.passes.remove_dead import RemoveDead
+from toolchain.passes.remove_identity import RemoveIdentity
+from toolchain.passes.runner import run_passes
+from toolchain.spec.errors import Source, UserError, fail
+
+
+def _option(default: Any) -> st.SearchStrategy[Any]:
+    kinds: dict[type, st.SearchStrategy[Any]] = {
+        bool: st.booleans(),
+        int: st.integers(-(2**40), 2**40),
+        float: st.floats(allow_nan=False, allow_infinity=False),
+        str: st.text("abcdefgh_ 0123", max_size=12),
+        tuple: st.lists(st.sampled_from(["a", "no", "x.y"]), max_size=3).map(tuple),
+    }
+    return kinds[type(default)]
+
+
+def _pass(kind: type[Pass]) -> st.SearchStrategy[Pass]:
+    return st.builds(kind, **{field.name: _option(field.default) for field in fields(kind)})
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(sorted(PASSES)).flatmap(lambda name: _pass(PASSES[name])), min_size=1, max_size=6))
+def test_a_printed_pipeline_reads_back(passes: list[Pass]) -> None:
+    pipeline = Pipeline(tuple(passes))
+    assert read_pipeline(Source("p.yaml", print_pipeline(pipeline))) == pipeline
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("pipeline: [fold_constant]", "p.yaml:1:12: E0911 unknown pass 'fold_constant'; did you mean 'fold_constants'?"),
+        (
+            "pipeline:\n  - fold_batch_norm: {diagnal: true}",
+            "p.yaml:2:23: E0912 the pass 'fold_batch_norm' has no option 'diagnal'; did you mean 'diagonal'?",
+        ),
+        ("pipeline:\n  - fold_batch_norm: {diagonal: 1}", "p.yaml:2:33: E0912 the option 'diagonal' of 'fold_batch_norm' must be like true, not 1"),
+        ("pipeline: []", "E0116"),
+        ("pipelin: [a]", "E0108"),
+        ("pipeline: [3]", "E0116"),
+    ],
+)
+def test_what_is_wrong_has_a_place(text: str, words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_pipeline(Source("p.yaml", text))
+    assert words in str(caught.value)
+
+
+def test_every_property_named_by_a_pass_is_checked_by_code() -> None:
+    assert {name for kind in PASSES.values() for name in (*kind.requires, *kind.ensures)} <= set(PROPERTIES)
+
+
+def test_unmet_requirement_names_the_pass_the_node_and_the_helper(tmp_path: Path) -> None:
+    model = load_graph(save(conv_net(), tmp_path), {"batch": 1})
+    model.graph.insert_before(model.graph[0], ir.node("Constant", [], {"value": ir.tensor([1.0])}, name="c"))
+    model.graph[0].outputs[0].shape, model.graph[0].outputs[0].type = ir.Shape([1]), ir.TensorType(ir.DataType.FLOAT)
+    with pytest.raises(UserError) as caught:
+        run_passes(model, [RemoveIdentity(), FoldBatchNorm()], Context("net.onnx"))
+    text = str(caught.value)
+    assert text.startswith("net.onnx: E0913 the pass 'fold_batch_norm' needs 'no_constant_nodes', but node 'c' (Constant)")
+    assert "passes before it: remove_identity" in text
+    assert "fold_constants ensure" in text
+
+
+@dataclass(frozen=True)
+class Careless(Pass):
+    name: ClassVar[str] = "careless"
+    ensures: ClassVar[tuple[str, ...]] = ("no_identity",)
+
+    def run(self, model: ir.Model, context: Context) -> ir.Model:  # noqa: ARG002
+        return model
+
+
+@dataclass(frozen=True)
+class Failing(Pass):
+    name: ClassVar[str] = "failing"
+
+    def run(self, model: ir.Model, context: Context) -> ir.Model:  # noqa: ARG002
+        raise fail("E0910", "it broke", place=context.place)
+
+
+def test_a_broken_promise_and_a_failing_pass_are_named(tmp_path: Path) -> None:
+    model = load_graph(save(conv_net(), tmp_path), {"batch": 1})
+    with pytest.raises(UserError, match=r"'careless' promises 'no_identity', but node 'identity1'.*passes before it: remove_dead"):
+        run_passes(model, [RemoveDead(), Careless()], Context())
+    with pytest.raises(UserError, match=r"it broke \(in the pass 'failing'; passes before it: remove_dead\)"):
+        run_passes(model, [RemoveDead(), Failing()], Context())
+
+
+def test_identity_is_gone_after_its_pass(tmp_path: Path) -> None:
+    model = run_passes(load_graph(save(conv_net(), tmp_path), {"batch": 1}), [RemoveIdentity()], Context())
+    assert not any(is_operator(node, "Identity", "Dropout") for node in model.graph)

@@ -1,0 +1,55 @@
+"""Operators that scale and shift each channel by constants: batch norm, and products and sums with a vector."""
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from toolchain.graph.rewrite import constant, integer, is_operator, real, shape_of
+
+Vector = np.typing.NDArray[np.float64]
+
+
+def affine_of(node: ir.Node) -> tuple[ir.Value, Vector, Vector] | None:
+    """The input x and float64 vectors (a, b) [channels] such that the node is a[c] * x[:, c] + b[c]; None for other nodes."""
+    if is_operator(node, "BatchNormalization"):
+        return _batch_norm(node)
+    if not is_operator(node, "Mul", "Add", "Sub", "Div"):
+        return None
+    left, right = node.inputs
+    commutes = node.op_type in ("Mul", "Add")
+    value, other = (right, left) if constant(left) is not None and commutes else (left, right)
+    array = constant(other)
+    if value is None or array is None or value.is_initializer() or len(shape := shape_of(value)) < 2:
+        return None
+    vector = _per_channel(array, shape)
+    if vector is None or shape_of(node.outputs[0]) != shape or array.dtype.kind != "f":
+        return None
+    one, zero = np.ones_like(vector), np.zeros_like(vector)
+    match node.op_type:
+        case "Mul":
+            return value, vector, zero
+        case "Div":
+            return (value, one / vector, zero) if vector.all() else None
+        case "Add":
+            return value, one, vector
+        case _:
+            return value, one, -vector
+
+
+def _batch_norm(node: ir.Node) -> tuple[ir.Value, Vector, Vector] | None:
+    found = [constant(value) for value in node.inputs[1:5]]
+    value = node.inputs[0]
+    if value is None or any(array is None for array in found) or integer(node, "training_mode", 0):
+        return None
+    scale, bias, mean, variance = (np.asarray(array, np.float64) for array in found)
+    a = scale / np.sqrt(variance + real(node, "epsilon", 1e-5))
+    return value, a, bias - mean * a
+
+
+def _per_channel(array: np.typing.NDArray[Any], shape: tuple[int, ...]) -> Vector | None:
+    """The constant as a vector over axis 1, if it varies over nothing else."""
+    aligned = array.reshape((1,) * (len(shape) - array.ndim) + array.shape) if array.ndim <= len(shape) else None
+    if aligned is None or any(size != 1 for axis, size in enumerate(aligned.shape) if axis != 1):
+        return None
+    return np.broadcast_to(aligned.reshape(-1), (shape[1],)).astype(np.float64)

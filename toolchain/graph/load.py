@@ -1,0 +1,54 @@
+"""From an ONNX file to a graph: one operator set, every shape known, every value a number."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from toolchain.graph.dims import fix_dims
+from toolchain.graph.external_data import check_constants
+from toolchain.graph.proto_file import read_proto
+from toolchain.graph.shapes import infer
+from toolchain.graph.structure import sort_nodes
+from toolchain.graph.values import check_finite
+from toolchain.graph.versions import to_opset
+from toolchain.graph.weights import ir_tensor, take_weights
+from toolchain.spec.errors import fail
+
+
+def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
+    """Reads, checks and converts a model. dims: sizes for open dimensions, such as {'batch': 1}.
+
+    Raises UserError E0001 and E0901 to E0909; each names the file and, where there is one, node, operator, tensor and shape.
+    """
+    proto = read_proto(path)
+    check_constants(proto, path)
+    sort_nodes(proto.graph, path)
+    weights = take_weights(proto)
+    model = ir.from_proto(_shaped(proto, dims or {}, weights, path))
+    _attach(model, weights, path)
+    check_finite(model, path)
+    return model
+
+
+def _shaped(proto: onnx.ModelProto, dims: Mapping[str, int], weights: Mapping[str, onnx.TensorProto], path: Path) -> onnx.ModelProto:
+    converted = to_opset(proto, path)
+    fix_dims(converted, dims, path)
+    known = infer(converted, path)
+    if not weights.keys() <= {entry.name for entry in known.graph.input}:
+        raise fail("E0906", "converting the operator set lost a constant", place=str(path))
+    return known
+
+
+def _attach(model: ir.Model, weights: Mapping[str, onnx.TensorProto], path: Path) -> None:
+    """Gives the large constants back to the inputs that stood for them; one that nothing reads any more goes."""
+    graph = model.graph
+    stand_ins = {value.name or "": value for value in graph.inputs if value.name in weights}
+    kept = [value for value in graph.inputs if value.name not in weights]
+    graph.inputs.clear()
+    graph.inputs.extend(kept)
+    for name, value in stand_ins.items():
+        if value.uses():
+            value.const_value = ir_tensor(weights[name], path)
+            graph.register_initializer(value)

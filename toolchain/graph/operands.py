@@ -1,0 +1,47 @@
+"""Agreements between operands that ONNX's own shape inference lets pass."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import onnx
+
+from toolchain.graph.node_text import node_text, shape_text
+from toolchain.spec.errors import fail
+
+Shapes = Mapping[str, Sequence[int | None] | None]
+
+
+def check_operands(node: onnx.NodeProto, shapes: Shapes, path: Path) -> None:
+    """Raises UserError E0907 where channels of a convolution, dense layer or batch norm do not agree."""
+    if node.domain not in ("", "ai.onnx"):
+        return
+    given = [shapes.get(name) if name else None for name in node.input]
+    reason = ""
+    match node.op_type, given:
+        case "Conv", [[_, channels, *_], [filters, per_group, *_], *rest]:
+            group = next((a.i for a in node.attribute if a.name == "group"), 1)
+            if not _same(channels, None if per_group is None else per_group * group) or (filters or 0) % max(group, 1):
+                reason = f"{channels} input channels do not fit {filters} filters of {per_group} in {group} groups"
+            reason = reason or _vector("bias", rest[:1], filters)
+        case "Gemm", [[*_] as left, [*_] as right, *_]:
+            flags = {a.name: a.i for a in node.attribute}
+            inner = left[0 if flags.get("transA") else 1], right[1 if flags.get("transB") else 0]
+            reason = "" if _same(*inner) else f"inner sizes {inner[0]} and {inner[1]} differ"
+        case "BatchNormalization", [[_, channels, *_], *rest]:
+            reason = _vector("a parameter", rest, channels)
+        case _:
+            pass
+    if reason:
+        operands = ", ".join(f"'{name}' {shape_text(shapes.get(name))}" for name in node.input if name)
+        raise fail("E0907", f"{node_text(node)}: {reason} (operands {operands})", place=str(path))
+
+
+def _same(one: int | None, other: int | None) -> bool:
+    return one is None or other is None or one == other
+
+
+def _vector(what: str, shapes: Sequence[Sequence[int | None] | None], size: int | None) -> str:
+    for shape in shapes:
+        if shape is not None and (len(shape) != 1 or not _same(shape[0], size)):
+            return f"{what} of shape {shape_text(shape)} does not fit {size} channels"
+    return ""

@@ -1,0 +1,38 @@
+"""Reads the bytes of an ONNX file; what is no model is refused before anything else looks at it."""
+
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from toolchain.spec.errors import fail
+
+MIN_IR_VERSION = 3
+
+
+def read_proto(path: Path) -> onnx.ModelProto:
+    """The model as it is stored, external data not read. Raises UserError E0001 (cannot be read), E0901 (not an ONNX model)."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise fail("E0001", f"cannot read the model: {error.strerror}", place=str(path)) from None
+    if not data:
+        raise fail("E0901", "the file is empty", place=str(path))
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except DecodeError:
+        raise fail("E0901", "not an ONNX model, or a truncated one: its bytes do not parse", place=str(path)) from None
+    _complete(proto, path)
+    return proto
+
+
+def _complete(proto: onnx.ModelProto, path: Path) -> None:
+    """A protobuf reader takes nearly any short file as an empty model."""
+    if proto.ir_version < MIN_IR_VERSION or not any(entry.domain in ("", "ai.onnx") for entry in proto.opset_import):
+        raise fail("E0901", "not an ONNX model: it names no IR version or no operator set", place=str(path))
+    if not proto.graph.node or not proto.graph.output:
+        raise fail("E0901", "the model's graph has no nodes or no outputs", place=str(path))
+    names = {entry.name for entry in proto.graph.initializer}
+    if all(entry.name in names for entry in proto.graph.input):
+        raise fail("E0901", "the model has no input: every result is a constant", place=str(path))

@@ -1,0 +1,89 @@
+"""Small steps that every rewriting pass is made of."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+Array = np.typing.NDArray[Any]
+ONNX_DOMAINS = ("", "ai.onnx")
+
+
+def is_operator(node: ir.Node | None, *kinds: str) -> bool:
+    """Whether a node is one of ONNX's own operators of these names."""
+    return node is not None and node.domain in ONNX_DOMAINS and node.op_type in kinds
+
+
+def constant(value: ir.Value | None) -> Array | None:
+    """The values of an initializer, or None for anything else."""
+    return None if value is None or value.const_value is None or not value.is_initializer() else value.const_value.numpy()
+
+
+def shape_of(value: ir.Value) -> tuple[int, ...]:
+    """The shape, which import has made known. Raises ValueError where a pass forgot to say it."""
+    if value.shape is None or not value.shape.is_static():
+        raise ValueError(f"the tensor '{value.name}' has no fixed shape")
+    return tuple(int(size) for size in value.shape.numpy())
+
+
+def ints(node: ir.Node, name: str, default: Sequence[int]) -> tuple[int, ...]:
+    """An attribute that is a list of integers."""
+    found = node.attributes.get(name)
+    return tuple(default) if found is None else tuple(found.as_ints())
+
+
+def integer(node: ir.Node, name: str, default: int) -> int:
+    found = node.attributes.get(name)
+    return default if found is None else found.as_int()
+
+
+def real(node: ir.Node, name: str, default: float) -> float:
+    found = node.attributes.get(name)
+    return default if found is None else found.as_float()
+
+
+def text(node: ir.Node, name: str, default: str) -> str:
+    found = node.attributes.get(name)
+    return default if found is None else found.as_string()
+
+
+def single_use(value: ir.Value) -> bool:
+    """Whether exactly one node reads the tensor and it is no output of the graph."""
+    return len(value.uses()) == 1 and not value.is_graph_output()
+
+
+def fresh_name(graph: ir.Graph, wanted: str) -> str:
+    """`wanted`, or `wanted.1` and so on, whichever no initializer has yet."""
+    name, number = wanted, 0
+    while name in graph.initializers:
+        number += 1
+        name = f"{wanted}.{number}"
+    return name
+
+
+def add_constant(graph: ir.Graph, wanted: str, array: Array) -> ir.Value:
+    """A new initializer."""
+    tensor = ir.Tensor(array, name=fresh_name(graph, wanted))
+    value = ir.Value(name=tensor.name, const_value=tensor, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype))
+    graph.register_initializer(value)
+    return value
+
+
+def bypass(graph: ir.Graph, node: ir.Node, source: ir.Value) -> None:
+    """Removes a node whose only output equals `source`; an output of the graph keeps its name."""
+    output = node.outputs[0]
+    name, final = output.name, output.is_graph_output()
+    maker = source.producer()
+    if final and (maker is None or source.is_graph_output()):
+        return
+    output.replace_all_uses_with(source, replace_graph_outputs=final)
+    graph.remove(node, safe=True)
+    if final:
+        source.name = name
+
+
+def drop_unused_constants(graph: ir.Graph) -> None:
+    """Removes initializers that nothing reads."""
+    for name in [name for name, value in graph.initializers.items() if not value.uses() and not value.is_graph_output()]:
+        del graph.initializers[name]

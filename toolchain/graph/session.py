@@ -1,0 +1,49 @@
+"""ONNX Runtime as this project uses it: exact integer products, no rewriting unless asked, results by name."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from toolchain.spec.errors import fail
+
+Array = np.typing.NDArray[Any]
+_ORT: Any = onnxruntime
+THREADS = 2
+
+
+def open_session(model: bytes | Path, optimise: bool = True) -> Any:
+    """A session on the processor. Raises UserError E0910 when ONNX Runtime refuses the model."""
+    options = _ORT.SessionOptions()
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    options.log_severity_level = 3
+    options.intra_op_num_threads = THREADS
+    level = _ORT.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
+    given, place = (str(model), str(model)) if isinstance(model, Path) else (model, "")
+    try:
+        return _ORT.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+    except _refusals() as error:
+        raise fail("E0910", f"ONNX Runtime refuses the model: {_line(error)}", place=place) from None
+
+
+def run_session(session: Any, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
+    """Output arrays by name. Raises UserError E0910 when ONNX Runtime stops."""
+    names = list(outputs or (entry.name for entry in session.get_outputs()))
+    try:
+        return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+    except _refusals() as error:
+        raise fail("E0910", f"ONNX Runtime could not run the model: {_line(error)}") from None
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """ONNX Runtime's own exceptions have no base class but RuntimeError, some not even that."""
+    state = _ORT.capi.onnxruntime_pybind11_state
+    names = ("Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "NotImplemented", "RuntimeException", "NoSuchFile", "ModelLoadCanceled")
+    return (*(getattr(state, name) for name in names if hasattr(state, name)), RuntimeError, ValueError)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

@@ -1,0 +1,87 @@
+"""All stages of a model in one folder: small ONNX files that share their weights, which are written once and named by content."""
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from toolchain.graph.weights import INLINE_BYTES
+from toolchain.spec.errors import fail
+from toolchain.spec.files import write_atomic
+
+ALIGNMENT = 64
+Place = tuple[str, int, int]
+
+
+@dataclass
+class Store:
+    """folder: where everything goes. Tensors that an earlier stage wrote are pointed to, never written again."""
+
+    folder: Path
+    _places: dict[int, tuple[ir.TensorProtocol, Place]] = field(default_factory=dict[int, tuple[ir.TensorProtocol, Place]])
+
+    def save(self, name: str, model: ir.Model) -> Path:
+        """Writes NAME.onnx and the weights that no stage before it had; same model, same bytes. Raises UserError E0005."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise fail("E0005", f"cannot make the folder: {error.strerror}", place=str(self.folder)) from None
+        large = [value.const_value for value in model.graph.initializers.values() if value.const_value is not None]
+        large = [tensor for tensor in large if tensor.nbytes > INLINE_BYTES]
+        self._write([tensor for tensor in large if id(tensor) not in self._places])
+        path = self.folder / f"{name}.onnx"
+        write_atomic(path, self._proto(model).SerializeToString(deterministic=True))
+        return path
+
+    def _write(self, tensors: list[ir.TensorProtocol]) -> None:
+        """One file for the new tensors of a stage; equal files have equal names, so a rebuild finds its own."""
+        if not tensors:
+            return
+        digest, offset, places = hashlib.sha256(), 0, list[tuple[int, int]]()
+        beside = self.folder / f".weights.{os.getpid()}.part"
+        try:
+            with beside.open("wb") as file:
+                for tensor in tensors:
+                    data = _bytes(tensor)
+                    padding = bytes(-len(data) % ALIGNMENT)
+                    places.append((offset, len(data)))
+                    for part in (data, padding):
+                        digest.update(part)
+                        file.write(part)
+                    offset += len(data) + len(padding)
+            path = self.folder / f"weights-{digest.hexdigest()[:16]}.bin"
+            beside.replace(path)
+        except OSError as error:
+            raise fail("E0005", f"cannot write the file: {error.strerror}", place=str(beside)) from None
+        finally:
+            beside.unlink(missing_ok=True)
+        for tensor, (start, length) in zip(tensors, places, strict=True):
+            self._places[id(tensor)] = (tensor, (path.name, start, length))
+
+    def _proto(self, model: ir.Model) -> onnx.ModelProto:
+        """Serialises with pointers in place of the weights, then puts the weights back."""
+        kept = {value: value.const_value for value in model.graph.initializers.values()}
+        try:
+            for value, tensor in kept.items():
+                if isinstance(tensor, ir.ExternalTensor):
+                    value.const_value = ir.Tensor(tensor.numpy(), name=value.name)
+                if tensor is not None and id(tensor) in self._places:
+                    file, offset, length = self._places[id(tensor)][1]
+                    pointer = ir.ExternalTensor(
+                        file, offset, length, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=value.name or "", base_dir=""
+                    )
+                    value.const_value = pointer
+            return ir.to_proto(model)
+        finally:
+            for value, tensor in kept.items():
+                value.const_value = tensor
+
+
+def _bytes(tensor: ir.TensorProtocol) -> memoryview:
+    """Little-endian, in C order, without a copy where the tensor is stored so."""
+    array = np.ascontiguousarray(tensor.numpy())
+    return array.reshape(-1).view(np.uint8).data

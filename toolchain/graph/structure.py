@@ -1,0 +1,92 @@
+"""Whether the nodes make a graph: every tensor made once, none before its own inputs."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import onnx
+
+from toolchain.graph.node_text import node_text
+from toolchain.spec.errors import fail
+from toolchain.spec.suggest import nearest
+
+
+def sort_nodes(graph: onnx.GraphProto, path: Path) -> None:
+    """Puts the nodes in an order that can be run, the given one where it can; names nodes that have no name.
+
+    Raises UserError E0903: a tensor made twice or by nobody, or a cycle.
+    """
+    makers = _makers(graph, path)
+    _check_defined(graph, makers, path)
+    order = _order(graph.node, makers)
+    if len(order) < len(graph.node):
+        raise fail("E0903", f"the graph has a cycle: {' -> '.join(_cycle(graph, makers, set(order)))}", place=str(path))
+    if order != list(range(len(order))):
+        nodes = [graph.node[i] for i in order]
+        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del graph.node[:]
+        graph.node.extend(copies)
+    for node in graph.node:
+        node.name = node.name or next(iter(node.output), "")
+
+
+def _makers(graph: onnx.GraphProto, path: Path) -> dict[str, int]:
+    """Tensor to the number of the node that makes it; -1 for inputs and constants."""
+    makers = {entry.name: -1 for entry in (*graph.input, *graph.initializer)}
+    for number, node in enumerate(graph.node):
+        for output in node.output:
+            if output and output in makers:
+                other = "an input or a constant" if makers[output] < 0 else node_text(graph.node[makers[output]])
+                raise fail("E0903", f"the tensor '{output}' is made by {node_text(node)} and by {other}", place=str(path))
+            if output:
+                makers[output] = number
+    return makers
+
+
+def _check_defined(graph: onnx.GraphProto, makers: dict[str, int], path: Path) -> None:
+    for node in graph.node:
+        for name in needed(node):
+            if name not in makers:
+                raise fail("E0903", f"{node_text(node)} reads the tensor '{name}', which nothing makes", hint=nearest(name, makers), place=str(path))
+    for output in graph.output:
+        if output.name not in makers:
+            raise fail("E0903", f"the graph's output '{output.name}' is made by no node", hint=nearest(output.name, makers), place=str(path))
+
+
+def needed(node: onnx.NodeProto) -> Iterator[str]:
+    """The tensors of the enclosing graph that a node reads, those its subgraphs reach out for included."""
+    yield from (name for name in node.input if name)
+    for attribute in node.attribute:
+        for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+            own = {entry.name for entry in (*inner.input, *inner.initializer)} | {name for part in inner.node for name in part.output}
+            yield from (name for part in inner.node for name in needed(part) if name not in own)
+
+
+def _order(nodes: Sequence[onnx.NodeProto], makers: dict[str, int]) -> list[int]:
+    waits = [{makers[name] for name in needed(node)} - {-1} for node in nodes]
+    if all(max(wait, default=-1) < number for number, wait in enumerate(waits)):
+        return list(range(len(nodes)))
+    users: list[list[int]] = [[] for _ in nodes]
+    for number, wait in enumerate(waits):
+        for maker in wait:
+            users[maker].append(number)
+    left = [len(wait) for wait in waits]
+    ready, order = deque(number for number, count in enumerate(left) if count == 0), list[int]()
+    while ready:
+        order.append(number := ready.popleft())
+        for user in users[number]:
+            left[user] -= 1
+            if left[user] == 0:
+                ready.append(user)
+    return order
+
+
+def _cycle(graph: onnx.GraphProto, makers: dict[str, int], done: set[int]) -> list[str]:
+    """Walks backwards through what is left until a node comes twice; at most six names are shown."""
+    number = next(i for i in range(len(graph.node)) if i not in done)
+    seen: list[int] = []
+    while number not in seen:
+        seen.append(number)
+        number = next(makers[name] for name in needed(graph.node[number]) if makers[name] >= 0 and makers[name] not in done)
+    ring = [node_text(graph.node[i]) for i in reversed([number, *reversed(seen[seen.index(number) + 1 :]), number])]
+    return ring if len(ring) <= 6 else [*ring[:3], "...", *ring[-2:]]

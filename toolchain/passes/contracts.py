@@ -1,0 +1,54 @@
+"""Named properties of a graph that passes require and ensure; each is checked by code, never taken on trust."""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+import onnx_ir as ir
+
+from toolchain.graph.rewrite import is_operator
+from toolchain.passes.remove_identity import passes_through
+
+Check = Callable[[ir.Model], str]
+"""Answers with what is wrong, or with an empty string."""
+
+
+def _first(nodes: Iterable[ir.Node], sentence: str) -> str:
+    node = next(iter(nodes), None)
+    return "" if node is None else f"node '{node.name}' ({node.op_type}) {sentence}"
+
+
+def _shapes_known(model: ir.Model) -> str:
+    for node in model.graph:
+        for value in node.outputs:
+            if value.name and (value.shape is None or not value.shape.is_static() or value.dtype is None):
+                return f"node '{node.name}' ({node.op_type}): the shape of the tensor '{value.name}' is not known"
+    return ""
+
+
+def _no_constant_nodes(model: ir.Model) -> str:
+    return _first((node for node in model.graph if is_operator(node, "Constant") and not node.outputs[0].is_graph_output()), "is a constant")
+
+
+def _no_batch_norm(model: ir.Model) -> str:
+    left = (node for node in model.graph if is_operator(node, "BatchNormalization") and node.inputs[0] is not None)
+    return _first((node for node in left if node.inputs[0] is not None and len(node.inputs[0].shape or ()) == 4), "is left")
+
+
+def _no_identity(model: ir.Model) -> str:
+    return _first((node for node in model.graph if passes_through(node) and not node.outputs[0].is_graph_output()), "changes nothing")
+
+
+def _no_dead_nodes(model: ir.Model) -> str:
+    unused = (node for node in model.graph if not any(value.uses() or value.is_graph_output() for value in node.outputs))
+    return _first(unused, "is read by nobody")
+
+
+PROPERTIES: Mapping[str, Check] = MappingProxyType(
+    {
+        "shapes_known": _shapes_known,
+        "no_constant_nodes": _no_constant_nodes,
+        "no_batch_norm": _no_batch_norm,
+        "no_identity": _no_identity,
+        "no_dead_nodes": _no_dead_nodes,
+    }
+)

@@ -1,0 +1,79 @@
+"""Pipelines as YAML: a list of passes with their options; what is read can be printed back."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import yaml
+
+from toolchain.passes.base import Pass
+from toolchain.passes.registry import PASSES
+from toolchain.spec.errors import Source, fail
+from toolchain.spec.findings import gather
+from toolchain.spec.resources import PACKAGE
+from toolchain.spec.schema import validate
+from toolchain.spec.suggest import nearest
+from toolchain.spec.yaml_nodes import Node, parse_yaml
+
+SCHEMA = PACKAGE / "schemas" / "pipeline.schema.json"
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Passes in the order in which they run."""
+
+    passes: tuple[Pass, ...]
+
+
+def read_pipeline(source: Source) -> Pipeline:
+    """A file with the one key `pipeline`. Raises UserError E0101 to E0116 (YAML, schema), E0911 (unknown pass), E0912 (wrong option)."""
+    root = parse_yaml(source)
+    validate(root, SCHEMA)
+    return Pipeline(passes_of(root.entries("pipeline")))
+
+
+def passes_of(entries: list[Node]) -> tuple[Pass, ...]:
+    """The passes of a list whose entries are a name, or a name with its options."""
+    return tuple(gather(_pass, entries))
+
+
+def _pass(entry: Node) -> Pass:
+    if isinstance(entry.value, dict):
+        name, options = next(iter(entry.items()))
+        span = options.where()
+    else:
+        name, options, span = str(entry.value), None, entry.span
+    if name not in PASSES:
+        raise fail("E0911", f"unknown pass '{name}'", span, nearest(name, PASSES) or f"known: {', '.join(sorted(PASSES))}")
+    kind = PASSES[name]
+    return kind(**dict(gather(lambda item: _option(kind, *item), options.items()) if options and options.value else ()))
+
+
+def _option(kind: type[Pass], name: str, node: Node) -> tuple[str, Any]:
+    """An option has the type of its default; an integer will do for a real number."""
+    known: dict[str, Any] = {field.name: field.default for field in fields(kind)}
+    if name not in known:
+        hint = nearest(name, known) or (f"known: {', '.join(known)}" if known else "this pass has none")
+        raise fail("E0912", f"the pass '{kind.name}' has no option '{name}'", node.where(), hint)
+    default, value = known[name], node.plain()
+    wanted, given = type(default).__name__, type(value).__name__
+    if (wanted, given) == ("float", "int"):
+        return name, float(value)
+    if (wanted, given) == ("tuple", "list"):
+        return name, tuple[Any, ...](value)
+    if wanted != given:
+        raise fail("E0912", f"the option '{name}' of '{kind.name}' must be like {_text(default)}, not {_text(value)}", node.span)
+    return name, value
+
+
+def print_pipeline(pipeline: Pipeline) -> str:
+    """YAML that reads back as the same pipeline; options at their defaults are left out."""
+    entries: list[Any] = []
+    for step in pipeline.passes:
+        options: dict[str, Any] = {f.name: getattr(step, f.name) for f in fields(step) if getattr(step, f.name) != f.default}
+        plain: dict[str, Any] = {name: [*value] if type(value).__name__ == "tuple" else value for name, value in options.items()}
+        entries.append({step.name: plain} if plain else step.name)
+    return yaml.safe_dump({"pipeline": entries}, sort_keys=False, width=150)
+
+
+def _text(value: Any) -> str:
+    return yaml.safe_dump(value, default_flow_style=True).splitlines()[0]
