@@ -53,6 +53,9 @@ def _choose(data: Data, condition: Expr, then: Callable[[Frame], Value], other: 
         scalars.narrow_to(f, ~found)
         no = other(f)
         f.mask = before
-        return where(found[..., None], yes, no)
+        if yes.shape[:-1] != found.shape:
+            return where(found[..., None], yes, no)
+        yes[~found] = no if no.ndim == 1 else np.broadcast_to(no, yes.shape)[~found]
+        return yes
 
     return choose

@@ -16,6 +16,7 @@ from toolchain.emulator.vectorised.gathering import Gathering
 from toolchain.emulator.vectorised.lanes import is_whole
 from toolchain.emulator.vectorised.loops import Action, Loop, branch, sequence
 from toolchain.emulator.vectorised.memory import Keys
+from toolchain.emulator.vectorised.numerics import uniform
 from toolchain.emulator.vectorised.scalars import Scalars, register_fault
 from toolchain.emulator.vectorised.storage import Storage, step_of
 from toolchain.emulator.vectorised.structure import Path, access_parts, deep, stores
@@ -96,7 +97,8 @@ class Statements:
 
     def _let(self, stmt: ir.Let) -> Action:
         slot, needs = self.slots[stmt.name], self.needs.of(stmt.value)
-        value = self.keys.remember(needs, self.scalars.value(stmt.value))
+        compute = self.scalars.value(stmt.value)
+        value = self.keys.remember(needs, lambda f: uniform(compute(f)))
         again = stmt.name in self._seen
         self._seen.add(stmt.name)
 
