@@ -9,16 +9,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from hypothesis import strategies as st
 
-from toolchain.emulator.elements import Element, read_bytes, write_bytes
-from toolchain.emulator.reference import Listener, Reference
+from toolchain.emulator.reference.elements import Element, read_bytes, write_bytes
+from toolchain.emulator.reference.engine import Listener, Reference
 from toolchain.emulator.state import State, new_state
-from toolchain.isa import ir
+from toolchain.isa.semantics import ir
 from toolchain.isa.checks import build_program, violations
-from toolchain.isa.encode import encode_streams
-from toolchain.isa.packing import matched_value
+from toolchain.isa.binary.encode import encode_streams
+from toolchain.isa.binary.packing import matched_value
 from toolchain.isa.program import Ints, Program
-from toolchain.isa.semantics import machine_semantics
+from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant, evaluate
 from toolchain.spec.expr import Expr, Name, walk
@@ -49,6 +50,11 @@ def random_state(machine: Machine, seed: int) -> State:
 def random_program(machine: Machine, seed: int, length: int = 16, chained: float = 0.0) -> Program:
     """About `length` instructions and the end; on several streams, unless chained: the share of instructions that wait."""
     return _Generator(machine, seed, chained).program(length)
+
+
+def programs(machine: Machine, length: int = 16, chained: float = 0.0) -> st.SearchStrategy[tuple[int, Program]]:
+    """Seeds and their programs, as a hypothesis strategy."""
+    return st.integers(0, 1 << 32).map(lambda seed: (seed, random_program(machine, seed, length, chained)))
 
 
 @dataclass

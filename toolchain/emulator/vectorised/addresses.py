@@ -7,8 +7,8 @@ import numpy as np
 from toolchain.emulator.vectorised.frame import Frame, Run, Value
 from toolchain.emulator.vectorised.numerics import is_int
 from toolchain.emulator.vectorised.storage import step_of
-from toolchain.isa import ir
-from toolchain.isa.instances import scope_levels
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.instances import scope_levels
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine, Memory, View
 

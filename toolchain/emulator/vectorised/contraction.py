@@ -16,7 +16,7 @@ from toolchain.emulator.vectorised.frame import Frame, Run, TooLargeError, Value
 from toolchain.emulator.vectorised.lanes import is_whole, names_of
 from toolchain.emulator.vectorised.numerics import is_int
 from toolchain.emulator.vectorised.packing import Bools, Ints, Operand, Positions, positions
-from toolchain.isa import ir
+from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 

@@ -7,7 +7,7 @@ import numpy as np
 from toolchain.emulator.vectorised.data import Data
 from toolchain.emulator.vectorised.frame import ELEMENTS, Frame, TooLargeError, Value
 from toolchain.emulator.vectorised.numerics import is_array, is_int, where
-from toolchain.isa import ir
+from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import View

@@ -13,7 +13,7 @@ from toolchain.emulator.vectorised.lanes import ChosenLanes, WholeLanes, is_whol
 from toolchain.emulator.vectorised.numerics import is_array, is_int, select, wide
 from toolchain.emulator.vectorised.scalars import Scalars
 from toolchain.emulator.vectorised.storage import scalar_dtype
-from toolchain.isa import ir
+from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 

@@ -4,8 +4,8 @@ import functools
 from dataclasses import dataclass
 
 from toolchain.emulator.vectorised.structure import Structure, deep
-from toolchain.isa import ir
-from toolchain.isa.semantics import machine_semantics
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Instruction, Machine
 

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from toolchain.emulator.reference import Reference
+from toolchain.emulator.reference.engine import Reference
 from toolchain.emulator.state import State
 from toolchain.emulator.vectorised.frame import Frame, Value
 from toolchain.emulator.vectorised.loops import Action
 from toolchain.emulator.vectorised.statements import Statements
 from toolchain.emulator.vectorised.storage import Storage
-from toolchain.isa.instances import places
 from toolchain.isa.program import Ints, Program
-from toolchain.isa.semantics import machine_semantics
+from toolchain.isa.semantics.instances import places
+from toolchain.isa.semantics.machine import machine_semantics
 
 
 def run(program: Program, state: State, order: Ints) -> None:

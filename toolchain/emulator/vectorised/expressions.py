@@ -6,7 +6,7 @@ import numpy as np
 
 from toolchain.emulator.vectorised.frame import Frame, Run, Value
 from toolchain.emulator.vectorised.numerics import ceil_log, clamp, extreme, is_array, is_int, round_shift, wide, wrap
-from toolchain.isa import ir
+from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.evaluate import OPERATORS
 from toolchain.spec.expr import Expr

@@ -10,8 +10,8 @@ from typing import Any
 
 from toolchain.emulator.state import State
 from toolchain.emulator.vectorised.transaction import Transaction
-from toolchain.isa import ir
-from toolchain.isa.instances import replica_levels
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.instances import replica_levels
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 

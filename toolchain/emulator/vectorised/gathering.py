@@ -11,7 +11,7 @@ from toolchain.emulator.vectorised.loops import Action
 from toolchain.emulator.vectorised.narrowing import narrowed
 from toolchain.emulator.vectorised.numerics import extreme, is_int, select, wide
 from toolchain.emulator.vectorised.structure import Structure, gathering
-from toolchain.isa import ir
+from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 
 

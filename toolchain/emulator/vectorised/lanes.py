@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from toolchain.emulator.vectorised.frame import Axes, Frame, Run, Value
 from toolchain.emulator.vectorised.numerics import is_int, spread
-from toolchain.isa import ir
+from toolchain.isa.semantics import ir
 from toolchain.spec.model import View
 
 Rows = NDArray[Any]

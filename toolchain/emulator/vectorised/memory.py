@@ -20,6 +20,10 @@ KEYS = 4096
 """So many different values of what is needed are told apart at once."""
 
 
+def _nothing(_: tuple[int, ...]) -> tuple[int, ...]:
+    return ()
+
+
 class Keys:
     """Numbers for the values that parts of one instruction's address phase depend on."""
 
@@ -34,7 +38,8 @@ class Keys:
         if needs not in self._needs:
             self._needs.append(needs)
             self._known.append({})
-            self._take.append(itemgetter(*needs.fields) if needs.fields else len)
+            take: Callable[[tuple[int, ...]], Any] = itemgetter(*needs.fields) if needs.fields else _nothing
+            self._take.append(take)
         return self._needs.index(needs)
 
     def start(self) -> list[int | None]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from toolchain.emulator.vectorised.frame import Frame, Value
 from toolchain.emulator.vectorised.numerics import clamp, is_int, wrap
-from toolchain.isa import ir
+from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import ScalarType

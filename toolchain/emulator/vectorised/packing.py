@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from toolchain.emulator.vectorised.data import Data
 from toolchain.emulator.vectorised.lanes import names_of, storage_order
-from toolchain.isa import ir
+from toolchain.isa.semantics import ir
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -13,8 +13,8 @@ from toolchain.emulator.vectorised.memory import Keys
 from toolchain.emulator.vectorised.numerics import is_array, is_int, select, uniform
 from toolchain.emulator.vectorised.storage import Storage
 from toolchain.emulator.vectorised.structure import access_parts
-from toolchain.isa import ir
-from toolchain.isa.instances import scope_levels
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.instances import scope_levels
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Instruction, Machine, Memory, RecordField

@@ -22,8 +22,8 @@ from toolchain.emulator.vectorised.storage import Storage, step_of
 from toolchain.emulator.vectorised.structure import Path, access_parts, deep, stores
 from toolchain.emulator.vectorised.transaction import Site
 from toolchain.emulator.vectorised.writes import Writes
-from toolchain.isa import ir
-from toolchain.isa.instances import scope_levels
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.instances import scope_levels
 from toolchain.spec import expr as ex
 from toolchain.spec.model import Instruction, Machine
 

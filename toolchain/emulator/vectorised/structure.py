@@ -7,7 +7,7 @@ memory (transactions see to that) or as a sum, maximum or minimum gathered in a 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from toolchain.isa import ir
+from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 

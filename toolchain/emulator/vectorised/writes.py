@@ -16,7 +16,7 @@ from toolchain.emulator.vectorised.narrowing import narrowed
 from toolchain.emulator.vectorised.numerics import is_int, spread
 from toolchain.emulator.vectorised.storage import scalar_dtype
 from toolchain.emulator.vectorised.transaction import Site
-from toolchain.isa import ir
+from toolchain.isa.semantics import ir
 from toolchain.spec.expr import Expr
 
 Commit = Callable[[Frame, Target, Value], None]
