@@ -5,15 +5,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolchain.emulator.control_conflicts import control_conflicts
-from toolchain.emulator.elements import Element
-from toolchain.emulator.footprint_native import native_footprints
-from toolchain.emulator.reference import Listener, Reference
+from toolchain.emulator.footprints.native import native_footprints
+from toolchain.emulator.hazards.control_conflicts import control_conflicts
+from toolchain.emulator.reference.elements import Element
+from toolchain.emulator.reference.engine import Listener, Reference
 from toolchain.emulator.state import State
-from toolchain.isa.footprint import ALIGN, BUDGET, Footprints
-from toolchain.isa.footprint_vector import footprints
+from toolchain.isa.footprint.footprints import ALIGN, BUDGET, Footprints
+from toolchain.isa.footprint.provenance import Provenance
+from toolchain.isa.footprint.vector import footprints
 from toolchain.isa.program import Ints, Program
-from toolchain.isa.provenance import Provenance
 from toolchain.spec.errors import UserError
 
 Granules = dict[tuple[str, bool], set[int]]

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from toolchain.emulator.reference.elements import Element, read_bytes, write_bytes
 from toolchain.emulator.reference.engine import Listener, Reference
 from toolchain.emulator.state import State, new_state
-from toolchain.isa.semantics import ir
-from toolchain.isa.checks import build_program, violations
 from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.binary.packing import matched_value
+from toolchain.isa.checks import build_program, violations
 from toolchain.isa.program import Ints, Program
+from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant, evaluate

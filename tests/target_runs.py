@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from toolchain.emulator import native, reference, vectorised
 from toolchain.emulator.checks import check_program, prepare_program
-from toolchain.emulator.queues import issue_order
+from toolchain.emulator.queues.order import issue_order
 from toolchain.emulator.state import State, new_state
-from toolchain.isa.assembler import assemble
-from toolchain.isa.decode import decode
+from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program
 from toolchain.spec.errors import Source
 from toolchain.spec.model import Machine

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.tiny_machine import streams, tiny, word
 from toolchain.emulator.checks import check_program
 from toolchain.emulator.state import new_state
-from toolchain.isa.assembler import assemble
-from toolchain.isa.decode import decode
-from toolchain.isa.encode import encode
+from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.binary.decode import decode
+from toolchain.isa.binary.encode import encode
 from toolchain.isa.program import Program
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine

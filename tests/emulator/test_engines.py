@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from tests.random_programs import programs, random_program, random_state
 from toolchain.emulator import native, reference, vectorised
-from toolchain.emulator.queues.clocks import happens_before
-from toolchain.emulator.hazards.control_conflicts import control_conflicts
 from toolchain.emulator.footprints.quickest import footprints
-from toolchain.emulator.hazards.text import relevant
-from toolchain.emulator.hazards.races import Timeline
+from toolchain.emulator.hazards.control_conflicts import control_conflicts
 from toolchain.emulator.hazards.native import hazards
-from toolchain.emulator.queues.order import issue_order
+from toolchain.emulator.hazards.races import Timeline
 from toolchain.emulator.hazards.stale import stale_reads
-from toolchain.emulator.state import State
+from toolchain.emulator.hazards.text import relevant
+from toolchain.emulator.queues.clocks import happens_before
+from toolchain.emulator.queues.order import issue_order
 from toolchain.emulator.queues.sync_checks import sync_faults
-from toolchain.isa.program import Ints, Program
+from toolchain.emulator.state import State
 from toolchain.isa.footprint.provenance import Provenance
+from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
 from toolchain.isa.sync_tokens import sync_tokens
 from toolchain.spec.load import load_machine

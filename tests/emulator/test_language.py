@@ -9,11 +9,11 @@ from tests.tiny_machine import streams, tiny, word
 from tests.tiny_programs import HALVES, TEXTS
 from toolchain.emulator import native, reference, vectorised
 from toolchain.emulator.engines import Engine
-from toolchain.emulator.queues import issue_order
+from toolchain.emulator.queues.order import issue_order
 from toolchain.emulator.state import State, new_state
-from toolchain.isa.decode import decode
+from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program
-from toolchain.isa.semantics import machine_semantics
+from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.errors import UserError
 
 ENGINES = [vectorised.run, *([native.run] if native.available() else [])]

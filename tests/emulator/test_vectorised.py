@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from tests.random_programs import random_state
 from tests.tiny_machine import streams, tiny, word
 from toolchain.emulator import reference, vectorised
-from toolchain.emulator.queues import issue_order
+from toolchain.emulator.queues.order import issue_order
 from toolchain.emulator.state import State, new_state
 from toolchain.emulator.vectorised import run
-from toolchain.isa.decode import decode
+from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine

@@ -5,11 +5,11 @@ import pytest
 
 from tests.coded_machine import coded_machine
 from toolchain.emulator.checks import check_program
-from toolchain.emulator.queues import issue_order
+from toolchain.emulator.queues.order import issue_order
 from toolchain.emulator.state import new_state
-from toolchain.isa.assembler import assemble
+from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.latched_checks import latched_violations, register_leaf
-from toolchain.isa.provenance import Provenance
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.expr import Const, Index, Member, Name
 

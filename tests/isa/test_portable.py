@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolchain.isa.assembler import assemble
+from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.portable import portability
 from toolchain.spec.errors import Source
 from toolchain.spec.load import load_machine

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.tiny_machine import DOUBLE, tiny
-from toolchain.isa.semantics import machine_semantics
+from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.errors import UserError
 
 TWO = "def two(x):\n    half = x // 2\n    return half, x - half\n"

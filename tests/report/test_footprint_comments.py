@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
-from toolchain.isa.assembler import assemble
-from toolchain.isa.disassembler import disassemble
+from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly.disassembler import disassemble
 from toolchain.report.footprint_comments import footprint_comments
 from toolchain.spec.errors import Source
 from toolchain.spec.load import load_machine

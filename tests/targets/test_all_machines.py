@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.isa.check_machine import load_checked_machine
-from toolchain.isa.semantics import machine_semantics
+from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.load import list_targets, load_machine
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "machines"

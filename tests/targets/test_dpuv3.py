@@ -9,9 +9,9 @@ import pytest
 
 from tests.target_runs import Array, conv, execute, half_up, random_int8, read, windows
 from toolchain.emulator.state import State
-from toolchain.isa.assembler import assemble
-from toolchain.isa.decode import decode
-from toolchain.isa.encode import encode_program
+from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.binary.decode import decode
+from toolchain.isa.binary.encode import encode_program
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

@@ -8,10 +8,10 @@ import pytest
 from tests.target_runs import Array, read, run_everywhere
 from toolchain.emulator.checks import check_program
 from toolchain.emulator.engines import engine_named
-from toolchain.emulator.queues import issue_order
+from toolchain.emulator.queues.order import issue_order
 from toolchain.emulator.state import State, new_state
-from toolchain.isa.assembler import assemble
-from toolchain.isa.decode import decode
+from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.binary.decode import decode
 from toolchain.isa.portable import portability
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.target_runs import load_golden, timed
-from toolchain.isa.assembler import assemble
-from toolchain.isa.decode import decode
+from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.binary.decode import decode
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import find_target, load_machine, load_text
 

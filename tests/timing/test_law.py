@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.emulator.test_reference import GOLDEN, vta_result
+from tests.emulator.reference.test_engine import GOLDEN, vta_result
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import program_queues
 from toolchain.isa.sync_tokens import sync_tokens

@@ -12,7 +12,7 @@ import pytest
 
 from tests.target_runs import load_golden, timed
 from tests.token_machine import mask, program, token_machine
-from toolchain.isa.decode import decode
+from toolchain.isa.binary.decode import decode
 from toolchain.spec.load import load_machine
 from toolchain.timing.simulate import Timeline
 from toolchain.timing.trace import write_events, write_trace

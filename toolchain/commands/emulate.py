@@ -14,7 +14,7 @@ from toolchain.commands.stopwatch import Stopwatch
 from toolchain.emulator.checks import Checked, check_program, prepare_program
 from toolchain.emulator.engines import engine_named
 from toolchain.emulator.state import State, new_state
-from toolchain.isa.footprint import Footprints
+from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Program
 from toolchain.isa.program_file import load_program
 from toolchain.spec.files import write_atomic

@@ -6,24 +6,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.emulator.clocks import Clocks, happens_before
-from toolchain.emulator.control_conflicts import control_conflicts
-from toolchain.emulator.footprints import footprints
-from toolchain.emulator.hazard_text import hazard_diagnostic, relevant
-from toolchain.emulator.hazards import Hazards, Timeline
-from toolchain.emulator.hazards_native import hazards
-from toolchain.emulator.in_place import self_conflicts
-from toolchain.emulator.queues import issue_order, leftovers
-from toolchain.emulator.stale import stale_reads
+from toolchain.emulator.footprints.quickest import footprints
+from toolchain.emulator.hazards.control_conflicts import control_conflicts
+from toolchain.emulator.hazards.in_place import self_conflicts
+from toolchain.emulator.hazards.native import hazards
+from toolchain.emulator.hazards.races import Hazards, Timeline
+from toolchain.emulator.hazards.stale import stale_reads
+from toolchain.emulator.hazards.text import hazard_diagnostic, relevant
+from toolchain.emulator.queues.clocks import Clocks, happens_before
+from toolchain.emulator.queues.order import issue_order, leftovers
+from toolchain.emulator.queues.sync_checks import sync_faults
 from toolchain.emulator.state import State
-from toolchain.emulator.sync_checks import sync_faults
 from toolchain.isa.checks import MOST, limited
-from toolchain.isa.footprint import Footprints
-from toolchain.isa.footprint_text import fault_diagnostic
+from toolchain.isa.footprint.footprints import Footprints
+from toolchain.isa.footprint.provenance import Provenance
+from toolchain.isa.footprint.text import fault_diagnostic
 from toolchain.isa.latched_checks import latched_violations
 from toolchain.isa.portable import portability
 from toolchain.isa.program import Ints, Program
-from toolchain.isa.provenance import Provenance
 from toolchain.isa.queue_table import queue_table
 from toolchain.isa.sync_tokens import SyncTokens, sync_tokens
 from toolchain.spec.errors import Diagnostic

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from toolchain.isa.ports import missing_ports
-from toolchain.isa.ranges import analyse
-from toolchain.isa.semantics import machine_semantics, read_semantics
+from toolchain.isa.semantics.machine import machine_semantics, read_semantics
+from toolchain.isa.semantics.ports import missing_ports
+from toolchain.isa.semantics.ranges import analyse
 from toolchain.spec.errors import UserError
 from toolchain.spec.findings import Findings, gather
 from toolchain.spec.load import load_machine

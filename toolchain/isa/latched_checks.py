@@ -4,11 +4,11 @@ from collections.abc import Container, Iterator
 
 import numpy as np
 
-from toolchain.isa import ir
 from toolchain.isa.checks import MOST, latched_constraints
 from toolchain.isa.columns import Leaf, evaluate_columns, field_leaf
+from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints
-from toolchain.isa.provenance import Provenance
+from toolchain.isa.semantics import ir
 from toolchain.spec.errors import Diagnostic
 from toolchain.spec.expr import Const, Expr, Index, Member, Name, children
 from toolchain.spec.model import Constraint

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from toolchain.isa.assembler import assemble
-from toolchain.isa.container import MAGIC, read_container, write_container
-from toolchain.isa.decode import decode
-from toolchain.isa.disassembler import disassemble
-from toolchain.isa.hexfile import read_hex, write_hex
+from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly.disassembler import disassemble
+from toolchain.isa.binary.container import MAGIC, read_container, write_container
+from toolchain.isa.binary.decode import decode
+from toolchain.isa.binary.hexfile import read_hex, write_hex
 from toolchain.isa.program import Program
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.files import read_limited, write_atomic

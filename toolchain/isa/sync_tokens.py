@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.isa.columns import evaluate_columns, field_leaf
-from toolchain.isa.instances import scope_levels, stream_levels
 from toolchain.isa.program import Ints, Program
+from toolchain.isa.semantics.instances import scope_levels, stream_levels
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Expr, Name
 from toolchain.spec.model import Counter, Machine, SyncRule

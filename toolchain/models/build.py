@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 from pathlib import Path
 
 import onnx
@@ -59,11 +58,10 @@ def _seeded(model: Model, path: Path) -> list[Path]:
 def _stored(origin: Stored, path: Path) -> list[Path]:
     from toolchain.models.stored import external_files
 
-    others = [path.parent / file.name for file in external_files(origin.file)]
-    for source, target in ((file, path.parent / file.name) for file in external_files(origin.file)):
-        shutil.copyfile(source, target)
-    write_atomic(path, origin.file.read_bytes())
-    return [*others, path]
+    targets = {path: origin.file} | {path.parent / file.name: file for file in external_files(origin.file)}
+    for target, source in targets.items():
+        write_atomic(target, source.read_bytes())
+    return list(targets)
 
 
 def _key(model: Model) -> str:

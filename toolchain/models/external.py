@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def write_parameters(folder: Path, parameters: Iterable[tuple[str, np.typing.NDA
 
     Answers with the file and the tensors that point into it. Raises UserError E0005.
     """
-    beside = folder / f".weights.{os.getpid()}.part"
+    beside = folder / f".weights.{os.getpid()}.{threading.get_ident()}.part"
     try:
         with beside.open("wb") as file:
             digest, places = hashlib.sha256(), list[tuple[str, tuple[int, ...], Place]]()

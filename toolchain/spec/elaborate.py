@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 
-from toolchain.spec import conventions, encoding, layouts, storage, synchronisation, views
-from toolchain.spec.assumptions import assumptions
-from toolchain.spec.check import check
+from toolchain.spec.checks.machine import check
 from toolchain.spec.findings import Findings
-from toolchain.spec.instructions import block, instructions, portable
 from toolchain.spec.model import Encoding, Machine, ProgramRules, Timing
-from toolchain.spec.params import resolve_params
-from toolchain.spec.timing import timing
+from toolchain.spec.nops import idle
+from toolchain.spec.sections import conventions, encoding, layouts, storage, synchronisation, views
+from toolchain.spec.sections.assumptions import assumptions
+from toolchain.spec.sections.instructions import block, instructions, portable
+from toolchain.spec.sections.params import resolve_params
+from toolchain.spec.sections.timing import timing
 from toolchain.spec.yaml_nodes import Node
 
 NO_ENCODING = Encoding(1, 1, 1)
@@ -41,6 +42,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
     ending = attempt(NO_PROGRAM, lambda: conventions.program(root, levels))
     warnings = attempt((), lambda: portable(context, [i.name for i in known]))
     counters, sync, illegal = attempt(((), (), ()), lambda: synchronisation.sync(context, units, known))
+    nops = attempt((), lambda: idle(context, units, known))
     findings.settle()
     target = root.value["target"]
     machine = Machine(
@@ -49,7 +51,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
         units=units, encoding=packing, instructions=known, functions=functions, counters=counters, sync=sync, illegal=illegal,
         rules=rules, timing=clock, layouts=stored, program=ending, portable=warnings, assumptions=assumptions(root),
         choices={(p, c): i for p, names in context.choices.items() for i, c in enumerate(names)}, host=host,
-        configs=tuple(dict(root.members("configs"))),
+        configs=tuple(dict(root.members("configs"))), nops=nops,
     )  # fmt: skip
     check(machine, root)
     return machine

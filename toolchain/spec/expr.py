@@ -1,7 +1,7 @@
 """The integer expression language of machine descriptions: parsed with `ast`, never executed.
 
 One grammar serves parameters, constraints, routing, timing and the semantics language, which adds leaves of
-its own (toolchain/isa/ir.py). `//`, `%` and `>>` floor, as in Python; comparisons and logic give 0 or 1.
+its own (toolchain/isa/semantics/ir.py). `//`, `%` and `>>` floor, as in Python; comparisons and logic give 0 or 1.
 """
 
 import ast

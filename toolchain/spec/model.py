@@ -262,6 +262,15 @@ class Illegal:
 
 
 @dataclass(frozen=True, slots=True)
+class Nop:
+    """An instruction of a unit that does nothing. fields: the value of every field that does not identify it."""
+
+    unit: str
+    instruction: str
+    fields: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Resource:
     """A port or link shared by transfers: `bytes_per_cycle` bytes in `per` cycles.
 
@@ -421,6 +430,7 @@ class Machine:
     """sentences, each with the section it is about"""
     host: Host | None = None
     configs: tuple[str, ...] = ()
+    nops: tuple[Nop, ...] = ()
 
     choices: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """(parameter, choice) -> its number, for `SHR == SHR.full`"""

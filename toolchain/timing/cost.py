@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolchain.isa import ir
 from toolchain.isa.columns import evaluate_columns
-from toolchain.isa.footprint import Footprints
-from toolchain.isa.instances import stream_levels
+from toolchain.isa.footprint.footprints import Footprints
+from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
-from toolchain.isa.provenance import Provenance
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.instances import stream_levels
 from toolchain.isa.sync_tokens import stream_index
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Call, Expr, Index, Member, Name

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from toolchain.emulator.compile import load_library
-from toolchain.isa.footprint import Footprints
+from toolchain.isa.footprint.footprints import Footprints
+from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
-from toolchain.isa.provenance import Provenance
 from toolchain.isa.queue_table import QueueTable, program_queues
 from toolchain.isa.sync_tokens import SyncTokens, sync_tokens
 from toolchain.timing.cost import Costs, instruction_costs

@@ -6,8 +6,8 @@ from typing import TextIO
 
 import numpy as np
 
-from toolchain.isa.instances import stream_levels
 from toolchain.isa.program import Program
+from toolchain.isa.semantics.instances import stream_levels
 from toolchain.timing.simulate import Timeline
 from toolchain.timing.timeline import NOT_FETCHED
 

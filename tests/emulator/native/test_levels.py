@@ -3,8 +3,8 @@
 from tests.tiny_machine import tiny
 from toolchain.emulator.native.function import new_function
 from toolchain.emulator.native.levels import Nest
-from toolchain.isa import ir
-from toolchain.isa.semantics import machine_semantics
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 

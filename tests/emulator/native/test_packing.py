@@ -8,7 +8,7 @@ import pytest
 from toolchain.emulator.compile import load_library
 from toolchain.emulator.native.packing import Factors, packing_functions
 from toolchain.emulator.native.source import TEMPLATES
-from toolchain.isa.c_expr import HELPERS
+from toolchain.isa.c_source.expressions import HELPERS
 from toolchain.spec.model import ScalarType
 
 I8, I16 = ScalarType(True, 8), ScalarType(True, 16)

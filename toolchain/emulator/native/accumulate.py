@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from toolchain.emulator.native.function import Function, c_type
 from toolchain.emulator.native.levels import Nest
 from toolchain.emulator.native.packing import BLOCK, Factors, lane_offsets
-from toolchain.isa import ir
-from toolchain.isa.contraction import Contraction
-from toolchain.isa.substitution import access_mentions, linear, mentions
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.contraction import Contraction
+from toolchain.isa.semantics.substitution import access_mentions, linear, mentions
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 

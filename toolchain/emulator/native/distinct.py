@@ -7,8 +7,8 @@ from dataclasses import replace
 from toolchain.emulator.native.function import Function, view_number
 from toolchain.emulator.native.levels import Nest
 from toolchain.emulator.native.statements import block
-from toolchain.isa import ir
-from toolchain.isa.contraction import Contraction, statements
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.contraction import Contraction, statements
 from toolchain.spec import expr as ex
 
 MOST = 1 << 24

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from toolchain.isa import ir
-from toolchain.isa.c_expr import CValue, CWriter
-from toolchain.isa.c_interval import INT64, Interval
-from toolchain.isa.instances import access_differs, differs, paths_differ, replica_levels, replica_names, scope_levels, stream_levels
-from toolchain.isa.ranges import Ranges, analyse
+from toolchain.isa.c_source.expressions import CValue, CWriter
+from toolchain.isa.c_source.interval import INT64, Interval
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.instances import access_differs, differs, paths_differ, replica_levels, replica_names, scope_levels, stream_levels
+from toolchain.isa.semantics.ranges import Ranges, analyse
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine, Memory, ScalarType, View
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from toolchain.emulator.native.function import Function, c_type, straddles
-from toolchain.isa import ir
-from toolchain.isa.c_expr import C_TYPE, CValue, CWriter, c_constant, wrapped
-from toolchain.isa.c_interval import Interval
+from toolchain.isa.c_source.expressions import C_TYPE, CValue, CWriter, c_constant, wrapped
+from toolchain.isa.c_source.interval import Interval
+from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Expr

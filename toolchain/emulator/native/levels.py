@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field, replace
 
 from toolchain.emulator.native.function import Function
-from toolchain.isa import ir
-from toolchain.isa.c_expr import CValue, CWriter
-from toolchain.isa.c_interval import SHIFT_LIMIT, Interval
-from toolchain.isa.substitution import every, mentions
+from toolchain.isa.c_source.expressions import CValue, CWriter
+from toolchain.isa.c_source.interval import SHIFT_LIMIT, Interval
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.substitution import every, mentions
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from toolchain.emulator.native.function import c_type
-from toolchain.isa.contraction import Contraction
+from toolchain.isa.semantics.contraction import Contraction
 from toolchain.spec.model import ScalarType, View
 
 BLOCK = 16

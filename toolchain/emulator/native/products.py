@@ -8,8 +8,8 @@ from toolchain.emulator.native.function import Function
 from toolchain.emulator.native.packing import factors, packing_functions
 from toolchain.emulator.native.statements import Instead, statement
 from toolchain.emulator.native.window import can_window, window_functions, window_lines
-from toolchain.isa import ir
-from toolchain.isa.contraction import Contraction, find_contractions
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.contraction import Contraction, find_contractions
 
 
 @dataclass

@@ -10,11 +10,11 @@ from toolchain.emulator.native.function import Function, c_type, new_function
 from toolchain.emulator.native.lanes import lane_strides, temp_type
 from toolchain.emulator.native.products import Products
 from toolchain.emulator.native.statements import block, replica_loop
-from toolchain.isa import ir
-from toolchain.isa.c_expr import HELPERS
-from toolchain.isa.contraction import statements
-from toolchain.isa.instances import stream_levels
-from toolchain.isa.semantics import machine_semantics
+from toolchain.isa.c_source.expressions import HELPERS
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.contraction import statements
+from toolchain.isa.semantics.instances import stream_levels
+from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.model import Machine, View
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates" / "engine"

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from toolchain.emulator.native.function import Function, c_type
 from toolchain.emulator.native.lanes import LaneWriter, Sheet, is_scalar, lane_place, lane_strides, new_writer, temp_name, temp_type
-from toolchain.isa import ir
-from toolchain.isa.c_interval import Interval
-from toolchain.isa.instances import access_differs, replica_levels, replica_names, scope_levels
+from toolchain.isa.c_source.interval import Interval
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.instances import access_differs, replica_levels, replica_names, scope_levels
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Expr

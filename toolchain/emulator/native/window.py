@@ -9,9 +9,9 @@ from toolchain.emulator.native.function import Function, c_type, view_number
 from toolchain.emulator.native.levels import Nest
 from toolchain.emulator.native.packing import BLOCK, Factors
 from toolchain.emulator.native.statements import block
-from toolchain.isa import ir
-from toolchain.isa.contraction import Contraction, written_memories
-from toolchain.isa.substitution import every, mentions
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.contraction import Contraction, written_memories
+from toolchain.isa.semantics.substitution import every, mentions
 from toolchain.spec import expr as ex
 
 ROWS = 8

@@ -20,8 +20,12 @@ KEYS = 4096
 """So many different values of what is needed are told apart at once."""
 
 
-def _nothing(_: tuple[int, ...]) -> tuple[int, ...]:
-    return ()
+def _taking(fields: tuple[int, ...]) -> Callable[[tuple[int, ...]], Any]:
+    """The function that picks these fields."""
+    if not fields:
+        return lambda _: ()
+    pick: Any = itemgetter(*fields)
+    return pick
 
 
 class Keys:
@@ -38,7 +42,7 @@ class Keys:
         if needs not in self._needs:
             self._needs.append(needs)
             self._known.append({})
-            take: Callable[[tuple[int, ...]], Any] = itemgetter(*needs.fields) if needs.fields else _nothing
+            take = _taking(needs.fields)
             self._take.append(take)
         return self._needs.index(needs)
 

@@ -1,0 +1,139 @@
+"""Assembly text to programs: what it reads, what it refuses and where."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.coded_machine import coded_machine
+from tests.random_fields import MACHINES, random_program
+from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly.disassembler import disassemble
+from toolchain.isa.binary.hexfile import read_hex
+from toolchain.isa.program import Program
+from toolchain.spec.errors import Source, UserError
+from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
+
+PLAIN, PAIRS, CORES = coded_machine(), coded_machine(pairs=True), coded_machine(cores=3)
+MOVE = "MOVE side=right where=0xbeef count=3"
+
+
+def read(machine: Machine, text: str) -> Program:
+    return assemble(machine, Source("prog.asm", text))
+
+
+def rendered(machine: Machine, text: str) -> str:
+    with pytest.raises(UserError) as caught:
+        read(machine, text)
+    return "\n".join(d.render() for d in caught.value.diagnostics) + "\n"
+
+
+def test_vendor_text_gives_the_vendor_words(vendor_streams: Path) -> None:
+    text = (vendor_streams / "conv1_pool1_fused.asm.txt").read_text()
+    words = read_hex(Source("hex", (vendor_streams / "conv1_pool1_fused.hex").read_text()))
+    assert assemble(load_machine("dpuv3"), Source("asm", text)).streams == (words,)
+
+
+def test_the_example_in_the_documentation_assembles() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "programs.md").read_text()
+    assert len(read(load_machine("vta"), page.split("```")[1])) == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        MOVE,
+        "  MOVE\tside=1 where=48879  count=+3 ; after a semicolon",
+        "MOVE count=0b11 where=0xBEEF side=0x1 flags=0101 step=-1 wait=0 # and = in a comment",
+        "MOVE flags=0b101 step=-0x1 count=003 side=right where=48879 post=0",
+    ],
+)
+def test_one_instruction_many_spellings(line: str) -> None:
+    program = read(PLAIN, f"# first\n\n{line}\nEND")
+    assert program.streams == read(PLAIN, f"{MOVE}\nEND\n").streams
+    values = {"opcode": 1, "wait": 0, "post": 0, "side": 1, "mode": 0, "flags": 5, "where": 0xBEEF, "step": -1, "count": 3}
+    assert {name: program.field(0, name) for name in values} == values
+    assert program.offset.tolist() == [0, 6]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "SET 0 1 kernel 3 shift -4",
+        "SET 0 1 shift -4 kernel 3",
+        "SET 0 1 shift=-4 kernel 3",
+        "SET post 1 kernel 3 shift -4",
+        "SET 0 post=1 kernel=3 shift=-4",
+    ],
+)
+def test_values_in_pairs_and_by_position(line: str) -> None:
+    assert read(PAIRS, f"{line}\nEND\n").streams == read(PLAIN, "SET post=1 kernel=3 shift=-4\nEND\n").streams
+
+
+def test_streams_may_be_interleaved() -> None:
+    text = ".stream 2\nSET kernel=2 shift=0\n.stream 0\nSET kernel=1 shift=0\nSET kernel=4 shift=0\nEND\n.stream 2\nSET kernel=3 shift=0\nEND\n"
+    program = read(CORES, text)
+    assert program.stream.tolist() == [0, 0, 0, 2, 2, 2]
+    assert [program.field(i, "kernel") for i in (0, 1, 3, 4)] == [1, 4, 2, 3]
+    assert program.streams[1] == b""
+    assert program.streams[0] == read(PLAIN, "SET kernel=1 shift=0\nSET kernel=4 shift=0\nEND\n").streams[0]
+
+
+CASES: dict[str, tuple[Machine, str]] = {
+    "unknown instruction": (PLAIN, "MOV side=0\nmove\n  @!\nEND\n"),
+    "unknown field": (PLAIN, "MOVE sid=0 where=0 count=1\nSET opcode=2 kernel=1 shift=0\nEND\n"),
+    "unknown symbol": (PLAIN, "MOVE side=rigth where=zero count=1\nMOVE side=right where=0x count=1 flags=12\nEND\n"),
+    "out of range": (
+        PLAIN,
+        "SET kernel=0 shift=40000\nSET kernel=17 shift=-99999999999999999999\nMOVE side=4 where=65536 step=-65 count=1\nEND\n",
+    ),
+    "missing": (PLAIN, "MOVE\n  SET kernel=2\nEND\n"),
+    "twice": (PLAIN, "SET kernel=2 kernel=2 shift=0\nEND\n"),
+    "junk": (PLAIN, "SET kernel = 2 shift=0\nSET kernel= shift=0\nSET kernel=2 shift=0 =3 17 shift\nEND\n"),
+    "pairs": (PAIRS, "SET 0 2 kernel 3 shift\nSET 0 0 0 kernel 3 shift 1\nSET kernel x shift 1 kernel\nSET 0 kern 3 shift 1\nEND 0 0\n"),
+    "directives": (CORES, ".strem 1\n.stream\n.stream 3\n.stream x\n.stream 1 2\n"),
+    "constraint": (PLAIN, "SET kernel=1 shift=0\nMIRROR wait=0 side=left where=2 count=7\n  END post=1\n"),
+    "no end": (PLAIN, "SET kernel=1 shift=0\n"),
+    "nothing": (PLAIN, "# nothing\n"),
+    "ends in streams": (CORES, ".stream 1\nSET kernel=1 shift=0\n.stream 0\nEND\nSET kernel=1 shift=0\nEND\n"),
+    "many": (PLAIN, "NOP\n" * 30),
+    "tabs": (PLAIN, "\tSET\tkernel=99\tshift=0\n\tEND\n"),
+    "long": (PLAIN, f"SET kernel={'1' * 5000} shift=0\nSET {'x' * 20000}\n{'y' * 500}\nEND\n"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_errors(case: str, golden: Callable[[str, str], None]) -> None:
+    text = "\n".join(line[:200] for line in rendered(*CASES[case]).splitlines())
+    golden(f"isa/assembler/{case.replace(' ', '_')}.txt", text + "\n")
+
+
+NAMES = ["MOVE", "SET", "END", "side=0", "side", "kernel", "kernel=1", "shift=0", "where=0x1", "count=3", ".stream"]
+WORDS = st.sampled_from([*NAMES, "=", "==", "0", "1", "-", "#", ";", ".", "0b", "٣", "\x0b", "\n"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.one_of(WORDS, st.text(max_size=6)), max_size=30), st.sampled_from([PLAIN, PAIRS, CORES]))
+def test_random_text_is_refused_or_survives(tokens: list[str], machine: Machine) -> None:
+    try:
+        program = read(machine, " ".join(tokens) + "\nEND")
+    except UserError:
+        return
+    assert read(machine, disassemble(program)).streams == program.streams
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 1 << 32), at=st.floats(0, 1), noise=st.text(alphabet="0=x# .\n-", min_size=1, max_size=3))
+def test_changed_text_is_refused_or_survives(name: str, seed: int, at: float, noise: str) -> None:
+    machine = MACHINES[name]
+    text = disassemble(random_program(machine, seed, 6))
+    cut = int(at * len(text))
+    try:
+        program = read(machine, text[:cut] + noise + text[cut:])
+    except UserError:
+        return
+    assert read(machine, disassemble(program)).streams == program.streams

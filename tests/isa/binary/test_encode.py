@@ -1,0 +1,67 @@
+"""What encode refuses; that it is undone by decode is tested there."""
+
+import numpy as np
+import pytest
+
+from tests.coded_machine import coded_machine
+from tests.random_fields import MACHINES, random_program
+from toolchain.isa.binary.encode import encode, encode_streams, offsets
+from toolchain.spec.errors import UserError
+
+CODED = coded_machine()
+MOVE, SET, END = 0, 2, 3
+
+
+def column(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def encoded(**fields: np.ndarray) -> bytes:
+    """SET, END, in that order, with these columns for SET."""
+    return encode(CODED, column(SET, END), [{}, {}, fields, {}])
+
+
+def test_defaults_and_identifying_fields_may_be_left_out() -> None:
+    brief = encoded(kernel=column(3), shift=column(-4))
+    assert brief == encoded(opcode=column(2), wait=column(0), post=column(0), kernel=column(3), shift=column(-4))
+    assert brief == bytes.fromhex("4200 ffff 0700 0000")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kernel": column(17), "shift": column(0)}, "E0410 #0 SET: field 'kernel' is 17, outside 1..16"),
+        ({"kernel": column(0), "shift": column(0)}, "E0410 #0 SET: field 'kernel' is 0, outside 1..16"),
+        ({"kernel": column(1), "shift": column(-32772)}, "E0410 #0 SET: field 'shift' is -32772, outside -32771..32764"),
+        ({"kernel": column(1), "shift": column(0), "opcode": column(3)}, "E0410 #0 SET: field 'opcode' is 3, outside 2..2"),
+        ({"kernel": column(1)}, "E0411 SET: no values for field 'shift'"),
+        ({"kernel": column(1, 1), "shift": column(0)}, "E0411 SET: field 'kernel' has 2 values for 1 instructions"),
+    ],
+)
+def test_errors(fields: dict[str, np.ndarray], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        encoded(**fields)
+    assert [d.headline() for d in caught.value.diagnostics] == [message]
+
+
+def test_the_first_wrong_instruction_is_named() -> None:
+    with pytest.raises(UserError, match="E0410 #2 SET: field 'kernel' is 99"):
+        encode(
+            CODED,
+            column(SET, MOVE, SET, END),
+            [{"side": column(0), "where": column(0), "count": column(1)}, {}, {"kernel": column(1, 99), "shift": column(0, 0)}, {}],
+        )
+
+
+def test_offsets_count_every_length() -> None:
+    starts, total = offsets(CODED, column(SET, MOVE, END))
+    assert (starts.tolist(), total) == ([0, 4, 10], 12)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_streams_are_filled_up_and_independent(name: str) -> None:
+    machine = MACHINES[name]
+    program = random_program(machine, 7)
+    streams, starts = encode_streams(machine, program.kind, program.stream, program.columns)
+    assert np.array_equal(starts, program.offset)
+    assert all(len(data) % machine.encoding.pad_bytes == 0 for data in streams)

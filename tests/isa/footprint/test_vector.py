@@ -1,0 +1,134 @@
+"""Footprints against what the reference engine touches, granule by granule: real programs, and random ones of many shapes."""
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.footprint_oracle import assert_exact
+from tests.random_programs import random_program, random_state
+from tests.tiny_machine import streams, tiny, word
+from toolchain.emulator.queues.order import issue_order
+from toolchain.emulator.state import State, new_state
+from toolchain.isa.binary.decode import decode
+from toolchain.isa.program import Program
+from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
+
+DATA = Path(__file__).parents[2] / "data" / "vta_golden"
+
+SHAPES = {
+    "copy": "for i in range(n), j in range(b):\n    feat[a % 2, m + i * 3 + j] = loop[a - i * b]",
+    "stray": "for i in range(n):\n    par[a + i * m] = par[b]",
+    "bank": "for i in range(n):\n    feat[b + i, m] = loop[i]",
+    "replica": "for i in range(n):\n    dram.row[b * 4 + (i % 2 * WAYS + way) * 4] = feat[i % 2, a + i]",
+    "guarded": """\
+for i in range(n), j in range(b % 8), k in range(4):
+    if i + k >= 2 and j + k < n and (j > 0 or m > 0):
+        loop[m + k * 2] = loop[m + k * 2 + 1]""",
+    "carried": """\
+x = a
+top = 0
+for i in range(n):
+    x = x + i * b
+    top = max(top, cfg[i % 2].b)
+    feat[0, x] = loop[x + top]
+feat[1, x + top] = loop[a]""",
+    "branch": """\
+x = a
+if b > 30:
+    x = x + b
+else:
+    x = x - n
+for i in range(x % 5, x % 5 + n % 4):
+    acc[i % 4][c] = loop[x * i][c] if m > 0 else 3""",
+    "control": """\
+if b < 24:
+    for u in range(n % 4):
+        ctl[b % 4] = dram.rec[m % 64 + u] if u != 1 else 0
+else:
+    for u in range(n % 5):
+        k = ctl[u % 4]
+        feat[k.lo % 2, k.hi * a] = loop[k.lo + k.hi]
+        if k.lo > 3:
+            acc[u % 4][c] = k.hi""",
+    "number": """\
+if a < 0:
+    num[b % 4] = n * 3 - 7
+for i in range(n % 4 if a > 0 else 0):
+    feat[0, num[i] + num[b % 4]] = loop[a]""",
+    "elsewhere": "for i in range(n % 4):\n    par.core(i % 2)[b % 4] = par.core(1 - core)[i]",
+    "nowhere": "par.core(n - 1)[b % 4] = par[1]",
+    "still": "for i in range(n), j in range(b):\n    loop[a + i * (m % 2)] = loop[a + j * (m % 3 - 1)]",
+    "registers": "for i in range(cfg[0].n), j in range(cfg[b % 2].b % 4):\n    feat[0, cfg[j % 2].a + arg[i % 2] + i] = loop[arg[b % 2] + j]",
+    "wide": "for i in range(n):\n    loop.wide[m + i * 4] = loop.wide[a * 4]",
+    "triangle": "for i in range(n), j in range(i, i + b % 4):\n    if j % 3 != 1:\n        feat[0, i * j] = loop[j]",
+    "accumulate": "for i in range(n), j in range(2):\n    acc[(i + j) % 4][c] += dot(par[j][o, c], par[b % 4][o, c])",
+}
+
+
+def golden_program(name: str) -> tuple[Program, State]:
+    machine = load_machine("vta")
+    with np.load(DATA / f"{name}.npz", allow_pickle=False) as data:
+        program, state = decode(machine, [data["insns"].tobytes()], name), new_state(machine)
+        before = data["dram_before"].ravel()
+    state.memories["dram"][0, : len(before)] = before
+    return program, state
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in DATA.glob("*.npz") if p.stem[0] in "ur"))
+def test_exact_on_golden_programs(name: str) -> None:
+    program, state = golden_program(name)
+    assert not len(assert_exact(program, state, issue_order(program)).faults)
+
+
+FIELDS = st.tuples(
+    st.sampled_from((0, 0, 0, 1)), st.integers(-128, 127), st.integers(0, 63), st.integers(1, 16), st.integers(-9, 9) | st.integers(-2048, 2047)
+)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@settings(max_examples=12, deadline=None)
+@given(st.lists(FIELDS, max_size=5), st.lists(FIELDS, max_size=5), st.integers(0, 2**32 - 1))
+def test_exact_on_random_programs(shape: str, first: list[tuple[int, ...]], second: list[tuple[int, ...]], seed: int) -> None:
+    machine = MACHINES[shape]
+    program = decode(machine, streams([word(*f) for f in first], [word(*f) for f in second]))
+    state, rng = new_state(machine), np.random.default_rng(seed)
+    for memory in state.memories.values():
+        memory[:] = rng.integers(0, 256, memory.shape)
+    state.host["arg"][:] = rng.integers(-5, 5, state.host["arg"].shape)
+    for latched in state.latched.values():
+        latched[:] = rng.integers(0, 4, latched.shape)
+    assert_exact(program, state, issue_order(program, seed))
+
+
+MACHINES = {name: tiny(text) for name, text in SHAPES.items()}
+
+
+RIPPLE = str(Path(__file__).parents[2] / "data" / "machines" / "ripple.yaml")
+
+
+@pytest.mark.parametrize(
+    ("target", "length", "seed"),
+    [("vta", 12, 0), ("vta", 12, 1), ("dpuv3", 8, 0), ("dnnvm", 12, 0), ("dnnvm:zu9", 8, 1), ("stcp920", 5, 0), (RIPPLE, 12, 0), (RIPPLE, 12, 1)],
+)
+def test_exact_on_random_programs_of_every_machine(target: str, length: int, seed: int) -> None:
+    machine = loaded(target)
+    program = random_program(machine, seed, length)
+    assert_exact(program, random_state(machine, seed), issue_order(program, seed))
+
+
+@functools.cache
+def loaded(target: str) -> Machine:
+    return load_machine(target)
+
+
+def test_vendor_program_is_exact_on_a_sample(vendor_streams: Path) -> None:
+    machine = load_machine("dpuv3")
+    words = np.array([int(w, 16) for w in (vendor_streams / "conv1_pool1_fused.hex").read_text().split()], np.uint32)
+    program = decode(machine, [words.tobytes()])
+    state, order = new_state(machine), issue_order(program)
+    assert_exact(program, state, order, order.tolist()[:12])

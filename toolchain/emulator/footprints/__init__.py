@@ -1,0 +1,1 @@
+"""Footprints in generated C, the same as those of toolchain/isa/footprint."""

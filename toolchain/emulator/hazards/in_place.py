@@ -1,0 +1,106 @@
+"""Instructions that read an element which another of their own iterations writes, without saying that this is meant."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from toolchain.isa.footprint.control import ControlContents
+from toolchain.isa.footprint.footprints import Footprints, Runs, merge_runs
+from toolchain.isa.footprint.nest import Nest, machine_nests, memories_alike, project
+from toolchain.isa.footprint.provenance import Provenance
+from toolchain.isa.footprint.rows import Rows, iterations
+from toolchain.isa.footprint.runs import element_runs
+from toolchain.isa.footprint.text import range_text
+from toolchain.isa.footprint.walk import Loop
+from toolchain.isa.program import Ints
+from toolchain.spec.errors import Diagnostic
+
+MOST = 21
+"""Instructions that are looked at closely; more conflicts than are ever shown."""
+
+
+def self_conflicts(provenance: Provenance, prints: Footprints) -> list[Diagnostic]:
+    """E0609 for each such instruction. Those whose reads and writes are apart, nearly all, are passed over at once."""
+    controls = ControlContents(provenance)
+    return [d for index in _suspects(prints)[:MOST].tolist() if (d := _look(provenance, controls, index))]
+
+
+def _suspects(prints: Footprints) -> Ints:
+    """int64: instructions that are not in_place and read some granule that they also write."""
+    program, plain = prints.program, np.array([not i.in_place for i in prints.program.machine.instructions])
+    runs = prints.runs.take(plain[program.kind][prints.runs.instruction])
+    heads = touches_both(runs)
+    both = np.isin(_group(runs), _group(runs)[heads])
+    mine = runs.take(both)
+    union = merge_runs(replace(mine, write=np.zeros(len(mine), np.bool_)))
+    total = _length(_group(mine), mine.stop - mine.start)
+    joined = _length(_group(union), union.stop - union.start)
+    return np.unique(total[0][total[1] > joined[1]] // 256)
+
+
+def touches_both(runs: Runs) -> Ints:
+    """int64: the first run of every (instruction, memory) that is both read and written. runs: sorted."""
+    heads = np.flatnonzero(np.diff(_group(runs), prepend=-1))
+    return heads[np.maximum.reduceat(runs.write, heads) > np.minimum.reduceat(runs.write, heads)] if len(heads) else heads
+
+
+def _group(runs: Runs) -> Ints:
+    return runs.instruction * 256 + runs.memory
+
+
+def _length(group: Ints, length: Ints) -> tuple[Ints, Ints]:
+    """The groups, sorted, and the granules of each."""
+    names, back = np.unique(group, return_inverse=True)
+    return names, np.bincount(back, length, len(names)).astype(np.int64)
+
+
+def _look(provenance: Provenance, controls: ControlContents, index: int) -> Diagnostic | None:
+    program, kind = provenance.program, int(provenance.program.kind[index])
+    machine = program.machine
+    nests = machine_nests(machine)[machine.instructions[kind].name]
+    for read in (n for n in nests if n.occurrence.kind == "read"):
+        for write in (n for n in nests if n.occurrence.kind == "write" and n.access.view.memory == read.access.view.memory):
+            granule = _meeting(provenance, controls, index, read, write)
+            if granule is not None:
+                memory = machine.memories.index(machine.memory[read.access.view.memory])
+                where = range_text(machine, memory, granule, granule + 1, machine.memories[memory].name in memories_alike(machine))
+                message = f"{program.label(index)} reads {where}, which another of its own iterations writes"
+                return Diagnostic(
+                    "E0609", message, hint=f"only an instruction that declares in_place may; {machine.instructions[kind].name} does not"
+                )
+    return None
+
+
+def _meeting(provenance: Provenance, controls: ControlContents, index: int, read: Nest, write: Nest) -> int | None:
+    """A granule that is read in one iteration of the loops around both accesses and written in another."""
+    shared = [a for a, b in zip(read.occurrence.path, write.occurrence.path, strict=False) if a == b and isinstance(a, Loop)]
+    names = [loop.var for loop in shared]
+    (granule, when), (other, then) = (_visits(provenance, controls, index, nest, names) for nest in (read, write))
+    both = np.concatenate([granule, other])
+    spots, spot = np.unique(both, return_inverse=True)
+    times = np.unique(np.concatenate([when, then]), axis=0, return_inverse=True)[1].reshape(-1)
+    early, late = np.full(len(spots), len(times)), np.full(len(spots), -1)
+    np.minimum.at(early, spot, times)
+    np.maximum.at(late, spot, times)
+    common = np.isin(spots, granule) & np.isin(spots, other) & (early < late)
+    return int(spots[np.argmax(common)]) if common.any() else None
+
+
+def _visits(provenance: Provenance, controls: ControlContents, index: int, nest: Nest, names: list[str]) -> tuple[Ints, Ints]:
+    """(granule [visits], iteration [visits, len(names)])"""
+    program, machine = provenance.program, provenance.program.machine
+    whole = project(machine, nest.occurrence, memories_alike(machine), frozenset(names))
+    path = tuple(replace(item, step=None) if isinstance(item, Loop) else item for item in whole.path)
+    rows = Rows(program, int(program.kind[index]), provenance.rows(int(program.kind[index])).instructions, provenance.read, controls.read)
+    granules, times = [np.zeros(0, np.int64)], [np.zeros((0, len(names)), np.int64)]
+    for frame in iterations(rows.frame(program.row[[index]]), path):
+        index_of = [frame.evaluate(e) for e in nest.occurrence.index]
+        runs = element_runs(
+            machine, nest.access.view, np.arange(len(frame)), False, frame.evaluate(whole.instance), index_of, np.ones_like(frame.rows), 0
+        )[0]
+        count = runs.stop - runs.start
+        row = np.repeat(np.arange(len(runs)), count)
+        granules.append(runs.start[row] + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count))
+        stamp = np.stack([frame.variables[n] for n in names], 1) if names else np.zeros((len(frame), 0), np.int64)
+        times.append(stamp[runs.instruction[row]])
+    return np.concatenate(granules), np.concatenate(times)

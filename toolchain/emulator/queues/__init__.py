@@ -1,0 +1,1 @@
+"""In-order queues that meet at counters: order, deadlock, vector clocks."""

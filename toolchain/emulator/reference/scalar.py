@@ -1,0 +1,242 @@
+"""The reference engine's expressions: each node becomes one small Python function of a frame, on exact integers."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from toolchain.emulator.reference.elements import Element, locate, read_bytes, record_field, unpack, wrap
+from toolchain.emulator.state import State
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.instances import instance
+from toolchain.spec import expr as ex
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.evaluate import FUNCTIONS, OPERATORS
+from toolchain.spec.expr import Expr
+
+Value = Callable[["Frame"], int]
+LONGEST_SHIFT = 4096
+
+
+@dataclass(slots=True)
+class Frame:
+    """What one replica knows while it executes one instruction.
+
+    seen: lanes of the elements that the current statement has read, by access number. lanes: the current value of
+    every lane name. temps: lanes of each temporary, row-major. reads, writes: told of every element of data that is read or written.
+    """
+
+    state: State
+    label: str
+    fields: Mapping[str, int]
+    place: Mapping[str, int]
+    extents: Mapping[str, int]
+    reads: Callable[[Element], None]
+    writes: Callable[[Element], None]
+    names: dict[str, int] = field(default_factory=dict[str, int])
+    lanes: dict[str, int] = field(default_factory=dict[str, int])
+    temps: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    seen: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+
+    def fault(self, code: str, message: str) -> UserError:
+        """An error of the executing instruction."""
+        return fail(code, message, place=self.label)
+
+
+def value_of(e: Expr) -> Value:
+    """The function that evaluates an expression. Called functions raise UserError E0701 to E0704."""
+    match e:
+        case ex.Const(value=number):
+            return lambda _: number
+        case ex.Unary(op=op, value=inner):
+            return _unary(op, value_of(inner))
+        case ex.Binary(op=op, left=left, right=right) | ex.Compare(op=op, left=left, right=right):
+            return _binary(op, value_of(left), value_of(right))
+        case ex.Logic(op=op, values=values):
+            parts = [value_of(v) for v in values]
+            return (lambda frame: int(all(p(frame) for p in parts))) if op == "and" else (lambda frame: int(any(p(frame) for p in parts)))
+        case ex.Choose(condition=condition, then=then, other=other):
+            test, yes, no = value_of(condition), value_of(then), value_of(other)
+            return lambda frame: yes(frame) if test(frame) else no(frame)
+        case ex.Call(function=ex.Name(id=name), args=args):
+            function, values = FUNCTIONS[name][1], [value_of(a) for a in args]
+            return lambda frame: function(*(v(frame) for v in values))
+        case ir.Extreme(op=op, values=values):
+            parts = [value_of(v) for v in values]
+            return (lambda frame: min(p(frame) for p in parts)) if op == "min" else (lambda frame: max(p(frame) for p in parts))
+        case ir.RoundShift(value=value, amount=amount, rounding=rounding):
+            return _round_shift(value_of(value), value_of(amount), rounding)
+        case ir.Narrow():
+            return _narrow(e)
+        case ir.Reduce(op=op, value=value, over=over):
+            return _reduce(op, value_of(value), over)
+        case _:
+            return _leaf(e)
+
+
+def _leaf(e: Expr) -> Value:
+    match e:
+        case ir.FieldRef(name=name):
+            return lambda frame: frame.fields[name]
+        case ir.Var(name=name):
+            return lambda frame: frame.names[name]
+        case ir.Place(level=level):
+            return lambda frame: frame.place[level]
+        case ir.RegisterRead(register=register, index=index, field_name=field_name):
+            return _register(register, value_of(index), field_name)
+        case ir.ControlRead(access=access, member=member):
+            return _control(access, member)
+        case ir.Load(access=access):
+            return _load(access)
+        case ir.Temp(name=name, lanes=lanes):
+            return lambda frame: frame.temps[name][position(lanes, frame.lanes, [frame.extents[lane] for lane in lanes])]
+        case _:
+            raise TypeError(e)
+
+
+def position(lanes: Sequence[str], at: Mapping[str, int], extents: Sequence[int]) -> int:
+    """Row-major position of the current lanes."""
+    number = 0
+    for lane, extent in zip(lanes, extents, strict=True):
+        number = number * extent + at[lane]
+    return number
+
+
+def _unary(op: str, inner: Value) -> Value:
+    if op == "-":
+        return lambda frame: -inner(frame)
+    return (lambda frame: ~inner(frame)) if op == "~" else (lambda frame: int(not inner(frame)))
+
+
+def _binary(op: str, left: Value, right: Value) -> Value:
+    function = OPERATORS[op]
+    if op in ("//", "%"):
+        return lambda frame: function(left(frame), _divisor(frame, right(frame)))
+    if op in ("<<", ">>"):
+        return lambda frame: function(left(frame), _amount(frame, right(frame)))
+    return lambda frame: int(function(left(frame), right(frame)))
+
+
+def _divisor(frame: Frame, number: int) -> int:
+    if number == 0:
+        raise frame.fault("E0704", "division by zero")
+    return number
+
+
+def _amount(frame: Frame, number: int) -> int:
+    if not 0 <= number <= LONGEST_SHIFT:
+        raise frame.fault("E0703", f"a shift by {number}")
+    return number
+
+
+def round_shift(value: int, amount: int, rounding: str) -> int:
+    """value / 2**amount, rounded to the nearest integer; ties as `rounding` says; `floor` rounds down."""
+    if rounding == "floor" or amount == 0:
+        return value >> amount
+    floor, rest, half = value >> amount, value & ((1 << amount) - 1), 1 << (amount - 1)
+    if rest != half:
+        return floor + (rest > half)
+    if rounding == "half_even":
+        return floor + floor % 2
+    return floor + (rounding == "half_up" or value > 0)
+
+
+def _round_shift(value: Value, amount: Value, rounding: str) -> Value:
+    return lambda frame: round_shift(value(frame), _amount(frame, amount(frame)), rounding)
+
+
+def _narrow(e: ir.Narrow) -> Value:
+    inner, kind, low, high = value_of(e.value), e.type, e.low, e.high
+    if e.overflow == "wrap":
+        return lambda frame: wrap(inner(frame), kind)
+    return lambda frame: max(low, min(high, inner(frame)))
+
+
+def _reduce(op: str, inner: Value, over: tuple[str, ...]) -> Value:
+    combine = {"+": sum, "min": min, "max": max}[op]
+    return lambda frame: combine(inner(frame) for _ in each_lane(frame, over))
+
+
+def each_lane(frame: Frame, lanes: Sequence[str]) -> Iterator[None]:
+    """Steps the lane names through all their values, the last one fastest."""
+    for values in itertools.product(*(range(frame.extents[lane]) for lane in lanes)):
+        frame.lanes.update(zip(lanes, values, strict=True))
+        yield
+
+
+def element_of(access: ir.Access) -> Callable[[Frame], Element]:
+    """The function that finds an access's element. It raises UserError E0701 outside the memory."""
+    index, at, view = [value_of(i) for i in access.index], [(level, value_of(i)) for level, i in access.at], access.view
+
+    def find(frame: Frame) -> Element:
+        machine = frame.state.machine
+        memory = machine.memory[view.memory]
+        place = {**frame.place, **{level: _elsewhere(frame, level, i(frame)) for level, i in at}} if at else frame.place
+        return locate(memory, view, instance(machine, memory.scope, place), [i(frame) for i in index], frame.label)
+
+    return find
+
+
+def _elsewhere(frame: Frame, level: str, number: int) -> int:
+    count = next(x.count for x in frame.state.machine.levels if x.name == level)
+    if not 0 <= number < count:
+        raise frame.fault("E0701", f"there is no {level} {number}: there are {count}")
+    return number
+
+
+def lane_of(access: ir.Access) -> Value:
+    """The function that gives the row-major number of the current lane of an access. It raises E0701 outside the element."""
+    lanes = [lane if isinstance(lane, str) else value_of(lane) for lane in access.lanes or ()]
+    extents = access.view.element.dims
+
+    def number(frame: Frame) -> int:
+        result = 0
+        for lane, extent in zip(lanes, extents, strict=True):
+            at = frame.lanes[lane] if isinstance(lane, str) else lane(frame)
+            if not 0 <= at < extent:
+                raise frame.fault("E0701", f"lane {at} is outside '{access.view.name}', which has {extent}")
+            result = result * extent + at
+        return result
+
+    return number
+
+
+def _load(access: ir.Access) -> Value:
+    find, lane, view, number = element_of(access), lane_of(access), access.view, access.number
+
+    def load(frame: Frame) -> int:
+        lanes = frame.seen.get(number)
+        if lanes is None:
+            element = find(frame)
+            frame.reads(element)
+            lanes = frame.seen[number] = unpack(view, read_bytes(frame.state, element))
+        return lanes[lane(frame)]
+
+    return load
+
+
+def _control(access: ir.Access, member: str) -> Value:
+    find, view = element_of(access), access.view
+    fields = [f for f in view.element.record if f.name == member]
+
+    def read(frame: Frame) -> int:
+        data = read_bytes(frame.state, find(frame))
+        return record_field(data, fields[0]) if fields else unpack(view, data)[0]
+
+    return read
+
+
+def _register(register: str, index: Value, field_name: str) -> Value:
+    def read(frame: Frame) -> int:
+        machine = frame.state.machine
+        memory, at = machine.memory[register], index(frame)
+        where = instance(machine, memory.scope, frame.place)
+        if not 0 <= at < memory.depths[0]:
+            raise frame.fault("E0701", f"{register}[{at}] is outside '{register}', which holds {memory.depths[0]}")
+        if memory.host:
+            return int(frame.state.host[register][where, at])
+        if not frame.state.written[register][where, at]:
+            raise frame.fault("E0702", f"{register}[{at}] is read before any {memory.latches} has set it")
+        names = [f.name for f in machine.instruction[memory.latches].fields]
+        return int(frame.state.latched[register][where, at, names.index(field_name)])
+
+    return read

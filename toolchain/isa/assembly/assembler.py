@@ -1,0 +1,152 @@
+"""Assembly text to a Program; every error at its line and column.
+
+A line is an instruction's name and its fields, `#` or `;` starts a comment, `.stream N` chooses a stream.
+"""
+
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from toolchain.isa.assembly.form import Form, TokenError, forms
+from toolchain.isa.assembly.line import Faults, LineReader
+from toolchain.isa.binary.encode import encode_streams
+from toolchain.isa.binary.packing import matched_value
+from toolchain.isa.checks import MOST, Violation, build_program, limited, refuse, violations
+from toolchain.isa.program import Ints, Program
+from toolchain.spec.errors import Diagnostic, Source, Span
+from toolchain.spec.model import Machine
+from toolchain.spec.suggest import nearest
+
+_TOKEN = re.compile(r"\S+")
+_LONGEST = 1 << 14
+
+
+@dataclass
+class _Text:
+    """What the lines say, in the order of the text: an entry an instruction; rows by kind, a value for each of Form.fields."""
+
+    kinds: list[int] = field(default_factory=list[int])
+    streams: list[int] = field(default_factory=list[int])
+    lines: list[int] = field(default_factory=list[int])
+    rows: dict[int, list[list[int]]] = field(default_factory=dict[int, list[list[int]]])
+
+
+def assemble(machine: Machine, source: Source) -> Program:
+    """The program of a text. Raises UserError E0301..E0309 for how it is written, E0404, E0405 and E0408 for what it says."""
+    lines = source.text.splitlines()
+    text = _read(machine, source, lines)
+    order = np.argsort(np.array(text.streams, np.int64), kind="stable")
+    kind, stream, line = (np.array(column, np.int64)[order] for column in (text.kinds, text.streams, text.lines))
+    _check_ends(machine, source, kind, stream, line)
+    columns = tuple(_columns(form, text, order) for form in forms(machine).values())
+    streams, offset = encode_streams(machine, kind, stream, columns)
+    program = build_program(machine, streams, kind, stream, offset, columns)
+    refuse(violations(program), lambda v: Diagnostic(v.code, v.message, _blame(source, lines, int(line[v.index]), v)))
+    return program
+
+
+def _read(machine: Machine, source: Source, lines: list[str]) -> _Text:
+    """Every line's values. Raises UserError with all that is wrong in them."""
+    readers = {name: LineReader(form) for name, form in forms(machine).items()}
+    text, wrong, stream = _Text(), list[Diagnostic](), 0
+    for number, line in enumerate(lines, 1):
+        tokens = _code(line).split()
+        if not tokens:
+            continue
+        faults: Faults = []
+        reader = readers.get(tokens[0])
+        if len(line) > _LONGEST:
+            faults.append((0, TokenError("E0307", f"the line is longer than {_LONGEST} characters")))
+        elif reader:
+            text.rows.setdefault(reader.form.kind, []).append(reader.read(tokens, faults))
+            text.kinds.append(reader.form.kind)
+            text.streams.append(stream)
+            text.lines.append(number)
+        elif tokens[0].startswith("."):
+            stream = _directive(machine, tokens, faults)
+        else:
+            faults.append((0, TokenError("E0301", f"unknown instruction '{tokens[0][:80]}'", nearest(tokens[0][:80], readers))))
+        wrong += [_diagnostic(source, number, line, fault) for fault in faults]
+        if len(wrong) > MOST:
+            break
+    if wrong:
+        raise limited(wrong)
+    return text
+
+
+def _code(line: str) -> str:
+    """The line without its comment."""
+    if "#" in line:
+        line = line[: line.index("#")]
+    return line[: line.index(";")] if ";" in line else line
+
+
+def _directive(machine: Machine, tokens: list[str], faults: Faults) -> int:
+    """The stream that `.stream N` chooses."""
+    if tokens[0] != ".stream":
+        faults.append((0, TokenError("E0308", f"unknown directive '{tokens[0][:80]}'", nearest(tokens[0][:80], [".stream"]))))
+    elif len(tokens) != 2:
+        faults.append((min(len(tokens) - 1, 2), TokenError("E0308", ".stream takes one number")))
+    elif not (tokens[1].isascii() and tokens[1].isdigit() and len(tokens[1]) < 10 and int(tokens[1]) < machine.streams):
+        faults.append((1, TokenError("E0308", f"there is no stream {tokens[1][:80]}", f"streams are 0..{machine.streams - 1}")))
+    else:
+        return int(tokens[1])
+    return 0
+
+
+def _diagnostic(source: Source, number: int, line: str, fault: tuple[int, TokenError]) -> Diagnostic:
+    token, error = fault
+    return Diagnostic(error.code, error.message, Span(source, number, _column(line, token) + error.offset), error.hint)
+
+
+def _column(line: str, token: int) -> int:
+    """The column, from 1, of a token by its number."""
+    return [found.start() for found in _TOKEN.finditer(_code(line))][token] + 1
+
+
+def _columns(form: Form, text: _Text, order: Ints) -> dict[str, Ints]:
+    """field -> int64 [n] of one kind, in program order, with the fields that identify it."""
+    rows = text.rows.get(form.kind, [])
+    table = np.array(rows, np.int64).reshape(len(rows), len(form.fields))
+    own = np.array(text.streams, np.int64)[np.array(text.kinds, np.int64) == form.kind]
+    table = table[np.argsort(own, kind="stable")] if len(order) else table
+    values = {f.name: np.ascontiguousarray(table[:, slot]) for slot, f in enumerate(form.fields)}
+    fixed = form.instruction.match
+    return {f.name: np.full(len(rows), matched_value(form.instruction, f)) if f.name in fixed else values[f.name] for f in form.instruction.fields}
+
+
+def _check_ends(machine: Machine, source: Source, kind: Ints, stream: Ints, line: Ints) -> None:
+    """Every stream ends with the ending instruction, and only the last one is such."""
+    ends, wrong = machine.program.ends, list[Diagnostic]()
+    names = [i.name for i in machine.instructions]
+    if ends not in names:
+        return
+    bounds = np.searchsorted(stream, np.arange(machine.streams + 1)).tolist()
+    for number, (first, stop) in enumerate(pairwise(bounds)):
+        where = f"stream {number}" if machine.streams > 1 else "the program"
+        early = first + np.flatnonzero(kind[first:stop] == names.index(ends))
+        if len(early) and early[0] < stop - 1:
+            after = int(early[0]) + 1
+            message = f"{names[kind[after]]} follows {ends}, which ends {where}"
+            wrong.append(_at_line(source, int(line[after]), message))
+        elif not len(early) and (stop > first or machine.streams == 1):
+            last = int(line[stop - 1]) if stop > first else 1
+            wrong.append(_at_line(source, last, f"{where} does not end with {ends}"))
+    if wrong:
+        raise limited(sorted(wrong, key=lambda d: d.span.line if d.span else 0))
+
+
+def _at_line(source: Source, number: int, message: str) -> Diagnostic:
+    line = source.line(number)
+    return Diagnostic("E0309", message, Span(source, number, len(line) - len(line.lstrip()) + 1))
+
+
+def _blame(source: Source, lines: list[str], number: int, violation: Violation) -> Span:
+    """The place of the first field that a violation names, or of its instruction."""
+    line = lines[number - 1]
+    for token in _TOKEN.finditer(_code(line)):
+        if token.group().partition("=")[0] in violation.fields:
+            return Span(source, number, token.start() + 1)
+    return Span(source, number, _column(line, 0))

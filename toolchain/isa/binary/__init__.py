@@ -1,0 +1,1 @@
+"""Programs as bytes: encoding, decoding, and the files that hold them."""

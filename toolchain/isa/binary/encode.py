@@ -1,0 +1,93 @@
+"""A Program's columns to bytes, checked against every field's range."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from toolchain.isa.binary.packing import Words, lengths, matched_value, parts, word_bytes
+from toolchain.isa.program import Ints, Program
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.evaluate import align
+from toolchain.spec.model import Field, Instruction, Machine
+
+
+def encode(machine: Machine, kinds: Ints, columns: Sequence[Mapping[str, Ints]]) -> bytes:
+    """The bytes of one stream, zero padded to encoding.pad_bytes.
+
+    kinds: int64 [n], index into machine.instructions. columns[kind][field]: int64, one value for each instruction of that
+    kind, in order; fields that identify the instruction or have a default may be left out. Raises UserError E0410 (a value
+    outside its field), E0411 (a field is missing, or has another number of values than instructions).
+    """
+    size = word_bytes(machine.encoding)
+    starts, total = offsets(machine, kinds)
+    words = np.zeros(align(total, machine.encoding.pad_bytes) // size, np.dtype(f"<u{size}"))
+    for kind, instruction in enumerate(machine.instructions):
+        rows = np.flatnonzero(kinds == kind)
+        if len(rows):
+            first = starts[rows] // size
+            for word, value in _words(instruction, columns[kind], rows, 8 * size).items():
+                words[first + word] = value
+    return words.tobytes()
+
+
+def encode_program(program: Program) -> tuple[bytes, ...]:
+    """The bytes of every stream, made from the columns alone; equal to program.streams."""
+    return encode_streams(program.machine, program.kind, program.stream, program.columns)[0]
+
+
+def encode_streams(machine: Machine, kinds: Ints, stream: Ints, columns: Sequence[Mapping[str, Ints]]) -> tuple[tuple[bytes, ...], Ints]:
+    """The bytes of every stream, and int64 [n], the byte offset of each instruction in its stream.
+
+    stream: int64 [n], ascending; otherwise as for `encode`, for the instructions of all streams.
+    """
+    used = [0] * len(machine.instructions)
+    found: list[bytes] = []
+    starts = np.empty(len(kinds), np.int64)
+    for first, stop in pairwise(np.searchsorted(stream, np.arange(machine.streams + 1)).tolist()):
+        counts = np.bincount(kinds[first:stop], minlength=len(used)).tolist()
+        own = [{f: c[u : u + n] for f, c in held.items()} for held, u, n in zip(columns, used, counts, strict=True)]
+        found.append(encode(machine, kinds[first:stop], own))
+        starts[first:stop] = offsets(machine, kinds[first:stop])[0]
+        used = [u + n for u, n in zip(used, counts, strict=True)]
+    return tuple(found), starts
+
+
+def offsets(machine: Machine, kinds: Ints) -> tuple[Ints, int]:
+    """int64 [n] byte offset of each instruction of a stream, and the bytes of all of them."""
+    ends = np.cumsum(lengths(machine)[kinds])
+    return ends - lengths(machine)[kinds], int(ends[-1]) if len(ends) else 0
+
+
+def _words(instruction: Instruction, columns: Mapping[str, Ints], rows: Ints, word_bits: int) -> dict[int, Words]:
+    """word -> uint64 [n]"""
+    found: dict[int, Words] = {}
+    for field in instruction.fields:
+        value = _checked(instruction, field, columns.get(field.name), rows)
+        stored = (value - field.minus).view(np.uint64)
+        for part in parts(field, word_bits):
+            bits = (stored >> np.uint64(part.up) & np.uint64(part.mask)) << np.uint64(part.shift)
+            found[part.word] = found[part.word] | bits if part.word in found else bits
+    return found
+
+
+def _checked(instruction: Instruction, field: Field, column: Ints | None, rows: Ints) -> Ints:
+    """int64 [n]: the field's values, all inside its range."""
+    fixed = matched_value(instruction, field) if field.name in instruction.match else None
+    if column is None:
+        implied = field.default if fixed is None else fixed
+        if implied is None:
+            raise fail("E0411", f"{instruction.name}: no values for field '{field.name}'")
+        return np.full(len(rows), implied, np.int64)
+    if len(column) != len(rows):
+        raise fail("E0411", f"{instruction.name}: field '{field.name}' has {len(column)} values for {len(rows)} instructions")
+    low, high = (field.low, field.high) if fixed is None else (fixed, fixed)
+    value = np.asarray(column, np.int64)
+    if int(value.min()) < low or int(value.max()) > high:
+        raise _outside(instruction, field, value, rows, low, high)
+    return value
+
+
+def _outside(instruction: Instruction, field: Field, value: Ints, rows: Ints, low: int, high: int) -> UserError:
+    row = int(np.argmax((value < low) | (value > high)))
+    return fail("E0410", f"#{rows[row]} {instruction.name}: field '{field.name}' is {value[row]}, outside {low}..{high}")

@@ -1,0 +1,1 @@
+"""Expressions of the semantics as exact C."""

@@ -1,0 +1,171 @@
+"""Which instruction's fields stand in a latched register when another one reads it, for all instructions at once."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.isa.footprint.nest import Nest, machine_nests
+from toolchain.isa.footprint.rows import Frame, Rows, iterations
+from toolchain.isa.program import Ints, Program
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.instances import scope_levels, stream_levels
+from toolchain.spec.errors import fail
+
+
+class Contents(Protocol):
+    """What stands in the memories and registers before a program runs; toolchain/emulator/state.py's State is one."""
+
+    @property
+    def memories(self) -> Mapping[str, NDArray[np.uint8]]: ...
+    @property
+    def host(self) -> Mapping[str, NDArray[np.int64]]: ...
+    @property
+    def latched(self) -> Mapping[str, NDArray[np.int64]]: ...
+
+
+@dataclass(frozen=True)
+class Latches:
+    """Every write to one latched register, sorted by (slot, position in the order); slot = instance * depth + index."""
+
+    slot: Ints
+    position: Ints
+    instruction: Ints
+
+    @cached_property
+    def key(self) -> Ints:
+        return self.slot << 32 | self.position
+
+    def before(self, slot: Ints, position: Ints) -> Ints:
+        """int64: the instruction whose fields each slot holds just before each position; -1 where none wrote it."""
+        if not len(self.slot):
+            return np.full(np.broadcast(slot, position).shape, -1, np.int64)
+        found = np.searchsorted(self.key, slot << 32 | position) - 1
+        held = (found >= 0) & (self.slot[found] == slot)
+        return np.where(held, self.instruction[found], -1)
+
+
+def sorted_latches(slot: Ints, position: Ints, instruction: Ints) -> Latches:
+    """Latches in any order, sorted."""
+    rank = np.lexsort((position, slot))
+    return Latches(slot[rank], position[rank], instruction[rank])
+
+
+def positions(order: Ints, count: int) -> Ints:
+    """int64 [count]: where each instruction stands in the order; those that never run stand last."""
+    found = np.full(count, len(order), np.int64)
+    found[order] = np.arange(len(order))
+    return found
+
+
+def register_instance(program: Program, register: str, instructions: Ints) -> Ints:
+    """int64: which instance of a register each instruction means: the one of its stream's place (of the first replica)."""
+    machine = program.machine
+    levels = scope_levels(machine, machine.memory[register].scope)
+    below, inner = 1, 1
+    for level in stream_levels(machine)[len(levels) :]:
+        below *= level.count
+    for level in levels[len(stream_levels(machine)) :]:
+        inner *= level.count
+    return program.stream[instructions] // below * inner
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Reads of one latched register: who reads which index, and who wrote it (-1: nobody)."""
+
+    instruction: Ints
+    index: Ints
+    source: Ints
+
+
+class Provenance:
+    """Answers, for a program in one order of execution, what registers hold when instructions read them."""
+
+    def __init__(self, program: Program, contents: Contents, order: Ints) -> None:
+        self.program, self.contents, self.order = program, contents, order
+        self.position = positions(order, len(program))
+        self._latches: dict[str, Latches] = {}
+        self._rows: dict[int, Rows] = {}
+
+    def rows(self, kind: int) -> Rows:
+        """The rows of one kind of instruction, for evaluating its expressions; without control memories."""
+        if kind not in self._rows:
+            self._rows[kind] = Rows(self.program, kind, np.flatnonzero(self.program.kind == kind), self.read, no_controls)
+        return self._rows[kind]
+
+    def latches(self, register: str) -> Latches:
+        """Every write to a register; indices outside of it are left out."""
+        if register not in self._latches:
+            depth = self.program.machine.memory[register].depths[0]
+            visits = list(self._visits("latch", register))
+            who, index = (np.concatenate([np.zeros(0, np.int64), *(part[i] for part in visits)]) for i in (0, 1))
+            inside = (index >= 0) & (index < depth)
+            who, index = who[inside], index[inside]
+            slot = register_instance(self.program, register, who) * depth + index
+            self._latches[register] = sorted_latches(slot, self.position[who], who)
+        return self._latches[register]
+
+    def _nests(self, kind: int, what: str, register: str) -> list[Nest]:
+        nests = machine_nests(self.program.machine)[self.program.machine.instructions[kind].name]
+        return [n for n in nests if n.occurrence.kind == what and n.occurrence.target == register]
+
+    def source(self, register: str, instructions: Ints, index: Ints) -> Ints:
+        """int64: the instruction that last latched register[index] before each of `instructions`, or -1."""
+        depth = self.program.machine.memory[register].depths[0]
+        slot = register_instance(self.program, register, instructions) * depth + np.clip(index, 0, depth - 1)
+        return self.latches(register).before(slot, self.position[instructions])
+
+    def read(self, e: ir.RegisterRead, instructions: Ints, index: Ints) -> Ints:
+        """int64: what register[index] (its field, where it latches) holds when each instruction reads it.
+
+        Where no instruction wrote it, what stood there before the program ran. An index outside is taken to its nearest end.
+        """
+        memory = self.program.machine.memory[e.register]
+        place = np.clip(index, 0, memory.depths[0] - 1)
+        instance = register_instance(self.program, e.register, instructions)
+        if not memory.latches:
+            return self.contents.host[e.register][instance, place]
+        latching = self.program.machine.instruction[memory.latches]
+        kind = self.program.machine.instructions.index(latching)
+        source = self.source(e.register, instructions, place)
+        number = [f.name for f in latching.fields].index(e.field_name)
+        value = self.contents.latched[e.register][instance, place, number]
+        known = np.flatnonzero(source >= 0)
+        value[known] = self.program.columns[kind][e.field_name][self.program.row[source[known]]]
+        return value
+
+    def reads(self, register: str) -> Reads:
+        """Every read of a latched register, each (instruction, index) once, in the order of execution; indices outside left out."""
+        depth = self.program.machine.memory[register].depths[0]
+        keys = [np.zeros(0, np.int64)]
+        for who, index in self._visits("register", register):
+            inside = (index >= 0) & (index < depth)
+            keys.append(self.position[who[inside]] * depth + index[inside])
+        position, index = np.divmod(np.unique(np.concatenate(keys)), depth)
+        instruction = self.order[position]
+        return Reads(instruction, index, self.source(register, instruction, index))
+
+    def strays(self, register: str) -> tuple[Ints, Ints]:
+        """(instruction, index) of every use of an entry that a register does not have, by instruction."""
+        depth = self.program.machine.memory[register].depths[0]
+        visits = [*self._visits("register", register), *self._visits("latch", register)]
+        wrong = [np.stack([who[bad], index[bad]], 1) for who, index in visits if (bad := (index < 0) | (index >= depth)).any()]
+        pairs = np.unique(np.concatenate([np.zeros((0, 2), np.int64), *wrong]), axis=0)
+        return pairs[:, 0], pairs[:, 1]
+
+    def _visits(self, what: str, register: str) -> Iterator[tuple[Ints, Ints]]:
+        """(instruction, index) of every read of a register, or every latch."""
+        for kind in range(len(self.program.columns)):
+            for nest in self._nests(kind, what, register):
+                for frame in iterations(self.rows(kind).frame(), nest.path):
+                    yield frame.instructions, frame.evaluate(nest.occurrence.index[0])
+
+
+def no_controls(e: ir.ControlRead, _: Frame) -> Ints:
+    """Refuses to read a control memory."""
+    what = f"'{e.access.view.name}' decides a register's index, or where a control memory is loaded"
+    raise fail("E0608", what, e.span, "such an address must not depend on a control memory itself")

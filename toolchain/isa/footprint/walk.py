@@ -1,0 +1,280 @@
+"""Walks an instruction's semantics symbolically: every access with the loops and guards it stands under, all scalars in place.
+
+What is left of an address is an expression over fields, registers, control memories and loop variables alone. A scalar
+that is carried from iteration to iteration becomes a `Fold`. The replica index becomes the variable `@level`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.instances import replica_levels
+from toolchain.spec import expr as ex
+from toolchain.spec.expr import Binary, Choose, Const, Expr, Logic, Unary
+from toolchain.spec.model import Machine
+
+Env = Mapping[str, Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold(Expr):
+    """The value of `name`, one of `names`, after stepping them all from `inits` by `updates` for var in [start, stop)."""
+
+    var: str
+    start: Expr
+    stop: Expr
+    names: tuple[str, ...]
+    inits: tuple[Expr, ...]
+    updates: tuple[Expr, ...]
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """for var in [start, stop). step: what one iteration adds to the address, where that is known and the same for all."""
+
+    var: str
+    start: Expr
+    stop: Expr
+    step: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    condition: Expr
+
+
+Path = tuple[Loop | Guard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """kind: read | write | fill (a control memory gets `value`) | feed (what a fill reads) | latch | register (one is read).
+
+    target: the access, or the register's name; index: its address with all scalars in place (also of a register).
+    value: of a fill, a choice between loads of whole elements and scalars.
+    """
+
+    kind: str
+    target: ir.Access | str
+    index: tuple[Expr, ...]
+    at: tuple[tuple[str, Expr], ...]
+    path: Path
+    value: Expr | None = None
+
+
+def occurrences(machine: Machine, semantics: ir.Semantics) -> tuple[Occurrence, ...]:
+    """Every access, latch and register read, in the order of the text; once where a place is under another's conditions."""
+    walker = _Walker(machine)
+    walker.block(semantics.body, (), {})
+    kept: list[Occurrence] = []
+    for o in dict.fromkeys(walker.found):
+        if not any(replace(o, path=k.path) == k and o.path[: len(k.path)] == k.path for k in kept):
+            kept.append(o)
+    return tuple(kept)
+
+
+def replica_loops(machine: Machine) -> tuple[Loop, ...]:
+    """The lockstep levels as loops."""
+    return tuple(Loop(f"@{level.name}", Const(0), Const(level.count)) for level in replica_levels(machine))
+
+
+def free_vars(e: Expr) -> frozenset[str]:
+    """Variables an expression depends on, also in the addresses of control reads."""
+    match e:
+        case ir.Var(name=name):
+            return frozenset((name,))
+        case ir.ControlRead(access=access) | ir.Load(access=access):
+            return frozenset[str]().union(*map(free_vars, (*access.index, *(v for _, v in access.at))))
+        case Fold(var=var, names=names, updates=updates):
+            inner = frozenset[str]().union(*map(free_vars, updates)) - {var, *names}
+            return inner.union(*map(free_vars, (e.start, e.stop, *e.inits)))
+        case _:
+            return frozenset[str]().union(*map(free_vars, ex.children(e)))
+
+
+class _Walker:
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.levels = {level.name for level in replica_levels(machine)}
+        self.found: list[Occurrence] = []
+        self.fresh = 0
+
+    # statements
+
+    def block(self, stmts: tuple[ir.Stmt, ...], path: Path, env: Env) -> Env:
+        for stmt in stmts:
+            env = self.statement(stmt, path, env)
+        return env
+
+    def statement(self, stmt: ir.Stmt, path: Path, env: Env) -> Env:
+        match stmt:
+            case ir.Let(name=name, value=value):
+                return {**env, name: self.scalar(value, path, env)}
+            case ir.If(condition=condition, then=then, other=other):
+                return self.branch(self.scalar(condition, path, env), then, other, path, env)
+            case ir.For():
+                return self.loop(stmt, path, env)
+            case ir.SetTemp(value=value):
+                self.data(value, path, env)
+            case ir.Store(access=access, value=value, accumulate=accumulate):
+                self.store(access, value, accumulate, path, env)
+            case ir.Latch(register=register, index=index):
+                self.found.append(Occurrence("latch", register, (self.scalar(index, path, env),), (), path))
+            case _:
+                raise TypeError(stmt)
+        return env
+
+    def branch(self, condition: Expr, then: tuple[ir.Stmt, ...], other: tuple[ir.Stmt, ...], path: Path, env: Env) -> Env:
+        one = self.block(then, (*path, Guard(condition)), env)
+        two = self.block(other, (*path, Guard(Unary("not", condition))), env)
+        merged = {**two, **one}
+        return merged | {n: Choose(condition, one[n], two[n]) for n in one if n in two and one[n] != two[n]}
+
+    def loop(self, stmt: ir.For, path: Path, env: Env) -> Env:
+        start, stop = self.scalar(stmt.start, path, env), self.scalar(stmt.stop, path, env)
+        inside = (*path, Loop(stmt.var, start, stop))
+        carried = tuple(dict.fromkeys(let.name for let in lets(stmt.body) if let.carried and let.name in env))
+        if not carried:
+            after = self.block(stmt.body, inside, env)
+            last = {stmt.var: Binary("-", stop, Const(1))}
+            return {**env, **{n: self.substitute(v, last) if stmt.var in free_vars(v) else v for n, v in after.items()}}
+        fold = self.fold(stmt, start, carried, env)
+        named = tuple(zip(carried, fold.names, strict=True))
+        self.block(stmt.body, inside, {**env, **{n: replace(fold, stop=ir.Var(stmt.var), name=x) for n, x in named}})
+        return {**env, **{n: replace(fold, stop=stop, name=x) for n, x in named}}
+
+    def fold(self, stmt: ir.For, start: Expr, carried: tuple[str, ...], env: Env) -> Fold:
+        """What one iteration does to the carried scalars, found by walking the body once without recording."""
+        self.fresh += 1
+        var = f"{stmt.var}#{self.fresh}"
+        names = tuple(f"{n}#{self.fresh}" for n in carried)
+        mark = len(self.found)
+        before = {**env, **dict(zip(carried, map(ir.Var, names), strict=True)), stmt.var: ir.Var(var)}
+        after = self.block(stmt.body, (), before)
+        del self.found[mark:]
+        return Fold(var, start, Const(0), names, tuple(env[n] for n in carried), tuple(after[n] for n in carried), names[0])
+
+    # expressions
+
+    def scalar(self, e: Expr, path: Path, env: Env) -> Expr:
+        """The expression with scalars in place; records the registers and control memories that it reads."""
+        resolved = self.substitute(e, env)
+        self.reads(resolved, path)
+        return resolved
+
+    def substitute(self, e: Expr, env: Env) -> Expr:
+        def change(inner: Expr) -> Expr | None:
+            match inner:
+                case ir.Var(name=name):
+                    return env.get(name)
+                case ir.Place(level=level) if level in self.levels:
+                    return ir.Var(f"@{level}")
+                case ir.ControlRead(access=access):
+                    return replace(inner, access=self.access(access, env))
+                case _:
+                    return None
+
+        return ex.rewrite(e, change)
+
+    def access(self, access: ir.Access, env: Env) -> ir.Access:
+        at = tuple((level, self.substitute(e, env)) for level, e in access.at)
+        return replace(access, index=tuple(self.substitute(i, env) for i in access.index), at=at)
+
+    def reads(self, e: Expr, path: Path) -> None:
+        """Records control reads and register reads of a resolved expression, lazily."""
+        match e:
+            case Choose(condition=condition, then=then, other=other):
+                self.reads(condition, path)
+                self.reads(then, (*path, Guard(condition)))
+                self.reads(other, (*path, Guard(Unary("not", condition))))
+            case Logic(op=op, values=values):
+                for value in values:
+                    self.reads(value, path)
+                    path = (*path, Guard(value if op == "and" else Unary("not", value)))
+            case ir.ControlRead(access=access):
+                self.touch("read", access, path)
+            case ir.RegisterRead(register=register, index=index):
+                self.reads(index, path)
+                self.found.append(Occurrence("register", register, (index,), (), path))
+            case Fold():
+                pass  # what stands inside was recorded where it is written
+            case _:
+                for child in ex.children(e):
+                    self.reads(child, path)
+
+    def touch(self, kind: str, access: ir.Access, path: Path, value: Expr | None = None) -> None:
+        for part in (*access.index, *(e for _, e in access.at)):
+            self.reads(part, path)
+        self.found.append(Occurrence(kind, access, access.index, access.at, path, value))
+
+    def data(self, e: Expr, path: Path, env: Env) -> None:
+        """Records what a data expression reads; a branch that data decides counts on both sides."""
+        match e:
+            case ir.Load(access=access):
+                self.touch("read", self.access(access, env), path)
+                for lane in access.lanes or ():
+                    if isinstance(lane, Expr):
+                        self.scalar(lane, path, env)
+            case Choose(condition=condition, then=then, other=other) if not _holds_data(condition):
+                test = self.scalar(condition, path, env)
+                self.data(then, (*path, Guard(test)), env)
+                self.data(other, (*path, Guard(Unary("not", test))), env)
+            case Logic(op=op, values=values):
+                for value in values:
+                    self.data(value, path, env)
+                    if not _holds_data(value):
+                        test = self.substitute(value, env)
+                        path = (*path, Guard(test if op == "and" else Unary("not", test)))
+            case _ if not _holds_data(e):
+                self.scalar(e, path, env)
+            case _:
+                for child in ex.children(e):
+                    self.data(child, path, env)
+
+    def store(self, access: ir.Access, value: Expr, accumulate: bool, path: Path, env: Env) -> None:
+        self.data(value, path, env)
+        for lane in access.lanes or ():
+            if isinstance(lane, Expr):
+                self.scalar(lane, path, env)
+        resolved = self.access(access, env)
+        if accumulate:
+            self.touch("read", resolved, path)
+        self.touch("write", resolved, path)
+        if self.machine.memory[access.view.memory].control:
+            self.fill(resolved, value, path, env)
+
+    def fill(self, access: ir.Access, value: Expr, path: Path, env: Env) -> None:
+        self.found.append(Occurrence("fill", access, access.index, access.at, path, self.source(value, path, env)))
+
+    def source(self, value: Expr, path: Path, env: Env) -> Expr:
+        """The value of a fill with its addresses in place; records where it comes from."""
+        match value:
+            case Choose(condition=condition, then=then, other=other) if not _holds_data(condition):
+                test = self.substitute(condition, env)
+                yes, no = (*path, Guard(test)), (*path, Guard(Unary("not", test)))
+                return Choose(test, self.source(then, yes, env), self.source(other, no, env))
+            case ir.Load(access=access):
+                resolved = self.access(access, env)
+                self.found.append(Occurrence("feed", resolved, resolved.index, resolved.at, path))
+                return ir.Load(resolved)
+            case _:
+                return self.substitute(value, env)
+
+
+def lets(stmts: tuple[ir.Stmt, ...]) -> Iterator[ir.Let]:
+    """Every scalar assignment below, in order."""
+    for stmt in stmts:
+        match stmt:
+            case ir.Let():
+                yield stmt
+            case ir.For(body=body):
+                yield from lets(body)
+            case ir.If(then=then, other=other):
+                yield from lets((*then, *other))
+            case _:
+                pass
+
+
+def _holds_data(e: Expr) -> bool:
+    return any(isinstance(inner, ir.Load | ir.Temp) for inner in ex.walk(e))

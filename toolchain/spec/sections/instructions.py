@@ -1,0 +1,64 @@
+"""Sections instructions, functions and portable."""
+
+from collections.abc import Mapping, Sequence
+
+from toolchain.spec.context import Context
+from toolchain.spec.errors import fail
+from toolchain.spec.findings import gather
+from toolchain.spec.model import Constraint, Instruction, Text
+from toolchain.spec.sections.encoding import Format
+from toolchain.spec.yaml_nodes import Node
+
+
+def instructions(context: Context, formats: Mapping[str, Format], units: Sequence[str]) -> tuple[Instruction, ...]:
+    """Raises UserError E0107 for an unknown format, E0109 for one without a length, E0116 for semantics outside a block."""
+    return tuple(gather(lambda item: _instruction(context, *item, formats, units), context.root.members("instructions")))
+
+
+def block(node: Node) -> Text:
+    """A block of semantics with its place. Positions in it are only known for literal blocks."""
+    if node.style != "|":
+        raise fail("E0116", "semantics must be a literal block", node.span, "start it with | and a new line")
+    return Text(node.value, node.span, node.indent)
+
+
+def constraint(context: Context, node: Node, name: str = "") -> Constraint:
+    return Constraint(context.expr(node.value["that"]), node.text("message"), name)
+
+
+def portable(context: Context, known: Sequence[str]) -> tuple[tuple[str, Constraint], ...]:
+    """Raises UserError E0107 for an unknown instruction."""
+    return tuple(pair for name, node in context.root.members("portable") for pair in _portable(context, name, node, known))
+
+
+def _portable(context: Context, name: str, node: Node, known: Sequence[str]) -> list[tuple[str, Constraint]]:
+    chosen = node.entries("instructions")
+    for item in chosen:
+        if item.value not in known:
+            raise fail("E0107", f"unknown instruction '{item.value}'", item.span, context.near(item.value, known))
+    rule = constraint(context, node, name)
+    return [(instruction, rule) for instruction in ([item.value for item in chosen] or known)]
+
+
+def _instruction(context: Context, name: str, node: Node, formats: Mapping[str, Format], units: Sequence[str]) -> Instruction:
+    wanted = node.value["format"]
+    if wanted.value not in formats:
+        raise fail("E0107", f"unknown format '{wanted.value}'", wanted.span, context.near(wanted.value, formats))
+    layout = formats[wanted.value]
+    if not layout.bits:
+        raise fail("E0109", f"format '{wanted.value}' has no 'bits', so {name} has no length", wanted.span)
+    notes = node.get("assumed")
+    return Instruction(
+        name=name,
+        bytes=layout.bits // 8,
+        fields=layout.fields,
+        match={key: context.number(value) for key, value in node.members("match")},
+        unit=context.expr(node.value["unit"], {u: i for i, u in enumerate(units)}),
+        constraints=tuple(constraint(context, c) for c in node.entries("where")),
+        semantics=block(node.value["semantics"]),
+        timing=node.text("timing"),
+        in_place=node.flag("in_place"),
+        assumed=tuple(str(note) for note in notes.plain()) if notes and isinstance(notes.value, list) else (),
+        doc=node.text("doc"),
+        span=node.key_span,
+    )

@@ -1,0 +1,141 @@
+"""Section sync: counters, and which fields wait and post."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from toolchain.spec.context import Context
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.expr import Binary, Const, Expr, Name
+from toolchain.spec.findings import Findings
+from toolchain.spec.model import Counter, Illegal, Instruction, SyncRule, Unit
+from toolchain.spec.sections.storage import number_in
+from toolchain.spec.suggest import nearest
+from toolchain.spec.yaml_nodes import Node
+
+MAX_COUNTERS = 1 << 16
+MAX_PAIRED = 64
+Sync = tuple[tuple[Counter, ...], tuple[SyncRule, ...], tuple[Illegal, ...]]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The names that rules may use."""
+
+    units: tuple[str, ...]
+    instructions: Sequence[Instruction]
+    counters: Collection[str]
+
+    def carriers(self, field: str) -> tuple[str, ...]:
+        return tuple(i.name for i in self.instructions if any(f.name == field for f in i.fields))
+
+
+def sync(context: Context, units: Sequence[Unit], instructions: Sequence[Instruction]) -> Sync:
+    """Counters of pairs are named `name.source.target`.
+
+    Raises UserError E0107 for an unknown unit or instruction, E0115 for an unknown counter, E0131 for a field that no
+    instruction has, E0132 for a mask longer than its field, E0139 for sizes.
+    """
+    node = context.root.get("sync")
+    if node is None:
+        return (), (), ()
+    names = tuple(u.name for u in units)
+    findings = Findings()
+    counters = [c for item in node.members("counters") for c in findings.attempt([], lambda item=item: _counters(context, *item, names))]
+    findings.settle()
+    known = _Known(names, instructions, {c.name for c in counters})
+    rules: list[SyncRule] = []
+    illegal: list[Illegal] = []
+    for kind, section in (("wait", "waits"), ("post", "posts")):
+        for name, item in node.members(section):
+            findings.attempt(None, lambda kind=kind, name=name, item=item: _carrier(kind, name, item, known, rules, illegal))
+    for item in node.entries("rules"):
+        findings.attempt(None, lambda item=item: rules.append(_rule(context, item, known)))
+    findings.settle()
+    return tuple(counters), tuple(rules), tuple(illegal)
+
+
+def _counters(context: Context, name: str, node: Node, units: Collection[str]) -> list[Counter]:
+    def number(key: str, default: int, low: int, high: int) -> int:
+        item = node.get(key)
+        return number_in(context, item, low, high, f"the {key} of a counter") if item else default
+
+    depth = None if node.text("depth", "unbounded") == "unbounded" else number("depth", 0, 0, 1 << 40) or None
+    initial = number("initial", 0, 0, 1 << 40 if depth is None else depth)
+    shape = (depth, initial, number("count", 1, 1, MAX_COUNTERS), node.text("scope", "device"), node.text("mode", "counting"), node.text("doc"))
+    for end in [*node.entries("pairs"), *(n for key in ("from", "to") if (n := node.get(key)))]:
+        _expect("unit", end, units)
+    if node.get("pairs") is None:
+        return [Counter(name, node.text("from"), node.text("to"), *shape)]
+    ends = [n.value for n in node.entries("pairs")]
+    if len(ends) > MAX_PAIRED:
+        raise fail("E0139", f"pairs of {len(ends)} units are more than those of {MAX_PAIRED}", node.value["pairs"].span)
+    return [Counter(f"{name}.{a}.{b}", a, b, *shape) for a in ends for b in ends]
+
+
+def _expect(what: str, node: Node, known: Collection[str]) -> None:
+    if node.value not in known:
+        raise fail("E0107", f"unknown {what} '{node.value}'", node.span, nearest(str(node.value), known))
+
+
+def _carrier(kind: str, field: str, node: Node, known: _Known, rules: list[SyncRule], illegal: list[Illegal]) -> None:
+    carriers = known.carriers(field)
+    if not carriers:
+        names = {f.name for i in known.instructions for f in i.fields}
+        raise fail("E0131", f"no instruction has a field '{field}'", node.where(), nearest(field, names))
+    if node.get("mask"):
+        rules += _mask(kind, field, node, known, carriers)
+        return
+    for unit, counter in node.items():
+        if unit not in known.units:
+            raise fail("E0107", f"unknown unit '{unit}'", counter.key_span, nearest(unit, known.units))
+        _expect_counter(counter, known)
+        rules.append(SyncRule(kind, counter.value, Name(field), Const(0), Const(1), (unit,), carriers))
+    illegal += [Illegal(field, 0, unit) for unit in known.units if unit not in node.value]
+
+
+def _expect_counter(node: Node, known: _Known) -> None:
+    if node.value not in known.counters:
+        raise unknown_counter(node, str(node.value), known.counters)
+
+
+def unknown_counter(node: Node, name: str, known: Collection[str]) -> UserError:
+    return fail("E0115", f"no counter '{name}'", node.span, nearest(name, known))
+
+
+def _mask(kind: str, field: str, node: Node, known: _Known, carriers: tuple[str, ...]) -> list[SyncRule]:
+    """Bit i of the field stands for the unit named i-th; the pair runs from producer to consumer."""
+    counter = node.value["counter"]
+    entries = node.entries("mask")
+    width = min(f.bits for i in known.instructions for f in i.fields if f.name == field)
+    if len(entries) > width:
+        raise fail("E0132", f"the mask names {len(entries)} units, the field '{field}' has {width} bits", entries[width].span)
+    rules: list[SyncRule] = []
+    for bit, entry in enumerate(entries):
+        _expect("unit", entry, known.units)
+        when: Expr = Binary("&", Binary(">>", Name(field), Const(bit)), Const(1))
+        for unit in known.units:
+            source, target = (entry.value, unit) if kind == "wait" else (unit, entry.value)
+            name = f"{counter.value}.{source}.{target}"
+            if name not in known.counters:
+                raise unknown_counter(counter, name, known.counters)
+            rules.append(SyncRule(kind, name, when, Const(0), Const(1), (unit,), carriers))
+    return rules
+
+
+def _rule(context: Context, node: Node, known: _Known) -> SyncRule:
+    kind = "wait" if node.get("wait") else "post"
+    _expect_counter(node.value[kind], known)
+    names = [i.name for i in known.instructions]
+    chosen = node.entries("instructions")
+    for entry in chosen:
+        _expect("instruction", entry, names)
+    return SyncRule(
+        kind,
+        node.text(kind),
+        context.optional(node.get("when"), 1),
+        context.optional(node.get("index")),
+        context.optional(node.get("amount"), 1),
+        known.units,
+        tuple(n.value for n in chosen) if chosen else tuple(names),
+        tuple((level, context.expr(mask)) for level, mask in node.members("over")),
+    )
