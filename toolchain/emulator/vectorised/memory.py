@@ -5,7 +5,6 @@ equal it gives the same again. Programs repeat themselves tile after tile.
 """
 
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,9 @@ KEYS = 4096
 """So many different values of what is needed are told apart at once."""
 
 
-def _taking(fields: tuple[int, ...]) -> Callable[[tuple[int, ...]], Any]:
+def _taking(fields: tuple[int, ...]) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
     """The function that picks these fields."""
-    if not fields:
-        return lambda _: ()
-    pick: Any = itemgetter(*fields)
-    return pick
+    return lambda values: tuple(map(values.__getitem__, fields))
 
 
 class Keys:
@@ -34,7 +30,7 @@ class Keys:
     def __init__(self) -> None:
         self._needs: list[Needs] = []
         self._known: list[dict[tuple[int, Any], int]] = []
-        self._take: list[Callable[[tuple[int, ...]], Any]] = []
+        self._take: list[Callable[[tuple[int, ...]], tuple[int, ...]]] = []
         self._next = 0
 
     def number(self, needs: Needs) -> int:
