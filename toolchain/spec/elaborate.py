@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from toolchain.spec.checks.machine import check
 from toolchain.spec.findings import Findings
 from toolchain.spec.model import Encoding, Machine, ProgramRules, Timing
-from toolchain.spec.nops import idle
 from toolchain.spec.sections import conventions, encoding, layouts, storage, synchronisation, views
 from toolchain.spec.sections.assumptions import assumptions
 from toolchain.spec.sections.instructions import block, instructions, portable
+from toolchain.spec.sections.nops import idle
 from toolchain.spec.sections.params import resolve_params
 from toolchain.spec.sections.timing import timing
 from toolchain.spec.yaml_nodes import Node
