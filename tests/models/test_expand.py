@@ -37,7 +37,9 @@ def test_when_leaves_layers_out() -> None:
 
 
 def test_blocks_know_their_parameters_their_index_and_the_incoming_sizes() -> None:
-    blocks = "blocks:\n  unit: {takes: [wide], layers: [conv: {out: wide * (index + 1)}, conv: {out: channels, groups: channels, kernel: [height, 1]}]}\n"
+    blocks = (
+        "blocks:\n  unit: {takes: [wide], layers: [conv: {out: wide * (index + 1)}, conv: {out: channels, groups: channels, kernel: [height, 1]}]}\n"
+    )
     found = network("  - unit: {repeat: 2, wide: 3}\n", blocks)
     assert [(layer.name, layer.shape[1:]) for layer in found.layers] == [
         ("unit.0/conv", (3, 12, 10)),
@@ -82,16 +84,16 @@ MISTAKES = [
     ("add: {of: [[], [conv: {out: 3}]]}", "5 E0803 cannot add tensors of different shapes: 1x4x12x10, 1x3x12x10"),
     ("concat: {of: [[], [maxpool]]}", "5 E0803 these differ in more than channels: 1x4x12x10, 1x4x11x9"),
     ("upsample: {factor: 100000}", "5 E0803 the result 1x4x1200000x1000000 has more than 2147483648 elements"),
-    ("conv: {out: 3, stride: [1, 2 - 2]}", "31 E0804 0 is not between 1 and 1048576"),
+    ("conv: {out: 3, stride: [1, 2 - 2]}", "32 E0804 0 is not between 1 and 1048576"),
     ("conv: {out: 3, pad: -1}", "25 E0804 -1 is not between 0 and 1048576"),
     ("conv", "5 E0804 this layer needs 'out'"),
     ("add", "5 E0804 this layer needs 'of'"),
     ("relu: {repeat: 30000}", "5 E0805 more than 20000 layers"),
-    ("round", "30 E0805 blocks nest deeper than 16: does 'round' use itself?"),
-    ("unit: {widht: 3}", "12 E0806 the block 'unit' takes no 'widht'; it takes: wide"),
+    ("round", "20 E0805 blocks nest deeper than 16: does 'round' use itself?"),
+    ("unit: {widht: 3}", "12 E0806 the block 'unit' takes no 'widht'; did you mean 'wide'?"),
     ("unit", "5 E0806 the block 'unit' needs wide"),
     ("relu: {name: image}", "18 E0809 the name 'image' is taken"),
-    ("conv: {out: depth}", "17 E0107 unknown name 'depth'"),
+    ("conv: {out: depth}", "17 E0107 unknown name 'depth'; did you mean 'width'?"),
     ("conv: {out: 3 +}", "17 E0120 cannot read the expression '3 +'"),
     ("conv: {out: 3, krenel: 3}", "20 E0108 unknown key 'krenel' in layers.0.conv; did you mean 'kernel'?"),
     ("conv: {kernel: 3}", "5 E0109 missing key 'out' in layers.0.conv"),
@@ -118,5 +120,5 @@ def test_a_block_cannot_have_the_name_of_a_layer() -> None:
 
 
 def test_an_unknown_output_is_told() -> None:
-    with pytest.raises(UserError, match="E0802 nothing before here is named 'ruel'; did you mean 'relu'?"):
+    with pytest.raises(UserError, match="E0802 nothing before here is named 'ruel'; did you mean 'relu'"):
         network("  - relu\noutputs: [ruel]\n")

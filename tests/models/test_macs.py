@@ -30,5 +30,9 @@ def test_a_nodes_macs(kind: str, inputs: list[str], output: str, attributes: dic
 
 
 def test_a_graph_lists_the_nodes_that_multiply() -> None:
-    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], name="first"), helper.make_node("Relu", ["y"], ["r"]), helper.make_node("Gemm", ["a", "b"], ["c"])]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["y"], name="first"),
+        helper.make_node("Relu", ["y"], ["r"]),
+        helper.make_node("Gemm", ["a", "b"], ["c"]),
+    ]
     assert graph_macs(nodes, SHAPES) == {"first": 2880, "c": 1260}

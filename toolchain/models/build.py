@@ -2,22 +2,24 @@
 
 import hashlib
 import json
+from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import onnx
-
-from toolchain.models.external import write_parameters
 from toolchain.models.model import Layered, Light, Model, Stored
-from toolchain.models.seeding import seeded
-from toolchain.models.skeleton import Skeleton, skeleton
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 
+if TYPE_CHECKING:  # onnx takes 150 ms to import, and is not needed where everything is there already
+    from toolchain.models.skeleton import Skeleton
 
-def model_skeleton(model: Model) -> Skeleton | None:
+
+def model_skeleton(model: Model) -> "Skeleton | None":
     """The graph without weights of a model whose weights are made up; None for a stored one."""
     match model.origin:
         case Layered(network=network):
+            from toolchain.models.skeleton import skeleton
+
             return skeleton(model.name, network, model.inputs)
         case Light():
             from toolchain.models.light import light_skeleton
@@ -47,6 +49,9 @@ def build_model(model: Model, folder: Path) -> Path:
 
 
 def _seeded(model: Model, path: Path) -> list[Path]:
+    from toolchain.models.external import write_parameters
+    from toolchain.models.seeding import seeded
+
     bare = model_skeleton(model)
     assert bare is not None
     weights, tensors = write_parameters(path.parent, seeded(bare, model.seed))
@@ -65,12 +70,19 @@ def _stored(origin: Stored, path: Path) -> list[Path]:
 
 
 def _key(model: Model) -> str:
-    """Of everything that the result depends on: the declaration, the file or package it points to, and this code."""
-    digest = hashlib.sha256(model.path.read_bytes())
-    if isinstance(model.origin, Stored):
-        digest.update(model.origin.file.read_bytes())
-    if isinstance(model.origin, Light):
-        digest.update(onnx.__version__.encode())
+    """Of everything that the result depends on: the layers, the file or package it points to, and this code."""
+    digest = hashlib.sha256(repr((model.name, model.seed, dict(model.inputs))).encode())
+    match model.origin:
+        case Layered(network=network):
+            layers = [(layer.name, layer.operator, layer.inputs, layer.shape) for layer in network.layers]
+            digest.update(repr((layers, network.outputs)).encode())
+        case Light(name=name):
+            digest.update(repr((name, version("onnx"))).encode())
+        case Stored(file=file):
+            from toolchain.models.stored import external_files
+
+            for part in (file, *external_files(file)):
+                digest.update(part.read_bytes())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
     return digest.hexdigest()

@@ -1,6 +1,8 @@
 """Inputs that belong to a model: to calibrate it, and to test it."""
 
+import io
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,13 @@ from toolchain.models.images import Samples, seeded_samples
 from toolchain.models.model import Model, Recorded
 from toolchain.models.operators import Shape
 from toolchain.spec.errors import Span, fail
+from toolchain.spec.files import read_limited
 from toolchain.spec.suggest import nearest
 
 Labels = np.typing.NDArray[np.int64]
+MAX_BYTES = 1 << 30
+_DAMAGED = (ValueError, TypeError, AttributeError, EOFError, KeyError, NotImplementedError, RuntimeError, OSError, zipfile.BadZipFile, zlib.error)
+"""What numpy and zipfile raise for damaged archives, one byte changed at a time."""
 
 
 def calibration_samples(model: Model) -> Mapping[str, Samples]:
@@ -26,7 +32,7 @@ def calibration_samples(model: Model) -> Mapping[str, Samples]:
             return {name: seeded_samples(name, shape, seeded.count, "calibration") for name, shape in model.inputs.items()}
 
 
-def test_samples(model: Model) -> tuple[Samples, Labels] | None:
+def labelled_samples(model: Model) -> tuple[Samples, Labels] | None:
     """Samples [count, *shape without its batch] of the one input and their classes [count]; None without test data. Raises UserError E0808."""
     if model.test is None:
         return None
@@ -50,14 +56,13 @@ def recorded_samples(recorded: Recorded, shape: Shape) -> Samples:
 
 
 def _array(path: Path, name: str, span: Span) -> Any:
+    data = read_limited(path, MAX_BYTES, "the sample file")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             if name not in archive.files:
                 raise fail(
                     "E0808", f"there is no array '{name}' in {path}", span, nearest(name, archive.files) or f"known: {', '.join(archive.files)}"
                 )
             return archive[name]
-    except OSError as error:
-        raise fail("E0808", f"cannot read {path}: {error.strerror or error}", span) from None
-    except (ValueError, TypeError, AttributeError, zipfile.BadZipFile):
+    except _DAMAGED:
         raise fail("E0808", f"{path} is not an .npz file of plain arrays", span) from None

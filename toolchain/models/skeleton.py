@@ -60,7 +60,7 @@ def skeleton(name: str, network: Network, inputs: Mapping[str, Shape]) -> Skelet
         [_info(key, shape) for key, shape in inputs.items()],
         [_info(key, shapes[key]) for key in network.outputs],
         emitter.constants,
-        value_info=[_info(layer.name, layer.shape) for layer in network.layers if layer.name not in network.outputs],
+        value_info=[_info(key, shape) for key, shape in shapes.items() if key not in inputs and key not in network.outputs],
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="tilewright")
     return Skeleton(proto, emitter.parameters, shapes)
@@ -69,7 +69,7 @@ def skeleton(name: str, network: Network, inputs: Mapping[str, Shape]) -> Skelet
 class _Emitter:
     """Gathers nodes, named parameters and scalar constants."""
 
-    def __init__(self, shapes: Mapping[str, Shape]) -> None:
+    def __init__(self, shapes: dict[str, Shape]) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.parameters: dict[str, Shape] = {}
         self.constants: list[onnx.TensorProto] = []
@@ -127,6 +127,7 @@ class _Emitter:
         for number, right in enumerate(early):
             result = f"{layer.name}.part{number}"
             self.nodes.append(helper.make_node("Add", [left, right], [result], result))
+            self._shapes[result] = layer.shape
             left = result
         self._add("Add", layer, [left, last])
 

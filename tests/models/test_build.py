@@ -1,0 +1,115 @@
+"""Files in a folder: complete, equal between builds, made once, made again when anything in them is not what it should be."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir
+import onnxruntime
+import pytest
+
+from tests.models.small import small
+from toolchain.models.build import build_model
+from toolchain.models.load import load_model
+from toolchain.spec.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[2]
+LAYERS = "  - conv: {out: 8, kernel: 3, norm: true, act: relu}\n  - globalpool\n  - flatten\n  - dense: {out: 3}\n"
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_a_build_is_a_model_its_weights_named_by_content_and_a_stamp(tmp_path: Path) -> None:
+    assert build_model(small(LAYERS), tmp_path / "new" / "folder") == tmp_path / "new" / "folder" / "small.onnx"
+    found = files(tmp_path / "new" / "folder")
+    assert [name.split("-")[0] for name in found] == ["small.onnx", "small.stamp.json", "weights"]
+
+
+def test_onnx_onnx_ir_and_onnx_runtime_read_the_same_weights(tmp_path: Path) -> None:
+    path = build_model(small(LAYERS), tmp_path)
+    by_onnx = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer}
+    by_ir = {value.name: value.const_value.numpy() for value in onnx_ir.load(path).graph.initializers.values() if value.const_value}
+    assert by_onnx.keys() == by_ir.keys()
+    assert all((by_onnx[name] == by_ir[name]).all() for name in by_onnx)
+    onnx.checker.check_model(path, full_check=True)
+    assert onnxruntime.InferenceSession(str(path)).run(None, {"image": np.ones((1, 4, 12, 10), np.float32)})[0].shape == (1, 3)
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "light_shufflenet", "digits"])
+def test_builds_are_equal_whatever_the_hash_seed_and_number_of_threads(name: str, tmp_path: Path) -> None:
+    code = "import sys; from pathlib import Path; from toolchain.models.build import build_model; from toolchain.models.load import load_model\n"
+    for seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": seed, "OPENBLAS_NUM_THREADS": seed, "PYTHONPATH": str(ROOT)}
+        call = f"{code}build_model(load_model('{name}'), Path(sys.argv[1]))"
+        subprocess.run([sys.executable, "-c", call, str(tmp_path / seed)], check=True, env=environment, cwd=ROOT)
+    assert files(tmp_path / "1") == files(tmp_path / "2")
+
+
+def test_weights_are_what_they_were(tmp_path: Path) -> None:
+    """Calibration tables and reports were made with these; a change of the generator is a change of every model."""
+    build_model(load_model("squeezenet"), tmp_path)
+    (weights,) = tmp_path.glob("weights-*.bin")
+    assert weights.name == "weights-9478111d95a979b3.bin"
+
+
+def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
+    path = build_model(small(LAYERS), tmp_path)
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
+    assert build_model(small(LAYERS), tmp_path) == path
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("damage", ["shorten", "remove", "stamp"])
+def test_what_is_damaged_is_made_again(damage: str, tmp_path: Path) -> None:
+    build_model(small(LAYERS), tmp_path)
+    good = files(tmp_path)
+    (weights,) = tmp_path.glob("weights-*.bin")
+    if damage == "shorten":
+        weights.write_bytes(weights.read_bytes()[:100])
+    elif damage == "remove":
+        weights.unlink()
+    else:
+        (tmp_path / "small.stamp.json").write_text('{"key": [')
+    build_model(small(LAYERS), tmp_path)
+    assert files(tmp_path) == good
+
+
+@pytest.mark.parametrize(("text", "more"), [(LAYERS.replace("out: 8", "out: 9"), ""), (LAYERS, "seed: 5\n")])
+def test_another_layer_or_seed_gives_other_weights(text: str, more: str, tmp_path: Path) -> None:
+    build_model(small(LAYERS), tmp_path)
+    build_model(small(text, more), tmp_path)
+    assert len(list(tmp_path.glob("weights-*.bin"))) == 2
+
+
+def test_a_comment_changes_nothing(tmp_path: Path) -> None:
+    build_model(small(LAYERS), tmp_path)
+    stamp = (tmp_path / "small.stamp.json").read_bytes()
+    build_model(small("  # why\n" + LAYERS), tmp_path)
+    assert (tmp_path / "small.stamp.json").read_bytes() == stamp
+
+
+def test_a_stored_model_is_copied_with_its_weights(tmp_path: Path) -> None:
+    source = build_model(small(LAYERS), tmp_path / "source")
+    copied = build_model(load_model(str(source)), tmp_path / "copy")
+    assert onnx.load(copied) == onnx.load(source)
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="E0005 cannot make the folder"):
+        build_model(small(LAYERS), tmp_path / "file" / "below")
+
+
+def test_nothing_is_left_of_a_build_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: Path, target: Path) -> Path:
+        raise OSError(28, "No space left on device", str(target))
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(UserError, match="E0005 cannot write the file: No space left on device"):
+        build_model(small(LAYERS), tmp_path)
+    assert list(tmp_path.iterdir()) == []

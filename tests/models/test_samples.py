@@ -1,0 +1,83 @@
+"""Calibration and test data, recorded and made up."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.models.small import HEAD
+from toolchain.models import samples
+from toolchain.models.images import seeded_samples
+from toolchain.models.load import load_text
+from toolchain.models.model import Model
+from toolchain.spec.errors import UserError
+
+X = np.arange(2 * 4 * 12 * 10).reshape(2, 4, 12, 10).astype(np.int16)
+TEST = "test: {file: d.npz, array: x, labels: y, scale: 0.25}\n"
+
+
+def model(tmp_path: Path, more: str, **arrays: np.ndarray) -> Model:
+    np.savez(tmp_path / "d.npz", **arrays)
+    return load_text(f"{HEAD}layers: [relu]\n{more}", tmp_path / "m.yaml")
+
+
+def test_made_up_calibration_is_the_default(tmp_path: Path) -> None:
+    found = samples.calibration_samples(model(tmp_path, ""))
+    assert (found["image"] == seeded_samples("image", (1, 4, 12, 10), 8, "calibration")).all()
+    assert len(samples.calibration_samples(model(tmp_path, "calibration: {seeded: 3}\n"))["image"]) == 3
+
+
+def test_recorded_calibration_is_scaled(tmp_path: Path) -> None:
+    found = samples.calibration_samples(model(tmp_path, "calibration: {file: d.npz, array: x, scale: 0.5}\n", x=X))
+    assert found["image"].dtype == np.float32
+    assert (found["image"] * 2 == X).all()
+
+
+def test_test_data_come_with_their_classes(tmp_path: Path) -> None:
+    found = samples.labelled_samples(model(tmp_path, TEST, x=X, y=np.uint8([3, 1])))
+    assert found is not None
+    assert (found[0] * 4 == X).all()
+    assert found[1].tolist() == [3, 1]
+    assert samples.labelled_samples(model(tmp_path, "")) is None
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"z": X}, "there is no array 'x' in .*; known: z"),
+        ({"x": X[:, :3]}, r"'x' is int16\[2, 3, 12, 10\], not numbers of shape \['n', 4, 12, 10\]"),
+        ({"x": X[:0]}, r"'x' is int16\[0, 4, 12, 10\]"),
+        ({"x": X.astype("U1")}, "'x' is <U1"),
+        ({"x": np.where(X == 7, np.nan, X)}, "'x' holds numbers that are not finite"),
+        ({"x": X.astype(object)}, "is not an .npz file of plain arrays"),
+        ({"x": X, "y": np.float32([1, 2])}, "'y' is not one whole number for each of 2 samples"),
+        ({"x": X, "y": np.uint8([1])}, "'y' is not one whole number for each of 2 samples"),
+    ],
+)
+def test_data_that_do_not_fit_are_told(arrays: dict[str, np.ndarray], message: str, tmp_path: Path) -> None:
+    declared = model(tmp_path, TEST, **arrays)
+    with pytest.raises(UserError, match=rf"m\.yaml:4:14: E0808 {'.*' if message.startswith('is') else ''}{message}"):
+        samples.labelled_samples(declared)
+
+
+@pytest.mark.parametrize("data", [None, b"", b"PK\x03\x04 cut", b"\x93NUMPY"])
+def test_a_file_that_is_none_is_told(data: bytes | None, tmp_path: Path) -> None:
+    declared = model(tmp_path, TEST, x=X)
+    (tmp_path / "d.npz").unlink()
+    if data is not None:
+        (tmp_path / "d.npz").write_bytes(data)
+    with pytest.raises(UserError, match="E0001 cannot read the sample file" if data is None else "E0808"):
+        samples.labelled_samples(declared)
+
+
+def test_a_damaged_archive_is_told(tmp_path: Path) -> None:
+    declared = model(tmp_path, TEST, x=X, y=np.uint8([3, 1]))
+    whole = (tmp_path / "d.npz").read_bytes()
+    codes: set[str] = set()
+    for place in range(0, len(whole), 29):
+        (tmp_path / "d.npz").write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            samples.labelled_samples(declared)
+        except UserError as error:
+            codes |= {found.code for found in error.diagnostics}
+    assert codes == {"E0808"}
