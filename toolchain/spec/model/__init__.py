@@ -1,0 +1,39 @@
+"""The data model of a machine. Nothing here knows YAML."""
+
+from toolchain.spec.model.conventions import Host, Layout, Quantity, Rule
+from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, ProgramRules, Text
+from toolchain.spec.model.machine import Machine
+from toolchain.spec.model.storage import Level, Memory, Unit, View
+from toolchain.spec.model.sync import Counter, Illegal, Nop, SyncRule
+from toolchain.spec.model.timing import Resource, Timing, TimingClass, TimingConstant, Transfer
+from toolchain.spec.model.types import ElementType, RecordField, ScalarType
+
+__all__ = [
+    "Constraint",
+    "Counter",
+    "ElementType",
+    "Encoding",
+    "Field",
+    "Host",
+    "Illegal",
+    "Instruction",
+    "Layout",
+    "Level",
+    "Machine",
+    "Memory",
+    "Nop",
+    "ProgramRules",
+    "Quantity",
+    "RecordField",
+    "Resource",
+    "Rule",
+    "ScalarType",
+    "SyncRule",
+    "Text",
+    "Timing",
+    "TimingClass",
+    "TimingConstant",
+    "Transfer",
+    "Unit",
+    "View",
+]

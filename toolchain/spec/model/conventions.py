@@ -1,0 +1,67 @@
+"""What software agrees on with the host: layouts, costs, numeric rules."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from toolchain.spec.errors import Span
+from toolchain.spec.expr import Expr
+from toolchain.spec.model.types import ScalarType
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number that a decision rests on, and where it comes from."""
+
+    value: float
+    source: str
+    assumed: bool = False
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a host tensor is stored: the element at index `domain` stands at index `map` of an array of `shape`.
+
+    domain: index names in the host's order; extents: the name of each one's extent, which `shape` may use.
+    Each stored element has at most one source; those without one hold zero. inverse: from names `stored` back to the
+    host's index, given where the machine writes (`written`). gb_per_s: how fast the host rearranges, where declared.
+    """
+
+    name: str
+    domain: tuple[str, ...]
+    extents: tuple[str, ...]
+    map: tuple[Expr, ...]
+    shape: tuple[Expr, ...]
+    stored: tuple[str, ...] = ()
+    inverse: tuple[Expr, ...] = ()
+    type: ScalarType | None = None
+    written: bool = False
+    gb_per_s: Quantity | None = None
+    doc: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the host costs. gmac_per_s: by kind of operator, `default` for the rest; gb_per_s: operators without MACs."""
+
+    gmac_per_s: Mapping[str, Quantity]
+    gb_per_s: Quantity
+    launch_us: Quantity
+    transfer_us: Quantity
+    transfer_gb_per_s: Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A named numeric rule that semantics call: a rounding shift (`rounding`) or a narrowing (`type`, `overflow`)."""
+
+    name: str
+    rounding: str = ""
+    type: ScalarType | None = None
+    overflow: str = ""
+    low: int | None = None
+    high: int | None = None
+    source: str = ""
+    assumed: bool = False
+    doc: str = ""

@@ -1,0 +1,105 @@
+"""What a program is made of: fields, formats, instructions and their rules."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from toolchain.spec.errors import Span
+from toolchain.spec.expr import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A bit field of an instruction. The value is the stored bits (signed when `signed`) plus `minus`.
+
+    lsb counts from bit 0 of byte 0 in the instruction read as one little-endian number.
+    role: opcode | compute | address | sync | layout | reserved. radix: how assembly writes it (10, 2 or 16).
+    names: symbolic values in assembly. relocates: the view whose elements a linker counts this address in.
+    """
+
+    name: str
+    lsb: int
+    bits: int
+    signed: bool = False
+    minus: int = 0
+    role: str = "compute"
+    default: int | None = None
+    radix: int = 10
+    names: Mapping[str, int] = field(default_factory=dict[str, int])
+    assumed: bool = False
+    doc: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)
+    relocates: str = ""
+
+    @property
+    def low(self) -> int:
+        return (-(1 << (self.bits - 1)) if self.signed else 0) + self.minus
+
+    @property
+    def high(self) -> int:
+        return (1 << (self.bits - int(self.signed))) - 1 + self.minus
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A condition that must hold, and the sentence a user reads when it does not. name: only portable checks have one."""
+
+    that: Expr
+    message: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A block of semantics: its text, and where line 1, column 0 of it stands in the file."""
+
+    text: str
+    span: Span
+    indent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """match: the stored bits that identify it. unit: an expression that gives an index into Machine.units.
+
+    in_place: iterations run in sequence and may read what earlier ones of the same instruction wrote.
+    """
+
+    name: str
+    bytes: int
+    fields: tuple[Field, ...]
+    match: Mapping[str, int]
+    unit: Expr
+    constraints: tuple[Constraint, ...]
+    semantics: Text
+    timing: str
+    in_place: bool = False
+    assumed: tuple[str, ...] = ()
+    doc: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def field(self, name: str) -> Field:
+        return next(f for f in self.fields if f.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """unit_bytes: a program's length is a multiple of it and a hex line holds one. pad: byte granularity of a whole
+    program, filled with zero bytes. positional, assign: the shape of an assembly line."""
+
+    unit_bytes: int
+    longest_bytes: int
+    pad_bytes: int
+    positional: tuple[str, ...] = ()
+    assign: str = "="
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRules:
+    """ends: the instruction that ends decoding of a stream. last: it must also be the last to run.
+
+    container: `raw`, or `object` where programs have several streams.
+    """
+
+    ends: str
+    last: bool
+    container: str

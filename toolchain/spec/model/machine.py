@@ -1,0 +1,74 @@
+"""The elaborated machine: frozen, concrete, what every tool reads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from toolchain.spec.model.conventions import Host, Layout, Rule
+from toolchain.spec.model.instructions import Constraint, Encoding, Instruction, ProgramRules, Text
+from toolchain.spec.model.storage import Level, Memory, Unit, View
+from toolchain.spec.model.sync import Counter, Illegal, Nop, SyncRule
+from toolchain.spec.model.timing import Timing
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine with every parameter in place."""
+
+    name: str
+    config: str
+    summary: str
+    sources: tuple[str, ...]
+    params: Mapping[str, int]
+    levels: tuple[Level, ...]
+    memories: tuple[Memory, ...]
+    views: tuple[View, ...]
+    units: tuple[Unit, ...]
+    encoding: Encoding
+    instructions: tuple[Instruction, ...]
+    functions: Text | None
+    counters: tuple[Counter, ...]
+    sync: tuple[SyncRule, ...]
+    illegal: tuple[Illegal, ...]
+    rules: tuple[Rule, ...]
+    timing: Timing
+    layouts: tuple[Layout, ...]
+    program: ProgramRules
+    portable: tuple[tuple[str, Constraint], ...] = ()
+    """(instruction, what must hold for other implementations of the machine to agree); breaking it is a warning"""
+    assumptions: tuple[str, ...] = ()
+    """sentences, each with the section it is about"""
+    host: Host | None = None
+    configs: tuple[str, ...] = ()
+    nops: tuple[Nop, ...] = ()
+
+    choices: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    """(parameter, choice) -> its number, for `SHR == SHR.full`"""
+
+    @cached_property
+    def memory(self) -> dict[str, Memory]:
+        return {m.name: m for m in self.memories}
+
+    @cached_property
+    def view(self) -> dict[str, View]:
+        return {v.name: v for v in self.views}
+
+    @cached_property
+    def instruction(self) -> dict[str, Instruction]:
+        return {i.name: i for i in self.instructions}
+
+    @cached_property
+    def streams(self) -> int:
+        """How many programs run side by side: instances of the level marked `streams`, or one."""
+        return self.instances(next((level.name for level in self.levels if level.streams), "device"))
+
+    def instances(self, scope: str) -> int:
+        """Instances of a scope on the whole device; the outer level's index varies slowest."""
+        count = 1
+        if scope == "device":
+            return count
+        for level in self.levels:
+            count *= level.count
+            if level.name == scope:
+                return count
+        raise KeyError(scope)

@@ -1,0 +1,81 @@
+"""Where data stands and who touches it: topology, memories, views of them, units."""
+
+from dataclasses import dataclass, field
+
+from toolchain.spec.errors import Span
+from toolchain.spec.model.types import ElementType
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level of the topology below the device. `streams`: each instance has its own program.
+    `lockstep`: all instances run one stream together (SIMD), and the level's name is their index."""
+
+    name: str
+    count: int
+    lockstep: bool = False
+    streams: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """kind: dram | scratchpad | ring | register.
+
+    depths: elements in each bank. A ring takes every address modulo its bank's depth.
+    scope: `device` or a level's name; one instance for each instance of that level.
+    control: the address phase may read it. granule: bytes; every access starts and ends on one.
+    latches: for a register that holds all fields of one instruction, that instruction's name (element is unused).
+    host: the register is set by the host before a run; names: what the host calls its elements. consumed: a latched value serves one reader only.
+    """
+
+    name: str
+    kind: str
+    element: ElementType
+    depths: tuple[int, ...]
+    scope: str = "device"
+    control: bool = False
+    granule: int = 1
+    latches: str = ""
+    host: bool = False
+    consumed: bool = False
+    names: tuple[str, ...] = ()
+    overflow: str = "error"
+    hazard: str = "error"
+    doc: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def banks(self) -> int:
+        return len(self.depths)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one instance."""
+        return sum(self.depths) * self.element.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A way to look at a memory: `index * unit` is the byte address; offsets[lane] the byte of each lane, row-major.
+
+    Every memory has a view of its own name whose unit is the element. unit 0 marks a banked index (bank, address).
+    """
+
+    name: str
+    memory: str
+    element: ElementType
+    unit: int
+    offsets: tuple[int, ...]
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """An in-order queue and what it may touch. depth: instructions its queue holds; None is unbounded."""
+
+    name: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    depth: int | None = None
+    overlaps: bool = False
+    doc: str = ""

@@ -1,0 +1,59 @@
+"""Counting counters, and which instructions wait on them and post them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolchain.spec.expr import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A counting counter array. source and target: unit names, for drawings and messages; empty for events.
+
+    scope: instances as for memories. mode: counting | flag | all_prior. depth None is unbounded.
+    """
+
+    name: str
+    source: str
+    target: str
+    depth: int | None = None
+    initial: int = 0
+    count: int = 1
+    scope: str = "device"
+    mode: str = "counting"
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRule:
+    """kind: wait (at issue) or post (at completion), for the named instructions when they run on the named units.
+
+    over: for posts to other instances, (level, mask expression) pairs; bit i of the mask selects instance i.
+    """
+
+    kind: str
+    counter: str
+    when: Expr
+    index: Expr
+    amount: Expr
+    units: tuple[str, ...]
+    instructions: tuple[str, ...]
+    over: tuple[tuple[str, Expr], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Illegal:
+    """A sync field that must be zero on a unit that has no counter for it."""
+
+    field: str
+    bit: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nop:
+    """An instruction of a unit that does nothing. fields: the value of every field that does not identify it."""
+
+    unit: str
+    instruction: str
+    fields: Mapping[str, int]
