@@ -14,7 +14,7 @@ def _run(*arguments: str, cwd: Path, **environment: str) -> str:
     return done.stdout
 
 
-def test_an_installed_wheel_finds_its_machines(tmp_path: Path) -> None:
+def test_an_installed_wheel_finds_its_machines_and_models(tmp_path: Path) -> None:
     _run("-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT), cwd=tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
     site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
@@ -23,5 +23,13 @@ def test_an_installed_wheel_finds_its_machines(tmp_path: Path) -> None:
     listed = _run("-P", "-c", "from toolchain.cli import main; main(['target', 'list'])", cwd=elsewhere, PYTHONPATH=str(site))
     named = {line.partition(":")[0].split()[0] for line in listed.splitlines()}
     assert named == {path.stem for path in (ROOT / "targets").glob("*.yaml")}
+    models = _run(
+        "-P",
+        "-c",
+        "from toolchain.models.load import *; print([load_model(name).name for name in list_models()])",
+        cwd=elsewhere,
+        PYTHONPATH=str(site),
+    )
+    assert models.strip() == str(sorted(path.stem for path in (ROOT / "models").glob("*.yaml")))
     manual = _run("-P", "-c", "from toolchain.cli import main; main(['target', 'manual', 'vta'])", cwd=elsewhere, PYTHONPATH=str(site))
     assert manual.startswith("# vta: instruction set manual")
