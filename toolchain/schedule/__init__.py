@@ -1,0 +1,1 @@
+"""From groups of operations to a machine's program: tiles, order, placement, synchronisation."""

@@ -1,0 +1,86 @@
+"""What an instruction can say about counters: the rules of a machine turned round, from a counter to the bit that moves it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolchain.spec.errors import UserError
+from toolchain.spec.evaluate import constant
+from toolchain.spec.model import Counter, Instruction, Machine, SyncRule
+
+WAIT, POST = "wait", "post"
+
+
+@dataclass(frozen=True)
+class Bit:
+    """A bit of a field of an instruction."""
+
+    field: str
+    bit: int
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A counter from one unit to another (indices into machine.units), one for each stream. depth: None is unbounded."""
+
+    counter: str
+    source: int
+    target: int
+    mode: str
+    depth: int | None
+
+
+@dataclass(frozen=True)
+class Carriers:
+    """channels: by (source, target). bits: by (kind of instruction, unit, WAIT or POST, counter), the bit that moves one token."""
+
+    channels: Mapping[tuple[int, int], Channel]
+    bits: Mapping[tuple[int, int, str, str], Bit]
+
+    def carries(self, kind: int, unit: int, action: str, channel: Channel) -> bool:
+        """Whether such an instruction can wait on the channel, or post to it; posts to all_prior need nothing."""
+        return (kind, unit, action, channel.counter) in self.bits or (action == POST and channel.mode == "all_prior")
+
+
+def carriers(machine: Machine) -> Carriers:
+    """Counters between two units that start empty and of which every stream has its own, and the single bits that move them."""
+    bits: dict[tuple[int, int, str, str], Bit] = {}
+    for kind, instruction in enumerate(machine.instructions):
+        for unit, its in enumerate(machine.units):
+            usual = _moved(machine, instruction, its.name, {})
+            for bit in _bits(instruction):
+                more = _moved(machine, instruction, its.name, {bit.field: 1 << bit.bit}) - usual
+                for action, counter in more if len(more) == 1 else ():
+                    bits.setdefault((kind, unit, action, counter), bit)
+    channels: dict[tuple[int, int], Channel] = {}
+    names = [u.name for u in machine.units]
+    for c in machine.counters:
+        if _own(machine, c):
+            ends = names.index(c.source), names.index(c.target)
+            channels.setdefault(ends, Channel(c.name, *ends, c.mode, c.depth))
+    return Carriers(channels, bits)
+
+
+def _bits(instruction: Instruction) -> list[Bit]:
+    fields = [f for f in instruction.fields if f.role == "sync" and f.name not in instruction.match and not f.minus and not f.signed]
+    return [Bit(f.name, bit) for f in fields for bit in range(f.bits)]
+
+
+def _own(machine: Machine, counter: Counter) -> bool:
+    """Whether one queue posts to each instance and one waits on it, and nothing is in it at the start."""
+    private = machine.instances(counter.scope) >= machine.streams or counter.mode == "all_prior"
+    return bool(counter.source and counter.target) and counter.count == 1 and not counter.initial and private
+
+
+def _moved(machine: Machine, instruction: Instruction, unit: str, fields: Mapping[str, int]) -> set[tuple[str, str]]:
+    """(action, counter) of the rules that hold on a unit when the sync fields are these and all others 0."""
+    values = {**machine.params, **{level.name: 0 for level in machine.levels}, **{f.name: 0 for f in instruction.fields}, **fields}
+    rules = (r for r in machine.sync if unit in r.units and instruction.name in r.instructions and not r.over)
+    return {(r.kind, r.counter) for r in rules if _holds(r, values)}
+
+
+def _holds(rule: SyncRule, values: Mapping[str, int]) -> bool:
+    """Whether it moves one token; a rule that other fields decide too is none that a single bit can answer for."""
+    try:
+        return bool(constant(rule.when, values)) and constant(rule.amount, values) == 1 and constant(rule.index, values) == 0
+    except UserError:
+        return False
