@@ -13,7 +13,7 @@ FLOAT = onnx.TensorProto.FLOAT
 def model(
     nodes: Sequence[onnx.NodeProto],
     inputs: Mapping[str, Sequence[int | str | None]],
-    outputs: Mapping[str, Sequence[int | str | None]],
+    outputs: Mapping[str, Sequence[int | str | None] | None],
     constants: Mapping[str, np.ndarray] | None = None,
     opset: int = 21,
 ) -> onnx.ModelProto:

@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 import onnx_ir as ir
 
+from toolchain.graph.functions import FUSED
 from toolchain.graph.rewrite import is_operator
 from toolchain.passes.remove_identity import passes_through
 
@@ -43,6 +44,11 @@ def _no_dead_nodes(model: ir.Model) -> str:
     return _first(unused, "is read by nobody")
 
 
+def _fused(model: ir.Model) -> str:
+    """Every node is a call of a fused operation or says why it is none."""
+    return _first((node for node in model.graph if node.domain != FUSED and "tilewright.reason" not in node.metadata_props), "was not looked at")
+
+
 PROPERTIES: Mapping[str, Check] = MappingProxyType(
     {
         "shapes_known": _shapes_known,
@@ -50,5 +56,6 @@ PROPERTIES: Mapping[str, Check] = MappingProxyType(
         "no_batch_norm": _no_batch_norm,
         "no_identity": _no_identity,
         "no_dead_nodes": _no_dead_nodes,
+        "fused": _fused,
     }
 )

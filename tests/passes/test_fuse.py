@@ -1,0 +1,135 @@
+"""Fusion: results stay, every node is fused or says why not, and templates that make no sense are refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.graph.onnx_builder import conv_net, model, save
+from tests.passes.test_fold import PASSES
+from toolchain.graph.load import load_graph
+from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import Store
+from toolchain.passes.context import Context
+from toolchain.passes.fuse import REASON, Fuse
+from toolchain.passes.runner import run_passes
+from toolchain.passes.templates import read_templates
+from toolchain.spec.errors import Source, UserError
+
+n = helper.make_node
+X = {"x": [1, 4, 9, 11]}
+
+
+def fused(nodes: list, inputs: dict, constants: dict, folder: Path, opset: int = 21) -> tuple[list[str], list[str]]:
+    """Operators and reasons after fusing, having checked that results stay."""
+    proto = model(nodes, inputs, {"y": None}, constants, opset)
+    path = save(proto, folder)
+    result = run_passes(load_graph(path), [*PASSES, Fuse()], Context(str(path)))
+    stage = Store(folder / "out").save("fused", result)
+    x = {name: np.random.default_rng(2).normal(size=shape).astype(np.float32) for name, shape in inputs.items()}
+    found, wanted = (run_session(open_session(file, optimise=False), x)["y"] for file in (stage, path))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    return [node.op_type for node in result.graph], [node.metadata_props[REASON] for node in result.graph if REASON in node.metadata_props]
+
+
+def test_a_network(tmp_path: Path) -> None:
+    result = run_passes(load_graph(save(conv_net(), tmp_path), {"batch": 1}), [*PASSES, Fuse()], Context())
+    assert [node.op_type for node in result.graph] == ["conv2d__relu", "max_pool", "conv2d", "add__relu", "flatten", "dense"]
+
+
+F = np.float32
+W = np.random.default_rng(5).normal(size=(4, 4, 3, 3)).astype(F)
+ACTIVE = {
+    "relu": ([n("Relu", ["t"], ["y"])], {}, ["conv2d__relu"]),
+    "relu6": ([n("Clip", ["t", "lo", "hi"], ["y"])], {"lo": F(0), "hi": F(6)}, ["conv2d__clip"]),
+    "clip from zero": ([n("Clip", ["t", "lo"], ["y"])], {"lo": F(0)}, ["conv2d__relu"]),
+    "leaky": ([n("LeakyRelu", ["t"], ["y"], alpha=0.1)], {}, ["conv2d__leaky"]),
+    "clip without zero": ([n("Clip", ["t", "lo", "hi"], ["y"])], {"lo": F(1), "hi": F(6)}, ["conv2d", "Clip"]),
+    "two readers": ([n("Relu", ["t"], ["u"]), n("Add", ["t", "u"], ["y"])], {}, ["conv2d", "Relu", "add"]),
+}
+
+
+@pytest.mark.parametrize("case", ACTIVE)
+def test_activations(case: str, tmp_path: Path) -> None:
+    nodes, constants, wanted = ACTIVE[case]
+    kinds, _ = fused([n("Conv", ["x", "w"], ["t"]), *nodes], X, {"w": W} | constants, tmp_path)
+    assert kinds == wanted
+
+
+BORDER = "the divisor of the average changes at the border"
+ASYMMETRIC = {"coordinate_transformation_mode": "asymmetric"}
+SINGLE = {
+    "same upper": (n("Conv", ["x", "w"], ["y"], auto_pad="SAME_UPPER", strides=[2, 2]), {"w": W}, "conv2d"),
+    "same lower": (n("Conv", ["x", "w"], ["y"], auto_pad="SAME_LOWER", strides=[2, 3]), {"w": W}, "conv2d"),
+    "groups": (n("Conv", ["x", "w"], ["y"], group=4, dilations=[2, 2]), {"w": W[:, :1]}, "conv2d"),
+    "pool up": (n("MaxPool", ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1), {}, "max_pool"),
+    "pool same": (n("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], auto_pad="SAME_UPPER"), {}, "max_pool"),
+    "dilated pool": (n("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], dilations=[2, 2]), {}, "the pool is dilated"),
+    "average": (n("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2]), {}, "average_pool"),
+    "average with border": (n("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1), {}, "average_pool"),
+    "average without": (n("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]), {}, BORDER),
+    "global": (n("GlobalAveragePool", ["x"], ["y"]), {}, "average_pool"),
+    "mean": (n("ReduceMean", ["x", "axes"], ["y"]), {"axes": np.array([2, -1])}, "average_pool"),
+    "channel mean": (n("ReduceMean", ["x", "axes"], ["y"]), {"axes": np.array([1])}, "the mean is not over height and width"),
+    "resize": (n("Resize", ["x", "", "s"], ["y"], nearest_mode="floor", **ASYMMETRIC), {"s": np.array([1, 1, 2, 3], F)}, "upsample"),
+    "resize half": (n("Resize", ["x", "", "s"], ["y"]), {"s": np.array([1, 1, 2, 2], F)}, "upsample"),
+    "bilinear": (n("Resize", ["x", "", "s"], ["y"], mode="linear"), {"s": np.array([1, 1, 2, 2], F)}, "the picture is not simply repeated"),
+    "pad": (n("Pad", ["x", "p"], ["y"]), {"p": np.array([0, 0, 1, 2, 0, 0, 3, 0])}, "pad"),
+    "reflect": (n("Pad", ["x", "p"], ["y"], mode="reflect"), {"p": np.array([0, 0, 1, 2, 0, 0, 3, 0])}, "the padding is not with zeros"),
+    "flatten": (n("Reshape", ["x", "t"], ["y"]), {"t": np.array([0, -1])}, "flatten"),
+    "reshape": (n("Reshape", ["x", "t"], ["y"]), {"t": np.array([2, -1])}, "the result is not one row for each picture"),
+    "softmax": (n("Softmax", ["x"], ["y"]), {}, "no operation of the templates"),
+    "concat": (n("Concat", ["x", "x", "x"], ["y"], axis=1), {}, "concat__3"),
+    "stack": (n("Concat", ["x", "x"], ["y"], axis=2), {}, "the concat is not over channels"),
+    "broadcast": (n("Add", ["x", "w"], ["y"]), {"w": np.ones((9, 11), F)}, "no operation of the templates"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SINGLE)
+def test_single_operators(case: str, tmp_path: Path) -> None:
+    node, constants, wanted = SINGLE[case]
+    kinds, reasons = fused([node], X, constants, tmp_path)
+    assert wanted in (reasons or kinds)
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_matmul_and_bias_in_either_order(swap: bool, tmp_path: Path) -> None:
+    constants = {"w": np.random.default_rng(0).normal(size=(6, 5)).astype(F), "b": np.ones(5, F)}
+    operands = ["b", "t"] if swap else ["t", "b"]
+    kinds, _ = fused([n("MatMul", ["x", "w"], ["t"]), n("Add", operands, ["y"])], {"x": [2, 6]}, constants, tmp_path)
+    assert kinds == ["dense"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "fusion: [{name: a, computes: conv3d, pattern: {op: Conv}}]",
+            "p.yaml:1:30: E0107 unknown kind of operation 'conv3d'; did you mean 'conv2d'?",
+        ),
+        ("fusion: [{name: a, computes: conv2d, pattern: {op: Conv, optional: true, inputs: [x]}}]", "E0915 every node of the pattern is optional"),
+        ("fusion: [{name: a, computes: conv2d, pattern: {inputs: [x]}}]", "E0915 a pattern has either"),
+        ("fusion: [{name: a, computes: conv2d, pattern: {op: Conv, inputs: [x, w]}, where: [constant: [v]]}]", "E0107 the pattern binds no 'v'"),
+        ("fusion: [{name: a, computes: conv2d, pattern: {opp: Conv}}]", "E0108 unknown key 'opp'"),
+    ],
+)
+def test_templates_without_meaning(text: str, words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_templates(Source("p.yaml", text))
+    assert words in str(caught.value)
+
+
+def test_attributes_wildcards_and_kept_kinds(tmp_path: Path) -> None:
+    templates = read_templates(
+        Source(
+            "p.yaml",
+            "fusion: [{name: a, computes: max_pool, pattern: {op: MaxPool, as: pool, inputs: [x]}, where: [attribute: {pool.ceil_mode: 1}]}]",
+        )
+    )
+    for mode, wanted in ((1, "max_pool"), (0, "MaxPool")):
+        proto = model([n("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], ceil_mode=mode)], X, {"y": None})
+        result = run_passes(load_graph(save(proto, tmp_path)), [Fuse()], Context("", templates))
+        assert [node.op_type for node in result.graph] == [wanted]
+    result = run_passes(load_graph(save(conv_net(), tmp_path), {"batch": 1}), [*PASSES, Fuse(keep=("add", "max_pool"))], Context())
+    assert {node.op_type for node in result.graph if node.domain == ""} == {"Add", "Relu", "MaxPool"}
