@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.spec.errors import UserError
-from toolchain.spec.files import read_limited, write_atomic
+from toolchain.spec.files import is_file, is_folder, read_limited, write_atomic
 
 
 def test_a_file_is_replaced(tmp_path: Path) -> None:
@@ -45,3 +45,10 @@ def test_reading_stops_at_the_limit(tmp_path: Path) -> None:
         read_limited(tmp_path / "in", 3, "the table")
     with pytest.raises(UserError, match="E0001 cannot read the table: No such file"):
         read_limited(tmp_path / "none", 3, "the table")
+
+
+def test_a_path_that_the_system_refuses_is_not_there(tmp_path: Path) -> None:
+    assert is_folder(tmp_path)
+    assert not is_file(tmp_path)
+    assert not is_file(tmp_path / ("a" * 5000))
+    assert not is_folder(tmp_path / ("a" * 5000))

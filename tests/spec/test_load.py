@@ -42,3 +42,10 @@ def test_missing_and_folder(tmp_path: Path) -> None:
     for path in (tmp_path / "none.yaml", tmp_path):
         with pytest.raises(UserError, match="E0001 cannot read the machine file"):
             load_file(path)
+
+
+def test_a_name_that_is_too_long_for_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="E0001 there is no machine file 'a"):
+        find_target("a" * 5000 + "/x.yaml")
+    monkeypatch.setenv("TILEWRIGHT_PATH", "a" * 5000)
+    assert list_targets()

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
-_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-"""Where YAML breaks lines; `str.splitlines` knows more breaks and would count differently."""
+_BREAKS = ("\r\n", "\r", "\x85", "\u2028", "\u2029")
+"""Where YAML breaks lines, beside a line feed; `str.splitlines` knows more breaks and would count differently."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 WIDTH = 160
 """Characters of a source line that a message shows."""
@@ -20,11 +20,15 @@ class Source:
 
     def line(self, number: int) -> str:
         """The text of line `number` (from 1), or an empty string past the end."""
-        return self._lines[number - 1] if 1 <= number <= len(self._lines) else ""
+        return self.lines[number - 1] if 1 <= number <= len(self.lines) else ""
 
     @cached_property
-    def _lines(self) -> list[str]:
-        return _BREAK.split(self.text)
+    def lines(self) -> list[str]:
+        """Every line without its break; whoever counts lines of a source counts these, so that messages quote the right one."""
+        text = self.text
+        for mark in _BREAKS:
+            text = text.replace(mark, "\n")
+        return text.split("\n")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,22 @@ def _forget(path: Path) -> None:
         return
 
 
+def is_file(path: Path) -> bool:
+    """Whether a file is there; a path that the system refuses (too long, in a closed folder) is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder is there; a path that the system refuses is none."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def read_limited(path: Path, limit: int, what: str) -> bytes:
     """The bytes of a file of at most `limit` bytes. Raises UserError E0001 (cannot be read), E0330 (too large)."""
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from toolchain.spec.elaborate import elaborate
 from toolchain.spec.errors import Source, UserError, fail
-from toolchain.spec.files import read_limited
+from toolchain.spec.files import is_file, is_folder, read_limited
 from toolchain.spec.model import Machine
 from toolchain.spec.resources import PACKAGE
 from toolchain.spec.schema import validate
@@ -18,7 +18,7 @@ def search_path() -> list[Path]:
     """Folders that hold machines: $TILEWRIGHT_PATH, ./targets, the checkout's own, the installed package's."""
     extra = [Path(p) for p in os.environ.get("TILEWRIGHT_PATH", "").split(os.pathsep) if p]
     own = [Path("targets"), PACKAGE.parent / "targets", PACKAGE / "_data" / "targets"]
-    return [folder for folder in dict.fromkeys([*extra, *own]) if folder.is_dir()]
+    return [folder for folder in dict.fromkeys([*extra, *own]) if is_folder(folder)]
 
 
 def list_targets() -> dict[str, Path]:
@@ -34,7 +34,7 @@ def find_target(name: str) -> Path:
     """The file of a machine, given by name or by path. Raises UserError E0001."""
     if "/" in name or name.endswith((".yaml", ".yml")):
         path = Path(name)
-        if path.is_file():
+        if is_file(path):
             return path
         raise fail("E0001", f"there is no machine file '{name}'")
     known = list_targets()

@@ -137,3 +137,14 @@ def test_changed_text_is_refused_or_survives(name: str, seed: int, at: float, no
     except UserError:
         return
     assert read(machine, disassemble(program)).streams == program.streams
+
+
+@pytest.mark.parametrize("mark", ["\x0b", "\x0c", "\x1c"])
+def test_what_no_editor_calls_a_line_is_a_space(mark: str) -> None:
+    assert read(PLAIN, f"{mark}{MOVE}{mark}\nEND\n").streams == read(PLAIN, f"{MOVE}\nEND\n").streams
+    assert rendered(PLAIN, f"END{mark}\nNOPE\n").split("\n")[:2] == ["prog.asm:2:1: E0301 unknown instruction 'NOPE'", "NOPE"]
+
+
+@pytest.mark.parametrize("mark", ["\r\n", "\r", "\x85", "\u2028"])
+def test_lines_are_those_that_messages_quote(mark: str) -> None:
+    assert rendered(PLAIN, f"END{mark}NOPE\n").split("\n")[:2] == ["prog.asm:2:1: E0301 unknown instruction 'NOPE'", "NOPE"]

@@ -35,23 +35,22 @@ class _Text:
 
 def assemble(machine: Machine, source: Source) -> Program:
     """The program of a text. Raises UserError E0301..E0309 for how it is written, E0404, E0405 and E0408 for what it says."""
-    lines = source.text.splitlines()
-    text = _read(machine, source, lines)
+    text = _read(machine, source)
     order = np.argsort(np.array(text.streams, np.int64), kind="stable")
     kind, stream, line = (np.array(column, np.int64)[order] for column in (text.kinds, text.streams, text.lines))
     _check_ends(machine, source, kind, stream, line)
     columns = tuple(_columns(form, text, order) for form in forms(machine).values())
     streams, offset = encode_streams(machine, kind, stream, columns)
     program = build_program(machine, streams, kind, stream, offset, columns)
-    refuse(violations(program), lambda v: Diagnostic(v.code, v.message, _blame(source, lines, int(line[v.index]), v)))
+    refuse(violations(program), lambda v: Diagnostic(v.code, v.message, _blame(source, int(line[v.index]), v)))
     return program
 
 
-def _read(machine: Machine, source: Source, lines: list[str]) -> _Text:
+def _read(machine: Machine, source: Source) -> _Text:
     """Every line's values. Raises UserError with all that is wrong in them."""
     readers = {name: LineReader(form) for name, form in forms(machine).items()}
     text, wrong, stream = _Text(), list[Diagnostic](), 0
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(source.lines, 1):
         tokens = _code(line).split()
         if not tokens:
             continue
@@ -143,9 +142,9 @@ def _at_line(source: Source, number: int, message: str) -> Diagnostic:
     return Diagnostic("E0309", message, Span(source, number, len(line) - len(line.lstrip()) + 1))
 
 
-def _blame(source: Source, lines: list[str], number: int, violation: Violation) -> Span:
+def _blame(source: Source, number: int, violation: Violation) -> Span:
     """The place of the first field that a violation names, or of its instruction."""
-    line = lines[number - 1]
+    line = source.line(number)
     for token in _TOKEN.finditer(_code(line)):
         if token.group().partition("=")[0] in violation.fields:
             return Span(source, number, token.start() + 1)
