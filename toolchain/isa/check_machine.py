@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from toolchain.isa.footprint.ports import missing_ports
 from toolchain.isa.semantics.machine import machine_semantics, read_semantics
-from toolchain.isa.semantics.ports import missing_ports
 from toolchain.isa.semantics.ranges import analyse
 from toolchain.spec.errors import UserError
 from toolchain.spec.findings import Findings, gather

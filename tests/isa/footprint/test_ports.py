@@ -4,8 +4,8 @@ import pytest
 
 from tests.spec.small import small
 from toolchain.isa.check_machine import check_machine
+from toolchain.isa.footprint.ports import missing_ports
 from toolchain.isa.semantics.machine import machine_semantics
-from toolchain.isa.semantics.ports import missing_ports
 from toolchain.spec.errors import UserError
 
 ROUTED = ("  MOVE:\n    format: long\n    match: {opcode: 1}\n    unit: move\n", "  MOVE:\n    format: long\n    match: {opcode: 1}\n    unit: {}\n")

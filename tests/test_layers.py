@@ -1,0 +1,108 @@
+"""Arrows between packages run one way: what is below never imports what is above, and no two packages import each other."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "toolchain"
+
+BELOW: dict[str, set[str]] = {
+    "spec": set(),
+    "isa": {"spec"},
+    "emulator": {"spec", "isa"},
+    "timing": {"spec", "isa", "emulator"},
+    "graph": {"spec"},
+    "models": {"spec", "graph"},
+    "passes": {"spec", "graph"},
+    "schedule": {"spec", "isa", "emulator", "timing", "graph", "passes"},
+    "runtime": {"spec", "isa", "emulator", "timing", "graph", "passes", "schedule"},
+    "verify": {"spec", "isa", "emulator", "timing", "graph", "passes", "schedule", "runtime", "models"},
+    "report": {"spec", "isa", "emulator", "timing", "graph", "passes", "schedule", "runtime", "verify", "models"},
+}
+"""What each package may import; whatever is not named here (the command line, tasks) stands on top and may import all."""
+
+
+def modules(folder: Path) -> dict[str, Path]:
+    """Every module below a folder by its dotted name, packages by the name of their folder."""
+    found = {path: path.relative_to(folder.parent).with_suffix("").parts for path in sorted(folder.rglob("*.py"))}
+    return {".".join(parts[:-1] if parts[-1] == "__init__" else parts): path for path, parts in found.items()}
+
+
+def imports(tree: ast.AST, known: dict[str, Path]) -> Iterator[str]:
+    """The modules that a tree imports, also inside functions: `from package import module` counts as the module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (name if (name := f"{node.module}.{alias.name}") in known else node.module for alias in node.names)
+
+
+def arrows(folder: Path) -> set[tuple[str, str]]:
+    """(importer, imported) for every pair of modules of the package in a folder."""
+    known = modules(folder)
+    pairs = {(name, other) for name, path in known.items() for other in imports(ast.parse(path.read_text()), known)}
+    return {(name, other) for name, other in pairs if other in known}
+
+
+def layer(module: str) -> str:
+    """The package right below the top that a module is in, or belongs to by its name."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def packages(module: str, known: dict[str, Path]) -> str:
+    """The folder that a module stands in."""
+    return module if known[module].name == "__init__.py" else module.rpartition(".")[0]
+
+
+def against(pairs: set[tuple[str, str]]) -> list[str]:
+    """The arrows that BELOW does not allow."""
+    return sorted(f"{a} imports {b}" for a, b in pairs if layer(a) in BELOW and layer(b) not in BELOW[layer(a)] | {layer(a), ""})
+
+
+def circles(pairs: set[tuple[str, str]]) -> list[str]:
+    """The members of every circle, in order."""
+    after: dict[str, set[str]] = {}
+    for a, b in pairs:
+        if a != b:
+            after.setdefault(a, set()).add(b)
+            after.setdefault(b, set())
+    while loose := {a for a, others in after.items() if not others & after.keys()}:
+        after = {a: others for a, others in after.items() if a not in loose}
+    while loose := after.keys() - {b for others in after.values() for b in others}:
+        after = {a: others for a, others in after.items() if a not in loose}
+    return sorted(after)
+
+
+def test_no_arrow_runs_the_wrong_way() -> None:
+    assert against(arrows(ROOT / PACKAGE)) == []
+
+
+def test_modules_form_no_circle() -> None:
+    assert circles(arrows(ROOT / PACKAGE)) == []
+
+
+@pytest.mark.parametrize("name", sorted(BELOW))
+def test_packages_inside_a_package_form_no_circle(name: str) -> None:
+    known = modules(ROOT / PACKAGE)
+    inside = {(packages(a, known), packages(b, known)) for a, b in arrows(ROOT / PACKAGE) if layer(a) == layer(b) == name}
+    top = f"{PACKAGE}.{name}"  # its own modules are used by its packages and use them
+    assert circles({(a, b) for a, b in inside if top not in (a, b)}) == []
+
+
+def test_the_check_sees_what_it_should(tmp_path: Path) -> None:
+    files = {
+        "spec/a.py": "def f():\n    from toolchain.isa import b",
+        "isa/b.py": "import toolchain.spec.c",
+        "spec/c.py": "from toolchain.spec.a import f",
+        "cli.py": "from toolchain.isa.b import x\nimport ast",
+    }
+    for name, text in files.items():
+        (tmp_path / PACKAGE / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / PACKAGE / name).write_text(text)
+    found = arrows(tmp_path / PACKAGE)
+    assert len(found) == 4
+    assert against(found) == ["toolchain.spec.a imports toolchain.isa.b"]
+    assert circles(found) == ["toolchain.isa.b", "toolchain.spec.a", "toolchain.spec.c"]
