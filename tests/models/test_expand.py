@@ -59,10 +59,10 @@ def test_branches_begin_at_the_incoming_tensor() -> None:
 
 
 def test_input_is_what_a_block_is_applied_to() -> None:
-    blocks = "blocks:\n  residual: {layers: [conv: {out: 8}, relu, add: {of: [input, conv]}]}\n"
+    blocks = "blocks:\n  residual: {layers: [conv: {out: 8}, relu, add: {of: [input, relu, conv]}]}\n"
     found = network("  - conv: {name: stem, out: 8}\n  - residual\n", blocks)
     assert found.layers[-1].operator == Add()
-    assert found.layers[-1].inputs == ("stem", "residual/conv")
+    assert found.layers[-1].inputs == ("stem", "residual/relu", "residual/conv")
 
 
 def test_outputs_are_named_results() -> None:
@@ -112,6 +112,20 @@ def test_mistakes_are_told_with_their_place(layer: str, expected: str) -> None:
     assert found.span is not None
     assert str(found.span.column) == expected.split(" ", 1)[0]
     assert found.span.line == (5 if layer == "round" else 7)
+
+
+def test_results_that_nothing_uses_are_told_together() -> None:
+    with pytest.raises(UserError) as caught:
+        network("  - conv: {name: a, out: 8}\n  - relu: {from: input}\n  - conv: {name: b, from: input, out: 8}\n")
+    assert [found.headline() for found in caught.value.diagnostics] == [
+        "small.yaml:4:5: E0810 nothing uses the result of 'a'",
+        "small.yaml:5:5: E0810 nothing uses the result of 'relu'",
+    ]
+
+
+def test_a_network_without_layers_is_told() -> None:
+    with pytest.raises(UserError, match="E0805 every layer is left out"):
+        network("  - relu: {when: 0}\n")
 
 
 def test_a_block_cannot_have_the_name_of_a_layer() -> None:

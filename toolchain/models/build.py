@@ -49,12 +49,16 @@ def build_model(model: Model, folder: Path) -> Path:
 
 
 def _seeded(model: Model, path: Path) -> list[Path]:
+    import threadpoolctl
+
     from toolchain.models.external import write_parameters
     from toolchain.models.seeding import seeded
 
     bare = model_skeleton(model)
     assert bare is not None
-    weights, tensors = write_parameters(path.parent, seeded(bare, model.seed))
+    # Many small products: threads would wait for each other most of the time, on a busy machine for ten times as long.
+    with threadpoolctl.threadpool_limits(1, "blas"):
+        weights, tensors = write_parameters(path.parent, seeded(bare, model.seed))
     bare.proto.graph.initializer.extend(tensors)
     write_atomic(path, bare.proto.SerializeToString(deterministic=True))
     return [weights, path]

@@ -32,7 +32,9 @@ def coarse_input(x: Floats, depth: int) -> tuple[Floats, float]:
 
 def coarse_weights(whole: Bell) -> Floats:
     """The same weights with three bits less."""
-    return ((whole + (1 << WEIGHT_SHIFT >> 1)) >> WEIGHT_SHIFT).astype(np.float32)
+    rounded = whole + np.int16(1 << WEIGHT_SHIFT >> 1)
+    rounded >>= WEIGHT_SHIFT
+    return rounded.astype(np.float32)
 
 
 def convolve(x: Floats, weights: Floats, groups: int, taps: Taps) -> Floats:

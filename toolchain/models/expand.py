@@ -1,6 +1,6 @@
 """The layer language: blocks, repeats and branches written out as one list of layers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 
@@ -8,12 +8,13 @@ from toolchain.models.arguments import Arguments, bounded, number
 from toolchain.models.kinds import KINDS, activation
 from toolchain.models.operators import Add, Concat, Layer, Normalisation, Operator, Shape
 from toolchain.models.shapes import output_shape
-from toolchain.spec.errors import Span, fail
+from toolchain.spec.errors import Diagnostic, Span, UserError, fail
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 
 MAX_LAYERS = 20_000
 MAX_NESTING = 16
+MAX_TOLD = 20
 JOINS: Mapping[str, Operator] = {"add": Add(), "concat": Concat()}
 
 
@@ -36,7 +37,7 @@ class _Scope:
 
 
 def expand(root: Node, inputs: Mapping[str, Shape]) -> Network:
-    """The network that a model file's `layers` describe. Raises UserError E0801 to E0806 and E0809, with the place of each mistake."""
+    """The network that a model file's `layers` describe. Raises UserError E0801 to E0806, E0809 and E0810, with the place of each mistake."""
     blocks = dict(root.members("blocks"))
     for name, block in blocks.items():
         if name in KINDS or name in JOINS:
@@ -47,7 +48,18 @@ def expand(root: Node, inputs: Mapping[str, Shape]) -> Network:
     outputs = tuple(scope.results[node.value] if node.value in scope.results else _unknown(node, scope) for node in root.entries("outputs")) or (
         last,
     )
+    _check_use(expansion.layers, outputs, root)
     return Network(tuple(expansion.layers), outputs)
+
+
+def _check_use(layers: Sequence[Layer], outputs: Sequence[str], root: Node) -> None:
+    """Raises UserError E0805 for a network without layers, E0810 for results that nothing reads."""
+    if not layers:
+        raise fail("E0805", "every layer is left out", root.value["layers"].where())
+    used = {name for layer in layers for name in layer.inputs} | set(outputs)
+    unused = [layer for layer in layers if layer.name not in used]
+    if unused:
+        raise UserError(*(Diagnostic("E0810", f"nothing uses the result of '{layer.name}'", layer.span) for layer in unused[:MAX_TOLD]))
 
 
 class _Expansion:
