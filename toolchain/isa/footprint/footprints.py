@@ -90,20 +90,28 @@ def merge_runs(runs: Runs) -> Runs:
     """Sorted by (instruction, memory, write, start), overlapping and adjacent ones of one group joined."""
     if not len(runs):
         return runs
-    group = runs.instruction * 512 + runs.memory * 2 + runs.write
+    group = (runs.instruction * (int(runs.memory.max()) + 1) + runs.memory) * 2 + runs.write
     if np.any(np.diff(group) < 0) or np.any((np.diff(group) == 0) & (np.diff(runs.start) < 0)):
         rank = np.lexsort((runs.start, group))
         runs, group = runs.take(rank), group[rank]
-    fresh = np.diff(group, prepend=-1) != 0
-    span = int(runs.stop.max()) + 2
-    apart = np.cumsum(fresh) * span
-    reach = np.maximum.accumulate(runs.stop + apart)
-    opens = fresh.copy()
-    opens[1:] |= runs.start[1:] + apart[1:] > reach[:-1]
-    heads = np.flatnonzero(opens)
-    stop = np.append(reach[heads[1:] - 1], reach[-1]) - apart[heads]
+    heads, stop = _merged(np.diff(group, prepend=-1) != 0, runs.start, runs.stop)
     kept = runs.take(heads)
     return Runs(kept.instruction, kept.memory, kept.write, kept.start, stop)
+
+
+def _merged(fresh: NDArray[np.bool_], start: Ints, stop: Ints) -> tuple[Ints, Ints]:
+    """Where joined runs begin, and where each of them stops. fresh: bool [n], the first of each group; start ascends in a group."""
+    span = int(stop.max()) + 2
+    if span * int(fresh.sum()) >= 1 << 62:  # places too far apart to lay the groups end to end: their ranks are not
+        places, ranks = np.unique(np.concatenate([start, stop]), return_inverse=True)
+        heads, last = _merged(fresh, ranks[: len(start)], ranks[len(start) :])
+        return heads, places[last]
+    apart = np.cumsum(fresh) * span
+    reach = np.maximum.accumulate(stop + apart)
+    opens = fresh.copy()
+    opens[1:] |= start[1:] + apart[1:] > reach[:-1]
+    heads = np.flatnonzero(opens)
+    return heads, np.append(reach[heads[1:] - 1], reach[-1]) - apart[heads]
 
 
 def join_faults(parts: Sequence[Faults]) -> Faults:
