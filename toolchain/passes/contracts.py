@@ -49,6 +49,10 @@ def _fused(model: ir.Model) -> str:
     return _first((node for node in model.graph if node.domain != FUSED and "tilewright.reason" not in node.metadata_props), "was not looked at")
 
 
+def _quantized(model: ir.Model) -> str:
+    return _first((node for node in model.graph if node.domain == FUSED), "is still in floating point")
+
+
 PROPERTIES: Mapping[str, Check] = MappingProxyType(
     {
         "shapes_known": _shapes_known,
@@ -57,5 +61,6 @@ PROPERTIES: Mapping[str, Check] = MappingProxyType(
         "no_identity": _no_identity,
         "no_dead_nodes": _no_dead_nodes,
         "fused": _fused,
+        "quantized": _quantized,
     }
 )

@@ -7,7 +7,10 @@ from toolchain.passes.base import Pass
 from toolchain.passes.fold_batch_norm import FoldBatchNorm
 from toolchain.passes.fold_constants import FoldConstants
 from toolchain.passes.fuse import Fuse
+from toolchain.passes.quantize import Quantize
 from toolchain.passes.remove_dead import RemoveDead
 from toolchain.passes.remove_identity import RemoveIdentity
 
-PASSES: Mapping[str, type[Pass]] = MappingProxyType({kind.name: kind for kind in (FoldConstants, FoldBatchNorm, RemoveIdentity, RemoveDead, Fuse)})
+PASSES: Mapping[str, type[Pass]] = MappingProxyType(
+    {kind.name: kind for kind in (FoldConstants, FoldBatchNorm, RemoveIdentity, RemoveDead, Fuse, Quantize)}
+)

@@ -1,0 +1,175 @@
+"""The integers of one operation: stored weights and bias, shifts and multipliers, limits; and the proof that its sums fit."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from toolchain.graph.calls import Call
+from toolchain.graph.numerics import Fraction, Numerics, average_fraction
+from toolchain.graph.ranges import fitting_scale, position
+from toolchain.spec.errors import UserError, fail
+
+Floats = np.typing.NDArray[np.float32]
+EXACT_BITS = 53
+"""Whole numbers of a float64."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """constants: weights, bias and what else follows the tensors as operands; attributes: of the integer call."""
+
+    constants: tuple[np.typing.NDArray[Any], ...]
+    attributes: Mapping[str, Any]
+
+
+def limits(call: Call, scale: float, numerics: Numerics) -> dict[str, int]:
+    """low and high of what is stored, with relu and clip in them, and the slope of a leaky one."""
+    low, high = numerics.activation.low, numerics.activation.high
+    if call.activation == "relu":
+        low = max(low, 0)
+    if call.activation == "clip":
+        low = max(low, math.ceil(max(call.attributes["minimum"] / scale, -(2.0**20)) - 0.5))
+        high = min(high, math.floor(min(call.attributes["maximum"] / scale, 2.0**20) + 0.5))
+    slope = numerics.leaky or Fraction(round(call.attributes.get("alpha", 0.0) * 2**8), 8)
+    return {"low": low, "high": high} | ({"slope": slope.numerator, "slope_shift": slope.shift} if call.activation == "leaky" else {})
+
+
+def weight_scale(weights: Floats, numerics: Numerics) -> float:
+    """The scale at which no weight is clipped, one for the whole tensor."""
+    largest = float(np.abs(weights).max(initial=0))
+    return fitting_scale(largest, numerics.weight.high, numerics.form) if largest else 1.0
+
+
+def stored_weights(weights: Floats, scale: float | Floats, numerics: Numerics) -> np.typing.NDArray[np.int8]:
+    """Rounded to the nearest, ties to even: what a weight becomes is no matter of the machine."""
+    return np.clip(
+        np.rint(weights * (1 / np.float32(scale) if np.ndim(scale) == 0 else 1 / scale)), numerics.weight.low, numerics.weight.high
+    ).astype(np.int8)
+
+
+def product(call: Call, weights: Floats, bias: Floats, means: Sequence[float], scales: tuple[float, float, float], numerics: Numerics) -> Stored:
+    """A convolution or dense layer. scales: of input, weights, output. means: of each input channel, for the correction of the bias; may be empty.
+
+    Raises UserError E0919 where no integers exist that the numerics allow.
+    """
+    if numerics.form == "multiplier":
+        return _multiplied(call, weights, bias, means, scales, numerics)
+    given, weight, result = scales
+    for _ in range(numerics.accumulator_bits):
+        shift = position(weight) + position(given) - position(result)
+        if shift > numerics.shift.high:
+            weight *= 2.0 ** (shift - numerics.shift.high)
+            continue
+        if shift < numerics.shift.low:
+            raise _impossible(call, f"it needs a shift by {shift}, the machine has {numerics.shift.low} to {numerics.shift.high}")
+        stored = stored_weights(weights, weight, numerics)
+        corrected = _corrected(call, weights, stored, np.float32(weight), bias, means)
+        found = _stored_bias(corrected, position(weight) + position(given), numerics)
+        if found is not None and not too_large(stored, found[0] << found[1], shift, numerics):
+            break
+        weight *= 2
+    else:
+        raise _impossible(call, "no scale of its weights keeps the sum within the accumulator")
+    return Stored((stored, found[0].astype(np.int32)), {"bias_shift": found[1], "shift": shift} | _shape(call) | limits(call, result, numerics))
+
+
+def _shape(call: Call) -> dict[str, Any]:
+    return {key: value for key, value in call.attributes.items() if key not in ("alpha", "minimum", "maximum")}
+
+
+def _stored_bias(bias: np.typing.NDArray[np.float64], total: int, numerics: Numerics) -> tuple[np.typing.NDArray[np.int64], int] | None:
+    """The bias at the finest position that holds it, and its shift up to position `total` of the sum; None where the shift is too long."""
+    largest = float(np.abs(bias).max(initial=0))
+    finest = total - numerics.bias_shift.low
+    place = min(finest, position(fitting_scale(largest, numerics.bias.high, "power_of_two"))) if largest else finest
+    if total - place > numerics.bias_shift.high:
+        return None
+    return np.clip(np.rint(bias * 2.0**place), numerics.bias.low, numerics.bias.high).astype(np.int64), total - place
+
+
+def too_large(stored: np.typing.NDArray[np.int8], bias: np.typing.NDArray[np.int64], shift: int, numerics: Numerics) -> bool:
+    """Whether any order of adding up, with the rounding half, can leave the accumulator."""
+    sums = np.abs(stored.reshape(len(stored), -1).astype(np.int16)).sum(1, dtype=np.int64) * numerics.activation.magnitude
+    return int((sums + np.abs(bias)).max()) + (1 << max(shift - 1, 0)) > numerics.accumulator.high
+
+
+def _corrected(
+    call: Call, weights: Floats, stored: np.typing.NDArray[np.int8], scale: Any, bias: Floats, means: Sequence[float]
+) -> np.typing.NDArray[np.float64]:
+    """The bias less the mean error that rounding the weights brings, by the mean of every input channel."""
+    if not len(means):
+        return bias.astype(np.float64)
+    error = (stored * scale - weights).reshape(*weights.shape[:2], -1).sum(2, dtype=np.float64)
+    group = int(call.attributes.get("group", 1))
+    seen = np.asarray(means).reshape(group, -1)
+    if seen.shape[1] != weights.shape[1]:
+        return bias.astype(np.float64)
+    return bias - np.einsum("gok,gk->go", error.reshape(group, -1, weights.shape[1]), seen).reshape(-1)
+
+
+def _multiplied(call: Call, weights: Floats, bias: Floats, means: Sequence[float], scales: tuple[float, float, float], numerics: Numerics) -> Stored:
+    given, weight, result = scales
+    rows = np.abs(weights.reshape(len(weights), -1)).max(1)
+    steps = np.where(rows > 0, rows / np.float32(numerics.weight.high), np.float32(weight)) if numerics.per_channel else np.full(len(weights), weight)
+    column = steps.astype(np.float32).reshape(-1, *(1,) * (weights.ndim - 1))
+    stored = stored_weights(weights, column, numerics)
+    corrected = _corrected(call, weights, stored, column, bias, means)
+    whole = np.clip(np.rint(corrected / (column.ravel().astype(np.float64) * given)), numerics.bias.low, numerics.bias.high).astype(np.int64)
+    fractions = [fraction_of(call, float(step) * given / result, numerics) for step in column.ravel()]
+    if too_large(stored, whole, 0, numerics):
+        raise _impossible(call, f"the sum can leave the accumulator of {numerics.accumulator_bits} bits")
+    if numerics.accumulator_bits + numerics.multiplier_bits > EXACT_BITS:
+        raise _impossible(
+            call, f"an accumulator of {numerics.accumulator_bits} bits times a multiplier of {numerics.multiplier_bits} cannot be checked exactly"
+        )
+    factors, divisors = np.array([f.numerator for f in fractions], np.float64), np.array([2.0**f.shift for f in fractions])
+    attributes = {"bias_shift": 0} | _shape(call) | limits(call, result, numerics)
+    return Stored((stored, whole.astype(np.int32), factors, divisors), attributes)
+
+
+def fraction_of(call: Call, factor: float, numerics: Numerics) -> Fraction:
+    """factor as m / 2**s with as many bits as the machine has. Raises UserError E0919."""
+    shift = min(numerics.multiplier_bits - math.frexp(factor)[1], numerics.shift.high)
+    numerator = round(factor * 2.0**shift)
+    if numerator == 2**numerics.multiplier_bits:
+        numerator, shift = numerator // 2, shift - 1
+    if shift < numerics.shift.low or numerator == 0:
+        raise _impossible(call, f"no multiplier of {numerics.multiplier_bits} bits stands for {factor:g}")
+    return Fraction(numerator, shift)
+
+
+def total(call: Call, given: Sequence[float], result: float, numerics: Numerics) -> Stored:
+    """A sum of two tensors or an average. given: scales of the inputs. Raises UserError E0919."""
+    if call.kind == "average_pool":
+        height, width = call.attributes["kernel_shape"]
+        if numerics.form == "multiplier":
+            found = fraction_of(call, given[0] / (result * height * width), numerics)
+        else:
+            average = average_fraction(numerics.average, height, width)
+            found = Fraction(average.numerator, average.shift + position(given[0]) - position(result))
+        attributes, most = {"multiply": found.numerator, "shift": found.shift}, height * width * found.numerator
+    else:
+        attributes, most = _aligned(call, given, result, numerics)
+    if not numerics.shift.holds(attributes["shift"]):
+        raise _impossible(call, f"it needs a shift by {attributes['shift']}, the machine has {numerics.shift.low} to {numerics.shift.high}")
+    if most * numerics.activation.magnitude + (1 << max(attributes["shift"] - 1, 0)) > numerics.accumulator.high:
+        raise _impossible(call, f"the sum can leave the accumulator of {numerics.accumulator_bits} bits")
+    return Stored((), attributes | _shape(call) | limits(call, result, numerics))
+
+
+def _aligned(call: Call, given: Sequence[float], result: float, numerics: Numerics) -> tuple[dict[str, int], int]:
+    if numerics.form == "power_of_two":
+        places = [position(scale) for scale in given]
+        top = max(places)
+        x, z = (1 << (top - place) for place in places)
+        return {"multiply_x": x, "multiply_y": z, "shift": top - position(result)}, x + z
+    larger = fraction_of(call, max(given) / result, numerics)
+    x, z = (round(scale / result * 2.0**larger.shift) for scale in given)
+    return {"multiply_x": x, "multiply_y": z, "shift": larger.shift}, x + z
+
+
+def _impossible(call: Call, reason: str) -> UserError:
+    return fail("E0919", f"node '{call.name}' ({call.kind}) cannot be quantised: {reason}")

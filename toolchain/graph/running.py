@@ -1,0 +1,23 @@
+"""Opens a graph that is in memory in ONNX Runtime, with any tensors inside as further outputs."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from toolchain.graph.session import open_session
+from toolchain.graph.store import Store
+
+
+def open_model(model: ir.Model, watched: Sequence[ir.Value] = ()) -> Any:
+    """A session whose outputs are the model's own and those watched; the model is left as it was. Raises UserError E0005, E0910."""
+    graph, outputs = model.graph, list(model.graph.outputs)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        try:
+            graph.outputs.extend(value for value in dict.fromkeys(watched) if not value.is_graph_output() and not value.is_graph_input())
+            return open_session(Store(Path(folder)).save("model", model))
+        finally:
+            graph.outputs.clear()
+            graph.outputs.extend(outputs)

@@ -1,0 +1,95 @@
+"""One scale for every tensor of a fused network: seen ranges, tensors forced together, limits of the machine's shifts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from toolchain.graph.calibration import Table
+from toolchain.graph.calls import Call, read_call
+from toolchain.graph.functions import FUSED
+from toolchain.graph.numerics import Numerics, average_fraction
+from toolchain.graph.ranges import Method, choose_scale, position
+from toolchain.spec.errors import fail
+from toolchain.spec.suggest import nearest
+
+
+@dataclass(frozen=True)
+class RangeChoice:
+    """How scales are chosen; percentile is the share of values that is kept."""
+
+    method: Method = "error"
+    percentile: float = 0.9999
+
+
+def fused_calls(model: ir.Model) -> list[Call]:
+    """In the order of the graph."""
+    return [read_call(node) for node in model.graph if node.domain == FUSED]
+
+
+def tensors_of(call: Call) -> tuple[str, ...]:
+    """The tensors that are activations: not weights, not bias."""
+    return (*(call.inputs[:1] if call.kind in ("conv2d", "dense") else call.inputs), call.output)
+
+
+def groups_of(calls: Sequence[Call], numerics: Numerics) -> dict[str, str]:
+    """Tensor to the name of its group; tensors of one group share a scale."""
+    parents: dict[str, str] = {name: name for call in calls for name in tensors_of(call)}
+
+    def root(name: str) -> str:
+        while parents[name] != name:
+            parents[name] = name = parents[parents[name]]
+        return name
+
+    for call in calls:
+        if call.kind in numerics.one_scale:
+            for name in call.inputs:
+                parents[root(name)] = root(call.output)
+    return {name: root(name) for name in parents}
+
+
+def choose_scales(
+    calls: Sequence[Call], weights: Mapping[str, float], numerics: Numerics, table: Table, choice: RangeChoice, place: str = ""
+) -> dict[str, float]:
+    """Tensor to scale. weights: the scale of each call's weights, by call name. Raises UserError E0918 (a tensor was not calibrated)."""
+    groups = groups_of(calls, numerics)
+    members: dict[str, list[str]] = {}
+    for name, group in groups.items():
+        members.setdefault(group, []).append(name)
+    missing = next((name for name in groups if name not in table.tensors), None)
+    if missing is not None:
+        hint = nearest(missing, table.tensors)
+        raise fail("E0918", f"the calibration table has no tensor '{missing}'", hint=hint, place=place)
+    chosen = {
+        group: choose_scale([table.tensors[name].spread for name in names], numerics.activation, numerics.form, choice.method, choice.percentile)
+        for group, names in members.items()
+    }
+    if numerics.form == "power_of_two":
+        positions = {group: position(scale) for group, scale in chosen.items()}
+        while any(_settle(call, groups, positions, weights, numerics) for call in calls):
+            pass
+        chosen = {group: 2.0**-place for group, place in positions.items()}
+    return {name: chosen[group] for name, group in groups.items()}
+
+
+def _settle(call: Call, groups: Mapping[str, str], positions: dict[str, int], weights: Mapping[str, float], numerics: Numerics) -> bool:
+    """Lowers positions until the call's shifts exist; whether it lowered one. Positions only fall, so this ends."""
+    inputs, output = [groups[name] for name in tensors_of(call)[:-1]], groups[call.output]
+    lowest = numerics.shift.low
+    if call.kind in ("conv2d", "dense"):
+        return _lower(positions, output, positions[inputs[0]] + position(weights[call.name]) - lowest)
+    if call.kind == "average_pool":
+        fraction = average_fraction(numerics.average, *call.attributes["kernel_shape"])
+        return _lower(positions, output, positions[inputs[0]] + fraction.shift - lowest)
+    if call.kind == "add":
+        reach = min(positions[name] for name in inputs) + numerics.align.high
+        moved = [_lower(positions, name, reach) for name in inputs]
+        return _lower(positions, output, max(positions[name] for name in inputs) - lowest) or any(moved)
+    return False
+
+
+def _lower(positions: dict[str, int], group: str, limit: int) -> bool:
+    if positions[group] <= limit:
+        return False
+    positions[group] = limit
+    return True

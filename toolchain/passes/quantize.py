@@ -1,0 +1,156 @@
+"""Turns a fused float network into a machine's integers: int8 tensors between calls whose functions spell the arithmetic."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from toolchain.graph.calls import Call, integer_call, read_call
+from toolchain.graph.functions import FUSED, KINDS, variant_of
+from toolchain.graph.numerics import Numerics
+from toolchain.graph.ranges import METHODS, Method
+from toolchain.graph.requantisation import product, total, weight_scale
+from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants
+from toolchain.graph.scales import RangeChoice, choose_scales, fused_calls
+from toolchain.passes.base import Pass
+from toolchain.passes.context import Context
+from toolchain.spec.errors import fail
+from toolchain.spec.suggest import nearest
+
+SCALE = "tilewright.scale"
+"""Metadata of an int8 tensor: what one stored step is worth, as a float's hexadecimal text."""
+FLOAT_NAME = "tilewright.float"
+"""Metadata of an int8 tensor: the tensor of the float network that it stands for."""
+
+
+@dataclass(frozen=True)
+class Quantize(Pass):
+    """method: max, percentile or error (see ranges). correct: take the mean error of rounded weights out of the bias."""
+
+    name: ClassVar[str] = "quantize"
+    requires: ClassVar[tuple[str, ...]] = ("fused",)
+    ensures: ClassVar[tuple[str, ...]] = ("quantized", "shapes_known")
+    method: str = "error"
+    percentile: float = 0.9999
+    correct: bool = True
+
+    def run(self, model: ir.Model, context: Context) -> ir.Model:
+        numerics, table = context.numerics, context.table
+        method = _method(self.method)
+        if method is None:
+            raise fail(
+                "E0912", f"unknown method '{self.method}'", hint=nearest(self.method, METHODS) or f"known: {', '.join(METHODS)}", place=context.place
+            )
+        if numerics is None or table is None:
+            raise fail("E0918", "there is no calibration table, or no machine to quantise for", place=context.place)
+        calls = fused_calls(model)
+        weights = {call.name: weight_scale(_floats(model, call.inputs[1]), numerics) for call in calls if call.kind in ("conv2d", "dense")}
+        scales = choose_scales(calls, weights, numerics, table, RangeChoice(method, self.percentile), context.place)
+        means = {name: seen.means for name, seen in table.tensors.items()} if self.correct else {}
+        _Emitter(model, numerics, scales, weights, means).emit()
+        drop_unused_constants(model.graph)
+        for key in [key for key in model.functions if key[0] == FUSED]:
+            del model.functions[key]
+        model.graph.opset_imports.pop(FUSED, None)
+        return model
+
+
+def _method(text: str) -> Method | None:
+    for method in METHODS:
+        if method == text:
+            return method
+    return None
+
+
+def _floats(model: ir.Model, name: str) -> np.typing.NDArray[np.float32]:
+    array = constant(model.graph.initializers[name])
+    assert array is not None
+    return np.asarray(array, np.float32)
+
+
+@dataclass(frozen=True)
+class _Emitter:
+    """Replaces calls one by one, in order; float tensors stay where the host reads them."""
+
+    model: ir.Model
+    numerics: Numerics
+    scales: Mapping[str, float]
+    weights: Mapping[str, float]
+    means: Mapping[str, tuple[float, ...]]
+
+    def emit(self) -> None:
+        stored: dict[ir.Value, ir.Value] = {}
+        fused = [node for node in self.model.graph if node.domain == FUSED]
+        for node in fused:
+            self._replace(node, stored)
+        for node in fused:
+            self._hand_back(node.outputs[0], stored[node.outputs[0]])
+        self.model.graph.remove(fused, safe=True)
+
+    def _replace(self, node: ir.Node, stored: dict[ir.Value, ir.Value]) -> None:
+        call = read_call(node)
+        kind = KINDS[call.kind]
+        products = call.kind in ("conv2d", "dense")
+        given = [value for value in (node.inputs[:1] if products else node.inputs) if value is not None]
+        for value in given:
+            if value not in stored:
+                stored[value] = self._quantized(value, node)
+        scales = [self.scales[value.name or ""] for value in given]
+        result = self.scales[call.output]
+        if products:
+            weights, bias = (_floats(self.model, name) for name in call.inputs[1:])
+            found = product(call, weights, bias, self.means.get(call.inputs[0], ()), (scales[0], self.weights[call.name], result), self.numerics)
+        elif kind.scaled:
+            found = total(call, scales, result, self.numerics)
+        else:
+            found = None
+        graph, inputs = self.model.graph, [stored[value] for value in given]
+        inputs += [add_constant(graph, name, array) for name, array in zip(_names(call), found.constants if found else (), strict=False)]
+        variant = variant_of(node) if call.kind == "concat" or call.activation == "leaky" else ""
+        made = self._add(call.kind, variant, inputs, found.attributes if found else call.attributes, call.name, node)
+        made.metadata_props.update(node.metadata_props | ({"tilewright.activation": call.activation} if call.activation else {}))
+        stored[node.outputs[0]] = self._typed(made, node.outputs[0], result)
+
+    def _quantized(self, value: ir.Value, before: ir.Node) -> ir.Value:
+        scale, stored = self.scales[value.name or ""], self.numerics.activation
+        made = self._add("quantize", "", [value], {"scale": scale, "low": stored.low, "high": stored.high}, f"{value.name}.quantize", before)
+        return self._typed(made, value, scale)
+
+    def _typed(self, made: ir.Node, like: ir.Value, scale: float) -> ir.Value:
+        output = made.outputs[0]
+        output.name, output.shape, output.type = f"{like.name}.int8", like.shape, ir.TensorType(ir.DataType.INT8)
+        output.metadata_props.update({SCALE: float(scale).hex(), FLOAT_NAME: like.name or ""})
+        return output
+
+    def _hand_back(self, value: ir.Value, stored: ir.Value) -> None:
+        """Dequantises for the host and for outputs of the model."""
+        readers = [(node, index) for node, index in value.uses() if node.domain != FUSED]
+        if not readers and not value.is_graph_output():
+            return
+        after = stored.producer()
+        assert after is not None
+        made = integer_call(
+            self.model, "dequantize", "", [stored], {"scale": self.scales[value.name or ""]}, f"{value.name}.dequantize", self.numerics
+        )
+        self.model.graph.insert_after(after, made)
+        output = made.outputs[0]
+        output.shape, output.type = value.shape, value.type
+        for node, index in readers:
+            node.replace_input_with(index, output)
+        outputs = self.model.graph.outputs
+        for number, found in enumerate(outputs):
+            if found is value:
+                outputs[number] = output
+        name, value.name = value.name, f"{value.name}.gone"
+        output.name = name
+
+    def _add(self, kind: str, variant: str, inputs: list[ir.Value], attributes: Mapping[str, Any], name: str, before: ir.Node) -> ir.Node:
+        made = integer_call(self.model, kind, variant, inputs, attributes, name, self.numerics)
+        self.model.graph.insert_before(before, made)
+        return made
+
+
+def _names(call: Call) -> tuple[str, ...]:
+    return (*(f"{name}.int" for name in call.inputs[1:]), f"{call.name}.multiplier", f"{call.name}.divisor")
