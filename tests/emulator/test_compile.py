@@ -1,11 +1,14 @@
 """The compile helper: a cache that a broken or missing compiler cannot poison."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import platformdirs
 import pytest
 
 from toolchain.emulator import compile as native
+from toolchain.isa.c_source.expressions import HELPERS
 from toolchain.spec.errors import UserError
 
 
@@ -66,3 +69,16 @@ def test_a_compiler_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TILEWRIGHT_CC", "no-such-compiler")
     with pytest.raises(UserError, match="E0720 TILEWRIGHT_CC names a compiler that is not there: 'no-such-compiler'"):
         native.load_library("none", "int x;")
+
+
+@needs_compiler
+def test_a_process_may_load_hundreds_of_engines(tmp_path: Path) -> None:
+    """The fault's place must not use up the room that a process has for thread-local data of libraries."""
+    library = tmp_path / "engine.so"
+    source = "#include <stdint.h>\n#include <string.h>\n" + HELPERS + "\nint64_t use(int64_t a) { tw_fault = 0; tw_floordiv(1, a); return tw_fault; }"
+    (tmp_path / "engine.c").write_text(source)
+    subprocess.run([native.compiler(), "-O1", "-fPIC", "-shared", "-o", str(library), str(tmp_path / "engine.c")], check=True)
+    for number in range(600):
+        (tmp_path / f"{number}.so").write_bytes(library.read_bytes())
+    program = f"import ctypes\nassert all(ctypes.CDLL(f'{tmp_path}/{{n}}.so').use(0) == 4 for n in range(600))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

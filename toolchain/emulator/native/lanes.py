@@ -108,6 +108,21 @@ class LaneWriter(CWriter):
         b = replace(self.assuming(condition, False), path=self.side(f"!{test}").path).value(other)
         return self._arithmetic(f"({test} ? @{a.text} : @{b.text})", a.range.join(b.range), self._width(a, b), e)
 
+    def _logic(self, op: str, values: tuple[Expr, ...]) -> list[str]:
+        """Operands in order; what a scalar one rules out is not touched by those after it."""
+        texts, writer = list[str](), self
+        for value in values:
+            text = writer.truth(value)
+            texts.append(text)
+            path = writer.side(text if op == "and" else f"!{text}").path if is_scalar(value) else writer.path
+            writer = replace(writer, known=writer.assuming(value, op == "and").known, path=path)
+        return texts
+
+    def bounds(self, e: Expr) -> Interval:
+        """Found on a sheet of its own: nothing is computed early for it."""
+        assert self.sheet
+        return replace(self, sheet=Sheet(self.sheet.function)).value(e).range
+
     def side(self, test: str) -> "LaneWriter":
         """A writer for where a hoisted condition holds too."""
         return replace(self, path=f"({self.path} && {test})" if self.path else f"({test})")

@@ -87,14 +87,15 @@ class LevelWriter(CWriter):
             case ir.ControlRead() | ir.RegisterRead():
                 return False
             case ex.Binary(op="//" | "%", right=right):
-                return not self._range(right).within(0, 0) and (self._range(right).low > 0 or self._range(right).high < 0)
+                return not self.bounds(right).within(0, 0) and (self.bounds(right).low > 0 or self.bounds(right).high < 0)
             case ex.Binary(op="<<" | ">>", right=right) | ir.RoundShift(amount=right):
-                return self._range(right).within(0, SHIFT_LIMIT)
+                return self.bounds(right).within(0, SHIFT_LIMIT)
             case ex.Call():
                 return False
             case _:
                 return True
 
-    def _range(self, e: Expr) -> Interval:
+    def bounds(self, e: Expr) -> Interval:
+        """Found without a variable: nothing is computed early for it."""
         assert self.nest
         return self.nest.function.scalar(e).range

@@ -51,12 +51,10 @@ def value_of(e: Expr) -> Value:
             return _unary(op, value_of(inner))
         case ex.Binary(op=op, left=left, right=right) | ex.Compare(op=op, left=left, right=right):
             return _binary(op, value_of(left), value_of(right))
-        case ex.Logic(op=op, values=values):
-            parts = [value_of(v) for v in values]
-            return (lambda frame: int(all(p(frame) for p in parts))) if op == "and" else (lambda frame: int(any(p(frame) for p in parts)))
-        case ex.Choose(condition=condition, then=then, other=other):
-            test, yes, no = value_of(condition), value_of(then), value_of(other)
-            return lambda frame: yes(frame) if test(frame) else no(frame)
+        case ex.Logic():
+            return _logic(e)
+        case ex.Choose():
+            return _choose(e)
         case ex.Call(function=ex.Name(id=name), args=args):
             function, values = FUNCTIONS[name][1], [value_of(a) for a in args]
             return lambda frame: function(*(v(frame) for v in values))
@@ -71,6 +69,94 @@ def value_of(e: Expr) -> Value:
             return _reduce(op, value_of(value), over)
         case _:
             return _leaf(e)
+
+
+def _logic(e: ex.Logic) -> Value:
+    """Lazy; but what data leaves out is read all the same, because addresses do not depend on data."""
+    parts, conjunction = [value_of(v) for v in e.values], e.op == "and"
+    if not holds_data(e):
+        return (lambda frame: int(all(p(frame) for p in parts))) if conjunction else (lambda frame: int(any(p(frame) for p in parts)))
+    steps = [(part, reads_of(v) if holds_data(v) else None) for part, v in zip(parts, e.values, strict=True)]
+
+    def logic(frame: Frame) -> int:
+        settled = False
+        for value, touch in steps:
+            if settled and touch:
+                touch(frame)
+            elif bool(value(frame)) != conjunction:
+                settled = True
+                if touch is None:
+                    break
+        return int(conjunction != settled)
+
+    return logic
+
+
+def _choose(e: ex.Choose) -> Value:
+    """One side is evaluated; where data decides which, the other is read all the same."""
+    test, yes, no = value_of(e.condition), value_of(e.then), value_of(e.other)
+    if not holds_data(e.condition):
+        return lambda frame: yes(frame) if test(frame) else no(frame)
+    touch_yes, touch_no = reads_of(e.then), reads_of(e.other)
+
+    def choose(frame: Frame) -> int:
+        if test(frame):
+            touch_no(frame)
+            return yes(frame)
+        touch_yes(frame)
+        return no(frame)
+
+    return choose
+
+
+def holds_data(e: Expr) -> bool:
+    """Whether an expression depends on tensor data."""
+    return any(isinstance(inner, ir.Load | ir.Temp) for inner in ex.walk(e))
+
+
+def reads_of(e: Expr) -> Callable[[Frame], None]:
+    """Finds and reads every element that an expression names, wherever data might lead; its value is not asked for."""
+    match e:
+        case ex.Choose(condition=condition, then=then, other=other) if not holds_data(condition):
+            test, yes, no = value_of(condition), reads_of(then), reads_of(other)
+            return lambda frame: yes(frame) if test(frame) else no(frame)
+        case ex.Logic(op=op, values=values):
+            return _reads_of_logic(op == "and", values)
+        case ir.Load(access=access):
+            read = _read(access)
+            return _in_turn([_discarded(read), *(reads_of(lane) for lane in access.lanes or () if isinstance(lane, Expr))])
+        case _ if not holds_data(e):
+            return _discarded(value_of(e))
+        case _:
+            return _in_turn([reads_of(child) for child in ex.children(e)])
+
+
+def _reads_of_logic(conjunction: bool, values: Sequence[Expr]) -> Callable[[Frame], None]:
+    steps = [(None, reads_of(v)) if holds_data(v) else (value_of(v), None) for v in values]
+
+    def reads(frame: Frame) -> None:
+        for value, touch in steps:
+            if touch:
+                touch(frame)
+            elif value and bool(value(frame)) != conjunction:
+                return
+
+    return reads
+
+
+def _discarded(action: Callable[[Frame], object]) -> Callable[[Frame], None]:
+    def act(frame: Frame) -> None:
+        action(frame)
+
+    return act
+
+
+def _in_turn(actions: Sequence[Callable[[Frame], None]]) -> Callable[[Frame], None]:
+    def act(frame: Frame) -> None:
+        for action in actions:
+            action(frame)
+
+    return act
 
 
 def _leaf(e: Expr) -> Value:
@@ -201,17 +287,23 @@ def lane_of(access: ir.Access) -> Value:
 
 
 def _load(access: ir.Access) -> Value:
-    find, lane, view, number = element_of(access), lane_of(access), access.view, access.number
+    read, lane = _read(access), lane_of(access)
+    return lambda frame: read(frame)[lane(frame)]
 
-    def load(frame: Frame) -> int:
+
+def _read(access: ir.Access) -> Callable[[Frame], list[int]]:
+    """The function that gives all lanes of an element, read once a statement."""
+    find, view, number = element_of(access), access.view, access.number
+
+    def read(frame: Frame) -> list[int]:
         lanes = frame.seen.get(number)
         if lanes is None:
             element = find(frame)
             frame.reads(element)
             lanes = frame.seen[number] = unpack(view, read_bytes(frame.state, element))
-        return lanes[lane(frame)]
+        return lanes
 
-    return load
+    return read
 
 
 def _control(access: ir.Access, member: str) -> Value:

@@ -53,18 +53,38 @@ class Data(Expressions):
         return super().truth(e)
 
     def _all_of(self, e: ex.Logic) -> Run:
-        tests, conjunction = [self.truth(v) for v in e.values], e.op == "and"
+        """Operands in order: scalars rule out elements for those after them, data only values."""
+        conjunction, scalars, lift = e.op == "and", self.scalars, self.axes.lift
+        tests = self._tests(e.values)
 
         def logic(f: Frame) -> Value:
-            before, known = f.lazy, None
-            for test in tests:
-                found = np.asarray(test(f)).astype(np.bool_)
+            mask, lazy, known = f.mask, f.lazy, None
+            for test, is_scalar in tests:
+                found = test(f)
+                if is_scalar and not is_array(found):
+                    if bool(found) != conjunction:
+                        known = not conjunction
+                        break
+                    continue
+                if is_scalar:
+                    scalars.narrow_to(f, found if conjunction else ~found)
+                    found = lift(found)
+                found = np.asarray(found).astype(np.bool_)
                 known = found if known is None else (known & found if conjunction else known | found)
                 self.narrow_to(f, known if conjunction else ~known)
-            f.lazy = before
-            return known
+            f.mask, f.lazy = mask, lazy
+            return conjunction if known is None else known
 
         return logic
+
+    def _tests(self, values: tuple[Expr, ...]) -> list[tuple[Run, bool]]:
+        """Each operand's function, and whether it is a scalar; those after a scalar are asked only where it leaves the answer open."""
+        if not values:
+            return []
+        first, rest = values[0], values[1:]
+        if is_data(first):
+            return [(self.truth(first), False), *self._tests(rest)]
+        return [(self.scalars.remembered_truth(first), True), *self.within(first, lambda: self._tests(rest))]
 
     def leaf(self, e: Expr) -> Run:
         match e:
@@ -113,7 +133,7 @@ class Data(Expressions):
         def choose(f: Frame) -> Value:
             found, before = test(f), f.lazy
             if not is_array(found):
-                return then(f) if found else other(f)
+                found = np.asarray(bool(found))
             self.narrow_to(f, found)
             yes = then(f)
             f.lazy = before

@@ -17,9 +17,6 @@ from toolchain.spec.expr import Expr
 C_TYPE = {32: "int32_t", 64: "int64_t", 128: "__int128"}
 
 HELPERS = """
-#if defined(__GNUC__) && defined(__linux__)
-__attribute__((tls_model("initial-exec")))
-#endif
 static _Thread_local int tw_fault;
 static inline int64_t tw_floordiv(int64_t a, int64_t b)
 {
@@ -145,6 +142,10 @@ class CWriter:
             case _:
                 return self.leaf(e)
 
+    def bounds(self, e: Expr) -> Interval:
+        """What is known of an expression's value, whether or not it is ever asked for."""
+        return self.value(e).range
+
     def truth(self, e: Expr) -> str:
         """The expression as a condition."""
         return self.value(e).text
@@ -170,7 +171,7 @@ class CWriter:
                 return {e: i for value in values for e, i in self._learn(value, outcome).items()}
             case ex.Compare(op=op, left=left, right=ex.Const(value=limit)):
                 op = op if outcome else {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}[op]
-                here = self.value(left).range
+                here = self.bounds(left)
                 low = {">=": limit, ">": limit + 1, "==": limit}.get(op, here.low)
                 high = {"<=": limit, "<": limit - 1, "==": limit}.get(op, here.high)
                 return {left: here.meet(Interval(low, high))} if low <= high else {}
