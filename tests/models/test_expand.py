@@ -89,6 +89,7 @@ MISTAKES = [
     ("conv", "5 E0804 this layer needs 'out'"),
     ("add", "5 E0804 this layer needs 'of'"),
     ("relu: {repeat: 30000}", "5 E0805 more than 20000 layers"),
+    ("relu: {repeat: 1 << 20, when: 0}", "5 E0805 more than 100000 repeats"),
     ("round", "20 E0805 blocks nest deeper than 16: does 'round' use itself?"),
     ("unit: {widht: 3}", "12 E0806 the block 'unit' takes no 'widht'; did you mean 'wide'?"),
     ("unit", "5 E0806 the block 'unit' needs wide"),

@@ -13,6 +13,7 @@ from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 
 MAX_LAYERS = 20_000
+MAX_STEPS = 100_000
 MAX_NESTING = 16
 MAX_TOLD = 20
 JOINS: Mapping[str, Operator] = {"add": Add(), "concat": Concat()}
@@ -65,6 +66,7 @@ def _check_use(layers: Sequence[Layer], outputs: Sequence[str], root: Node) -> N
 class _Expansion:
     def __init__(self, shapes: dict[str, Shape], blocks: Mapping[str, Node], defaults: Mapping[str, Mapping[str, Node]]) -> None:
         self.layers: list[Layer] = []
+        self._steps = 0
         self._shapes = shapes
         self._blocks = blocks
         self._defaults = defaults
@@ -83,12 +85,19 @@ class _Expansion:
         name = self._name(kind, given, scope)
         repeats = bounded(given["repeat"], self._names(scope, current), 0) if "repeat" in given else 1
         for index in range(repeats):
+            self._step(span)
             names = self._names(scope, current) | ({"index": index} if "repeat" in given else {})
             if "when" not in given or number(given["when"], names):
                 one = f"{name}.{index}" if "repeat" in given else name
                 current = self._one(kind, one, Arguments(given, names, span), current, scope, index)
         scope.results[name] = current
         return current
+
+    def _step(self, span: Span) -> None:
+        """Counts repeats, which take time also where `when` leaves everything out."""
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise fail("E0805", f"more than {MAX_STEPS} repeats", span)
 
     def _names(self, scope: _Scope, current: str) -> dict[str, int]:
         """What expressions may use: the block's parameters, index, and the incoming tensor's sizes."""

@@ -1,0 +1,34 @@
+"""Damaged model files load, or are refused with a message and a place: no crash, no hang, no traceback."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.spec.mutations import damaged
+from toolchain.models.build import model_skeleton
+from toolchain.models.load import load_text
+from toolchain.spec.errors import UserError
+
+FOLDER = Path(__file__).resolve().parents[2] / "models"
+NAMES = ["mobilenet_v2", "yolov3", "densenet121", "digits", "light_squeezenet"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_damaged_file(name: str, data: st.DataObject) -> None:
+    text = data.draw(damaged((FOLDER / f"{name}.yaml").read_text()))
+    try:
+        model_skeleton(load_text(text, FOLDER / "damaged.yaml"))
+    except UserError as error:
+        assert error.diagnostics
+        assert all(d.code and d.message and (d.span or d.place) for d in error.diagnostics)
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=st.text(max_size=200))
+def test_any_text(text: str) -> None:
+    with pytest.raises(UserError):
+        load_text(text, Path("any.yaml"))
