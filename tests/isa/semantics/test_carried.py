@@ -1,7 +1,8 @@
 from tests.tiny_machine import tiny
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.carried import assigned, carried, every, exposed
+from toolchain.isa.semantics.carried import assigned, carried, exposed
 from toolchain.isa.semantics.machine import machine_semantics
+from toolchain.isa.semantics.traverse import statements
 
 
 def body(semantics: str) -> tuple[ir.Stmt, ...]:
@@ -9,7 +10,7 @@ def body(semantics: str) -> tuple[ir.Stmt, ...]:
 
 
 def loop(semantics: str) -> ir.For:
-    return next(stmt for stmt in every(body(semantics)) if isinstance(stmt, ir.For))
+    return next(stmt for stmt in statements(body(semantics)) if isinstance(stmt, ir.For))
 
 
 def test_sums_and_other_running_names() -> None:

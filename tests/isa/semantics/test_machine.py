@@ -9,8 +9,8 @@ from toolchain.emulator.reference.engine import run
 from toolchain.emulator.state import new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.carried import every
 from toolchain.isa.semantics.machine import machine_semantics
+from toolchain.isa.semantics.traverse import statements
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
@@ -55,7 +55,7 @@ def test_loops_of_one_head_nest_in_order() -> None:
 
 
 def test_variables_of_two_loops_have_names_of_their_own() -> None:
-    loops = [s for s in every(read("for i in range(n):\n    one[0] = 1\nfor i in range(n):\n    one[1] = i\n").body) if isinstance(s, ir.For)]
+    loops = [s for s in statements(read("for i in range(n):\n    one[0] = 1\nfor i in range(n):\n    one[1] = i\n").body) if isinstance(s, ir.For)]
     assert len({loop.var for loop in loops}) == 2
 
 
@@ -73,7 +73,7 @@ def test_reductions_sum_what_the_statement_does_not_keep() -> None:
 
 
 def test_names_are_carried_only_into_a_deeper_loop() -> None:
-    lets = [s for s in every(read("t = 0\nfor i in range(n):\n    u = i\n    t = max(t, u)\none[t % 4] = 1\n").body) if isinstance(s, ir.Let)]
+    lets = [s for s in statements(read("t = 0\nfor i in range(n):\n    u = i\n    t = max(t, u)\none[t % 4] = 1\n").body) if isinstance(s, ir.Let)]
     assert [(let.name, let.carried) for let in lets] == [("t", False), ("u", False), ("t", True)]
 
 

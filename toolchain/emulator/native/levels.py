@@ -6,7 +6,8 @@ from toolchain.emulator.native.function import Function
 from toolchain.isa.c_source.expressions import CValue, CWriter
 from toolchain.isa.c_source.interval import SHIFT_LIMIT, Interval
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.substitution import every, mentions
+from toolchain.isa.semantics.substitution import mentions
+from toolchain.isa.semantics.traverse import nodes
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 
@@ -80,7 +81,7 @@ class LevelWriter(CWriter):
 
     def _total(self, e: Expr) -> bool:
         """Whether evaluating the expression can never fault, so that doing it too early is harmless."""
-        return all(self._harmless(inner) for inner in every(e))
+        return all(self._harmless(inner) for inner in nodes(e))
 
     def _harmless(self, e: Expr) -> bool:
         match e:

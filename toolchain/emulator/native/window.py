@@ -11,7 +11,8 @@ from toolchain.emulator.native.packing import BLOCK, Factors
 from toolchain.emulator.native.statements import block
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.contraction import Contraction, written_memories
-from toolchain.isa.semantics.substitution import every, mentions
+from toolchain.isa.semantics.substitution import mentions
+from toolchain.isa.semantics.traverse import nodes
 from toolchain.spec import expr as ex
 
 ROWS = 8
@@ -108,8 +109,8 @@ class _Writer:
         names = [loop.var for loop in self.c.pixel_loops]
         written = written_memories((self.c.loop,))
         values = [s.value for s in self.c.before if isinstance(s, ir.Let | ir.SetTemp)] + [let.value for let in self.c.lets]
-        loads = [e for v in values for e in every(v) if isinstance(e, ir.Load)]
-        wanted = {e.name for s in self.c.before if isinstance(s, ir.SetTemp) for e in every(s.value) if isinstance(e, ir.Var)}
+        loads = [e for v in values for e in nodes(v) if isinstance(e, ir.Load)]
+        wanted = {e.name for s in self.c.before if isinstance(s, ir.SetTemp) for e in nodes(s.value) if isinstance(e, ir.Var)}
         lets = {let.name for let in self.c.lets}
         return not (wanted & lets) and not any(mentions(v, names) for v in values if v in _set_values(self.c)) and all(
             e.access.view.memory not in written for e in loads

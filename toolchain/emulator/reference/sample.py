@@ -14,8 +14,9 @@ from toolchain.emulator.reference.scalar import element_of
 from toolchain.emulator.state import State
 from toolchain.isa.program import Program
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.carried import assigned, every, exposed, expressions, nodes
+from toolchain.isa.semantics.carried import assigned, exposed
 from toolchain.isa.semantics.machine import machine_semantics
+from toolchain.isa.semantics.traverse import expressions, nodes, statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +131,11 @@ class _Addresses(Statements):
 
 def _matters(stmt: ir.Stmt, semantics: ir.Semantics) -> bool:
     """Whether a statement decides where a write goes: it holds one, or assigns a name that is used outside it."""
-    inside = list(every((stmt,)))
+    inside = list(statements((stmt,)))
     if any(isinstance(inner, ir.Store) for inner in inside):
         return True
     names = {name for name, temp in assigned((stmt,)) if not temp}
-    outside = [other for other in every(semantics.body) if all(other is not inner for inner in inside)]
+    outside = [other for other in statements(semantics.body) if all(other is not inner for inner in inside)]
     return any(isinstance(e, ir.Var) and e.name in names for other in outside for part in expressions(other) for e in nodes(part))
 
 
@@ -165,6 +166,6 @@ class _Chosen(Statements):
 
 def _independent(stmt: ir.For) -> bool:
     """The innermost of loops around a write whose iterations hand each other nothing but memory."""
-    writes = any(isinstance(inner, ir.Store) for inner in every(stmt.body))
+    writes = any(isinstance(inner, ir.Store) for inner in statements(stmt.body))
     innermost = not (len(stmt.body) == 1 and isinstance(stmt.body[0], ir.For))
     return writes and innermost and not any(exposed(stmt.body, key)[0] for key in assigned(stmt.body))

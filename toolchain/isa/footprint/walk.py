@@ -4,11 +4,12 @@ What is left of an address is an expression over fields, registers, control memo
 that is carried from iteration to iteration becomes a `Fold`. The replica index becomes the variable `@level`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import replica_levels
+from toolchain.isa.semantics.traverse import statements
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Binary, Choose, Const, Expr, Logic, Unary
 from toolchain.spec.model import Machine
@@ -134,7 +135,7 @@ class _Walker:
     def loop(self, stmt: ir.For, path: Path, env: Env) -> Env:
         start, stop = self.scalar(stmt.start, path, env), self.scalar(stmt.stop, path, env)
         inside = (*path, Loop(stmt.var, start, stop))
-        carried = tuple(dict.fromkeys(let.name for let in lets(stmt.body) if let.carried and let.name in env))
+        carried = tuple(dict.fromkeys(s.name for s in statements(stmt.body) if isinstance(s, ir.Let) and s.carried and s.name in env))
         if not carried:
             after = self.block(stmt.body, inside, env)
             last = {stmt.var: Binary("-", stop, Const(1))}
@@ -260,20 +261,6 @@ class _Walker:
                 return ir.Load(resolved)
             case _:
                 return self.substitute(value, env)
-
-
-def lets(stmts: tuple[ir.Stmt, ...]) -> Iterator[ir.Let]:
-    """Every scalar assignment below, in order."""
-    for stmt in stmts:
-        match stmt:
-            case ir.Let():
-                yield stmt
-            case ir.For(body=body):
-                yield from lets(body)
-            case ir.If(then=then, other=other):
-                yield from lets((*then, *other))
-            case _:
-                pass
 
 
 def _holds_data(e: Expr) -> bool:

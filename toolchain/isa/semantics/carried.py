@@ -1,8 +1,9 @@
 """What one iteration of a loop hands to the next: sums that only grow by a term, and everything else that is read before it is written."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.traverse import expressions, nodes, statements
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 
@@ -12,20 +13,7 @@ Key = tuple[str, bool]
 
 def assigned(body: Sequence[ir.Stmt]) -> frozenset[Key]:
     """Everything that the statements assign, at any depth, loop variables too."""
-    return frozenset(key for stmt in every(body) if (key := _target(stmt)))
-
-
-def every(body: Sequence[ir.Stmt]) -> Iterator[ir.Stmt]:
-    """All statements, outermost first."""
-    for stmt in body:
-        yield stmt
-        match stmt:
-            case ir.For(body=inner):
-                yield from every(inner)
-            case ir.If(then=then, other=other):
-                yield from every((*then, *other))
-            case _:
-                pass
+    return frozenset(key for stmt in statements(body) if (key := _target(stmt)))
 
 
 def _target(stmt: ir.Stmt) -> Key | None:
@@ -41,7 +29,7 @@ def _target(stmt: ir.Stmt) -> Key | None:
 def carried(body: Sequence[ir.Stmt]) -> tuple[list[Key], list[Key]]:
     """(sums, others), in order of name. A sum is read by nothing but its own additions and writes to memory."""
     handed = sorted(key for key in assigned(body) if exposed(body, key)[0])
-    sums = [key for key in handed if all(_adds(stmt, key) or isinstance(stmt, ir.Store) for stmt in every(body) if _mentions(stmt, key))]
+    sums = [key for key in handed if all(_adds(stmt, key) or isinstance(stmt, ir.Store) for stmt in statements(body) if _mentions(stmt, key))]
     return sums, [key for key in handed if key not in sums]
 
 
@@ -87,31 +75,3 @@ def _adds(stmt: ir.Stmt, key: Key) -> bool:
 
 def _is(e: Expr, key: Key) -> bool:
     return (isinstance(e, ir.Temp) and key == (e.name, True)) or (isinstance(e, ir.Var) and key == (e.name, False))
-
-
-def expressions(stmt: ir.Stmt) -> tuple[Expr, ...]:
-    """The expressions of a statement itself, not of the statements inside it."""
-    match stmt:
-        case ir.For(start=start, stop=stop):
-            return start, stop
-        case ir.If(condition=value) | ir.Let(value=value) | ir.SetTemp(value=value):
-            return (value,)
-        case ir.Store(access=access, value=value):
-            return (*addresses(access), value)
-        case ir.Latch(index=index):
-            return (index,)
-        case _:
-            return ()
-
-
-def addresses(access: ir.Access) -> tuple[Expr, ...]:
-    """Every expression that decides what an access touches."""
-    return (*access.index, *(at for _, at in access.at), *(lane for lane in access.lanes or () if isinstance(lane, Expr)))
-
-
-def nodes(e: Expr) -> Iterator[Expr]:
-    """The node and all below it, those in the addresses of accesses too."""
-    yield e
-    inner = addresses(e.access) if isinstance(e, ir.Load | ir.ControlRead) else ex.children(e)
-    for child in inner:
-        yield from nodes(child)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.carried import every, nodes
 from toolchain.isa.semantics.instances import access_differs, differs, replica_levels, replica_names
+from toolchain.isa.semantics.traverse import nodes, statements
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Expr
@@ -14,7 +14,7 @@ from toolchain.spec.model import Machine
 def check_semantics(machine: Machine, semantics: ir.Semantics) -> None:
     """Raises UserError E0206 (a lane without extent), E0217 (a control memory filled with calculated data) and E0218 (a shared
     write that depends on the replica)."""
-    for stmt in every(semantics.body):
+    for stmt in statements(semantics.body):
         if isinstance(stmt, ir.SetTemp):
             for lane in stmt.lanes:
                 if lane not in semantics.lanes:

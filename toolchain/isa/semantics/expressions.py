@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.access import Bound, dotted, make_access, require_place
-from toolchain.isa.semantics.carried import nodes
 from toolchain.isa.semantics.functions import BUILT_IN, Function
 from toolchain.isa.semantics.scope import Scope
+from toolchain.isa.semantics.traverse import nodes
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.evaluate import FUNCTIONS

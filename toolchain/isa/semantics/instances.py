@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.carried import every, expressions
+from toolchain.isa.semantics.traverse import addresses, expressions, statements
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Level, Machine
@@ -61,7 +61,7 @@ def replica_names(machine: Machine, semantics: ir.Semantics) -> frozenset[str]:
 def paths_differ(machine: Machine, semantics: ir.Semantics) -> bool:
     """Whether lockstep replicas may take different branches or run a loop over different bounds."""
     levels, names = {level.name for level in replica_levels(machine)}, replica_names(machine, semantics)
-    heads = [e for stmt in every(semantics.body) if isinstance(stmt, ir.For | ir.If) for e in expressions(stmt)]
+    heads = [e for stmt in statements(semantics.body) if isinstance(stmt, ir.For | ir.If) for e in expressions(stmt)]
     return any(differs(machine, e, levels, names) for e in heads)
 
 
@@ -104,8 +104,7 @@ def _leaf_differs(machine: Machine, e: Expr, levels: set[str], names: Iterable[s
 def access_differs(machine: Machine, access: ir.Access, levels: set[str], names: Iterable[str]) -> bool:
     """Whether the replicas touch different elements (or lanes): by the memory's scope, or by the address."""
     own = {level.name for level in scope_levels(machine, machine.memory[access.view.memory].scope)} - {level for level, _ in access.at}
-    parts = (*access.index, *(e for _, e in access.at), *(lane for lane in access.lanes or () if isinstance(lane, Expr)))
-    return bool(own & levels) or any(differs(machine, part, levels, names) for part in parts)
+    return bool(own & levels) or any(differs(machine, part, levels, names) for part in addresses(access))
 
 
 def _deep(expr: Expr) -> Iterator[Expr]:

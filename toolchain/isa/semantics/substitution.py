@@ -1,36 +1,24 @@
 """Variables inside expressions, looking also into the addresses of accesses: which occur, and what stands for them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.traverse import addresses, nodes
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
-
-
-def every(e: Expr) -> Iterator[Expr]:
-    """The node and everything below it, the addresses of its accesses included."""
-    yield e
-    inner = access_parts(e.access) if isinstance(e, ir.Load | ir.ControlRead) else ex.children(e)
-    for child in inner:
-        yield from every(child)
-
-
-def access_parts(access: ir.Access) -> tuple[Expr, ...]:
-    """The expressions that decide which element and lane an access means."""
-    return (*access.index, *(e for _, e in access.at), *(lane for lane in access.lanes or () if isinstance(lane, Expr)))
 
 
 def mentions(e: Expr, names: Iterable[str]) -> bool:
     """Whether one of the variables occurs."""
     wanted = set(names)
-    return any(isinstance(inner, ir.Var) and inner.name in wanted for inner in every(e))
+    return any(isinstance(inner, ir.Var) and inner.name in wanted for inner in nodes(e))
 
 
 def access_mentions(access: ir.Access, names: Iterable[str]) -> bool:
     """Whether the place of an access depends on one of the variables."""
     wanted = set(names)
-    return any(mentions(part, wanted) for part in access_parts(access))
+    return any(mentions(part, wanted) for part in addresses(access))
 
 
 def inline(e: Expr, values: Mapping[str, Expr]) -> Expr:
