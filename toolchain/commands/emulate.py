@@ -17,7 +17,7 @@ from toolchain.emulator.state import State, new_state
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Program
 from toolchain.isa.program_file import load_program
-from toolchain.spec.files import write_atomic
+from toolchain.spec.files import require_writable, write_atomic
 from toolchain.timing.simulate import Timeline, time_program
 
 
@@ -45,6 +45,8 @@ def emulate(arguments: argparse.Namespace) -> None:
     """Checks, runs, times, and writes what was asked for."""
     job = _load(arguments)
     outputs = output_regions(job.program.machine, arguments.out)
+    for path in (*(region.path for region in outputs), *(Path(text) for text in (arguments.trace, arguments.json) if text)):
+        require_writable(path)
     with job.watch.stage("checks"):
         checked = prepare_program(job.program, job.state) if arguments.no_check else check_program(job.program, job.state, _filled(job))
     _warn(checked)
@@ -83,14 +85,14 @@ def _write(job: Job, region: Region, footprints: Footprints) -> None:
 
 
 def _used(job: Job, region: Region, footprints: Footprints) -> int:
-    """The end of what was loaded into a memory instance or written there by the program, in bytes."""
+    """The end of what was loaded into a memory instance or touched there by the program, in bytes."""
     machine, runs = job.program.machine, footprints.runs
     memory = machine.memory[region.memory]
     first = region.instance * (memory.bytes // memory.granule)
     if memory.name in footprints.alike:
         first = 0
     last = first + memory.bytes // memory.granule
-    mine = runs.write & (runs.memory == machine.memories.index(memory)) & (runs.start >= first) & (runs.start < last)
+    mine = (runs.memory == machine.memories.index(memory)) & (runs.start >= first) & (runs.start < last)
     touched = (int(np.max(runs.stop[mine])) - first) * memory.granule if mine.any() else 0
     loaded = [r.offset + (r.length or 0) for r in job.loaded if (r.memory, r.instance) == (region.memory, region.instance)]
     return max(touched, *loaded, 0)

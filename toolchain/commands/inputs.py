@@ -1,15 +1,14 @@
 """What the command line loads into a machine before a run, and what it writes afterwards."""
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from toolchain.commands.machine import pairs
 from toolchain.emulator.state import State
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine, Memory
 from toolchain.spec.suggest import nearest
 
@@ -35,16 +34,22 @@ def load_memories(state: State, texts: Sequence[str]) -> list[Region]:
 
 def _load(state: State, region: Region) -> Region:
     target = state.memories[region.memory][region.instance]
+    room = memoryview(target[region.offset :])
     try:
-        size = region.path.stat().st_size
-        if region.offset + size > len(target):
-            message = f"{size} bytes at {region.offset:#x} do not fit into '{region.memory}' of {len(target)} bytes"
-            raise fail("E0004", message, place=str(region.path))
-        data = np.fromfile(region.path, np.uint8)
+        with region.path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > len(room):
+                raise _too_large(region, f"{size} bytes", len(target))
+            count = file.readinto(room) if len(room) else 0
+            if file.read(1):
+                raise _too_large(region, f"more than {len(room)} bytes", len(target))
     except OSError as error:
         raise fail("E0001", f"cannot read the file: {error.strerror}", place=str(region.path)) from None
-    target[region.offset : region.offset + len(data)] = data
-    return Region(region.memory, region.instance, region.path, region.offset, len(data))
+    return Region(region.memory, region.instance, region.path, region.offset, count)
+
+
+def _too_large(region: Region, size: str, room: int) -> UserError:
+    return fail("E0004", f"{size} at {region.offset:#x} do not fit into '{region.memory}' of {room} bytes", place=str(region.path))
 
 
 def set_registers(state: State, texts: Sequence[str]) -> None:

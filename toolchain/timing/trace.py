@@ -1,5 +1,6 @@
 """A timeline as Chrome trace JSON, which Perfetto and chrome://tracing open: one row a unit, gaps named by what they wait for."""
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -8,6 +9,7 @@ import numpy as np
 
 from toolchain.isa.program import Program
 from toolchain.isa.semantics.instances import stream_levels
+from toolchain.spec.files import replacing
 from toolchain.timing.simulate import Timeline
 from toolchain.timing.timeline import NOT_FETCHED
 
@@ -17,9 +19,9 @@ GAP = '{"name":"%s","cat":"idle","ph":"X","pid":%d,"tid":%d,"ts":%.6f,"dur":%.6f
 
 
 def write_trace(timeline: Timeline, path: Path) -> None:
-    """Writes microseconds at the machine's clock. Deterministic; the text is streamed, so that a million events fit."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        write_events(timeline, file)
+    """Writes microseconds at the machine's clock, whole or not at all; streamed, so that a million events fit. Raises UserError E0005."""
+    with replacing(path) as file, io.TextIOWrapper(file, encoding="utf-8", newline="\n") as text:
+        write_events(timeline, text)
 
 
 def write_events(timeline: Timeline, file: TextIO) -> None:
