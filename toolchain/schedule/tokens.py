@@ -31,6 +31,8 @@ class TokenChoice:
         for need in sorted(needs, reverse=True):
             if plan.place[need] >= row[plan.unit[need]]:
                 row = self._arrange(need, kind, unit, row, tokens)
+        if len(tokens) > 1:
+            self._prune(unit, tokens)
         if fence is not None and (unit, unit) in plan.links and plan.carriers.carries(kind, unit, WAIT, plan.links[unit, unit].channel):
             row = self._arrange(fence, kind, unit, row, tokens)
         index = plan.append(source, kind, unit, row)
@@ -51,6 +53,16 @@ class TokenChoice:
             return plan.learn(row, poster)
         self._wait_before(link, poster)
         return list(map(max, row, plan.next_row(unit)))
+
+    def _prune(self, unit: int, tokens: list[tuple[Link, int]]) -> None:
+        """Drops tokens whose poster is known by the others: a relay that was found later may know more than was asked."""
+        plan = self.plan
+        for token in tokens.copy():
+            row = plan.next_row(unit)
+            for _, poster in (other for other in tokens if other is not token):
+                row = plan.learn(row, poster)
+            if plan.place[token[1]] < row[plan.unit[token[1]]]:
+                tokens.remove(token)
 
     def _poster(self, link: Link, via: int) -> int | None:
         """Who posts: `via` or, where it cannot, the next of its unit that can. None: the target knows by now."""

@@ -1,0 +1,75 @@
+"""What must hold for a program with derived synchronisation, judged by the checker, which shares no code with what derives."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from toolchain.emulator import reference
+from toolchain.emulator.checks import check_program
+from toolchain.emulator.queues.order import issue_order
+from toolchain.emulator.state import State
+from toolchain.isa.binary.encode import encode_streams
+from toolchain.isa.checks import build_program
+from toolchain.isa.program import Ints, Program
+from toolchain.isa.sync_tokens import Moves, sync_tokens
+from toolchain.schedule.carriers import POST, WAIT, carriers
+from toolchain.schedule.synchronise import Synchronised, synchronise
+from toolchain.spec.errors import UserError
+
+
+def posted(program: Program) -> int:
+    """Tokens that a program posts, those of all_prior counters left out."""
+    tokens = sync_tokens(program)
+    return int(tokens.posts.amount[tokens.mode[tokens.posts.counter] != 2].sum())
+
+
+def derive(program: Program, state: State, seeds: tuple[int | None, ...] = (None, 1)) -> Synchronised:
+    """Synchronises, has the result checked, and runs it in several orders: memory is as after the original's own order."""
+    found = synchronise(program, state)
+    assert check_program(found.program, state, [m.name for m in program.machine.memories]).warnings == ()
+    kept = found.source[found.source >= 0]
+    np.testing.assert_array_equal(kept, np.arange(len(program)))
+    np.testing.assert_array_equal(program.kind[kept], found.program.kind[found.source >= 0])
+    assert found.tokens == posted(found.program)
+    expected = state.copy()
+    reference.run(program, expected, np.arange(len(program)))
+    for seed in seeds:
+        after = state.copy()
+        reference.run(found.program, after, issue_order(found.program, seed))
+        for name, content in expected.memories.items():
+            np.testing.assert_array_equal(after.memories[name], content, name)
+    return found
+
+
+def token_pairs(program: Program) -> Iterator[tuple[str, int, int]]:
+    """(counter, poster, taker) of every token."""
+    tokens = sync_tokens(program)
+    for counter, name in enumerate(tokens.names):
+        posts, takes = (_movers(moves, counter) for moves in (tokens.posts, tokens.waits))
+        yield from ((name, poster, taker) for poster, taker in zip(posts, takes, strict=True))
+
+
+def _movers(moves: Moves, counter: int) -> list[int]:
+    owner: Ints = np.repeat(np.arange(len(moves.start) - 1), np.diff(moves.start))
+    found: list[int] = owner[moves.counter == counter].tolist()
+    return found
+
+
+def without(program: Program, counter: str, poster: int, taker: int) -> Program:
+    """The program without one of its tokens: two bits less."""
+    known = carriers(program.machine)
+    columns = [{name: column.copy() for name, column in held.items()} for held in program.columns]
+    for action, index in ((POST, poster), (WAIT, taker)):
+        kind = int(program.kind[index])
+        bit = known.bits[kind, int(program.unit[index]), action, counter]
+        columns[kind][bit.field][program.row[index]] -= 1 << bit.bit
+    streams, offset = encode_streams(program.machine, program.kind, program.stream, columns)
+    return build_program(program.machine, streams, program.kind, program.stream, offset, tuple(columns))
+
+
+def assert_every_token_counts(program: Program, state: State, pairs: Sequence[tuple[str, int, int]]) -> None:
+    """The checker complains as soon as one of these tokens is missing."""
+    for counter, poster, taker in pairs:
+        with pytest.raises(UserError):
+            check_program(without(program, counter, poster, taker), state, [m.name for m in program.machine.memories])

@@ -1,0 +1,117 @@
+"""Content-addressed constants of control memories: their bytes, and where on chip each one is when a step needs it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from toolchain.schedule.kernel import Constant
+from toolchain.spec.arrays import Ints, evaluate_arrays
+from toolchain.spec.errors import fail
+from toolchain.spec.evaluate import constant
+from toolchain.spec.model import Machine
+
+
+def constant_bytes(machine: Machine, item: Constant, names: Mapping[str, int]) -> bytes:
+    """The records of a constant. Raises UserError E1006 for a value that its field does not hold."""
+    element = machine.memory[item.memory].element
+    counts = [constant(e, names) for e in item.over.values()]
+    grid: list[Ints] = [part.ravel() for part in np.indices(counts, dtype=np.int64)] if counts else []
+    loops = dict(zip(item.over, grid, strict=True))
+    length = math.prod(counts)
+    arrays = {name: np.full(length, value, np.int64) for name, value in names.items()} | loops
+    words = np.zeros(length, np.uint64)
+    for part in element.record:
+        values = evaluate_arrays(item.fields[part.name], arrays) if part.name in item.fields else np.zeros(length, np.int64)
+        wrong = np.flatnonzero((values < part.type.low) | (values > part.type.high))
+        if len(wrong):
+            expr = item.fields[part.name]
+            raise fail("E1006", f"constant '{item.name}' puts {values[wrong[0]]} into '{part.name}', which holds {part.type}", expr.span)
+        words |= (values.astype(np.uint64) & np.uint64((1 << part.type.bits) - 1)) << np.uint64(part.lsb)
+    return words.astype(f"<u{element.bytes}").tobytes()
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """Elements to bring on chip: from `offset` in the pool to `slot`."""
+
+    slot: int
+    offset: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Residency:
+    """pool: the bytes in DRAM, each content once. fetches: before each step. places: where the contents of each step's constants start."""
+
+    pool: bytes
+    fetches: tuple[tuple[Fetch, ...], ...]
+    places: tuple[tuple[int, ...], ...]
+
+
+@dataclass
+class _Buffer:
+    """The control memory: what is where, the least recently used content goes first."""
+
+    depth: int
+    held: dict[bytes, tuple[int, int]] = field(default_factory=dict[bytes, tuple[int, int]])
+
+    def touch(self, content: bytes) -> int | None:
+        """Where a content is; it counts as used now."""
+        if content not in self.held:
+            return None
+        self.held[content] = self.held.pop(content)
+        return self.held[content][0]
+
+    def take(self, content: bytes, count: int, keep: Sequence[bytes]) -> int | None:
+        """A place for a content, others than `keep` given up for it; None where there is none."""
+        while True:
+            place = self.gap(count)
+            if place is not None:
+                self.held[content] = (place, count)
+                return place
+            oldest = next((c for c in self.held if c not in keep), None)
+            if oldest is None:
+                return None
+            del self.held[oldest]
+
+    def gap(self, count: int) -> int | None:
+        """The lowest address with room."""
+        at = 0
+        for start, size in sorted(self.held.values()):
+            if start - at >= count:
+                return at
+            at = start + size
+        return at if self.depth - at >= count else None
+
+
+def plan_residency(uses: Sequence[Sequence[bytes]], element: int, depth: int) -> Residency:
+    """What to fetch before each step, whose constants are `uses`; all at once, before the first, where everything fits.
+
+    element: bytes of one. depth: elements of the memory. Raises UserError E1004 where one step's constants do not fit.
+    """
+    offsets: dict[bytes, int] = {}
+    top = 0
+    for content in (c for step in uses for c in step):
+        if content not in offsets:
+            offsets[content] = top
+            top += len(content) // element
+    pool = b"".join(offsets)
+    if top <= depth:
+        first = next((i for i, step in enumerate(uses) if step), 0)
+        fetches = tuple((Fetch(0, 0, top),) if i == first and top else () for i in range(len(uses)))
+        return Residency(pool, fetches, tuple(tuple(offsets[c] for c in step) for step in uses))
+    buffer, wanted, places = _Buffer(depth), list[tuple[Fetch, ...]](), list[tuple[int, ...]]()
+    for step in uses:
+        now = list[Fetch]()
+        for content in step:
+            if buffer.touch(content) is None:
+                count = len(content) // element
+                slot = buffer.take(content, count, step)
+                if slot is None:
+                    raise fail("E1004", f"the {sum(len(c) for c in step) // element} records that one step names do not fit into {depth}")
+                now.append(Fetch(slot, offsets[content], count))
+        wanted.append(tuple(now))
+        places.append(tuple(buffer.held[c][0] for c in step))
+    return Residency(pool, tuple(wanted), tuple(places))

@@ -1,0 +1,84 @@
+"""A fused integer convolution as the machine side sees it: shapes, constants, and the numbers that kernels name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.spec.errors import fail
+
+NUMBERS = (
+    "batch", "in_channels", "height", "width", "out_channels", "out_height", "out_width", "kh", "kw", "sh", "sw", "dh", "dw",
+    "pad_top", "pad_left", "pad_bottom", "pad_right", "shift", "half", "low", "high", "bias_least", "bias_most",
+)  # fmt: skip
+ARRAYS = ("weight", "bias")
+ACCUMULATOR = 1 << 31
+
+
+@dataclass(frozen=True, eq=False)
+class Conv2d:
+    """y = clip((sum(x * weight) + bias + half) >> shift, low, high), half being half of 1 << shift: rounds half up.
+
+    input: (batch, channels, height, width). weight: int8 [out, in, kh, kw]. bias: int32 [out]. pads: top, left, bottom, right.
+    """
+
+    name: str
+    input: tuple[int, int, int, int]
+    weight: NDArray[np.int8]
+    bias: NDArray[np.int32]
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilations: tuple[int, int] = (1, 1)
+    shift: int = 0
+    low: int = -128
+    high: int = 127
+
+    def __post_init__(self) -> None:
+        """Raises UserError E1003 where shapes do not fit each other, where nothing is left, or where a sum may leave 32 bits."""
+        if self.weight.ndim != 4 or self.weight.shape[1] != self.input[1] or self.bias.shape != self.weight.shape[:1]:
+            shapes = f"input {self.input}, weights {self.weight.shape}, bias {self.bias.shape}"
+            raise fail("E1003", f"the shapes of '{self.name}' do not fit each other: {shapes}")
+        if min(self.output) < 1 or min(*self.strides, *self.dilations) < 1 or min(*self.pads, self.shift) < 0:
+            raise fail("E1003", f"'{self.name}' has no output: {self.output}")
+        if self.reach >= ACCUMULATOR:
+            raise fail("E1003", f"a sum of '{self.name}' may reach {self.reach}, which 32 bits do not hold")
+
+    @cached_property
+    def output(self) -> tuple[int, int, int, int]:
+        """(batch, channels, height, width) of the result."""
+        spans = [
+            (self.input[2 + k] + self.pads[k] + self.pads[2 + k] - (self.weight.shape[2 + k] - 1) * self.dilations[k] - 1) // self.strides[k] + 1
+            for k in (0, 1)
+        ]
+        return self.input[0], self.weight.shape[0], spans[0], spans[1]
+
+    @property
+    def half(self) -> int:
+        return (1 << self.shift) >> 1
+
+    @cached_property
+    def reach(self) -> int:
+        """The largest magnitude that any partial sum can have, the rounding half included."""
+        weights = np.abs(self.weight.astype(np.int64)).sum(axis=(1, 2, 3)) * 128
+        return int((weights + np.abs(self.bias.astype(np.int64))).max()) + self.half
+
+    @cached_property
+    def macs(self) -> int:
+        """Multiply-accumulates, those with padding included."""
+        return int(np.prod(self.output)) * int(np.prod(self.weight.shape[1:]))
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """NUMBERS by name."""
+        values = (
+            *self.input, *self.output[1:], *self.weight.shape[2:], *self.strides, *self.dilations, *self.pads,
+            self.shift, self.half, self.low, self.high, int(self.bias.min()), int(self.bias.max()),
+        )  # fmt: skip
+        return dict(zip(NUMBERS, map(int, values), strict=True))
+
+    @property
+    def arrays(self) -> Mapping[str, NDArray[np.int64]]:
+        """ARRAYS by name."""
+        return {"weight": self.weight.astype(np.int64), "bias": self.bias.astype(np.int64)}

@@ -1,0 +1,123 @@
+"""Kernels of a machine: what a fused operation needs on chip, and the templates that write its instructions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.spec.errors import Span
+from toolchain.spec.expr import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Require:
+    """What must hold for the operation, and the reason that a user reads when it does not."""
+
+    that: Expr
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """extent: how many units there are; a tile takes up to `most` of them. reduces: its tiles add up in one accumulator."""
+
+    name: str
+    extent: Expr
+    most: Expr | None
+    reduces: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a range of output rows (the dimension `of`) reads of `extent` input rows, of which `before` stand padded in front.
+
+    An output row starts `stride` further than the last and reaches over `reach` rows; only every `step`-th row is kept.
+    """
+
+    name: str
+    of: str
+    stride: Expr
+    reach: Expr
+    before: Expr
+    extent: Expr
+    step: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """On-chip room: `size` elements of a memory for each slot. by: the dimensions that tell its tiles apart."""
+
+    name: str
+    memory: str
+    by: tuple[str, ...]
+    size: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor in DRAM, stored through a layout, addressed in elements of a view.
+
+    values: each scalar, from the layout's index names, `let` and the operation's arrays; None for what is known only when running.
+    """
+
+    name: str
+    view: str
+    layout: str
+    extents: tuple[Expr, ...]
+    let: Mapping[str, Expr]
+    values: Expr | None
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Records of a control memory, one for each point of the loops `over` (first one slowest): content that steps refer to."""
+
+    name: str
+    memory: str
+    over: Mapping[str, Expr]
+    fields: Mapping[str, Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """kind: load | start | compute | finish | store. cycles: how long it keeps its unit, for ranking tiles."""
+
+    kind: str
+    place: str
+    template: str
+    uses: tuple[str, ...]
+    constants: tuple[str, ...]
+    unit: str
+    cycles: Expr
+    when: Expr | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """folder: where its templates stand. constants_template, constants_view: how records get on chip, and where from."""
+
+    name: str
+    folder: Path
+    let: Mapping[str, Expr]
+    requires: tuple[Require, ...]
+    tile: tuple[Dimension, ...]
+    where: tuple[Expr, ...]
+    windows: tuple[Window, ...]
+    places: tuple[Place, ...]
+    tensors: tuple[Tensor, ...]
+    constants: tuple[Constant, ...]
+    steps: tuple[Step, ...]
+    constants_template: str
+    constants_view: str
+    end: str
+    span: Span
+
+    @property
+    def loops(self) -> tuple[Dimension, ...]:
+        """Dimensions that do not reduce."""
+        return tuple(d for d in self.tile if not d.reduces)
+
+    @property
+    def reductions(self) -> tuple[Dimension, ...]:
+        return tuple(d for d in self.tile if d.reduces)

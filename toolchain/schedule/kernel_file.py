@@ -1,0 +1,166 @@
+"""Reads a machine's kernels: targets/NAME/kernels.yaml, every name checked against the machine and the operation."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.schedule.conv2d import ARRAYS, NUMBERS
+from toolchain.schedule.kernel import Constant, Dimension, Kernel, Place, Require, Step, Tensor, Window
+from toolchain.spec.checks.scope import Scope, problems
+from toolchain.spec.context import Context
+from toolchain.spec.errors import Source, UserError, fail
+from toolchain.spec.evaluate import constant
+from toolchain.spec.expr import Const, Expr
+from toolchain.spec.files import read_limited
+from toolchain.spec.load import search_path
+from toolchain.spec.model import Machine
+from toolchain.spec.resources import PACKAGE
+from toolchain.spec.schema import validate
+from toolchain.spec.suggest import nearest
+from toolchain.spec.yaml_nodes import MAX_BYTES, Node, parse_yaml
+
+KERNEL_SCHEMA = PACKAGE / "schemas" / "kernels.schema.json"
+KINDS = ("load", "start", "compute", "finish", "store")
+OF_WINDOW = ("first", "count", "before", "after", "window")
+
+
+def load_kernel(machine: Machine, name: str) -> Kernel:
+    """The machine's kernel of that name. Raises UserError E1001 where there is none, and all of `read_kernels`."""
+    path = next((p for p in (folder / machine.name / "kernels.yaml" for folder in search_path()) if p.is_file()), None)
+    if path is None:
+        raise fail("E1001", f"machine '{machine.name}' has no kernels", hint=f"write targets/{machine.name}/kernels.yaml")
+    known = read_kernels(machine, Source(str(path), read_limited(path, MAX_BYTES, "the kernel file").decode()), path.parent)
+    if name not in known:
+        raise fail("E1001", f"machine '{machine.name}' has no kernel '{name}'", place=str(path), hint=nearest(name, known))
+    return known[name]
+
+
+def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Kernel]:
+    """Raises UserError E0101.. for the YAML, E0107 for an unknown name in an expression, E1002 for what the machine lacks."""
+    root = parse_yaml(source)
+    validate(root, KERNEL_SCHEMA)
+    choices: dict[str, tuple[str, ...]] = {}
+    for (param, choice), _ in sorted(machine.choices.items(), key=lambda item: item[1]):
+        choices[param] = (*choices.get(param, ()), choice)
+    names = {**{c.name: c.value for c in machine.timing.constants}, **machine.params}
+    context = Context(root, machine.config, names, choices)
+    return {name: _Reader(machine, context, node, folder).kernel(name) for name, node in root.members("kernels")}
+
+
+@dataclass(frozen=True)
+class _Reader:
+    machine: Machine
+    context: Context
+    node: Node
+    folder: Path
+
+    def kernel(self, name: str) -> Kernel:
+        node = self.node
+        let: dict[str, Expr] = {}
+        for key, value in node.members("let"):
+            let[key] = self.expr(value, {*NUMBERS, *let})
+        given = {*NUMBERS, *let}
+        dims = tuple(self.dimension(key, value, given) for key, value in node.members("tile"))
+        windows = tuple(self.window(key, value, given, [d.name for d in dims]) for key, value in node.members("windows"))
+        sized = given | {f"{d.name}{end}" for d in dims for end in ("", "_all")} | {f"{w.name}_{part}" for w in windows for part in OF_WINDOW}
+        places = tuple(self.place(key, value, sized, [d.name for d in dims]) for key, value in node.members("places"))
+        slotted = sized | {f"{p.name}_slot" for p in places}
+        constants = tuple(self.constant(key, value, slotted) for key, value in node.members("constants"))
+        residency = node.value.get("residency")
+        return Kernel(
+            name, self.folder, let, tuple(self.requirement(n, given) for n in node.entries("requires")), dims,
+            tuple(self.expr(n.value["that"], sized) for n in node.entries("where")), windows, places,
+            tuple(self.tensor(key, value, given) for key, value in node.members("tensors")), constants,
+            tuple(self.step(n, sized, given, [p.name for p in places], [c.name for c in constants]) for n in node.entries("steps")),
+            self.template(residency.value["template"]) if residency else "", residency.text("view") if residency else "",
+            self.template(node.value["end"]), node.where(),
+        )  # fmt: skip
+
+    def expr(self, node: Node, names: Iterable[str], arrays: Iterable[str] = ()) -> Expr:
+        """An expression over these names, the machine's parameters in place."""
+        found = self.context.expr(node)
+        wrong = list(problems(found, Scope(frozenset(names), hosted=frozenset(arrays))))
+        if wrong:
+            raise UserError(*wrong)
+        return found
+
+    def optional(self, node: Node, key: str, names: Iterable[str], default: int) -> Expr:
+        found = node.get(key)
+        return self.expr(found, names) if found else Const(default)
+
+    def known(self, node: Node, names: Iterable[str], what: str) -> str:
+        """A word that must be one of `names`."""
+        names = list(names)
+        if node.value not in names:
+            raise fail("E1002", f"unknown {what} '{node.value}'", node.span, nearest(str(node.value), names) or f"known: {', '.join(names)}")
+        return str(node.value)
+
+    def words(self, node: Node, key: str, names: Iterable[str], what: str) -> tuple[str, ...]:
+        return tuple(self.known(n, names, what) for n in node.entries(key))
+
+    def template(self, node: Node) -> str:
+        """The name of a template beside the file."""
+        if not (self.folder / str(node.value)).is_file():
+            raise fail("E1002", f"there is no template '{node.value}' in {self.folder}", node.span)
+        return str(node.value)
+
+    def requirement(self, node: Node, given: Iterable[str]) -> Require:
+        return Require(self.expr(node.value["that"], given), node.text("message"))
+
+    def dimension(self, name: str, node: Node, given: Iterable[str]) -> Dimension:
+        return Dimension(name, self.expr(node.value["of"], given), self.expr(node.value["most"], given) if node.get("most") else None,
+                         node.flag("reduces"))  # fmt: skip
+
+    def window(self, name: str, node: Node, given: Iterable[str], dims: Iterable[str]) -> Window:
+        stride, reach, extent = (self.expr(node.value[key], given) for key in ("stride", "reach", "extent"))
+        before, step = self.optional(node, "before", given, 0), self.optional(node, "step", given, 1)
+        return Window(name, self.known(node.value["of"], dims, "dimension"), stride, reach, before, extent, step)
+
+    def place(self, name: str, node: Node, sized: Iterable[str], dims: Iterable[str]) -> Place:
+        memory = self.known(node.value["memory"], self.machine.memory, "memory")
+        return Place(name, memory, self.words(node, "by", dims, "dimension"), self.expr(node.value["size"], sized))
+
+    def tensor(self, name: str, node: Node, given: Iterable[str]) -> Tensor:
+        layouts = {item.name: item for item in self.machine.layouts}
+        layout = layouts[self.known(node.value["layout"], layouts, "layout")]
+        view = self.known(node.value["view"], self.machine.view, "view")
+        if len(node.entries("extents")) != len(layout.domain):
+            raise fail("E1002", f"layout '{layout.name}' has {len(layout.domain)} extents: {' '.join(layout.extents)}", node.value["extents"].span)
+        extents = tuple(self.expr(n, given) for n in node.entries("extents"))
+        names, let = {*given, *layout.domain}, dict[str, Expr]()
+        for key, value in node.members("let"):
+            let[key] = self.expr(value, {*names, *let}, ARRAYS)
+        values = node.get("values")
+        return Tensor(name, view, layout.name, extents, let, self.expr(values, {*names, *let}, ARRAYS) if values else None, node.flag("written"))
+
+    def constant(self, name: str, node: Node, slotted: Iterable[str]) -> Constant:
+        memory = self.machine.memory[self.known(node.value["memory"], self.machine.memory, "memory")]
+        record = [f.name for f in memory.element.record]
+        over = {key: self.expr(value, slotted) for key, value in node.members("over")}
+        fields = {key: self.expr(value, {*slotted, *over}) for key, value in node.members("fields")}
+        for key, value in node.members("fields"):
+            self.known(Node(key, value.where(), ()), record, f"field of an element of '{memory.name}'")
+        return Constant(name, memory.name, over, fields)
+
+    def step(self, node: Node, sized: Iterable[str], given: Iterable[str], places: Iterable[str], constants: Iterable[str]) -> Step:
+        found = [(kind, node.value[kind]) for kind in KINDS if node.get(kind)]
+        if len(found) != 1:
+            raise fail("E1002", f"a step is one of {', '.join(KINDS)}", node.span)
+        kind, place = found[0]
+        units = [u.name for u in self.machine.units]
+        return Step(
+            kind, self.known(place, places, "place"), self.template(node.value["template"]), self.words(node, "uses", places, "place"),
+            self.words(node, "constants", constants, "constant"), self.known(node.value["unit"], units, "unit"),
+            self.expr(node.value["cycles"], sized), self.expr(node.value["when"], given) if node.get("when") else None, node.span,
+        )  # fmt: skip
+
+
+def numbers_of(kernel: Kernel, numbers: Mapping[str, int]) -> dict[str, int]:
+    """The operation's numbers and what the kernel derives from them. Raises UserError E1003 with the reason why it cannot do it."""
+    known = dict(numbers)
+    for name, expr in kernel.let.items():
+        known[name] = constant(expr, known)
+    for require in kernel.requires:
+        if not constant(require.that, known):
+            raise fail("E1003", f"kernel '{kernel.name}' cannot do this: {require.message}", require.that.span)
+    return known

@@ -1,0 +1,124 @@
+"""The tile loop as a list of steps in software-pipelined order, each with the slots that it uses.
+
+Loads stand as early as their slot is free, in the order of need, a few steps ahead at most; so any machine, with queues of any
+depth, loads the next tiles while it computes.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from toolchain.schedule.kernel import Place, Step
+from toolchain.schedule.problem import Problem
+from toolchain.schedule.tiles import Tiling
+from toolchain.schedule.windows import window_names
+
+Tile = Mapping[str, tuple[int, int]]
+"""dimension -> (first unit, units)"""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A step of one tile. slots: element address in its memory, by place."""
+
+    step: Step
+    tile: Tile
+    slots: Mapping[str, int]
+
+    def names(self, problem: Problem) -> dict[str, int]:
+        """What its template may name of the tile: DIMENSION, DIMENSION_at, windows, PLACE_slot."""
+        names = {f"{place}_slot": address for place, address in self.slots.items()}
+        for name, (first, size) in self.tile.items():
+            names |= {name: size, f"{name}_at": first}
+        for w in problem.kernel.windows:
+            if w.of in self.tile:
+                names |= window_names(w, *self.tile[w.of], problem.numbers)
+        return names
+
+
+@dataclass
+class _Slots:
+    """Slots of one place; the least recently used one is taken."""
+
+    base: int
+    size: int
+    count: int
+    held: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
+    used: dict[int, int] = field(default_factory=dict[int, int])
+
+    def use(self, key: tuple[int, ...], now: int) -> tuple[int, int | None]:
+        """The slot's address and, where the tile was not there, the moment its slot was used last (-1: never)."""
+        freed = None
+        if key not in self.held:
+            slot = min(range(self.count), key=lambda s: (self.used.get(s, -1), s))
+            freed = self.used.get(slot, -1)
+            self.held = {k: s for k, s in self.held.items() if s != slot}
+            self.held[key] = slot
+        slot = self.held[key]
+        self.used[slot] = now
+        return self.base + slot * self.size, freed
+
+
+def order_steps(problem: Problem, tiling: Tiling) -> list[Instance]:
+    """All step instances, in an order in which they could run one by one."""
+    slots = _allocate(problem, tiling)
+    places = {p.name: p for p in problem.kernel.places}
+    events: list[Instance] = []
+    loads: list[tuple[int, Instance]] = []
+    ahead = 4 * max(tiling.slots.values())
+    for step, tile in _work(problem, tiling):
+        now, taken = len(events), dict[str, int]()
+        for name in dict.fromkeys((step.place, *step.uses)):
+            address, freed = slots[name].use(_key(places[name], tile), now)
+            taken[name] = address
+            load = problem.loads(name)
+            if freed is not None and load is not None:
+                early = max(freed + 1, now - ahead, loads[-1][0] if loads else 0)
+                loads.append((early, Instance(load, {d: tile[d] for d in places[name].by}, {name: address})))
+        events.append(Instance(step, tile, taken))
+    return list(_merged(events, loads))
+
+
+def _merged(events: list[Instance], loads: list[tuple[int, Instance]]) -> Iterator[Instance]:
+    at = 0
+    for now, event in enumerate(events):
+        while at < len(loads) and loads[at][0] <= now:
+            yield loads[at][1]
+            at += 1
+        yield event
+
+
+def _allocate(problem: Problem, tiling: Tiling) -> dict[str, _Slots]:
+    """The places one after the other in each memory."""
+    top: dict[str, int] = {}
+    found: dict[str, _Slots] = {}
+    for place in problem.kernel.places:
+        if place.name in tiling.room:
+            base = top.get(place.memory, 0)
+            found[place.name] = _Slots(base, tiling.room[place.name], tiling.slots[place.name])
+            top[place.memory] = base + tiling.room[place.name] * tiling.slots[place.name]
+    return found
+
+
+def _key(place: Place, tile: Tile) -> tuple[int, ...]:
+    return tuple(tile[d][0] for d in place.by)
+
+
+def _work(problem: Problem, tiling: Tiling) -> Iterator[tuple[Step, Tile]]:
+    """Every step but the loads, tile by tile."""
+    fixed = [d.name for d in problem.kernel.loops if d.name not in tiling.order]
+    loops = [*fixed, *tiling.order]
+    inner = [d.name for d in problem.kernel.reductions]
+    for outer in itertools.product(*(_ranges(problem, tiling, name) for name in loops)):
+        reductions = list(itertools.product(*(_ranges(problem, tiling, name) for name in inner)))
+        for number, part in enumerate(reductions):
+            tile = dict(zip([*loops, *inner], [*outer, *part], strict=True))
+            for step in problem.steps:
+                first, last = number == 0, number == len(reductions) - 1
+                if step.kind == "compute" or (first and step.kind == "start") or (last and step.kind in ("finish", "store")):
+                    yield step, tile
+
+
+def _ranges(problem: Problem, tiling: Tiling, name: str) -> list[tuple[int, int]]:
+    extent, size = problem.extents[name], tiling.sizes[name]
+    return [(first, min(size, extent - first)) for first in range(0, extent, size)]

@@ -1,0 +1,133 @@
+"""Tensors to and from DRAM through the machine's layouts, and where each one stands there."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.schedule.kernel import Tensor
+from toolchain.spec.arrays import Ints, evaluate_arrays
+from toolchain.spec.errors import fail
+from toolchain.spec.evaluate import constant
+from toolchain.spec.expr import Expr, Index, Name, rewrite
+from toolchain.spec.model import Layout, Machine
+
+PAGE = 4096
+"""Tensors start on a page, none on the first: address 0 means nothing on real machines."""
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a tensor is stored. extents: the host's shape. shape: of the stored array of scalars. at: each host element's place in it, flat."""
+
+    layout: Layout
+    dtype: np.dtype[Any]
+    extents: tuple[int, ...]
+    shape: tuple[int, ...]
+    at: Ints
+
+    def store(self, values: Array) -> bytes:
+        """The stored bytes of a host tensor; what has no source is zero. Raises ValueError for another shape or a value that does not fit."""
+        if values.shape != self.extents:
+            raise ValueError(f"the tensor is {values.shape}, not {self.extents}")
+        narrow = values.astype(self.dtype)
+        if not np.array_equal(narrow, values):
+            raise ValueError(f"the tensor has values that {self.dtype} does not hold")
+        stored = np.zeros(math.prod(self.shape), self.dtype)
+        stored[self.at] = narrow.ravel()
+        return stored.tobytes()
+
+    def fetch(self, data: bytes | Array) -> Array:
+        """The host tensor of stored bytes."""
+        return np.frombuffer(bytes(data), self.dtype)[self.at].reshape(self.extents)
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def packing(machine: Machine, tensor: Tensor, numbers: Mapping[str, int]) -> Packing:
+    """Through the tensor's layout, in the scalars of its view."""
+    layout = next(item for item in machine.layouts if item.name == tensor.layout)
+    extents = tuple(constant(e, numbers) for e in tensor.extents)
+    sizes = dict(zip(layout.extents, extents, strict=True))
+    shape = tuple(constant(e, sizes) for e in layout.shape)
+    index = host_index(layout, extents)
+    at = np.zeros_like(next(iter(index.values())))
+    arrays = index | {name: np.full_like(at, value) for name, value in sizes.items()}
+    for expr, size in zip(layout.map, shape, strict=True):
+        at = at * size + evaluate_arrays(expr, arrays)
+    scalar = machine.view[tensor.view].element.scalar
+    return Packing(layout, np.dtype(f"<{'i' if scalar.signed else 'u'}{scalar.bits // 8}"), extents, shape, at)
+
+
+def host_index(layout: Layout, extents: tuple[int, ...]) -> dict[str, Ints]:
+    """int64 [elements] for each index name, row-major."""
+    return dict(zip(layout.domain, (part.ravel() for part in np.indices(extents, dtype=np.int64)), strict=True))
+
+
+def tensor_values(machine: Machine, tensor: Tensor, numbers: Mapping[str, int], arrays: Mapping[str, Ints]) -> Ints:
+    """The host tensor that `values` spells out. Raises UserError E1002 for an array read past its end or with too few indices."""
+    assert tensor.values is not None
+    layout = next(item for item in machine.layouts if item.name == tensor.layout)
+    extents = tuple(constant(e, numbers) for e in tensor.extents)
+    index = host_index(layout, extents)
+    length = math.prod(extents)
+    names = {name: np.full(length, value, np.int64) for name, value in numbers.items()} | index
+    for name, expr in tensor.let.items():
+        names[name] = _values(expr, names, arrays)
+    return _values(tensor.values, names, arrays).reshape(extents)
+
+
+def _values(expr: Expr, names: Mapping[str, Ints], arrays: Mapping[str, Ints]) -> Ints:
+    """An expression that may read the operation's arrays."""
+    read: dict[str, Ints] = {}
+
+    def change(e: Expr) -> Expr | None:
+        if isinstance(e, Index) and isinstance(e.base, Name):
+            key = f"[{len(read)}]"
+            read[key] = _element(e.base.id, e, names, arrays)
+            return Name(key)
+        return None
+
+    ready = rewrite(expr, change)
+    return evaluate_arrays(ready, {**names, **read})
+
+
+def _element(name: str, e: Index, names: Mapping[str, Ints], arrays: Mapping[str, Ints]) -> Ints:
+    array, index = arrays[name], [evaluate_arrays(part, names) for part in e.index]
+    if len(index) != array.ndim:
+        raise fail("E1002", f"'{name}' has {array.ndim} indices, not {len(index)}", e.span)
+    if any(part.min() < 0 or part.max() >= size for part, size in zip(index, array.shape, strict=True)):
+        raise fail("E1002", f"this reads '{name}' outside its {array.shape} elements", e.span)
+    return array[tuple(index)]
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where a tensor stands: byte address, bytes, and the address in elements of its view."""
+
+    address: int
+    bytes: int
+    base: int
+
+
+def place_regions(machine: Machine, sizes: Mapping[str, tuple[str, int]]) -> dict[str, Region]:
+    """Regions of name -> (view, bytes), one after the other. Raises UserError E1004 where the memory is too small."""
+    return dict(_regions(machine, sizes))
+
+
+def _regions(machine: Machine, sizes: Mapping[str, tuple[str, int]]) -> Iterator[tuple[str, Region]]:
+    top: dict[str, int] = {}
+    for name, (view_name, size) in sizes.items():
+        view = machine.view[view_name]
+        step = math.lcm(PAGE, max(view.unit, 1))
+        address = -(-top.get(view.memory, PAGE) // step) * step
+        top[view.memory] = address + size
+        if top[view.memory] > machine.memory[view.memory].bytes:
+            raise fail("E1004", f"tensor '{name}' of {size} bytes does not fit into '{view.memory}'")
+        yield name, Region(address, size, address // max(view.unit, 1))

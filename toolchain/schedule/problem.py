@@ -1,0 +1,35 @@
+"""One operation for one kernel of one machine: everything that does not depend on the tiles."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolchain.schedule.conv2d import Conv2d
+from toolchain.schedule.kernel import Kernel, Step
+from toolchain.schedule.kernel_file import numbers_of
+from toolchain.spec.evaluate import constant
+from toolchain.spec.model import Machine
+
+
+@dataclass(frozen=True)
+class Problem:
+    """numbers: the operation's and the kernel's own, and DIMENSION_all. extents: by dimension. steps: those that apply."""
+
+    machine: Machine
+    kernel: Kernel
+    operation: Conv2d
+    numbers: Mapping[str, int]
+    extents: Mapping[str, int]
+    steps: tuple[Step, ...]
+
+    def loads(self, place: str) -> Step | None:
+        """The step that fills a place, or None for what is made on chip."""
+        return next((s for s in self.steps if s.kind == "load" and s.place == place), None)
+
+
+def state_problem(machine: Machine, kernel: Kernel, operation: Conv2d) -> Problem:
+    """Raises UserError E1003 where the kernel cannot do the operation."""
+    numbers = numbers_of(kernel, operation.numbers)
+    extents = {d.name: constant(d.extent, numbers) for d in kernel.tile}
+    steps = tuple(s for s in kernel.steps if s.when is None or constant(s.when, numbers))
+    numbers |= {f"{name}_all": extent for name, extent in extents.items()}
+    return Problem(machine, kernel, operation, numbers, extents, steps)

@@ -1,0 +1,168 @@
+"""Enumerates tile sizes, loop orders and slots, keeps what fits, and ranks it by what the kernel declares that its steps cost."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.schedule.kernel import Place, Step
+from toolchain.schedule.problem import Problem
+from toolchain.schedule.windows import largest_window
+from toolchain.spec.arrays import Ints, evaluate_arrays
+from toolchain.spec.errors import fail
+from toolchain.spec.evaluate import constant
+
+Floats = NDArray[np.float64]
+STEP = 2.0
+"""Cycles that a step costs beside its work: tokens arrive a little after it."""
+FRICTION = 1 / 16
+"""The share of the other units' work that does not hide behind the busiest one, for ranking; timing decides."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """sizes: units of each dimension in a tile. order: loops, outermost first. slots and sizes in elements of each place in use.
+
+    estimate: cycles by the closed form.
+    """
+
+    sizes: Mapping[str, int]
+    order: tuple[str, ...]
+    slots: Mapping[str, int]
+    room: Mapping[str, int]
+    estimate: float
+
+
+def rank_tilings(problem: Problem, contexts: int, best: int) -> list[Tiling]:
+    """The `best` tilings by estimate, the first one lowest. contexts: slots that each place has at least, where it has as many tiles.
+
+    Raises UserError E1004 where not even the smallest tile fits.
+    """
+    sizes = _candidates(problem)
+    names = _names(problem, sizes)
+    legal = np.ones(len(next(iter(sizes.values()))), np.bool_)
+    for condition in problem.kernel.where:
+        legal &= evaluate_arrays(condition, names) != 0
+    rooms = {p.name: evaluate_arrays(p.size, names) for p in problem.kernel.places}
+    slots, fits = _slots(problem, sizes, rooms, contexts)
+    kept = np.flatnonzero(legal & fits)
+    if not len(kept):
+        raise fail("E1004", f"no tile of '{problem.operation.name}' fits on chip", problem.kernel.span)
+    sizes, names, rooms, slots = ({k: v[kept] for k, v in part.items()} for part in (sizes, names, rooms, slots))
+    return _Candidates(problem, sizes, names, rooms, slots, contexts).best(best)
+
+
+def _candidates(problem: Problem) -> dict[str, Ints]:
+    """int64 [n] for each dimension: every combination of sizes that cut an extent as evenly as a number of tiles allows."""
+    each: list[list[int]] = []
+    for d in problem.kernel.tile:
+        extent = problem.extents[d.name]
+        most = constant(d.most, problem.numbers) if d.most else extent
+        each.append([s for s in sorted({-(-extent // k) for k in range(1, extent + 1)}) if s <= most])
+    grid = np.meshgrid(*(np.array(s, np.int64) for s in each), indexing="ij")
+    return {d.name: part.ravel() for d, part in zip(problem.kernel.tile, grid, strict=True)}
+
+
+def _names(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Ints]:
+    """Everything that sizes and costs may name, for full tiles."""
+    some = next(iter(sizes.values()))
+    names = {name: np.full_like(some, value) for name, value in problem.numbers.items()} | dict(sizes)
+    for w in problem.kernel.windows:
+        names |= largest_window(w, sizes[w.of], problem.numbers)
+    return names
+
+
+def _distinct(problem: Problem, sizes: Mapping[str, Ints], place: Place) -> Ints:
+    """How many different tiles a place ever holds."""
+    count = np.ones_like(next(iter(sizes.values())))
+    for name in place.by:
+        count = count * -(-problem.extents[name] // sizes[name])
+    return count
+
+
+def _slots(problem: Problem, sizes: Mapping[str, Ints], rooms: Mapping[str, Ints], contexts: int) -> tuple[dict[str, Ints], NDArray[np.bool_]]:
+    """Slots of each place, and whether they fit: `contexts`, and where room is left, as many as there are tiles."""
+    slots: dict[str, Ints] = {}
+    free = {m.name: np.full_like(next(iter(sizes.values())), sum(m.depths)) for m in problem.machine.memories}
+    for place in problem.kernel.places:
+        slots[place.name] = np.minimum(_distinct(problem, sizes, place), contexts)
+        free[place.memory] = free[place.memory] - slots[place.name] * rooms[place.name]
+    fits = np.logical_and.reduce([left >= 0 for left in free.values()])
+    for place in problem.kernel.places if contexts > 1 else ():
+        more = _distinct(problem, sizes, place) - slots[place.name]
+        grows = (more * rooms[place.name] <= free[place.memory]) & (problem.loads(place.name) is not None)
+        slots[place.name] = slots[place.name] + np.where(grows, more, 0)
+        free[place.memory] = free[place.memory] - np.where(grows, more * rooms[place.name], 0)
+    return slots, fits
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Legal tiles, as arrays."""
+
+    problem: Problem
+    sizes: Mapping[str, Ints]
+    names: Mapping[str, Ints]
+    rooms: Mapping[str, Ints]
+    slots: Mapping[str, Ints]
+    contexts: int
+
+    def best(self, count: int) -> list[Tiling]:
+        found: list[tuple[float, int, tuple[str, ...]]] = []
+        for order in self._orders():
+            estimate = self.estimate(order)
+            found += [(float(estimate[index]), int(index), order) for index in np.argsort(estimate, kind="stable")[:count]]
+        taken: dict[tuple[int, float], Tiling] = {}
+        for value, index, order in sorted(found):
+            taken.setdefault((index, value), self._tiling(index, order, value))
+        return list(taken.values())[:count]
+
+    def _orders(self) -> Iterator[tuple[str, ...]]:
+        """Loop orders; what reduces is innermost, so that a sum stays where it is."""
+        return itertools.permutations(d.name for d in self.problem.kernel.loops if self.problem.extents[d.name] > 1)
+
+    def _tiling(self, index: int, order: tuple[str, ...], value: float) -> Tiling:
+        used = {name: int(room[index]) for name, room in self.rooms.items() if room[index]}
+        return Tiling(
+            {name: int(size[index]) for name, size in self.sizes.items()}, order, {name: int(self.slots[name][index]) for name in used}, used, value
+        )
+
+    def _fills(self, place: Place, order: tuple[str, ...]) -> Floats:
+        """How often a place is filled: once for each tile where all stay, else again whenever a loop around its own comes back."""
+        loops = [*order, *(d.name for d in self.problem.kernel.reductions)]
+        count = np.ones(len(self.rooms[place.name]))
+        again = np.ones_like(count)
+        for name in reversed(loops):
+            trips = self.problem.extents[name] / self.sizes[name]
+            again = np.where((again > 1) | ((name in place.by) & (trips > 1)), again * trips, again)
+            count = count * trips if name in place.by else count
+        resident = self.slots[place.name] >= _distinct(self.problem, self.sizes, place)
+        return np.where(resident, count, again)
+
+    def _times(self, step: Step, order: tuple[str, ...]) -> Floats:
+        """How often a step runs, in full tiles."""
+        if step.kind == "load":
+            return self._fills(next(p for p in self.problem.kernel.places if p.name == step.place), order)
+        dims = self.problem.kernel.tile if step.kind == "compute" else self.problem.kernel.loops
+        times = np.ones(len(next(iter(self.sizes.values()))))
+        for d in dims:
+            times = times * self.problem.extents[d.name] / self.sizes[d.name]
+        return times
+
+    def estimate(self, order: tuple[str, ...]) -> Floats:
+        """Cycles: the busiest unit, the first loads and the last store around it, and what small steps and busy other units cost by
+        getting in each other's way; with one slot everything in turn."""
+        busy: dict[str, Floats] = {}
+        ends = np.zeros(len(next(iter(self.sizes.values()))))
+        for step in self.problem.steps:
+            if step.kind == "load" and not self.rooms[step.place].any():
+                continue
+            cycles = evaluate_arrays(step.cycles, self.names)
+            times = self._times(step, order)
+            total = cycles * times
+            busy[step.unit] = busy[step.unit] + total if step.unit in busy else total
+            ends = ends + cycles * (step.kind in ("load", "store")) + times * STEP
+        together, longest = np.add.reduce(list(busy.values())), np.maximum.reduce(list(busy.values()))
+        return together if self.contexts == 1 else longest + ends + (together - longest) * FRICTION
