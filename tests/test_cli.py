@@ -1,6 +1,8 @@
 """The command line as scripts see it: exit codes, what is printed where, files written."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +32,7 @@ def test_emulate_writes_what_it_is_asked_for(golden_program: tuple[Path, Path, b
     assert main([*words, "--json", str(report), "--trace", str(trace)]) == 0
     assert out.read_bytes() == after
     data = json.loads(report.read_text())
-    assert set(data["seconds"]) == {"decoding", "checks", "execution", "timing", "trace"}
+    assert set(data["seconds"]) == {"compiling", "decoding", "checks", "execution", "timing", "trace"}
     assert data["cycles"] > 0
     assert data["instructions"] * 16 == program.stat().st_size
     assert {unit["name"] for unit in data["units"]} == {"load", "compute", "store"}
@@ -89,6 +91,36 @@ def test_a_mistake_is_one_line_and_exit_code_1(words: list[str], message: str, c
     assert printed.out == ""
     assert message in printed.err
     assert len(printed.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", ["--out", "--trace", "--json"])
+def test_an_output_that_cannot_be_written_is_said_before_the_run(
+    golden_program: tuple[Path, Path, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    program, before, _ = golden_program
+    path = tmp_path / "none" / "file"
+    words = ["emulate", "vta", str(program), "--memory", f"dram={before}", "--out", f"dram={tmp_path / 'after.bin'}"]
+    assert main([*words, option, f"dram={path}" if option == "--out" else str(path)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == f"{path}: E0005 cannot write the file: No such file or directory\n"
+    assert not (tmp_path / "after.bin").exists()
+
+
+def test_a_full_disk_under_standard_output_is_one_line() -> None:
+    words = [sys.executable, "-m", "toolchain.cli", "target", "show", "vta"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, cwd=DATA.parents[1], check=False)
+    assert (done.returncode, done.stderr) == (1, "standard output: E0005 the system refused: No space left on device\n")
+
+
+def test_a_reader_that_has_gone_is_no_error() -> None:
+    words = [sys.executable, "-m", "toolchain.cli", "target", "show", "vta"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=DATA.parents[1]) as run:
+        assert run.stdout
+        assert run.stderr
+        run.stdout.close()
+        assert run.stderr.read() == ""
 
 
 def test_a_wrong_command_line_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:

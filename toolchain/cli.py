@@ -1,6 +1,6 @@
 """The `tilewright` command: reads its arguments, runs one command, turns user errors into lines and exit codes.
 
-Exit codes: 0 done; 1 an input has errors, each printed with its place and code; 2 wrong command line.
+Exit codes: 0 done; 1 an input has errors, each printed with its place and code; 2 wrong command line; 130 interrupted.
 """
 
 import argparse
@@ -18,15 +18,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and answers with the exit code."""
     arguments = parser().parse_args(argv)
     try:
-        return _command(arguments.run)(arguments) or 0
+        code = _command(arguments.run)(arguments) or 0
+        sys.stdout.flush()
+        return code
     except UserError as error:
         for diagnostic in error.diagnostics:
             print(diagnostic.render(), file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # The reader of our output has gone; point stdout elsewhere so that closing it stays quiet.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _close_output()
         return 1
+    except OSError as error:
+        _close_output()
+        print(f"{error.filename or 'standard output'}: E0005 the system refused: {error.strerror}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _close_output() -> None:
+    """Nobody takes our output any more; point it elsewhere so that closing it stays quiet."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _command(where: str) -> Callable[[argparse.Namespace], int | None]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from toolchain.commands.inputs import Region, load_memories, output_regions, set_registers
 from toolchain.commands.machine import machine_of
-from toolchain.commands.stopwatch import Stopwatch
+from toolchain.commands.stopwatch import Stopwatch, sign
 from toolchain.emulator.checks import Checked, check_program, prepare_program
 from toolchain.emulator.engines import engine_named
 from toolchain.emulator.state import State, new_state
@@ -60,7 +60,9 @@ def emulate(arguments: argparse.Namespace) -> None:
 
 
 def _load(arguments: argparse.Namespace) -> Job:
-    machine, watch = machine_of(arguments), Stopwatch()
+    with sign("loading the machine"):
+        machine = machine_of(arguments)
+    watch = Stopwatch()
     with watch.stage("decoding"):
         program = load_program(machine, Path(arguments.program))
     state = new_state(machine)

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from toolchain.commands.machine import machine_of
+from toolchain.commands.stopwatch import sign
 
 
 def assemble(arguments: argparse.Namespace) -> None:
@@ -15,8 +16,9 @@ def assemble(arguments: argparse.Namespace) -> None:
     source = Path(arguments.source)
     suffix = ".two" if machine.streams > 1 else ".bin"
     output = Path(arguments.output) if arguments.output else source.with_suffix(suffix)
-    program = load_program(machine, source)
-    save_program(program, output)
+    with sign("assembling"):
+        program = load_program(machine, source)
+        save_program(program, output)
     print(f"{output}: {len(program)} instructions, {sum(map(len, program.streams))} bytes")
 
 
@@ -26,13 +28,14 @@ def disassemble(arguments: argparse.Namespace) -> None:
     from toolchain.isa.program_file import load_program
     from toolchain.spec.files import write_atomic
 
-    program = load_program(machine_of(arguments), Path(arguments.program))
     comments = None
-    if arguments.footprints:
-        from toolchain.report.footprint_comments import footprint_comments
+    with sign("disassembling"):
+        program = load_program(machine_of(arguments), Path(arguments.program))
+        if arguments.footprints:
+            from toolchain.report.footprint_comments import footprint_comments
 
-        comments = footprint_comments(program)
-    text = text_of(program, comments)
+            comments = footprint_comments(program)
+        text = text_of(program, comments)
     if arguments.output:
         write_atomic(Path(arguments.output), text.encode())
     else:
