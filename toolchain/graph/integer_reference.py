@@ -20,14 +20,14 @@ def evaluate(
     """The int8 result of one integer operation; operands and attributes as in the ONNX call."""
     if kind in _COPIES:
         return _COPIES[kind](attributes, operands).astype(np.int8)
-    total, divisor = _total(kind, attributes, [np.asarray(operand).astype(np.int64) for operand in operands])
+    total, divisor = accumulate(kind, attributes, [np.asarray(operand).astype(np.int64) for operand in operands])
     shift = _shifts(divisor) if divisor is not None else np.int64(attributes["shift"])
     rounded = _activated(total, shift, activation == "leaky", attributes, numerics)
     return np.clip(rounded, attributes["low"], attributes["high"]).astype(np.int8)
 
 
-def _total(kind: str, attributes: Attributes, operands: list[Ints]) -> tuple[Ints, Ints | None]:
-    """What is requantised, and the divisor of each channel where there is one."""
+def accumulate(kind: str, attributes: Attributes, operands: list[Ints]) -> tuple[Ints, Ints | None]:
+    """The exact int64 sum that is requantised, and the divisor of each channel where there is one."""
     x = operands[0]
     match kind:
         case "conv2d" | "dense":

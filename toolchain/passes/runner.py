@@ -9,7 +9,7 @@ from toolchain.passes.context import Context
 from toolchain.passes.contracts import PROPERTIES
 from toolchain.spec.errors import Diagnostic, UserError, fail
 
-Keep = Callable[[int, str, ir.Model], None]
+Keep = Callable[[int, str, ir.Model], object]
 """Called with the number of the stage, the name of its pass and the model it left."""
 
 

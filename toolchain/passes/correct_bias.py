@@ -1,0 +1,70 @@
+"""Cross-layer bias correction: layer by layer, the integer network's mean of each channel is moved onto the float network's."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from toolchain.graph.calls import Call, read_call, run_call
+from toolchain.graph.functions import INTEGER
+from toolchain.graph.integer_reference import accumulate
+from toolchain.graph.numerics import Numerics
+from toolchain.graph.requantisation import too_large
+from toolchain.graph.rewrite import constant
+from toolchain.passes.base import Pass
+from toolchain.passes.context import Context
+from toolchain.passes.fuse import INNER
+from toolchain.passes.quantize import FLOAT_NAME, SCALE
+from toolchain.spec.errors import fail
+
+Array = np.typing.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class CorrectBias(Pass):
+    """Runs the numpy reference, so the outcome is the same everywhere. samples: how many of the calibration's are used."""
+
+    name: ClassVar[str] = "correct_bias"
+    requires: ClassVar[tuple[str, ...]] = ("quantized",)
+    ensures: ClassVar[tuple[str, ...]] = ("quantized", "shapes_known")
+    samples: int = 8
+
+    def run(self, model: ir.Model, context: Context) -> ir.Model:
+        numerics, table = context.numerics, context.table
+        if numerics is None or table is None or not context.samples:
+            raise fail("E0918", "there is no calibration table, no sample, or no machine to quantise for", place=context.place)
+        known: dict[ir.Value, Array] = {value: context.samples[value.name or ""][: self.samples] for value in model.graph.inputs}
+        for node in model.graph:
+            operands = [known.get(value) if (array := constant(value)) is None else array for value in node.inputs if value is not None]
+            if node.domain != INTEGER or any(operand is None for operand in operands):
+                continue
+            given, call = [operand for operand in operands if operand is not None], read_call(node)
+            seen = table.tensors.get(node.metadata_props.get(INNER) or node.outputs[0].metadata_props.get(FLOAT_NAME, ""))
+            if call.kind in ("conv2d", "dense") and seen is not None and len(seen.means) == len(given[1]):
+                given[2] = _corrected(node, call, given, np.asarray(seen.means), numerics)
+            known[node.outputs[0]] = run_call(call, given, numerics)
+        return model
+
+
+def _corrected(node: ir.Node, call: Call, operands: list[Array], wanted: Array, numerics: Numerics) -> Array:
+    """The bias with the difference of the means added; as before where the sum would no longer fit."""
+    sums, _ = accumulate(call.kind, call.attributes, [np.asarray(operand).astype(np.int64) for operand in operands[:3]])
+    step = _step(node, call, operands)
+    means = sums.mean(tuple(axis for axis in range(sums.ndim) if axis != 1))
+    change = (wanted / step - means) / 2.0 ** call.attributes["bias_shift"]
+    bias = np.clip(operands[2] + np.rint(change).astype(np.int64), numerics.bias.low, numerics.bias.high)
+    value = node.inputs[2]
+    shift = call.attributes.get("shift", 0)
+    if value is None or too_large(operands[1], bias << call.attributes["bias_shift"], shift, numerics):
+        return operands[2]
+    value.const_value = ir.Tensor(bias.astype(np.int32), name=value.name)
+    return bias.astype(np.int32)
+
+
+def _step(node: ir.Node, call: Call, operands: list[Array]) -> Any:
+    """What one unit of the sum is worth: the output's scale times multiplier / 2**shift."""
+    result = float.fromhex(node.outputs[0].metadata_props[SCALE])
+    if len(operands) > 3:
+        return result * operands[3] / operands[4]
+    return result / 2.0 ** call.attributes["shift"]
