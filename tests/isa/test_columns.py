@@ -83,7 +83,7 @@ def test_rows_reach_the_leaf() -> None:
         ("1 << a << 62", "test:1:1: E0122 the result does not fit 64 bits"),
         ("c", "test:1:1: E0107 unknown name 'c'"),
         ("a.b", "test:1:1: E0121 this is not allowed here"),
-        ("clog2(a, b)", "test:1:1: E0123 clog2 takes 1 argument(s), not 2"),
+        ("clog2(a, b)", "test:1:1: E0123 clog2 takes 1 argument, not 2"),
     ],
 )
 def test_errors(text: str, message: str) -> None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.isa.columns import evaluate_columns, field_leaf
-from toolchain.isa.program import Ints, Program
+from toolchain.isa.program import Ints, Program, stream_index
+from toolchain.isa.semantics.instances import stream_levels
 from toolchain.spec.errors import Diagnostic, UserError, fail
 from toolchain.spec.expr import Const, Expr, Index, Member, Name, walk
 from toolchain.spec.model import Constraint, Illegal, Machine
@@ -47,7 +48,7 @@ def _route(program: Program, kind: int, rows: Ints) -> Ints | int:
     expr = machine.instructions[kind].unit
     if isinstance(expr, Const):
         return expr.value
-    found = _evaluate(program, kind, rows, expr)
+    found = evaluate_fields(program, kind, rows, expr)
     wrong = np.flatnonzero((found < 0) | (found >= len(machine.units)))
     if len(wrong):
         raise fail(
@@ -56,20 +57,15 @@ def _route(program: Program, kind: int, rows: Ints) -> Ints | int:
     return found
 
 
-def _evaluate(program: Program, kind: int, rows: Ints, expr: Expr) -> Ints:
+def evaluate_fields(program: Program, kind: int, rows: Ints, expr: Expr) -> Ints:
+    """int64 like `rows`: an expression over fields and places for all instructions of one kind, which `rows` are. Raises UserError E0122."""
     names = {**level_columns(program.machine, program.stream[rows]), **program.columns[kind]}
     return evaluate_columns(expr, field_leaf(names), len(rows), lambda row: program.label(int(rows[row])))
 
 
 def level_columns(machine: Machine, stream: Ints) -> dict[str, Ints]:
     """For each topology level down to the one that has streams: the index of the instance each instruction runs on."""
-    depth = next((i + 1 for i, level in enumerate(machine.levels) if level.streams), 0)
-    found: dict[str, Ints] = {}
-    rest = stream
-    for level in reversed(machine.levels[:depth]):
-        found[level.name] = rest % level.count
-        rest = rest // level.count
-    return found
+    return {level.name: stream_index(machine, level.name, stream) for level in stream_levels(machine)}
 
 
 def reads_registers(expr: Expr) -> bool:
@@ -100,7 +96,7 @@ def violations(program: Program) -> list[Violation]:
 def _constraints(program: Program, kind: int, rows: Ints) -> Iterator[Violation]:
     for constraint in program.machine.instructions[kind].constraints:
         if not reads_registers(constraint.that):
-            broken = np.flatnonzero(_evaluate(program, kind, rows, constraint.that) == 0)
+            broken = np.flatnonzero(evaluate_fields(program, kind, rows, constraint.that) == 0)
             for row in broken[: MOST + 1].tolist():
                 yield constraint_violation(program, kind, int(rows[row]), row, constraint)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from toolchain.isa.program import Ints
 from toolchain.spec.errors import fail
-from toolchain.spec.evaluate import FUNCTIONS, MAX_BITS, OPERATORS
+from toolchain.spec.evaluate import FUNCTIONS, MAX_BITS, OPERATORS, wrong_count
 from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logic, Name, Unary
 
 Leaf = Callable[[Expr, Ints | None], Ints | int]
@@ -125,9 +125,8 @@ class _Evaluation:
             raise fail("E0122", f"cannot evaluate {left} {op} {right} for {self.label(row if rows is None else int(rows[row]))}", expr.span)
 
     def call(self, expr: Expr, name: str, args: list[Value], rows: Ints | None) -> Value:
-        arity = FUNCTIONS[name][0]
-        if (arity is not None and len(args) != arity) or not args:
-            raise fail("E0123", f"{name} takes {arity or 'at least one'} argument(s), not {len(args)}", expr.span)
+        if wrong := wrong_count(name, len(args)):
+            raise fail("E0123", wrong, expr.span)
         if name in ("min", "max"):
             result = args[0]
             for other in args[1:]:

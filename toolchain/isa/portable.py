@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from toolchain.isa.checks import level_columns, reads_registers
-from toolchain.isa.columns import evaluate_columns, field_leaf
+from toolchain.isa.checks import evaluate_fields, reads_registers
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.errors import Diagnostic
 from toolchain.spec.model import Constraint
@@ -27,9 +26,7 @@ def _failing(program: Program, name: str, rule: Constraint) -> Ints:
     rows = np.flatnonzero(program.kind == kind)
     if not len(rows) or reads_registers(rule.that):
         return np.zeros(0, np.int64)
-    names = {**level_columns(program.machine, program.stream[rows]), **program.columns[kind]}
-    held = evaluate_columns(rule.that, field_leaf(names), len(rows), lambda row: program.label(int(rows[row])))
-    return rows[held == 0]
+    return rows[evaluate_fields(program, kind, rows, rule.that) == 0]
 
 
 def _warnings(program: Program, rules: dict[str, Constraint], failing: dict[str, Ints]) -> Iterator[Diagnostic]:

@@ -8,8 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.spec.model import Machine
+from toolchain.spec.model.storage import stream_levels
 
 Ints = NDArray[np.int64]
+
+
+def stream_index(machine: Machine, level: str, stream: Ints) -> Ints:
+    """int64 like `stream`: each stream's index at one of the levels that streams count over. Raises KeyError for another level."""
+    count = {outer.name: outer.count for outer in stream_levels(machine.levels)}[level]
+    return stream // (machine.streams // machine.instances(level)) % count
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.isa.columns import evaluate_columns, field_leaf
-from toolchain.isa.program import Ints, Program
+from toolchain.isa.program import Ints, Program, stream_index
 from toolchain.isa.semantics.instances import scope_levels, stream_levels
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Expr, Name
@@ -150,12 +150,6 @@ class _Lowering:
         source = np.array([u.name == counter.source for u in self.program.machine.units])[self.program.unit]
         who = np.flatnonzero(source)
         return who, self.first[counter.name] + self.program.stream[who] * counter.count, np.ones(len(who), np.int64)
-
-
-def stream_index(machine: Machine, name: str, stream: Ints) -> Ints:
-    """int64 like `stream`: each stream's index at one of the levels that streams count over."""
-    level = next(level for level in machine.levels if level.name == name)
-    return stream // (machine.streams // machine.instances(name)) % level.count
 
 
 def _targets(program: Program, counter: Counter, who: Ints, masks: dict[str, Ints]) -> Iterator[tuple[NDArray[np.bool_], Ints]]:

@@ -79,15 +79,22 @@ def evaluate(expr: Expr, leaf: Callable[[Expr], int]) -> int:
         case Choose(condition=condition, then=then, other=other):
             return value(then) if value(condition) else value(other)
         case Call(function=Name(id=name), args=args) if name in FUNCTIONS:
-            arity, function = FUNCTIONS[name]
-            if (arity is not None and len(args) != arity) or not args:
-                raise fail("E0123", f"{name} takes {arity or 'at least one'} argument(s), not {len(args)}", expr.span)
+            if wrong := wrong_count(name, len(args)):
+                raise fail("E0123", wrong, expr.span)
+            function = FUNCTIONS[name][1]
             numbers = [value(a) for a in args]
             if function in (ceil_div, align) and numbers[1] == 0:
                 raise fail("E0122", f"cannot evaluate {name}({numbers[0]}, 0)", expr.span)
             return function(*numbers)
         case _:
             return leaf(expr)
+
+
+def wrong_count(name: str, count: int) -> str:
+    """What is wrong with calling one of FUNCTIONS with so many arguments, or an empty string."""
+    arity = FUNCTIONS[name][0]
+    wanted = "at least one argument" if arity is None else f"{arity} argument{'s' * (arity > 1)}"
+    return f"{name} takes {wanted}, not {count}" if (not count if arity is None else count != arity) else ""
 
 
 def constant(expr: Expr, names: Mapping[str, int], choices: Mapping[str, tuple[str, ...]] | None = None) -> int:

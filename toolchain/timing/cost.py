@@ -8,10 +8,9 @@ import numpy as np
 from toolchain.isa.columns import evaluate_columns
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.provenance import Provenance
-from toolchain.isa.program import Ints, Program
+from toolchain.isa.program import Ints, Program, stream_index
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import stream_levels
-from toolchain.isa.sync_tokens import stream_index
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Call, Expr, Index, Member, Name
 from toolchain.spec.model import Machine, Resource, TimingClass

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from toolchain.isa.footprint.walk import Fold, Guard, Loop, Occurrence, Path, free_vars, occurrences, replica_loops
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import replica_levels, scope_levels
-from toolchain.isa.semantics.machine import machine_semantics
+from toolchain.isa.semantics.machine import MachineKey, machine_semantics
 from toolchain.spec.expr import Binary, Choose, Compare, Const, Expr, Logic, Unary
 from toolchain.spec.model import Machine
 
@@ -43,31 +43,18 @@ class Nest:
         return self.occurrence.target
 
 
-@dataclass(frozen=True, slots=True)
-class _Same:
-    """A machine compared by identity, as a key: machines do not hash, and comparing two is slow."""
-
-    machine: Machine
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.machine is other.machine
-
-    def __hash__(self) -> int:
-        return id(self.machine)
-
-
 def machine_nests(machine: Machine) -> Mapping[str, tuple[Nest, ...]]:
     """The nests of every instruction, by its name; found once for each Machine object."""
-    return _machine_nests(_Same(machine))[0]
+    return _machine_nests(MachineKey(machine))[0]
 
 
 def memories_alike(machine: Machine) -> frozenset[str]:
     """The memories whose runs are given for the first replica only."""
-    return _machine_nests(_Same(machine))[1]
+    return _machine_nests(MachineKey(machine))[1]
 
 
 @functools.lru_cache(maxsize=32)
-def _machine_nests(key: _Same) -> tuple[Mapping[str, tuple[Nest, ...]], frozenset[str]]:
+def _machine_nests(key: MachineKey) -> tuple[Mapping[str, tuple[Nest, ...]], frozenset[str]]:
     machine = key.machine
     found = {name: occurrences(machine, semantics) for name, semantics in machine_semantics(machine).items()}
     alike = uniform_memories(machine, [o for each in found.values() for o in each])

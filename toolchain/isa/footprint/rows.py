@@ -10,9 +10,8 @@ from toolchain.isa.columns import evaluate_columns
 from toolchain.isa.footprint.footprints import BUDGET, LONGEST, Faults
 from toolchain.isa.footprint.nest import Exists, scheduled
 from toolchain.isa.footprint.walk import Fold, Guard, Loop, Path, free_vars
-from toolchain.isa.program import Ints, Program
+from toolchain.isa.program import Ints, Program, stream_index
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.instances import stream_levels
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 
@@ -93,7 +92,7 @@ class Frame:
             case ir.Var(name=name):
                 return self.variables[name] if chosen is None else self.variables[name][chosen]
             case ir.Place(level=level):
-                return stream_index(self.of.program, level, self.of.instructions[rows])
+                return stream_index(self.of.program.machine, level, self.of.program.stream[self.of.instructions[rows]])
             case ir.RegisterRead(index=index) if not free_vars(e) and len(rows):
                 return self._invariant(e, index, rows)
             case _:
@@ -145,16 +144,6 @@ class Frame:
         for frame in iterations(self.with_variable("", np.arange(len(self))), path):
             found[frame.variables[""]] = 1
         return found
-
-
-def stream_index(program: Program, level: str, instructions: Ints) -> Ints:
-    """int64: the index at a stream level of each instruction's stream."""
-    below = 1
-    for outer in reversed(stream_levels(program.machine)):
-        if outer.name == level:
-            return program.stream[instructions] // below % outer.count
-        below *= outer.count
-    raise KeyError(level)
 
 
 def iterations(frame: Frame, path: Path) -> Iterator[Frame]:

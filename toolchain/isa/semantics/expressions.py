@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.access import Bound, dotted, make_access, require_place
-from toolchain.isa.semantics.functions import BUILT_IN, Function
+from toolchain.isa.semantics.functions import Function
 from toolchain.isa.semantics.scope import Scope
 from toolchain.isa.semantics.traverse import nodes
 from toolchain.spec import expr as ex
@@ -15,6 +15,7 @@ from toolchain.spec.expr import Expr
 from toolchain.spec.model import Memory
 from toolchain.spec.suggest import nearest
 from toolchain.spec.types import scalar_of
+from toolchain.spec.words import BUILT_IN
 
 REDUCTIONS = {"sum": "+", "reduce_max": "max", "reduce_min": "min"}
 MAX_TREE = 96

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 from toolchain.isa.semantics.text import Locator
 from toolchain.spec.errors import Span, fail
-from toolchain.spec.evaluate import FUNCTIONS
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine
-
-BUILT_IN = ("dot", "sum", "reduce_min", "reduce_max", "wrap", "saturate", "round_half_up", "round_half_even", "round_half_away", "round_floor")
+from toolchain.spec.words import RESERVED
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ def read_functions(machine: Machine) -> Mapping[str, Function]:
     found: dict[str, Function] = {}
     if machine.functions:
         locator = Locator(machine.functions)
-        reserved = {*BUILT_IN, *FUNCTIONS, *(rule.name for rule in machine.rules)}
+        reserved = {*RESERVED, *(rule.name for rule in machine.rules)}
         for node in locator.parse():
             if not isinstance(node, ast.FunctionDef):
                 raise fail("E0203", "only functions stand here", locator.span(node))

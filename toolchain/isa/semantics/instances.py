@@ -7,14 +7,12 @@ from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.traverse import addresses, expressions, statements
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
-from toolchain.spec.model import Level, Machine
+from toolchain.spec.model import Level, Machine, storage
 
 
 def stream_levels(machine: Machine) -> tuple[Level, ...]:
     """The levels that a stream's number counts over, outermost first."""
-    names = [level.name for level in machine.levels if level.streams]
-    end = [level.name for level in machine.levels].index(names[0]) + 1 if names else 0
-    return machine.levels[:end]
+    return storage.stream_levels(machine.levels)
 
 
 def replica_levels(machine: Machine) -> tuple[Level, ...]:

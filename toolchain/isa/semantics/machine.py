@@ -18,13 +18,13 @@ from toolchain.spec.model import Instruction, Machine
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Same:
+class MachineKey:
     """A machine compared by identity: its mappings have no hash, and one Machine object never changes."""
 
     machine: Machine
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.machine is other.machine
+        return isinstance(other, MachineKey) and self.machine is other.machine
 
     def __hash__(self) -> int:
         return id(self.machine)
@@ -35,11 +35,11 @@ def machine_semantics(machine: Machine) -> Mapping[str, ir.Semantics]:
 
     Raises UserError E02xx: E0220 to E0223 where a value may pass its range (toolchain/isa/semantics/ranges.py).
     """
-    return _machine_semantics(_Same(machine))
+    return _machine_semantics(MachineKey(machine))
 
 
 @functools.lru_cache(maxsize=32)
-def _machine_semantics(key: _Same) -> Mapping[str, ir.Semantics]:
+def _machine_semantics(key: MachineKey) -> Mapping[str, ir.Semantics]:
     found = {i.name: read_semantics(key.machine, i) for i in key.machine.instructions}
     for semantics in found.values():
         analyse(key.machine, semantics)
@@ -59,4 +59,4 @@ def read_semantics(machine: Machine, instruction: Instruction) -> ir.Semantics:
     return semantics
 
 
-__all__ = ["machine_semantics", "read_semantics"]
+__all__ = ["MachineKey", "machine_semantics", "read_semantics"]

@@ -58,7 +58,7 @@ def _assembly(machine: Machine, root: Node) -> Iterator[Diagnostic]:
         if entry.value not in names:
             yield Diagnostic("E0107", f"unknown field '{entry.value}'", entry.span, nearest(entry.value, names))
     places = {*machine.memory, *machine.view}
-    for field in {f.span: f for i in machine.instructions for f in i.fields}.values():
+    for field in machine.declared_fields:
         if field.relocates and field.relocates not in places:
             yield Diagnostic("E0107", f"field '{field.name}' relocates unknown '{field.relocates}'", field.span, nearest(field.relocates, places))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from toolchain.spec.checks.scope import Scope, problems, scope_of
 from toolchain.spec.errors import Diagnostic, Span, UserError
-from toolchain.spec.evaluate import constant
+from toolchain.spec.evaluate import FUNCTIONS, constant
 from toolchain.spec.expr import Choose, Expr, Name, walk
 from toolchain.spec.model import Instruction, Machine, TimingClass
 from toolchain.spec.suggest import nearest
@@ -30,7 +30,7 @@ def check_expressions(machine: Machine, root: Node) -> Iterator[Diagnostic]:
     for name, rule in machine.portable:
         yield from problems(rule.that, scope_of(machine, machine.instruction[name]))
     for rule in machine.sync:
-        written = [part for part in (rule.when, rule.index, rule.amount, *(mask for _, mask in rule.over)) if part.span]
+        written = [part for part in rule.expressions if part.span]
         for name in rule.instructions if written else ():
             scope = scope_of(machine, machine.instruction[name], more=places)
             for part in written:
@@ -74,7 +74,7 @@ def _routes(machine: Machine, instruction: Instruction, node: Node) -> Iterator[
 def _allowed(instruction: Instruction, given: dict[str, int]) -> bool:
     """Whether no constraint over just these fields forbids their values."""
     for rule in instruction.constraints:
-        if {e.id for e in walk(rule.that) if isinstance(e, Name)} <= {*given, "min", "max", "abs", "ceil_div", "clog2", "align"}:
+        if {e.id for e in walk(rule.that) if isinstance(e, Name)} <= {*given, *FUNCTIONS}:
             try:
                 if not constant(rule.that, given):
                     return False

@@ -4,12 +4,10 @@ import keyword
 from collections.abc import Collection, Iterator
 
 from toolchain.spec.errors import Diagnostic
-from toolchain.spec.evaluate import FUNCTIONS
 from toolchain.spec.model import Machine
 from toolchain.spec.suggest import nearest
+from toolchain.spec.words import RESERVED
 from toolchain.spec.yaml_nodes import Node
-
-_LANGUAGE = frozenset({*FUNCTIONS, "dot", "sum", "range", "fields", "reads", "writes", "reduce_max", "reduce_min", "wrap", "saturate"})
 
 
 def check_names(machine: Machine, root: Node) -> Iterator[Diagnostic]:
@@ -49,7 +47,7 @@ def _known(what: str, node: Node | None, known: Collection[str]) -> Iterator[Dia
 
 def _taken(machine: Machine, root: Node) -> Iterator[Diagnostic]:
     """Names that expressions use must not be parameters, words of the language, or one thing in two sections."""
-    meaning = dict.fromkeys(_LANGUAGE, "a word of the language") | dict.fromkeys(machine.params, "a parameter")
+    meaning = dict.fromkeys(RESERVED, "a word of the language") | dict.fromkeys(machine.params, "a parameter")
     for section in ("topology", "memories", "numerics"):
         for name, node in root.members(section):
             yield from _free(name, node, meaning)
@@ -59,7 +57,7 @@ def _taken(machine: Machine, root: Node) -> Iterator[Diagnostic]:
         meaning[name] = "in section timing"
     for name, node in root.members("units"):
         yield from _free(name, node, dict.fromkeys(machine.params, "a parameter"))
-    for field in {f.span: f for i in machine.instructions for f in i.fields}.values():
+    for field in machine.declared_fields:
         if field.name in meaning or keyword.iskeyword(field.name):
             used = meaning.get(field.name, "a word of the language")
             yield Diagnostic("E0145", f"the field name '{field.name}' is {used} already", field.span)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from toolchain.spec.errors import Diagnostic
-from toolchain.spec.evaluate import FUNCTIONS
+from toolchain.spec.evaluate import FUNCTIONS, wrong_count
 from toolchain.spec.expr import Call, Expr, Index, Member, Name, children
 from toolchain.spec.model import Instruction, Machine
 from toolchain.spec.suggest import nearest
@@ -68,7 +68,7 @@ def _member(base: str, name: str, expr: Expr, scope: Scope) -> Iterator[Diagnost
 def _call(name: str, args: tuple[Expr, ...], expr: Expr, scope: Scope) -> Iterator[Diagnostic]:
     if name in ("reads", "writes") and scope.memories:
         if len(args) != 1:
-            yield Diagnostic("E0123", f"{name} takes 1 argument(s), not {len(args)}", expr.span)
+            yield Diagnostic("E0123", f"{name} takes 1 argument, not {len(args)}", expr.span)
         elif not isinstance(args[0], Name) or args[0].id not in scope.memories:
             shown = args[0].id if isinstance(args[0], Name) else "this"
             yield Diagnostic("E0107", f"unknown memory '{shown}'", args[0].span, nearest(shown, scope.memories))
@@ -76,8 +76,7 @@ def _call(name: str, args: tuple[Expr, ...], expr: Expr, scope: Scope) -> Iterat
     if name not in FUNCTIONS:
         yield Diagnostic("E0107", f"unknown function '{name}'", expr.span, nearest(name, FUNCTIONS))
         return
-    arity = FUNCTIONS[name][0]
-    if (arity is not None and len(args) != arity) or not args:
-        yield Diagnostic("E0123", f"{name} takes {arity or 'at least one'} argument(s), not {len(args)}", expr.span)
+    if wrong := wrong_count(name, len(args)):
+        yield Diagnostic("E0123", wrong, expr.span)
     for arg in args:
         yield from problems(arg, scope)

@@ -28,11 +28,9 @@ def check_sync(machine: Machine, root: Node) -> Iterator[Diagnostic]:
 
 
 def _fields(machine: Machine) -> Iterator[Diagnostic]:
-    parts = [part for rule in machine.sync for part in (rule.when, rule.index, rule.amount, *(mask for _, mask in rule.over))]
-    used = {e.id for part in parts for e in walk(part) if isinstance(e, Name)}
-    fields = {f.span: f for i in machine.instructions for f in i.fields if f.role == "sync"}
-    for field in fields.values():
-        if field.name not in used:
+    used = {e.id for rule in machine.sync for part in rule.expressions for e in walk(part) if isinstance(e, Name)}
+    for field in machine.declared_fields:
+        if field.role == "sync" and field.name not in used:
             yield Diagnostic("E0131", f"the sync field '{field.name}' moves no counter", field.span, "name it in sync.waits or sync.posts")
 
 

@@ -1,12 +1,13 @@
 """The elaborated machine: frozen, concrete, what every tool reads."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from toolchain.spec.model.conventions import Host, Layout, Rule
-from toolchain.spec.model.instructions import Constraint, Encoding, Instruction, ProgramRules, Text
-from toolchain.spec.model.storage import Level, Memory, Unit, View
+from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, ProgramRules, Text
+from toolchain.spec.model.storage import Level, Memory, Unit, View, stream_levels
 from toolchain.spec.model.sync import Counter, Illegal, Nop, SyncRule
 from toolchain.spec.model.timing import Timing
 
@@ -58,9 +59,14 @@ class Machine:
         return {i.name: i for i in self.instructions}
 
     @cached_property
+    def declared_fields(self) -> tuple[Field, ...]:
+        """Every field as it stands in the file, once however many instructions share its format."""
+        return tuple({f.span: f for i in self.instructions for f in i.fields}.values())
+
+    @cached_property
     def streams(self) -> int:
         """How many programs run side by side: instances of the level marked `streams`, or one."""
-        return self.instances(next((level.name for level in self.levels if level.streams), "device"))
+        return math.prod(level.count for level in stream_levels(self.levels))
 
     def instances(self, scope: str) -> int:
         """Instances of a scope on the whole device; the outer level's index varies slowest."""

@@ -17,6 +17,12 @@ class Level:
     streams: bool = False
 
 
+def stream_levels(levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    """The levels that a stream's number counts over, outermost first: down to the one that has the streams."""
+    last = next((i for i, level in enumerate(levels) if level.streams), -1)
+    return levels[: last + 1]
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """kind: dram | scratchpad | ring | register.

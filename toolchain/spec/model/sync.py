@@ -40,6 +40,11 @@ class SyncRule:
     instructions: tuple[str, ...]
     over: tuple[tuple[str, Expr], ...] = ()
 
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Everything in it that names fields."""
+        return (self.when, self.index, self.amount, *(mask for _, mask in self.over))
+
 
 @dataclass(frozen=True, slots=True)
 class Illegal:

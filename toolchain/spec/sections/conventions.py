@@ -6,6 +6,7 @@ from toolchain.spec.context import Context
 from toolchain.spec.errors import fail
 from toolchain.spec.findings import gather
 from toolchain.spec.model import Host, Level, ProgramRules, Quantity, Rule
+from toolchain.spec.model.storage import stream_levels
 from toolchain.spec.types import parse_scalar
 from toolchain.spec.yaml_nodes import Node
 
@@ -37,13 +38,8 @@ def program(root: Node, levels: tuple[Level, ...]) -> ProgramRules:
     return ProgramRules(node.text("ends"), node.flag("last"), container)
 
 
-def stream_levels(levels: tuple[Level, ...]) -> tuple[Level, ...]:
-    """The levels down to the one that has the streams."""
-    last = next((i for i, level in enumerate(levels) if level.streams), -1)
-    return levels[: last + 1]
-
-
 def host(context: Context) -> Host | None:
+    """What the host costs, where the file says so."""
     node = context.root.get("host")
     if node is None:
         return None
@@ -52,4 +48,5 @@ def host(context: Context) -> Host | None:
 
 
 def quantity(node: Node) -> Quantity:
+    """`{value: NUMBER, source: TEXT}`; the schema has seen that the value is a number."""
     return Quantity(float(node.value["value"].value), node.text("source"), node.flag("assumed"), node.text("doc"))
