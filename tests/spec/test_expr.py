@@ -31,7 +31,7 @@ def test_span_is_the_place_of_the_part() -> None:
 
 
 OUTSIDE = ["a / 2", "a ** 2", "a @ b", "lambda: 1", "f(x=1)", "[1]", "{1}", "(1, 2)", "a[1:2]", "f(*a)", "a := 1"]
-OUTSIDE += ["1.5", "'x'", "1j", "a is b", "é"]
+OUTSIDE += ["1.5", "'x'", "1j", "a is b", "é", "a in ()", "a not in []", "a in b"]
 UNREADABLE = ["", "a +", "(", "a b", "1or 2", "-" * 5000 + "1", "(" * 5000, "+".join("1" * 200), "a." * 100 + "b", "f(" * 70 + ")" * 70]
 
 

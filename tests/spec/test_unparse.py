@@ -1,5 +1,6 @@
 """Expression text: what is written back parses to the same tree."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +52,11 @@ def test_brackets_only_where_needed() -> None:
         "(a < b) < c",
     ):
         assert unparse(parse(text)) == text
+
+
+@pytest.mark.parametrize("text", ["a in (1,)", "a in [b]", "a not in (1,)", "a in (1, 2)", "a < b in (1, 2)"])
+def test_membership_is_written_as_comparisons(text: str) -> None:
+    assert parse(unparse(parse(text))) == parse(text)
 
 
 def test_negative_constant_of_a_substitution() -> None:

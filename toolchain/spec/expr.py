@@ -176,9 +176,9 @@ def _comparison(node: ast.Compare, locate: Locate, sub: Callable[[ast.expr], Exp
     sides = [sub(side) for side in (node.left, *node.comparators[:-1])]
     parts: list[Expr] = []
     for left, op, right in zip(sides, node.ops, node.comparators, strict=True):
-        if isinstance(op, ast.In | ast.NotIn) and isinstance(right, ast.Tuple | ast.List):
+        if isinstance(op, ast.In | ast.NotIn) and isinstance(right, ast.Tuple | ast.List) and right.elts:
             wanted = tuple(Compare("==", left, sub(item), span=span) for item in right.elts)
-            member: Expr = Logic("or", wanted, span=span)
+            member: Expr = wanted[0] if len(wanted) == 1 else Logic("or", wanted, span=span)
             parts.append(Unary("not", member, span=span) if isinstance(op, ast.NotIn) else member)
         elif type(op) in COMPARE:
             parts.append(Compare(COMPARE[type(op)], left, sub(right), span=span))
