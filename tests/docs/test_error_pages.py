@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-CODE = re.compile(r"""["'](E0\d{3})["']""")
+CODE = re.compile(r"""["'](E[01]\d{3})["']""")
 
 
 def _used() -> set[str]:

@@ -29,7 +29,11 @@ def load_kernel(machine: Machine, name: str) -> Kernel:
     path = next((p for p in (folder / machine.name / "kernels.yaml" for folder in search_path()) if p.is_file()), None)
     if path is None:
         raise fail("E1001", f"machine '{machine.name}' has no kernels", hint=f"write targets/{machine.name}/kernels.yaml")
-    known = read_kernels(machine, Source(str(path), read_limited(path, MAX_BYTES, "the kernel file").decode()), path.parent)
+    try:
+        text = read_limited(path, MAX_BYTES, "the kernel file").decode()
+    except UnicodeDecodeError as error:
+        raise fail("E0001", f"the kernel file is not UTF-8 text at byte {error.start:#x}", place=str(path)) from None
+    known = read_kernels(machine, Source(str(path), text), path.parent)
     if name not in known:
         raise fail("E1001", f"machine '{machine.name}' has no kernel '{name}'", place=str(path), hint=nearest(name, known))
     return known[name]
@@ -66,13 +70,16 @@ class _Reader:
         places = tuple(self.place(key, value, sized, [d.name for d in dims]) for key, value in node.members("places"))
         slotted = sized | {f"{p.name}_slot" for p in places}
         constants = tuple(self.constant(key, value, slotted) for key, value in node.members("constants"))
-        residency = node.value.get("residency")
+        residency = node.get("residency")
+        if len({c.memory for c in constants}) > 1 or (constants and residency is None):
+            raise fail("E1002", "constants stand in one memory, and 'residency' says how they get there", node.where())
         return Kernel(
             name, self.folder, let, tuple(self.requirement(n, given) for n in node.entries("requires")), dims,
             tuple(self.expr(n.value["that"], sized) for n in node.entries("where")), windows, places,
             tuple(self.tensor(key, value, given) for key, value in node.members("tensors")), constants,
             tuple(self.step(n, sized, given, [p.name for p in places], [c.name for c in constants]) for n in node.entries("steps")),
-            self.template(residency.value["template"]) if residency else "", residency.text("view") if residency else "",
+            self.template(residency.value["template"]) if residency else "",
+            self.known(residency.value["view"], self.machine.view, "view") if residency else "",
             self.template(node.value["end"]), node.where(),
         )  # fmt: skip
 

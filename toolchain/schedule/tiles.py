@@ -36,7 +36,8 @@ class Tiling:
 
 
 def rank_tilings(problem: Problem, contexts: int, best: int) -> list[Tiling]:
-    """The `best` tilings by estimate, the first one lowest. contexts: slots that each place has at least, where it has as many tiles.
+    """The `best` tilings by estimate, the first one lowest. contexts: slots that each place has at least, where it has as many tiles;
+    fewer where nothing fits with so many.
 
     Raises UserError E1004 where not even the smallest tile fits.
     """
@@ -48,6 +49,8 @@ def rank_tilings(problem: Problem, contexts: int, best: int) -> list[Tiling]:
     rooms = {p.name: evaluate_arrays(p.size, names) for p in problem.kernel.places}
     slots, fits = _slots(problem, sizes, rooms, contexts)
     kept = np.flatnonzero(legal & fits)
+    if not len(kept) and contexts > 1:
+        return rank_tilings(problem, contexts - 1, best)
     if not len(kept):
         raise fail("E1004", f"no tile of '{problem.operation.name}' fits on chip", problem.kernel.span)
     sizes, names, rooms, slots = ({k: v[kept] for k, v in part.items()} for part in (sizes, names, rooms, slots))

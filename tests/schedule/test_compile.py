@@ -1,0 +1,96 @@
+"""Whatever the search chooses is exact and free of races, on every configuration that the kernel serves."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.schedule.convolutions import convolution, convolutions, direct, image
+from toolchain.emulator.checks import check_program
+from toolchain.emulator.engines import engine_named
+from toolchain.emulator.queues.order import issue_order
+from toolchain.schedule.compile import Choice, compile_operation
+from toolchain.schedule.conv2d import Conv2d
+from toolchain.schedule.kernel_file import load_kernel
+from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine
+
+MACHINE = load_machine("vta")
+KERNEL = load_kernel(MACHINE, "conv2d")
+
+
+def proven(choice: Choice, operation: Conv2d, engine: str = "fast", seed: int | None = None) -> bool:
+    """Checked, run in the usual order or a random one, compared."""
+    x = image(operation)
+    state = choice.compiled.state(x=x)
+    checked = check_program(choice.compiled.program, state)
+    order = checked.order if seed is None else issue_order(choice.compiled.program, seed)
+    engine_named(engine)(choice.compiled.program, state, order)
+    return np.array_equal(choice.compiled.result(state, "y"), direct(operation, x))
+
+
+@settings(max_examples=60, deadline=None)
+@given(convolutions(), st.integers(1, 3))
+def test_any_convolution_is_exact(operation: Conv2d, contexts: int) -> None:
+    assert proven(compile_operation(MACHINE, KERNEL, operation, contexts, timed=2), operation)
+
+
+@pytest.mark.parametrize("config", ["ultra96", "batch4_block8", "block32"])
+def test_other_blocks_and_batches_are_exact(config: str) -> None:
+    machine = load_machine("vta", config)
+    operation = convolution((3, 19, 9, 8), (21, 3, 3), pads=(1, 1, 1, 1), strides=(2, 1))
+    assert proven(compile_operation(machine, load_kernel(machine, "conv2d"), operation, timed=2), operation)
+
+
+def test_the_reference_engine_and_random_orders_agree() -> None:
+    operation = convolution((1, 20, 6, 5), (17, 3, 2), pads=(1, 0, 1, 1))
+    choice = compile_operation(MACHINE, KERNEL, operation, timed=1)
+    assert proven(choice, operation, "reference")
+    assert all(proven(choice, operation, seed=seed) for seed in range(3))
+
+
+@pytest.mark.parametrize("overrides", [{"LOG_INP_BUFF": "9"}, {"LOG_WGT_BUFF": "12"}, {"LOG_ACC_BUFF": "10"}, {"LOG_UOP_BUFF": "9"}])
+def test_tensors_many_times_a_buffer_are_exact(overrides: dict[str, str]) -> None:
+    machine = load_machine("vta", overrides=overrides)
+    operation = convolution((1, 40, 12, 13), (40, 3, 3), pads=(1, 1, 1, 1))
+    assert proven(compile_operation(machine, load_kernel(machine, "conv2d"), operation, timed=2), operation)
+
+
+def test_finite_queues_do_not_deadlock() -> None:
+    machine = load_machine("vta", overrides={"QUEUE_DEPTH": "8", "TOKEN_DEPTH": "2"})
+    operation = convolution((1, 64, 14, 14), (64, 3, 3), pads=(1, 1, 1, 1))
+    assert proven(compile_operation(machine, load_kernel(machine, "conv2d"), operation, timed=2), operation)
+
+
+def test_two_contexts_hide_what_one_does_not() -> None:
+    operation = convolution((1, 512, 7, 7), (512, 3, 3), pads=(1, 1, 1, 1))
+    one, two = (compile_operation(MACHINE, KERNEL, operation, contexts, timed=2) for contexts in (1, 2))
+    ideal = operation.macs / 256
+    assert ideal / one.cycles < 0.65
+    assert 0.93 < ideal / two.cycles < 0.9731
+
+
+def test_the_quickest_of_those_timed_is_taken_and_again_the_same() -> None:
+    operation = convolution((1, 32, 14, 14), (48, 3, 3), pads=(1, 1, 1, 1))
+    first, second = (compile_operation(MACHINE, KERNEL, operation, timed=4) for _ in range(2))
+    assert first.cycles == min(cycles for _, cycles in first.tried)
+    assert first.compiled.program.streams == second.compiled.program.streams
+    assert first.compiled.listing == second.compiled.listing
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"pads": (3, 0, 0, 0)}, "the padding is as large as the kernel"),
+        ({"low": -200}, "the result does not fit the stored type"),
+    ],
+)
+def test_what_the_kernel_cannot_do_is_refused_with_its_reason(options: dict[str, object], reason: str) -> None:
+    with pytest.raises(UserError, match=f"E1003 .*{reason}"):
+        compile_operation(MACHINE, KERNEL, convolution((1, 16, 8, 8), (16, 3, 3), **options))
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    machine = load_machine("vta", overrides={"LOG_WGT_BUFF": "9"})
+    with pytest.raises(UserError, match="E1004 no tile of 'conv' fits"):
+        compile_operation(machine, load_kernel(machine, "conv2d"), convolution((1, 16, 8, 8), (16, 3, 3)))
