@@ -1,0 +1,28 @@
+"""Expressions of a machine file, read with its parameters in place."""
+
+import pytest
+
+from tests.spec.small import nodes
+from toolchain.spec.context import Context
+from toolchain.spec.errors import UserError
+from toolchain.spec.expr import Binary, Const, Name
+
+FILE = nodes("a: LANES * 2\nb: field + LANES\nc: MODE == MODE.exact\nd: 7\ne: field\n")
+CONTEXT = Context(FILE, "", {"LANES": 4, "MODE": 1}, {"MODE": ("fast", "exact")})
+
+
+def test_numbers() -> None:
+    assert [CONTEXT.number(FILE.value[key]) for key in "acd"] == [8, 1, 7]
+    assert CONTEXT.number(FILE.value["e"], {"field": 3}) == 3
+    assert CONTEXT.with_names({"field": 5}).number(FILE.value["b"]) == 9
+
+
+def test_other_names_stay_in_expressions() -> None:
+    assert CONTEXT.expr(FILE.value["b"]) == Binary("+", Name("field"), Const(4))
+    assert CONTEXT.expr(FILE.value["a"]) == Const(8)
+    assert CONTEXT.optional(None, 3) == Const(3)
+
+
+def test_a_number_needs_every_name() -> None:
+    with pytest.raises(UserError, match=r"t\.yaml:5:4: E0107 unknown name 'field'"):
+        CONTEXT.number(FILE.value["e"])
