@@ -191,3 +191,25 @@ def test_unsorted_nodes_are_sorted(tmp_path: Path) -> None:
     proto.graph.node.extend(nodes)
     loaded = load_graph(save(proto, tmp_path), {"batch": 1})
     assert next(node.name for node in loaded.graph) == "conv1"
+
+
+def test_damaged_bytes_are_one_line_or_a_model(tmp_path: Path) -> None:
+    """Random changes anywhere in the file; whatever is not refused has every shape known."""
+    whole, messages = conv_net().SerializeToString(), list[str]()
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        data = bytearray(whole)
+        for _ in range(rng.integers(1, 4)):
+            place = int(rng.choice([rng.integers(400), rng.integers(len(data) - 300, len(data))]))
+            if rng.random() < 0.5:
+                data[place] = rng.integers(256)
+            else:
+                del data[place : place + int(rng.integers(1, 5))]
+        path = tmp_path / "damaged.onnx"
+        path.write_bytes(data)
+        try:
+            load_graph(path, {"batch": 1})
+        except UserError as error:
+            messages.append(str(error))
+    assert len(messages) > 50
+    assert all(message.startswith(f"{tmp_path / 'damaged.onnx'}: E09") and "\n" not in message for message in messages)

@@ -103,3 +103,17 @@ def test_light_models_fold(name: str) -> None:
     assert {node.op_type for node in result.graph} <= {
         "Conv", "Relu", "MaxPool", "AveragePool", "GlobalAveragePool", "Add", "Sum", "Gemm", "Softmax", "Reshape", "Flatten", "Concat"
     }  # fmt: skip
+
+
+def test_a_large_external_constant_is_folded(tmp_path: Path) -> None:
+    weights = np.arange(16 * 32, dtype=np.float32).reshape(16, 32)
+    (tmp_path / "w.bin").write_bytes(weights.tobytes())
+    nodes = [n("Transpose", ["w"], ["t"], "turn"), n("MatMul", ["x", "t"], ["y"], "product")]
+    proto = model(nodes, {"x": ["batch", 32]}, {"y": ["batch", 16]})
+    tensor = onnx.TensorProto(name="w", dims=weights.shape, data_type=1, data_location=onnx.TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="w.bin")
+    proto.graph.initializer.append(tensor)
+    x = {"x": np.random.default_rng(0).normal(size=(1, 32)).astype(np.float32)}
+    kinds, found, wanted = folded(proto, tmp_path, x)
+    assert kinds == ["MatMul"]
+    np.testing.assert_allclose(found["y"], wanted["y"], rtol=1e-5)

@@ -26,7 +26,7 @@ def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
     check_constants(proto, path)
     sort_nodes(proto.graph, path)
     weights = take_weights(proto)
-    model = ir.from_proto(_shaped(proto, dims or {}, weights, path))
+    model = _graph(_shaped(proto, dims or {}, weights, path), path)
     _attach(model, weights, path)
     check_finite(model, path)
     return model
@@ -39,6 +39,14 @@ def _shaped(proto: onnx.ModelProto, dims: Mapping[str, int], weights: Mapping[st
     if not weights.keys() <= {entry.name for entry in known.graph.input}:
         raise fail("E0906", "converting the operator set lost a constant", place=str(path))
     return known
+
+
+def _graph(proto: onnx.ModelProto, path: Path) -> ir.Model:
+    try:
+        return ir.from_proto(proto)
+    except ir.serde.SerdeError as error:
+        cause = error.__cause__ or error
+        raise fail("E0901", f"the model cannot be read: {' '.join(str(cause).split())[:200]}", place=str(path)) from None
 
 
 def _attach(model: ir.Model, weights: Mapping[str, onnx.TensorProto], path: Path) -> None:

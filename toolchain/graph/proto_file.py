@@ -1,5 +1,6 @@
 """Reads the bytes of an ONNX file; what is no model is refused before anything else looks at it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -24,7 +25,25 @@ def read_proto(path: Path) -> onnx.ModelProto:
     except DecodeError:
         raise fail("E0901", "not an ONNX model, or a truncated one: its bytes do not parse", place=str(path)) from None
     _complete(proto, path)
+    if not all(isinstance(text, str) for text in _texts(proto.graph)):
+        raise fail("E0901", "a name in the model is no text (not UTF-8); the file is damaged", place=str(path))
     return proto
+
+
+def _texts(graph: onnx.GraphProto) -> Iterator[object]:
+    """Every name; protobuf hands out bytes where one is not UTF-8."""
+    for entry in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        yield entry.name
+        if isinstance(entry, onnx.ValueInfoProto):
+            yield from (dim.dim_param for dim in entry.type.tensor_type.shape.dim)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            if attribute.type == onnx.AttributeProto.STRING:
+                yield attribute.s.decode() if _decodes(attribute.s) else attribute.s
+            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from _texts(inner)
 
 
 def _complete(proto: onnx.ModelProto, path: Path) -> None:
@@ -36,3 +55,11 @@ def _complete(proto: onnx.ModelProto, path: Path) -> None:
     names = {entry.name for entry in proto.graph.initializer}
     if all(entry.name in names for entry in proto.graph.input):
         raise fail("E0901", "the model has no input: every result is a constant", place=str(path))
+
+
+def _decodes(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from toolchain.graph.rewrite import Array, add_constant, constant, drop_unused_constants, is_operator, shape_of
 from toolchain.graph.session import open_session, run_session
-from toolchain.graph.versions import IR_VERSION, OPSET
+from toolchain.graph.versions import IR_VERSION
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 
@@ -95,6 +95,9 @@ def _compute(graph: ir.Graph, nodes: list[ir.Node], wanted: list[ir.Value]) -> d
         opset_imports=graph.opset_imports,
         name="constants",
     )
-    proto = ir.to_proto(ir.Model(view.clone(), ir_version=IR_VERSION))
-    assert any(entry.version == OPSET for entry in proto.opset_import)
+    copy = view.clone()
+    for value in copy.initializers.values():
+        if isinstance(value.const_value, ir.ExternalTensor):
+            value.const_value = ir.Tensor(value.const_value.numpy(), name=value.name)
+    proto = ir.to_proto(ir.Model(copy, ir_version=IR_VERSION))
     return run_session(open_session(proto.SerializeToString(), optimise=False), {})
