@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from toolchain.emulator.state import State, new_state
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Program
 from toolchain.isa.program_file import load_program
+from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.files import require_writable, write_atomic
 from toolchain.timing.simulate import Timeline, time_program
 
@@ -34,9 +35,7 @@ class Job:
 def check(arguments: argparse.Namespace) -> None:
     """Says that the program is sound, or raises all that is wrong with it."""
     job = _load(arguments)
-    with job.watch.stage("checks"):
-        checked = check_program(job.program, job.state, _filled(job))
-    _warn(checked)
+    checked = _checked(arguments.program, job, True)
     runs = checked.footprints.runs
     print(f"{arguments.program}: {len(job.program)} instructions, {len(runs)} footprints: no deadlock, no race, every address in range")
 
@@ -47,9 +46,7 @@ def emulate(arguments: argparse.Namespace) -> None:
     outputs = output_regions(job.program.machine, arguments.out)
     for path in (*(region.path for region in outputs), *(Path(text) for text in (arguments.trace, arguments.json) if text)):
         require_writable(path)
-    with job.watch.stage("checks"):
-        checked = prepare_program(job.program, job.state) if arguments.no_check else check_program(job.program, job.state, _filled(job))
-    _warn(checked)
+    checked = _checked(arguments.program, job, not arguments.no_check)
     with job.watch.stage("execution"):
         engine_named(arguments.engine)(job.program, job.state, checked.order)
     with job.watch.stage("timing"):
@@ -71,13 +68,21 @@ def _load(arguments: argparse.Namespace) -> Job:
     return Job(program, state, tuple(loaded), watch)
 
 
-def _filled(job: Job) -> list[str]:
-    return [region.memory for region in job.loaded]
-
-
-def _warn(checked: Checked) -> None:
+def _checked(place: str, job: Job, hazards: bool) -> Checked:
+    """Prepares a program; every warning and error names its file."""
+    try:
+        with job.watch.stage("checks"):
+            filled = [region.memory for region in job.loaded]
+            checked = check_program(job.program, job.state, filled) if hazards else prepare_program(job.program, job.state)
+    except UserError as error:
+        raise UserError(*(_placed(diagnostic, place) for diagnostic in error.diagnostics)) from None
     for diagnostic in checked.warnings:
-        print(diagnostic.render(), file=sys.stderr)
+        print(_placed(diagnostic, place).render(), file=sys.stderr)
+    return checked
+
+
+def _placed(diagnostic: Diagnostic, place: str) -> Diagnostic:
+    return diagnostic if diagnostic.span or diagnostic.place else replace(diagnostic, place=place)
 
 
 def _write(job: Job, region: Region, footprints: Footprints) -> None:

@@ -1,0 +1,61 @@
+"""Performs a page of the documentation: writes its files, runs its commands, compares what they print.
+
+A block ```LANGUAGE FILE is (the next piece of) a file. In a ```console block a line after `$ ` is a command, and what follows is
+all that it prints.
+"""
+
+import contextlib
+import io
+import re
+import runpy
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from toolchain import cli
+
+FINGERPRINT = re.compile(r"\b[0-9a-f]{64}$", re.M)
+BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.M | re.S)
+
+
+def has_commands(page: Path) -> bool:
+    return any(language == "console" for language, _, _ in BLOCK.findall(page.read_text()))
+
+
+def run_command(line: str) -> str:
+    """What a command of the page prints, errors included. Only `tilewright` and `python FILE` are known."""
+    words = shlex.split(line)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        if words[0] == "tilewright":
+            cli.main(words[1:])
+        else:
+            assert words[0] == "python"
+            runpy.run_path(words[1])
+    return printed.getvalue()
+
+
+def performed(text: str, folder: Path) -> Iterator[tuple[str, str]]:
+    """Writes the files of a page and runs its commands, in order; every console block as it stands and as it should."""
+    started: set[str] = set()
+    for language, name, body in BLOCK.findall(text):
+        if language == "console":
+            commands = [line[2:] for line in body.splitlines() if line.startswith("$ ")]
+            yield body, "".join(f"$ {command}\n{run_command(command)}" for command in commands)
+        elif name:
+            with (folder / name).open("a" if name in started else "w") as file:
+                file.write(body)
+            started.add(name)
+
+
+def check_page(page: Path, folder: Path, update: bool) -> None:
+    """Compares every block of a page, or with `update` writes what should stand there. `folder` is the current one."""
+    text = page.read_text()
+    pairs = list(performed(text, folder))
+    if update:
+        for stands, should in pairs:
+            text = text.replace(f"```console\n{stands}```", f"```console\n{should}```", 1)
+        page.write_text(text)
+        return
+    for stands, should in pairs:
+        assert FINGERPRINT.sub("", stands) == FINGERPRINT.sub("", should)

@@ -1,0 +1,20 @@
+"""Every page of docs/ is the truth: its files are written, its commands are run, and their output must be the page's."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.console_blocks import check_page, has_commands
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = sorted(page for page in DOCS.rglob("*.md") if has_commands(page))
+
+
+def test_the_pages_for_users_have_commands() -> None:
+    assert {"command-line.md", "your-first-machine.md"} <= {page.name for page in PAGES}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_file_and_command_of_the_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_page(page, tmp_path, request.config.getoption("--update-golden"))
