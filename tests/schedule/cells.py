@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from toolchain.emulator.state import State, new_state
 from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.checks import build_program
-from toolchain.isa.program import Program
+from toolchain.isa.program import Ints, Program
 from toolchain.spec.load import load_text
 from toolchain.spec.model import Machine
 
@@ -109,13 +109,10 @@ def program(machine: Machine, ops: Sequence[Op]) -> Program:
     """The copies in order, then the end on unit a. No tokens."""
     rows = [(2 if op.quiet else 1, op.unit, op.source, op.to) for op in ops] + [(0, 0, 0, 0)]
     kind = np.array([row[0] for row in rows], np.int64)
-    columns = [
-        {
-            f.name: np.array([{"opcode": k, "unit": r[1], "src": r[2], "dst": r[3]}.get(f.name, 0) for r in rows if r[0] == k], np.int64)
-            for f in i.fields
-        }
-        for k, i in enumerate(machine.instructions)
-    ]
+    columns: list[dict[str, Ints]] = []
+    for k, instruction in enumerate(machine.instructions):
+        own = [{"opcode": k, "unit": r[1], "src": r[2], "dst": r[3]} for r in rows if r[0] == k]
+        columns.append({f.name: np.array([r.get(f.name, 0) for r in own], np.int64) for f in instruction.fields})
     stream = np.zeros(len(rows), np.int64)
     data, offset = encode_streams(machine, kind, stream, columns)
     return build_program(machine, data, kind, stream, offset, tuple(columns))

@@ -20,7 +20,7 @@ MINIMAL = [name for name in MACHINES if name != "all prior"]
 
 @pytest.mark.parametrize("name", MACHINES)
 @given(ops=copies())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_nothing_races_and_the_result_is_that_of_the_programs_own_order(name: str, ops: list[Op]) -> None:
     derive(program(MACHINES[name], ops), memory(MACHINES[name]))
 
@@ -36,7 +36,7 @@ def test_every_token_is_needed(name: str, ops: list[Op]) -> None:
 
 
 @given(data=st.data(), depth=st.sampled_from([0, 0, 1, 3]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_counters_of_any_depth_neither_overflow_nor_deadlock(data: st.DataObject, depth: int) -> None:
     shapes = data.draw(counter_sets(("", ", depth: 1", ", depth: 2", ", depth: 4")))
     machine = cells(shapes, depth=depth)
@@ -44,14 +44,14 @@ def test_counters_of_any_depth_neither_overflow_nor_deadlock(data: st.DataObject
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_instructions_that_cannot_wait_or_post_leave_it_to_others(data: st.DataObject) -> None:
     machine = cells(data.draw(counter_sets(("", ", depth: 1"))))
     derive(program(machine, data.draw(copies(quiet=True, most=30))), memory(machine))
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_flags_beside_other_counters(data: st.DataObject) -> None:
     shapes = data.draw(st.lists(st.sampled_from(["ab", "ac", "bc"]), unique=True))
     machine = cells(EVERY | dict.fromkeys(shapes, ", mode: flag"))
