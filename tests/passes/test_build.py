@@ -1,5 +1,8 @@
 """The whole graph side: every stage is a file that runs, twice the same; the digits network keeps its accuracy; QDQ models come in."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -129,3 +132,25 @@ def test_cross_layer_correction_moves_means_back(rule: str, tmp_path: Path) -> N
     x = samples(1, 4)
     oracle, reference = run_oracle(corrected, x), run_reference(corrected, x, numerics)
     assert all(np.array_equal(array, reference[name]) for name, array in oracle.items() if array.dtype == np.int8)
+
+
+def test_bytes_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
+    path = save(branchy(), tmp_path)
+    code = (
+        "import sys, numpy as np\n"
+        "from pathlib import Path\n"
+        "from toolchain.graph.calibration import write_table\n"
+        "from toolchain.graph.numerics import Numerics\n"
+        "from toolchain.passes.build import build_graph, calibration_table\n"
+        "from toolchain.passes.context import Context\n"
+        "path, out = Path(sys.argv[1]), Path(sys.argv[2])\n"
+        "table = calibration_table(path, {}, {'x': np.random.default_rng(0).normal(size=(4, 3, 8, 8)).astype(np.float32)})\n"
+        "build_graph(path, {}, Context(numerics=Numerics(), table=table), out)\n"
+        "write_table(table, out / 'table.json')\n"
+    )
+    found = []
+    for seed in ("1", "2"):
+        command = [sys.executable, "-c", code, str(path), str(tmp_path / seed)]
+        subprocess.run(command, check=True, cwd=Path(__file__).resolve().parents[2], env={**os.environ, "PYTHONHASHSEED": seed})
+        found.append({file.name: file.read_bytes() for file in sorted((tmp_path / seed).iterdir())})
+    assert found[0] == found[1]

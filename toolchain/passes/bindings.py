@@ -107,7 +107,10 @@ def _window(match: Match, node: ir.Node) -> Binding:
 
 
 def _average_pool(match: Match, _: ir.Graph) -> Binding:
-    node, (x,) = match.nodes["pool"], _given(match, "x")
+    """An activation alone is the average of one pixel, which every machine that averages does exactly."""
+    node, (x,) = match.nodes.get("pool"), _given(match, "x")
+    if node is None:
+        return Fused("", (x,), {"kernel_shape": (1, 1), "strides": (1, 1), "pads": (0, 0, 0, 0)})
     if is_operator(node, "AveragePool"):
         found = _window(match, node)
         declared = ints(node, "pads", (0, 0, 0, 0)) if text(node, "auto_pad", "NOTSET") == "NOTSET" else (-1,)

@@ -49,7 +49,7 @@ def _fuse(model: ir.Model, node: ir.Node, templates: list[Template]) -> None:
 
 def _replace(model: ir.Model, anchor: ir.Node, match: Match, fused: Fused) -> None:
     graph, output = model.graph, anchor.outputs[0]
-    main = next(node for role, node in match.nodes.items() if role != "activation")
+    main = next((node for role, node in match.nodes.items() if role != "activation"), anchor)
     call = fused_call(model, match.template.computes, fused.variant, fused.operands, fused.attributes, main.name or output.name or "")
     call.metadata_props[SOURCES] = " ".join(node.name or "" for node in reversed(match.taken))
     if "activation" in match.nodes and (inner := match.nodes["activation"].inputs[0]) is not None:
