@@ -1,4 +1,4 @@
-"""The built wheel works away from the checkout."""
+"""The wheel, built from the source distribution, works away from the checkout."""
 
 import os
 import subprocess
@@ -15,7 +15,8 @@ def _run(*arguments: str, cwd: Path, **environment: str) -> str:
 
 
 def test_an_installed_wheel_finds_its_machines_and_models(tmp_path: Path) -> None:
-    _run("-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT), cwd=tmp_path)
+    _run("-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT), cwd=tmp_path)
+    assert len(list(tmp_path.glob("*.tar.gz"))) == 1
     (wheel,) = tmp_path.glob("*.whl")
     site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -27,6 +27,10 @@ def test_every_name_of_a_machine_is_in_its_manual(name: str) -> None:
     assert all(assumption in text for assumption in machine.assumptions)
 
 
+def test_choices_stand_by_their_names() -> None:
+    assert "\n| SHR | full |\n" in manual_markdown(load_machine("vta"))
+
+
 def test_tables_keep_their_columns() -> None:
     """A `|` in a machine's own text must not add a column."""
     for name in list_targets():

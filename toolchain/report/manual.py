@@ -9,6 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from toolchain.report.bit_diagram import bit_diagram
 from toolchain.spec.expr import Const, Expr
 from toolchain.spec.model import ElementType, Field, Machine, Memory, Rule, Transfer
+from toolchain.spec.render import parameters
 from toolchain.spec.unparse import unparse
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
@@ -32,7 +33,9 @@ def manual_markdown(machine: Machine) -> str:
     """The manual as Markdown, ending in one line feed."""
     template = _environment(machine).get_template("manual.md.j2")
     own = {m.name for m in machine.memories}
-    return template.render(m=machine, declared_views=[v for v in machine.views if v.name not in own]).rstrip("\n") + "\n"
+    return (
+        template.render(m=machine, parameters=parameters(machine), declared_views=[v for v in machine.views if v.name not in own]).rstrip("\n") + "\n"
+    )
 
 
 def manual_html(machine: Machine) -> str:

@@ -16,10 +16,9 @@ NOTES = frozenset({"doc", "source", "clock_source", "assumed"})
 
 def render(machine: Machine, without: frozenset[str] = frozenset()) -> dict[str, Any]:
     """Sections in the order of a machine file; keys named in `without`, and empty ones, are left out."""
-    labels = {(param, number): choice for (param, choice), number in machine.choices.items()}
     sections: dict[str, Any] = {
         "target": {"name": machine.name, "config": machine.config, "summary": machine.summary, "sources": machine.sources},
-        "params": {name: labels.get((name, value), value) for name, value in machine.params.items()},
+        "params": parameters(machine),
         "topology": machine.levels,
         "memories": machine.memories,
         "views": machine.views,
@@ -37,6 +36,12 @@ def render(machine: Machine, without: frozenset[str] = frozenset()) -> dict[str,
         "assumptions": machine.assumptions,
     }
     return {name: data for name, section in sections.items() if not _empty(data := plain(section, without))}
+
+
+def parameters(machine: Machine) -> dict[str, int | str]:
+    """Every parameter's value; a choice by its name."""
+    labels = {(param, number): choice for (param, choice), number in machine.choices.items()}
+    return {name: labels.get((name, value), value) for name, value in machine.params.items()}
 
 
 def to_yaml(data: Any) -> str:
