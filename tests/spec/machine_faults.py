@@ -98,6 +98,7 @@ FAULTS = {
     "unknown_format": Fault("E0107", "    format: setup", "    format: stup"),
     "positional": Fault("E0107", "positional: [opcode]", "positional: [opcod]"),
     "field_twice": Fault("E0145", "        kind: {bits: 2,", "        wait: {bits: 1}\n        kind: {bits: 2,"),
+    "register_depth": Fault("E0139", "base: {kind: register, depth: 2", "base: {kind: register, depth: 1 << 16"),
     "rule_like_built_in": Fault("E0145", "  round: {rounding", "  round_floor: {rounding"),
     "field_like_parameter": Fault("E0145", "        rest: {at", "        HALF: {at"),
     # instructions

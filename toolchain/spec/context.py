@@ -11,6 +11,9 @@ from toolchain.spec.yaml_nodes import Node
 
 @dataclass(frozen=True)
 class Context:
+    """root: the whole file. config: the chosen configuration, or empty. names: values of parameters and derived names.
+    choices: the words of each parameter that has some, whose value is a word's place among them."""
+
     root: Node
     config: str
     names: Mapping[str, int]

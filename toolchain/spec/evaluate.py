@@ -30,6 +30,7 @@ def magnitude(a: int) -> int:
 
 
 def ceil_div(a: int, b: int) -> int:
+    """a / b rounded up; b is not zero."""
     return -(-a // b)
 
 
@@ -39,6 +40,7 @@ def clog2(a: int) -> int:
 
 
 def align(a: int, b: int) -> int:
+    """The least multiple of b that is not below a, for b above zero."""
     return ceil_div(a, b) * b
 
 

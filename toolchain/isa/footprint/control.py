@@ -7,7 +7,7 @@ import numpy as np
 
 from toolchain.isa.footprint.footprints import Faults, Runs, join_runs, merge_runs
 from toolchain.isa.footprint.nest import Nest, instance_of, machine_nests
-from toolchain.isa.footprint.provenance import Latches, Provenance, sorted_latches
+from toolchain.isa.footprint.provenance import MOST_SLOTS, Latches, Provenance, sorted_latches
 from toolchain.isa.footprint.rows import Frame, iteration_count, iterations, split_long
 from toolchain.isa.footprint.runs import element_runs
 from toolchain.isa.footprint.walk import Loop
@@ -58,6 +58,8 @@ class ControlContents:
         if memory.name not in self._fills:
             if memory.element.bytes > 8 or memory.banks > 1:
                 raise fail("E0608", f"the control memory '{memory.name}' has several banks or elements wider than 64 bits", memory.span)
+            if sum(memory.depths) * self.program.machine.instances(memory.scope) > MOST_SLOTS:
+                raise fail("E0608", f"the control memory '{memory.name}' has more than {MOST_SLOTS} elements", memory.span)
             nests = [(nest, kind) for nest, kind in nests_of(self.program, "fill") if nest.access.view.memory == memory.name]
             parts = [part for nest, kind in nests for part in self._filled(nest, kind, memory)]
             slot, instruction, value = (np.concatenate([p[i] for p in parts]) if parts else np.zeros(0, np.int64) for i in range(3))

@@ -15,6 +15,9 @@ from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import scope_levels, stream_levels
 from toolchain.spec.errors import fail
 
+MOST_SLOTS = 1 << 31
+"""Slots of all instances of a register or control memory: a slot and a position share 64 bits."""
+
 
 class Contents(Protocol):
     """What stands in the memories and registers before a program runs; toolchain/emulator/state.py's State is one."""

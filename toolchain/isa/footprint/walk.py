@@ -42,6 +42,8 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
+    """What is below happens where the condition is not zero."""
+
     condition: Expr
 
 

@@ -28,10 +28,12 @@ def meet(a: Interval, b: Interval) -> Interval | None:
 
 
 def inside(a: Interval, b: Interval) -> bool:
+    """Whether all of a lies in b."""
     return b[0] <= a[0] and a[1] <= b[1]
 
 
 def clamp(a: Interval) -> Interval:
+    """The interval with bounds no wider than UNBOUNDED."""
     return max(a[0], -UNBOUNDED), min(a[1], UNBOUNDED)
 
 

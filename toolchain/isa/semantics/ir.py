@@ -119,11 +119,15 @@ class Extreme(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Stmt:
+    """Base of every statement; spans do not take part in comparisons."""
+
     span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
+    """for var in [start, stop), none where stop is not above start. Bounds are scalar, evaluated once on entry."""
+
     var: str
     start: Expr
     stop: Expr

@@ -49,6 +49,8 @@ class TimingClass:
 
 @dataclass(frozen=True, slots=True)
 class TimingConstant:
+    """A named number of the timing section, and where it comes from."""
+
     name: str
     value: int
     source: str
@@ -58,6 +60,8 @@ class TimingConstant:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
+    """clock_khz: cycles in a millisecond; everything else counts in cycles."""
+
     clock_khz: int
     clock_source: str
     constants: tuple[TimingConstant, ...]

@@ -23,6 +23,7 @@ def block(node: Node) -> Text:
 
 
 def constraint(context: Context, node: Node, name: str = "") -> Constraint:
+    """`{that: EXPRESSION, message: SENTENCE}`."""
     return Constraint(context.expr(node.value["that"]), node.text("message"), name)
 
 

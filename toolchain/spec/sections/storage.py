@@ -13,6 +13,8 @@ from toolchain.spec.yaml_nodes import Node
 MAX_INSTANCES = 1 << 16
 MAX_BANKS = 1 << 12
 MAX_BYTES = 1 << 44
+MAX_REGISTERS = 1 << 15
+"""Registers of one name in one instance; with MAX_INSTANCES they still have 31-bit numbers."""
 
 
 def number_in(context: Context, node: Node, low: int, high: int, what: str, more: Mapping[str, int] | None = None) -> int:
@@ -97,8 +99,8 @@ def _memory(context: Context, name: str, node: Node, known: Mapping[str, Element
 
 def _depths(context: Context, node: Node) -> tuple[int, ...]:
     banks = number_in(context, n, 1, MAX_BANKS, "the number of banks") if (n := node.get("banks")) else 1
-    depth = node.get("depth")
-    return tuple(number_in(context, depth, 1, MAX_BYTES, "a depth", {"bank": b}) if depth else 1 for b in range(banks))
+    depth, most = node.get("depth"), MAX_REGISTERS if node.text("kind") == "register" else MAX_BYTES
+    return tuple(number_in(context, depth, 1, most, "a depth", {"bank": b}) if depth else 1 for b in range(banks))
 
 
 def _check_kind(name: str, node: Node) -> None:
@@ -128,6 +130,7 @@ def _sized(memory: Memory, node: Node) -> Memory:
 
 
 def units(context: Context) -> tuple[Unit, ...]:
+    """Ports to memories that this configuration lacks are left out. Raises UserError E0139 for the depth of a queue."""
     gone = absent(context)
     return tuple(gather(lambda item: _unit(context, *item, gone), context.root.members("units")))
 
@@ -139,6 +142,7 @@ def _unit(context: Context, name: str, node: Node, gone: frozenset[str]) -> Unit
 
 
 def names(node: Node, key: str) -> tuple[str, ...]:
+    """The texts of the list at `key`."""
     return tuple(n.value for n in node.entries(key))
 
 

@@ -99,6 +99,7 @@ def _expect_counter(node: Node, known: _Known) -> None:
 
 
 def unknown_counter(node: Node, name: str, known: Collection[str]) -> UserError:
+    """E0115, with the nearest counter that exists."""
     return fail("E0115", f"no counter '{name}'", node.span, nearest(name, known))
 
 
