@@ -13,11 +13,12 @@ from tests.schedule.laws import assert_every_token_counts, derive, posted, token
 from tests.target_runs import timed
 from toolchain.emulator.checks import check_program
 from toolchain.emulator.state import State, new_state
+from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program
 from toolchain.isa.program_file import load_program
 from toolchain.schedule.synchronise import synchronise
-from toolchain.spec.errors import UserError
+from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -28,6 +29,14 @@ SMALL = {
 """Every machine, with little memory to compare."""
 VENDOR = {"conv1_pool1_fused": (85, 63), "resnet50_hand": (295, 295), "resnet50_compiled_plain": (252, 268)}
 """Tokens as the vendor has them, and as derived."""
+
+
+RETURN = """
+LOAD memory_type=acc sram_base=0 dram_base=64 y_size=1 x_size=4 x_stride=4
+STORE memory_type=out sram_base=0 dram_base=2048 y_size=1 x_size=4 x_stride=4
+LOAD memory_type=inp sram_base=0 dram_base=2048 y_size=1 x_size=4 x_stride=4
+FINISH
+"""
 
 
 def golden(path: Path) -> tuple[Program, State]:
@@ -90,3 +99,12 @@ def test_random_programs_of_every_machine(name: str, seed: int) -> None:
         derive(program, state)
     except UserError as error:
         assert (name, error.diagnostics[0].code) == (RIPPLE, "E0520")  # noqa: PT017
+
+
+def test_what_was_stored_comes_back_through_an_idle_instruction_of_the_unit_between() -> None:
+    machine = load_machine("vta", overrides=SMALL["vta"])
+    state = new_state(machine)
+    state.memories["dram"][0] = np.arange(1 << 20) % 251
+    found = derive(assemble(machine, Source("return.asm", RETURN)), state)
+    assert found.source.tolist() == [0, 1, -1, 2, 3]
+    assert list(token_pairs(found.program)) == [("l2g", 3, 4), ("g2l", 2, 3), ("g2s", 0, 1), ("s2g", 1, 2)]
