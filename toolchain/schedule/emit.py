@@ -57,8 +57,12 @@ class Compiled:
     def state(self, **inputs: Any) -> State:
         """A new state with everything in DRAM that the program reads; inputs: host tensors by name."""
         state = new_state(self.problem.machine)
-        blobs = {POOL: self.pool, **self.tensors.stored, **{name: self.tensors.packings[name].store(v) for name, v in inputs.items()}}
-        views = {t.name: t.view for t in self.problem.kernel.tensors} | {POOL: self.problem.kernel.constants_view}
+        blobs = {
+            **({POOL: self.pool} if self.pool else {}),
+            **self.tensors.stored,
+            **{name: self.tensors.packings[name].store(v) for name, v in inputs.items()},
+        }
+        views = {t.name: t.view for t in self.problem.kernel.tensors} | {POOL: _pool_view(self.problem)}
         for name, data in blobs.items():
             _write(state, self.problem, views[name], self.regions[name], data)
         return state
@@ -68,6 +72,10 @@ class Compiled:
         tensor = next(t for t in self.problem.kernel.tensors if t.name == name)
         region, memory = self.regions[name], self.problem.machine.view[tensor.view].memory
         return self.tensors.packings[name].fetch(state.memories[memory][0, region.address : region.address + region.bytes])
+
+
+def _pool_view(problem: Problem) -> str:
+    return problem.kernel.loading.view if problem.kernel.loading else ""
 
 
 def _write(state: State, problem: Problem, view: str, region: Region, data: bytes) -> None:
@@ -91,8 +99,8 @@ def emit(problem: Problem, steps: Sequence[Instance], tensors: Tensors) -> Compi
     names = [item.names(problem) for item in steps]
     residency = _residency(problem, steps, names)
     sizes = {t.name: (t.view, tensors.packings[t.name].bytes) for t in kernel.tensors}
-    if kernel.constants_view:
-        sizes[POOL] = (kernel.constants_view, len(residency.pool))
+    if residency.pool:
+        sizes[POOL] = (_pool_view(problem), len(residency.pool))
     regions = place_regions(machine, sizes)
     writer = _Writer(problem, regions)
     for item, own, fetches, places in zip(steps, names, residency.fetches, residency.places, strict=True):
@@ -101,8 +109,8 @@ def emit(problem: Problem, steps: Sequence[Instance], tensors: Tensors) -> Compi
     text = "".join(writer.lines)
     plain = assemble(machine, Source(f"{problem.operation.name}.asm", text))
     state = new_state(machine)
-    if kernel.constants_view:
-        _write(state, problem, kernel.constants_view, regions[POOL], residency.pool)
+    if residency.pool:
+        _write(state, problem, _pool_view(problem), regions[POOL], residency.pool)
     found = synchronise(plain, state)
     labels = [*writer.labels, ""]
     listing = tuple(labels[int(i)] for i in found.source)
@@ -150,7 +158,8 @@ class _Writer:
         kernel, operation = self.problem.kernel, self.problem.operation
         for fetch in fetches:
             base = self.regions[POOL].base + fetch.offset
-            self.add(kernel.constants_template, {"slot": fetch.slot, "base": base, "count": fetch.count}, f"{operation.name} {POOL}")
+            template = kernel.loading.template if kernel.loading else ""
+            self.add(template, {"slot": fetch.slot, "base": base, "count": fetch.count}, f"{operation.name} {POOL}")
         counts = {c.name: c for c in kernel.constants}
         scope: dict[str, Any] = {**self.problem.numbers, **{f"{t}_base": r.base for t, r in self.regions.items()}, **names}
         for name, first in zip(item.step.constants, places, strict=True):

@@ -79,6 +79,16 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
+class Loading:
+    """How constants get on chip: a template, the view that they stand behind in DRAM, and what `count` records cost a unit."""
+
+    template: str
+    view: str
+    unit: str
+    cycles: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """kind: load | start | compute | finish | store. cycles: how long it keeps its unit, for ranking tiles."""
 
@@ -95,7 +105,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """folder: where its templates stand. constants_template, constants_view: how records get on chip, and where from."""
+    """folder: where its templates stand. loading: for its constants, where it has any."""
 
     name: str
     folder: Path
@@ -108,8 +118,7 @@ class Kernel:
     tensors: tuple[Tensor, ...]
     constants: tuple[Constant, ...]
     steps: tuple[Step, ...]
-    constants_template: str
-    constants_view: str
+    loading: Loading | None
     end: str
     span: Span
 

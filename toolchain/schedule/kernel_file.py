@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain.schedule.conv2d import ARRAYS, NUMBERS
-from toolchain.schedule.kernel import Constant, Dimension, Kernel, Place, Require, Step, Tensor, Window
+from toolchain.schedule.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Step, Tensor, Window
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.context import Context
 from toolchain.spec.errors import Source, UserError, fail
@@ -78,9 +78,7 @@ class _Reader:
             tuple(self.expr(n.value["that"], sized) for n in node.entries("where")), windows, places,
             tuple(self.tensor(key, value, given) for key, value in node.members("tensors")), constants,
             tuple(self.step(n, sized, given, [p.name for p in places], [c.name for c in constants]) for n in node.entries("steps")),
-            self.template(residency.value["template"]) if residency else "",
-            self.known(residency.value["view"], self.machine.view, "view") if residency else "",
-            self.template(node.value["end"]), node.where(),
+            self.loading(residency) if residency else None, self.template(node.value["end"]), node.where(),
         )  # fmt: skip
 
     def expr(self, node: Node, names: Iterable[str], arrays: Iterable[str] = ()) -> Expr:
@@ -149,15 +147,21 @@ class _Reader:
             self.known(Node(key, value.where(), ()), record, f"field of an element of '{memory.name}'")
         return Constant(name, memory.name, over, fields)
 
+    def loading(self, node: Node) -> Loading:
+        view, unit = self.known(node.value["view"], self.machine.view, "view"), self.known(node.value["unit"], self.units(), "unit")
+        return Loading(self.template(node.value["template"]), view, unit, self.expr(node.value["cycles"], ["count"]))
+
+    def units(self) -> list[str]:
+        return [u.name for u in self.machine.units]
+
     def step(self, node: Node, sized: Iterable[str], given: Iterable[str], places: Iterable[str], constants: Iterable[str]) -> Step:
         found = [(kind, node.value[kind]) for kind in KINDS if node.get(kind)]
         if len(found) != 1:
             raise fail("E1002", f"a step is one of {', '.join(KINDS)}", node.span)
         kind, place = found[0]
-        units = [u.name for u in self.machine.units]
         return Step(
             kind, self.known(place, places, "place"), self.template(node.value["template"]), self.words(node, "uses", places, "place"),
-            self.words(node, "constants", constants, "constant"), self.known(node.value["unit"], units, "unit"),
+            self.words(node, "constants", constants, "constant"), self.known(node.value["unit"], self.units(), "unit"),
             self.expr(node.value["cycles"], sized), self.expr(node.value["when"], given) if node.get("when") else None, node.span,
         )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Enumerates tile sizes, loop orders and slots, keeps what fits, and ranks it by what the kernel declares that its steps cost."""
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -154,18 +155,30 @@ class _Candidates:
             times = times * self.problem.extents[d.name] / self.sizes[d.name]
         return times
 
+    def _records(self, step: Step, times: Floats) -> Floats:
+        """Cycles to bring a step's constants on chip, once for each combination of slots."""
+        loading, total = self.problem.kernel.loading, np.zeros_like(times)
+        for item in self.problem.kernel.constants if loading else ():
+            if item.name in step.constants:
+                count = math.prod((evaluate_arrays(e, self.names) for e in item.over.values()), start=np.ones(len(times), np.int64))
+                total = total + evaluate_arrays(loading.cycles, {"count": count}) if loading else total
+        return total * np.minimum(times, math.prod((self.slots[name] for name in step.uses), start=np.ones(len(times))))
+
     def estimate(self, order: tuple[str, ...]) -> Floats:
         """Cycles: the busiest unit, the first loads and the last store around it, and what small steps and busy other units cost by
         getting in each other's way; with one slot everything in turn."""
         busy: dict[str, Floats] = {}
-        ends = np.zeros(len(next(iter(self.sizes.values()))))
+        zero, loading = np.zeros(len(next(iter(self.sizes.values())))), self.problem.kernel.loading
+        ends = zero
         for step in self.problem.steps:
             if step.kind == "load" and not self.rooms[step.place].any():
                 continue
             cycles = evaluate_arrays(step.cycles, self.names)
             times = self._times(step, order)
             total = cycles * times
-            busy[step.unit] = busy[step.unit] + total if step.unit in busy else total
+            busy[step.unit] = busy.get(step.unit, zero) + total
+            if loading and step.constants:
+                busy[loading.unit] = busy.get(loading.unit, zero) + self._records(step, times)
             ends = ends + cycles * (step.kind in ("load", "store")) + times * STEP
         together, longest = np.add.reduce(list(busy.values())), np.maximum.reduce(list(busy.values()))
         return together if self.contexts == 1 else longest + ends + (together - longest) * FRICTION

@@ -1,0 +1,49 @@
+"""Text, listing and images of a small program."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.schedule.convolutions import convolution
+from toolchain.schedule.compile import compile_operation
+from toolchain.schedule.kernel_file import load_kernel, read_kernels
+from toolchain.spec.errors import Source, UserError
+from toolchain.spec.load import load_machine
+
+MACHINE = load_machine("vta")
+FOLDER = Path(__file__).resolve().parents[2] / "targets" / "vta"
+OPERATION = convolution((1, 32, 6, 6), (16, 3, 3), pads=(1, 1, 1, 1))
+
+
+def test_the_listing_says_what_every_instruction_is_for(golden: Callable[[str, str], None]) -> None:
+    compiled = compile_operation(MACHINE, load_kernel(MACHINE, "conv2d"), OPERATION, timed=1).compiled
+    golden("schedule/small_convolution.asm", compiled.text)
+    golden("schedule/small_convolution.txt", "".join(f"{line}\n" for line in compiled.listing))
+    assert len(compiled.listing) == len(compiled.program)
+
+
+def test_templates_say_nothing_about_synchronisation() -> None:
+    fields = {f.name for i in MACHINE.instructions for f in i.fields if f.role == "sync"}
+    assert fields
+    for path in FOLDER.glob("*.j2"):
+        assert not [name for name in fields if name in path.read_text()], path
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("STORE {{ x_slot }}", "E1005 the template fails: 'x_slot' is undefined"),
+        ("STORE {% if %}", "E1005 cannot read the template"),
+        ("{{ ().__class__.__bases__ }}", "E1005 the template fails"),
+        ("STOR memory_type=out", "E0301 unknown instruction 'STOR'; did you mean 'STORE'"),
+    ],
+)
+def test_a_broken_template_is_one_line(tmp_path: Path, template: str, message: str) -> None:
+    for path in FOLDER.iterdir():
+        (tmp_path / path.name).write_text(path.read_text())
+    (tmp_path / "store.asm.j2").write_text(template)
+    kernel = read_kernels(MACHINE, Source("kernels.yaml", (FOLDER / "kernels.yaml").read_text()), tmp_path)["conv2d"]
+    with pytest.raises(UserError) as caught:
+        compile_operation(MACHINE, kernel, OPERATION, timed=1)
+    assert message in str(caught.value)

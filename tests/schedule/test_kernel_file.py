@@ -1,0 +1,50 @@
+"""What is wrong with a kernel is said where it stands."""
+
+from pathlib import Path
+
+import pytest
+
+from toolchain.schedule.kernel_file import load_kernel, read_kernels
+from toolchain.spec.errors import Source, UserError
+from toolchain.spec.load import load_machine
+
+MACHINE = load_machine("vta")
+PATH = Path(__file__).resolve().parents[2] / "targets" / "vta" / "kernels.yaml"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("{memory: wgt, by: [oc, ic]", "{memory: wgts, by: [oc, ic]", "E1002 unknown memory 'wgts'; did you mean 'wgt'?"),
+        ("by: [oc, ic]", "by: [oc, ci]", "E1002 unknown dimension 'ci'; known: n, oc, oh, ow, ic"),
+        ("size: oc * ic * taps", "size: oc * ic * tops", "E0107 unknown name 'tops'; did you mean 'taps'?"),
+        ("layout: weights", "layout: weigths", "E1002 unknown layout 'weigths'; did you mean 'weights'?"),
+        ("view: dram.inp", "view: dram.imp", "E1002 unknown view 'dram.imp'; did you mean 'dram.inp'?"),
+        ("of: oh, stride", "of: height, stride", "E1002 unknown dimension 'height'"),
+        ("extents: [batch, in_channels, height, width]", "extents: [batch, in_channels]", "E1002 layout 'activations' has 4 extents: N C H W"),
+        ("{dst: y_slot, src: y_slot", "{dest: y_slot, src: y_slot", "E1002 unknown field of an element of 'uop' 'dest'; did you mean 'dst'?"),
+        ("unit: store", "unit: stor", "E1002 unknown unit 'stor'; did you mean 'store'?"),
+        ("template: store.asm.j2", "template: stroe.asm.j2", "E1002 there is no template 'stroe.asm.j2'"),
+        ("constants: [window]", "constants: [windows]", "E1002 unknown constant 'windows'; did you mean 'window'?"),
+        ("{store: y, uses", "{load: x, store: y, uses", "E1002 a step is one of load, start, compute, finish, store"),
+        ("reduces: true", "reduce: true", "E0108 unknown key 'reduce'"),
+        ("    residency:", "    # residency:", "E1002 constants stand in one memory"),
+        ("weight[o, i, h, w]", "weights[o, i, h, w]", "E0121 memory cannot be read here"),
+    ],
+)
+def test_faults_are_told_with_their_place(old: str, new: str, message: str) -> None:
+    text = PATH.read_text()
+    assert old in text
+    with pytest.raises(UserError) as caught:
+        read_kernels(MACHINE, Source("kernels.yaml", text.replace(old, new, 1)), PATH.parent)
+    assert message in str(caught.value)
+    line = next(n for n, (a, b) in enumerate(zip(text.splitlines(), text.replace(old, new, 1).splitlines(), strict=True), 1) if a != b)
+    places = [d.span.line for d in caught.value.diagnostics if d.span]
+    assert line in places or "residency" in old or "windows" in message
+
+
+def test_an_unknown_kernel_and_a_machine_without() -> None:
+    with pytest.raises(UserError, match="E1001 machine 'vta' has no kernel 'conv3d'; did you mean 'conv2d'"):
+        load_kernel(MACHINE, "conv3d")
+    with pytest.raises(UserError, match="E1001 machine 'stcp920' has no kernels"):
+        load_kernel(load_machine("stcp920"), "conv2d")
