@@ -80,7 +80,7 @@ def _sequence(items: list[Any], without: frozenset[str]) -> Any:
 
 def _members(value: Any, without: frozenset[str]) -> dict[str, Any]:
     hidden = {"span", *without}
-    if isinstance(value, View) and value.offsets == tuple(range(0, value.element.bytes, value.element.scalar.bits // 8)):
+    if isinstance(value, View) and value.offsets == value.element.row_major:
         hidden.add("offsets")
     found = {f.name: plain(getattr(value, f.name), without) for f in fields(value) if f.name not in hidden}
     return {name: item for name, item in found.items() if not _empty(item)}

@@ -49,3 +49,8 @@ class ElementType:
     @property
     def bytes(self) -> int:
         return self.lanes * self.scalar.bits // 8
+
+    @property
+    def row_major(self) -> tuple[int, ...]:
+        """The byte of every lane when nothing is rearranged."""
+        return tuple(range(0, self.bytes, self.scalar.bits // 8))

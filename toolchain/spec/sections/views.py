@@ -14,15 +14,10 @@ from toolchain.spec.yaml_nodes import Node
 
 def views(context: Context, known: Mapping[str, ElementType], memories: tuple[Memory, ...]) -> tuple[View, ...]:
     """Every memory's own view, then the declared ones. Raises UserError E0107, E0112 (see `_offsets`), E0139."""
-    own = [View(m.name, m.name, m.element, 0 if m.banks > 1 else m.element.bytes, row_major(m.element)) for m in memories if m.kind != "register"]
+    own = [View(m.name, m.name, m.element, 0 if m.banks > 1 else m.element.bytes, m.element.row_major) for m in memories if m.kind != "register"]
     gone = absent(context)
     wanted = [item for item in context.root.members("views") if item[0].partition(".")[0] not in gone]
     return (*own, *gather(lambda item: _view(context, *item, known, memories), wanted))
-
-
-def row_major(element: ElementType) -> tuple[int, ...]:
-    """The byte of every lane when nothing is rearranged."""
-    return tuple(range(0, element.bytes, element.scalar.bits // 8))
 
 
 def _view(context: Context, name: str, node: Node, known: Mapping[str, ElementType], memories: tuple[Memory, ...]) -> View:
@@ -39,7 +34,7 @@ def _view(context: Context, name: str, node: Node, known: Mapping[str, ElementTy
     bytes_of = kind.bytes if memory.kind == "dram" else memory.element.bytes
     unit = node.get("unit")
     step = number_in(context, unit, 1, memory.bytes, "the unit") if unit else 0 if memory.banks > 1 else bytes_of
-    offsets = _offsets(context, node.value["map"], kind) if node.get("map") else row_major(kind)
+    offsets = _offsets(context, node.value["map"], kind) if node.get("map") else kind.row_major
     return View(name, memory.name, kind, step, offsets, node.text("doc"))
 
 
