@@ -14,15 +14,17 @@ from onnx import helper
 from tests.graph.onnx_builder import conv_net, model, save
 from tests.passes.test_fold import PASSES
 from toolchain.graph.calibration import Seen, Table, calibrate, read_table, write_table
-from toolchain.graph.functions import INTEGER
+from toolchain.graph.functions import FUSED, INTEGER
 from toolchain.graph.histogram import Spread
 from toolchain.graph.integer_graph import run_oracle, run_reference
 from toolchain.graph.load import load_graph
 from toolchain.graph.numerics import AverageRule, Fraction, Numerics, Range
+from toolchain.graph.running import open_model
+from toolchain.graph.session import run_session
 from toolchain.graph.store import Store
 from toolchain.passes.context import Context
 from toolchain.passes.error_table import error_table, error_text
-from toolchain.passes.fuse import Fuse
+from toolchain.passes.fuse import REASON, Fuse
 from toolchain.passes.quantize import SCALE, Quantize
 from toolchain.passes.runner import run_passes
 from toolchain.spec.errors import UserError
@@ -189,8 +191,8 @@ def test_what_cannot_be_quantised_is_said(tmp_path: Path) -> None:
     assert "E0918 there is no calibration table" in refusal(None, Numerics(), tmp_path)
     fewer = Table(8, {name: seen for name, seen in table.tensors.items() if name != "r3"})
     assert "E0918 the calibration table has no tensor 'r3'" in refusal(fewer, Numerics(), tmp_path)
-    assert "E0919 node 'conv1' (conv2d) cannot be quantised" in refusal(table, Numerics(accumulator_bits=8), tmp_path)
-    assert "E0919 node 'conv1' (conv2d)" in refusal(table, Numerics(form="multiplier", multiplier_bits=31), tmp_path)
+    assert "E0919 node 'conv1' (conv2d) cannot be quantised" in refusal(table, Numerics(accumulator_bits=8), tmp_path, Quantize(strict=True))
+    assert "E0919 node 'conv1' (conv2d)" in refusal(table, Numerics(form="multiplier", multiplier_bits=31), tmp_path, Quantize(strict=True))
     assert "E0912 unknown method 'eror'" in refusal(table, Numerics(), tmp_path, Quantize(method="eror"))
 
 
@@ -223,3 +225,14 @@ def test_a_tensor_of_zeros_has_a_scale(tmp_path: Path) -> None:
     zero = Table(1, {name: Seen(Spread(0.0, ((0, 1_000_000),)), seen.means) for name, seen in calibrate(base, samples()).tensors.items()})
     result = run_passes(base, [Fuse(), Quantize()], Context(numerics=Numerics(), table=zero))
     assert run_oracle(result, samples(1))["y"].shape == (1, 10)
+
+
+@pytest.mark.parametrize(("numerics", "stay"), [(Numerics(accumulator_bits=8), 7), (Numerics(align=Range(0, 0), shift=Range(0, 3)), 1)])
+def test_what_has_no_integers_stays_in_floating_point_with_its_reason(numerics: Numerics, stay: int, tmp_path: Path) -> None:
+    result, _ = quantized(branchy(), numerics, tmp_path)
+    left = [node for node in result.graph if node.domain == FUSED]
+    assert len(left) >= stay
+    assert all("cannot be quantised" in node.metadata_props[REASON] for node in left)
+    found = run_oracle(result, samples(1))
+    base = run_session(open_model(folded(branchy(), tmp_path)), samples(1))
+    assert np.abs(found["y"] - base["y"]).max() < 0.5

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calibration import Table
@@ -69,7 +70,7 @@ def choose_scales(
         while any(_settle(call, groups, positions, weights, numerics) for call in calls):
             pass
         chosen = {group: 2.0**-place for group, place in positions.items()}
-    return {name: chosen[group] for name, group in groups.items()}
+    return {name: float(np.float32(chosen[group])) for name, group in groups.items()}
 
 
 def _settle(call: Call, groups: Mapping[str, str], positions: dict[str, int], weights: Mapping[str, float], numerics: Numerics) -> bool:

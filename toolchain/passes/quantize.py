@@ -11,12 +11,13 @@ from toolchain.graph.calls import Call, integer_call, read_call
 from toolchain.graph.functions import FUSED, KINDS, variant_of
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.ranges import METHODS, Method
-from toolchain.graph.requantisation import product, total, weight_scale
+from toolchain.graph.requantisation import Stored, product, total, weight_scale
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants
 from toolchain.graph.scales import RangeChoice, choose_scales, fused_calls
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
-from toolchain.spec.errors import fail
+from toolchain.passes.fuse import REASON
+from toolchain.spec.errors import UserError, fail
 from toolchain.spec.suggest import nearest
 
 SCALE = "tilewright.scale"
@@ -27,7 +28,10 @@ FLOAT_NAME = "tilewright.float"
 
 @dataclass(frozen=True)
 class Quantize(Pass):
-    """method: max, percentile or error (see ranges). correct: take the mean error of rounded weights out of the bias."""
+    """method: max, percentile or error (see ranges). correct: take the mean error of rounded weights out of the bias.
+
+    strict: an operation for which no integers exist is an error; otherwise it stays in floating point, with the reason.
+    """
 
     name: ClassVar[str] = "quantize"
     requires: ClassVar[tuple[str, ...]] = ("fused",)
@@ -35,6 +39,7 @@ class Quantize(Pass):
     method: str = "error"
     percentile: float = 0.9999
     correct: bool = True
+    strict: bool = False
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
         numerics, table = context.numerics, context.table
@@ -49,12 +54,19 @@ class Quantize(Pass):
         weights = {call.name: weight_scale(_floats(model, call.inputs[1]), numerics) for call in calls if call.kind in ("conv2d", "dense")}
         scales = choose_scales(calls, weights, numerics, table, RangeChoice(method, self.percentile), context.place)
         means = {name: seen.means for name, seen in table.tensors.items()} if self.correct else {}
-        _Emitter(model, numerics, scales, weights, means).emit()
+        _Emitter(model, numerics, scales, weights, means, self.strict).emit()
         drop_unused_constants(model.graph)
-        for key in [key for key in model.functions if key[0] == FUSED]:
-            del model.functions[key]
-        model.graph.opset_imports.pop(FUSED, None)
+        _drop_functions(model)
         return model
+
+
+def _drop_functions(model: ir.Model) -> None:
+    """The float functions that nothing calls any more."""
+    called = {node.op_identifier() for node in model.graph}
+    for key in [key for key in model.functions if key[0] == FUSED and key not in called]:
+        del model.functions[key]
+    if not any(key[0] == FUSED for key in model.functions):
+        model.graph.opset_imports.pop(FUSED, None)
 
 
 def _method(text: str) -> Method | None:
@@ -79,39 +91,53 @@ class _Emitter:
     scales: Mapping[str, float]
     weights: Mapping[str, float]
     means: Mapping[str, tuple[float, ...]]
+    strict: bool
 
     def emit(self) -> None:
         stored: dict[ir.Value, ir.Value] = {}
         fused = [node for node in self.model.graph if node.domain == FUSED]
-        for node in fused:
-            self._replace(node, stored)
-        for node in fused:
-            self._hand_back(node.outputs[0], stored[node.outputs[0]])
-        self.model.graph.remove(fused, safe=True)
+        done = [node for node in fused if self._replace(node, stored)]
+        for node in done:
+            self._hand_back(node.outputs[0], stored[node.outputs[0]], set(done))
+        self.model.graph.remove(done, safe=True)
 
-    def _replace(self, node: ir.Node, stored: dict[ir.Value, ir.Value]) -> None:
+    def _integers(self, node: ir.Node, call: Call) -> Stored | None:
+        """None for an operation that cannot be: its node says why. Raises UserError E0919 when strict."""
+        try:
+            return self._stored(call)
+        except UserError as error:
+            if self.strict:
+                raise
+            node.metadata_props[REASON] = error.diagnostics[0].message
+            return None
+
+    def _stored(self, call: Call) -> Stored:
+        result = self.scales[call.output]
+        if call.kind in ("conv2d", "dense"):
+            weights, bias = (_floats(self.model, name) for name in call.inputs[1:])
+            scales = (self.scales[call.inputs[0]], self.weights[call.name], result)
+            return product(call, weights, bias, self.means.get(call.inputs[0], ()), scales, self.numerics)
+        if KINDS[call.kind].scaled:
+            return total(call, [self.scales[name] for name in call.inputs], result, self.numerics)
+        return Stored((), call.attributes)
+
+    def _replace(self, node: ir.Node, stored: dict[ir.Value, ir.Value]) -> bool:
+        """Puts the integer call before the float one; whether there are integers for it."""
         call = read_call(node)
-        kind = KINDS[call.kind]
-        products = call.kind in ("conv2d", "dense")
-        given = [value for value in (node.inputs[:1] if products else node.inputs) if value is not None]
+        found = self._integers(node, call)
+        if found is None:
+            return False
+        given = [value for value in (node.inputs[:1] if call.kind in ("conv2d", "dense") else node.inputs) if value is not None]
         for value in given:
             if value not in stored:
                 stored[value] = self._quantized(value, node)
-        scales = [self.scales[value.name or ""] for value in given]
-        result = self.scales[call.output]
-        if products:
-            weights, bias = (_floats(self.model, name) for name in call.inputs[1:])
-            found = product(call, weights, bias, self.means.get(call.inputs[0], ()), (scales[0], self.weights[call.name], result), self.numerics)
-        elif kind.scaled:
-            found = total(call, scales, result, self.numerics)
-        else:
-            found = None
         graph, inputs = self.model.graph, [stored[value] for value in given]
-        inputs += [add_constant(graph, name, array) for name, array in zip(_names(call), found.constants if found else (), strict=False)]
+        inputs += [add_constant(graph, name, array) for name, array in zip(_names(call), found.constants, strict=False)]
         variant = variant_of(node) if call.kind == "concat" or call.activation == "leaky" else ""
-        made = self._add(call.kind, variant, inputs, found.attributes if found else call.attributes, call.name, node)
+        made = self._add(call.kind, variant, inputs, found.attributes, call.name, node)
         made.metadata_props.update(node.metadata_props | ({"tilewright.activation": call.activation} if call.activation else {}))
-        stored[node.outputs[0]] = self._typed(made, node.outputs[0], result)
+        stored[node.outputs[0]] = self._typed(made, node.outputs[0], self.scales[call.output])
+        return True
 
     def _quantized(self, value: ir.Value, before: ir.Node) -> ir.Value:
         scale, stored = self.scales[value.name or ""], self.numerics.activation
@@ -124,9 +150,9 @@ class _Emitter:
         output.metadata_props.update({SCALE: float(scale).hex(), FLOAT_NAME: like.name or ""})
         return output
 
-    def _hand_back(self, value: ir.Value, stored: ir.Value) -> None:
+    def _hand_back(self, value: ir.Value, stored: ir.Value, done: set[ir.Node]) -> None:
         """Dequantises for the host and for outputs of the model."""
-        readers = [(node, index) for node, index in value.uses() if node.domain != FUSED]
+        readers = [(node, index) for node, index in value.uses() if node not in done]
         if not readers and not value.is_graph_output():
             return
         after = stored.producer()
