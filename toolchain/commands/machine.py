@@ -2,13 +2,14 @@
 
 import argparse
 
-from toolchain.isa.check_machine import load_checked_machine
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 
 
 def machine_of(arguments: argparse.Namespace) -> Machine:
     """Loads and checks MACHINE with its --set overrides. Raises UserError E0002 for a --set without '='."""
+    from toolchain.isa.check_machine import load_checked_machine  # the semantics language, which a list of machines does not need
+
     return load_checked_machine(arguments.machine, overrides=pairs(arguments.set, "--set PARAM=VALUE"))
 
 
