@@ -19,6 +19,12 @@ def test_a_file_goes_to_its_offset(tmp_path: Path) -> None:
     assert state.memories["ddr"][0, 15:20].tolist() == [0, 1, 2, 3, 0]
 
 
+def test_an_at_sign_in_the_name_of_a_folder_is_no_offset() -> None:
+    (plain, placed) = output_regions(MACHINE, ["ddr=me@home/x.bin", "ddr=me@home/x.bin@0x10:4"])
+    assert (plain.path, plain.offset, plain.length) == (Path("me@home/x.bin"), 0, None)
+    assert (placed.path, placed.offset, placed.length) == (Path("me@home/x.bin"), 16, 4)
+
+
 def test_an_instance_is_named_in_brackets(tmp_path: Path) -> None:
     file = tmp_path / "image.bin"
     file.write_bytes(b"\x07")

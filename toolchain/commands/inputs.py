@@ -85,7 +85,7 @@ def _region(machine: Machine, text: str, form: str) -> Region:
     ((name, rest),) = pairs([text], form).items()
     memory, instance = _memory(machine, name)
     path, at, place = rest.rpartition("@")
-    if not at:
+    if not at or "/" in place:  # the @ of a folder's name
         return Region(memory.name, instance, Path(rest))
     start, colon, count = place.partition(":")
     try:
