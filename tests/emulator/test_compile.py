@@ -46,7 +46,7 @@ def test_flags_are_part_of_the_key(cache: Path) -> None:
 
 @needs_compiler
 def test_refused_source_leaves_nothing_behind(cache: Path) -> None:
-    with pytest.raises(UserError, match="E0710 .* refused generated code"):
+    with pytest.raises(UserError, match=r"E0710 .* refused generated code"):
         native.load_library("bad", "int bad(void) { return }")
     assert not [p for p in cache.iterdir() if p.suffix != ".lock"]
 

@@ -69,7 +69,18 @@ def accumulate_lines(function: Function, c: Contraction, f: Factors, plain: list
     if affine is None:
         return plain
     writer = _Writer(function, c, f, affine)
-    return ["{", "int tw_done = 0;", *writer.bounds(), *writer.fast(), "if (!tw_done) {", *plain, "}", "}"]
+    return [
+        "{",
+        "int tw_done = 0;",
+        *writer.bounds(),
+        "if (tw_too_many(c, (double)tw_work)) return;",
+        *writer.fast(),
+        "if (!tw_done) {",
+        "c->iterations -= (double)tw_work;",
+        *plain,
+        "}",
+        "}",
+    ]
 
 
 def _names(access: ir.Access) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from toolchain.emulator.compile import compiler, load_library
 from toolchain.emulator.native.source import engine_source
 from toolchain.emulator.state import State
 from toolchain.isa.program import Ints, Program
+from toolchain.isa.semantics.work import TOO_MANY
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 
@@ -19,6 +20,7 @@ FAULTS = {
     2: ("E0702", "a register is read before any instruction has set it"),
     3: ("E0703", "a shift by a negative or very large amount"),
     4: ("E0704", "division by zero"),
+    6: ("E0706", TOO_MANY),
     10: ("E0709", "no memory left for the engine's working space"),
 }
 SCRATCH = 12
@@ -36,6 +38,7 @@ class _Context(ctypes.Structure):
     _fields_ = (
         ("memory", ctypes.c_void_p), ("host", ctypes.c_void_p), ("latched", ctypes.c_void_p), ("written", ctypes.c_void_p),
         ("field", ctypes.c_void_p), ("scratch", _Scratch * SCRATCH), ("zeros", ctypes.c_void_p), ("zeros_size", ctypes.c_size_t),
+        ("iterations", ctypes.c_double),
     )  # fmt: skip
 
 
@@ -57,15 +60,26 @@ def run(program: Program, state: State, order: Ints, flags: tuple[str, ...] = ()
 
     Raises UserError E0701 to E0711; an instruction at fault is named, and the state is then undefined.
     """
-    function = prepare(program.machine, flags).tw_run
-    function.restype = ctypes.c_int64
+    library = prepare(program.machine, flags)
     context, kept = _context(program, state)
     columns = [np.ascontiguousarray(a, np.int64) for a in (order, program.kind, program.row, program.stream)]
-    fault = ctypes.c_int64(0)
-    done = function(ctypes.byref(context), ctypes.c_int64(len(columns[0])), *(ctypes.c_void_p(a.ctypes.data) for a in columns), ctypes.byref(fault))
+    try:
+        done, fault = _run_slices(library, context, columns)
+    finally:
+        library.tw_release(ctypes.byref(context))
     del kept
-    if fault.value:
-        raise _fault(program, int(order[done]), fault.value)
+    if fault:
+        raise _fault(program, int(order[done]), fault)
+
+
+def _run_slices(library: ctypes.CDLL, context: _Context, columns: Sequence[Array]) -> tuple[int, int]:
+    """(instructions run, fault). Comes back to Python after some millions of iterations: there Ctrl-C is heard."""
+    library.tw_run.restype = ctypes.c_int64
+    done, total, fault = 0, len(columns[0]), ctypes.c_int64(0)
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in columns]
+    while done < total and not fault.value:
+        done = library.tw_run(ctypes.byref(context), ctypes.c_int64(done), ctypes.c_int64(total), *pointers, ctypes.byref(fault))
+    return done, fault.value
 
 
 def _fault(program: Program, index: int, number: int) -> UserError:

@@ -7,6 +7,7 @@ from toolchain.isa.c_source.interval import INT64, Interval
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import access_differs, differs, paths_differ, replica_levels, replica_names, scope_levels, stream_levels
 from toolchain.isa.semantics.ranges import Ranges, analyse
+from toolchain.isa.semantics.work import Chain, chains
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine, Memory, ScalarType, View
 
@@ -16,13 +17,14 @@ class Function:
     """The C function of one instruction while it is written.
 
     fields, registers: what the text has used so far. apart: replicas run one after the other through the whole instruction,
-    because a name or a path differs between them; otherwise each statement loops over them.
+    because a name or a path differs between them; otherwise each statement loops over them. chains: loops whose work is counted together.
     """
 
     machine: Machine
     semantics: ir.Semantics
     ranges: Ranges
     apart: bool
+    chains: dict[int, Chain]
     fields: dict[str, None] = field(default_factory=dict[str, None])
     registers: dict[str, None] = field(default_factory=dict[str, None])
     count: int = 0
@@ -153,7 +155,7 @@ class Function:
 def new_function(machine: Machine, semantics: ir.Semantics) -> Function:
     """Ready to be written. Raises UserError E022x for semantics that cannot be proved to fit their types."""
     apart = paths_differ(machine, semantics) or bool(replica_names(machine, semantics) - set(semantics.temps))
-    return Function(machine, semantics, analyse(machine, semantics), apart)
+    return Function(machine, semantics, analyse(machine, semantics), apart, chains(semantics.body))
 
 
 def straddles(machine: Machine, view: View) -> bool:

@@ -15,6 +15,7 @@ from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.contraction import statements
 from toolchain.isa.semantics.instances import stream_levels
 from toolchain.isa.semantics.machine import machine_semantics
+from toolchain.isa.semantics.work import MOST_ITERATIONS
 from toolchain.spec.model import Machine, View
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates" / "engine"
@@ -52,7 +53,12 @@ def _engine_source(key: _Identity) -> str:
     views = [_view(machine, number, view) for number, view in enumerate(machine.views)]
     largest = max(v.element.bytes for v in machine.views)
     return environment.get_template("engine.c.j2").render(
-        helpers=HELPERS, views=views, zeros=(largest + 127) // 64 * 64, functions=functions, tables=products.tables()
+        helpers=HELPERS,
+        views=views,
+        zeros=(largest + 127) // 64 * 64,
+        functions=functions,
+        tables=products.tables(),
+        most_iterations=f"{MOST_ITERATIONS}.0",
     )
 
 

@@ -32,7 +32,7 @@ def statement(function: Function, stmt: ir.Stmt, instead: Instead) -> list[str]:
         case ir.For(var=var, start=start, stop=stop, body=body):
             end = function.fresh("e")
             head = f"for (int64_t v_{var} = {function.scalar(start).text}, {end} = {function.scalar(stop).text}; v_{var} < {end}; v_{var}++) {{"
-            return [head, *block(function, body, instead), "}"]
+            return [*count_work(function, stmt), head, *block(function, body, instead), "}"]
         case ir.If(condition=condition, then=then, other=other):
             lines = [f"if ({function.scalar(condition).text}) {{", *block(function, then, instead)]
             return [*lines, *(["} else {", *block(function, other, instead)] if other else []), "}"]
@@ -48,6 +48,17 @@ def statement(function: Function, stmt: ir.Stmt, instead: Instead) -> list[str]:
             return latch(function, register, index)
         case _:
             raise TypeError(stmt)
+
+
+def count_work(function: Function, loop: ir.For) -> list[str]:
+    """Refuses to start loops that would run for ever."""
+    if id(loop) not in function.chains:
+        return []
+    bounds = [(function.scalar(x.start), function.scalar(x.stop)) for x in function.chains[id(loop)]]
+    text = "0"
+    for start, stop in reversed(bounds):
+        text = f"(double)tw_max({stop.text} - ({start.text}), 0) * (1 + {text})"
+    return [f"if (tw_too_many(c, {text})) return;"]
 
 
 def _moves(function: Function, access: ir.Access) -> bool:

@@ -92,7 +92,20 @@ def window_lines(function: Function, c: Contraction, f: Factors, plain: list[str
         "tw_sure = tw_apart && !tw_fault;",
     ]
     sure += ["tw_fault = 0;", "}"]
-    return ["{", *n.bounds(), *sure, "if (tw_sure) {", *n.space(), *body, "} else if (tw_work > 0) {", *plain, "}", "}"]
+    return [
+        "{",
+        *n.bounds(),
+        "if (tw_too_many(c, tw_work)) return;",
+        *sure,
+        "if (tw_sure) {",
+        *n.space(),
+        *body,
+        "} else if (tw_work > 0) {",
+        "c->iterations -= tw_work;",
+        *plain,
+        "}",
+        "}",
+    ]
 
 
 class _Writer:

@@ -4,6 +4,7 @@ A statement reads every element it needs, computes all lanes exactly, narrows th
 then writes. Lockstep replicas run each statement one after the other before the next statement.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import access_differs, instance, places, replica_levels, replica_names
 from toolchain.isa.semantics.machine import machine_semantics
+from toolchain.isa.semantics.work import MOST_ITERATIONS, TOO_MANY, Chain, chains, total_iterations
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine
@@ -76,6 +78,11 @@ class Statements:
     machine: Machine
     semantics: ir.Semantics
 
+    @functools.cached_property
+    def chains(self) -> dict[int, Chain]:
+        """Loops whose work is counted together."""
+        return chains(self.semantics.body)
+
     def body(self) -> Action:
         """The whole instruction."""
         return self.block(self.semantics.body)
@@ -118,9 +125,10 @@ class Statements:
 
     def loop(self, stmt: ir.For, body: Action) -> Action:
         """A loop around `body`; replicas may have bounds of their own."""
-        start, stop = value_of(stmt.start), value_of(stmt.stop)
+        start, stop, count = value_of(stmt.start), value_of(stmt.stop), _count_work(self.chains.get(id(stmt), ()))
 
         def loop(frames: Frames) -> None:
+            count(frames[0])
             ranges = [range(start(frame), stop(frame)) for frame in frames]
             together = all(span == ranges[0] for span in ranges)
             for number in ranges[0] if together else sorted({number for span in ranges for number in span}):
@@ -142,6 +150,19 @@ class Statements:
                     block(taking)
 
         return branch
+
+
+def _count_work(chain: Chain) -> Callable[[Frame], None]:
+    """Refuses to start loops that would run for ever."""
+    bounds = [(value_of(loop.start), value_of(loop.stop)) for loop in chain]
+
+    def count(frame: Frame) -> None:
+        if bounds:
+            frame.iterations += total_iterations([stop(frame) - start(frame) for start, stop in bounds])
+            if frame.iterations > MOST_ITERATIONS:
+                raise frame.fault("E0706", TOO_MANY)
+
+    return count
 
 
 def _each(action: Callable[[Frame], None]) -> Action:

@@ -23,6 +23,7 @@ class Frame:
 
     seen: lanes of the elements that the current statement has read, by access number. lanes: the current value of
     every lane name. temps: lanes of each temporary, row-major. reads, writes: told of every element of data that is read or written.
+    iterations: how many its loops have asked for.
     """
 
     state: State
@@ -36,6 +37,7 @@ class Frame:
     lanes: dict[str, int] = field(default_factory=dict[str, int])
     temps: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     seen: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    iterations: int = 0
 
     def fault(self, code: str, message: str) -> UserError:
         """An error of the executing instruction."""

@@ -9,6 +9,7 @@ from toolchain.emulator.vectorised.frame import ITERATIONS, Axes, Frame, Run, To
 from toolchain.emulator.vectorised.memory import KEYS, Keys
 from toolchain.emulator.vectorised.numerics import is_array, is_int, uniform
 from toolchain.emulator.vectorised.transaction import Transaction
+from toolchain.isa.semantics.work import MOST_ITERATIONS, TOO_MANY, total_iterations
 from toolchain.spec.errors import UserError
 
 Action = Callable[[Frame], None]
@@ -49,18 +50,33 @@ def branch(test: Run, then: Action | None, other: Action | None) -> Action:
 class Loop:
     """depth: how many loops enclose it. serial: its iterations hand values on, other than through memory.
 
+    chain: bounds of the loops whose work is counted when this one starts.
     clashes: by key of everything the address phase needs, whether all iterations together differ from one after the other.
     """
 
-    def __init__(self, axes: Axes, keys: Keys, everything: Needs, slot: int, depth: int, serial: bool, start: Run, stop: Run, body: Action) -> None:
+    def __init__(
+        self,
+        axes: Axes,
+        keys: Keys,
+        everything: Needs,
+        slot: int,
+        depth: int,
+        serial: bool,
+        start: Run,
+        stop: Run,
+        body: Action,
+        chain: list[tuple[Run, Run]],
+    ) -> None:
         self.axes, self.slot, self.depth, self.serial = axes, slot, depth, serial
-        self.start, self.stop, self.body = start, stop, body
+        self.start, self.stop, self.body, self.chain = start, stop, body, chain
         self.axis = depth
         self.keys, self.everything = keys, keys.number(everything)
         self.clashes: dict[int, bool] = {}
         self.steps: Value = np.zeros(0, np.int64)
 
     def __call__(self, f: Frame) -> None:
+        if self.chain:
+            self._count_work(f)
         start, stop = self.start(f), self.stop(f)
         start, stop = start if is_int(start) else uniform(start), stop if is_int(stop) else uniform(stop)
         if not is_int(start) or not is_int(stop):
@@ -74,6 +90,12 @@ class Loop:
                 self._attempt(f, start, stop)
             else:
                 self._together(f, start, stop)
+
+    def _count_work(self, f: Frame) -> None:
+        """Refuses to start loops that would run for ever."""
+        counts = [int(np.max(stop(f) - start(f))) for start, stop in self.chain]
+        if _volume(f) * total_iterations(counts) > MOST_ITERATIONS:
+            raise f.fault("E0706", TOO_MANY)
 
     def _once(self, f: Frame, number: Value, position: int, count: int) -> None:
         f.names[self.slot] = number

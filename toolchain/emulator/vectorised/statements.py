@@ -24,6 +24,7 @@ from toolchain.emulator.vectorised.transaction import Site
 from toolchain.emulator.vectorised.writes import Writes
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import scope_levels
+from toolchain.isa.semantics.work import chains
 from toolchain.spec import expr as ex
 from toolchain.spec.model import Instruction, Machine
 
@@ -49,7 +50,7 @@ class Statements:
         self._written = {s.access.view.memory for s in stores(semantics.body)}
         self.in_turn = any(replicas_meet(machine, stmt, self.axes) for stmt in stores(semantics.body))
         self._path: Path = ()
-        self._order = 0
+        self._order, self._chains = 0, chains(semantics.body)
         self._seen: set[str] = set()
 
     def compile(self) -> Action:
@@ -93,7 +94,8 @@ class Statements:
         body = self._block(stmt.body)
         self._path, self.needs.here = self._path[:-1], before
         serial = stmt.var in self.structure.serial
-        return Loop(self.axes, self.keys, self.needs.all, self.slots[stmt.var], depth, serial, start, stop, body)
+        inner = [(self.scalars.value(x.start), self.scalars.value(x.stop)) for x in self._chains.get(id(stmt), ())]
+        return Loop(self.axes, self.keys, self.needs.all, self.slots[stmt.var], depth, serial, start, stop, body, inner)
 
     def _let(self, stmt: ir.Let) -> Action:
         slot, needs = self.slots[stmt.name], self.needs.of(stmt.value)

@@ -23,7 +23,16 @@ typedef struct {
     struct { void *start; size_t size; } scratch[TW_SCRATCH];
     uint8_t *zeros; /* never written: reading it costs no memory */
     size_t zeros_size;
+    double iterations; /* that the loops of the executing instruction have asked for */
 } tw_context;
+
+/* Whether `more` iterations are too many for one instruction; the fault says so. */
+static inline int tw_too_many(tw_context *c, double more)
+{
+    c->iterations += more;
+    if (c->iterations > TW_MOST_ITERATIONS) tw_fault = 6;
+    return c->iterations > TW_MOST_ITERATIONS;
+}
 
 /* At least `size` bytes, kept between calls, not cleared; without memory the fault says so and the answer is NULL. */
 static void *tw_scratch(tw_context *c, int slot, size_t size)
@@ -65,7 +74,7 @@ static const uint8_t *tw_no_data(tw_context *c, size_t size)
     }
     return c->zeros;
 }
-static void tw_release(tw_context *c)
+void tw_release(tw_context *c)
 {
     free(c->zeros);
     c->zeros = NULL;
