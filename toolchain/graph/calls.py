@@ -13,6 +13,8 @@ from toolchain.graph.numerics import Numerics
 
 Array = np.typing.NDArray[Any]
 BOUNDARY = ("quantize", "dequantize")
+ACTIVATION = "tilewright.activation"
+"""Metadata of an integer call: relu and clip are in its limits, so its function's name does not say them."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ def read_call(node: ir.Node) -> Call:
         raise ValueError(f"{node.domain}.{node.op_type} is no fused operation")
     attributes = {name: _plain(attribute) for name, attribute in node.attributes.items()}
     inputs = tuple(value.name or "" for value in node.inputs if value is not None)
-    return Call(node.name or "", kind, "" if kind == "concat" else variant, inputs, node.outputs[0].name or "", attributes)
+    activation = node.metadata_props.get(ACTIVATION, "" if kind == "concat" else variant)
+    return Call(node.name or "", kind, activation, inputs, node.outputs[0].name or "", attributes)
 
 
 def _plain(attribute: ir.Attr) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calls import Call, integer_call, read_call
+from toolchain.graph.calls import ACTIVATION, Call, integer_call, read_call
 from toolchain.graph.functions import FUSED, KINDS, variant_of
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.ranges import METHODS, Method
@@ -135,7 +135,7 @@ class _Emitter:
         inputs += [add_constant(graph, name, array) for name, array in zip(_names(call), found.constants, strict=False)]
         variant = variant_of(node) if call.kind == "concat" or call.activation == "leaky" else ""
         made = self._add(call.kind, variant, inputs, found.attributes, call.name, node)
-        made.metadata_props.update(node.metadata_props | ({"tilewright.activation": call.activation} if call.activation else {}))
+        made.metadata_props.update(node.metadata_props | ({ACTIVATION: call.activation} if call.activation else {}))
         stored[node.outputs[0]] = self._typed(made, node.outputs[0], self.scales[call.output])
         return True
 

@@ -1,0 +1,70 @@
+"""Laws of scales: what fits, what clips, and that the least error is the least of those tried."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolchain.graph.histogram import BINS, Spread, centre, count, spread
+from toolchain.graph.numerics import Range
+from toolchain.graph.ranges import choose_scale, fitting_scale, position
+
+positive = st.floats(1e-12, 1e12, allow_subnormal=False)
+STORED = Range(-127, 127)
+
+
+@given(positive, st.integers(1, 2**31 - 1))
+def test_the_fitting_power_of_two_is_the_least(largest: float, high: int) -> None:
+    scale = fitting_scale(largest, high, "power_of_two")
+    assert 2.0 ** -position(scale) == scale
+    assert largest / high <= scale < 2 * largest / high * (1 + 1e-12)
+
+
+@given(positive)
+def test_nothing_is_clipped_with_max(largest: float) -> None:
+    for form in ("power_of_two", "multiplier"):
+        assert largest <= choose_scale([Spread(largest, ((500, 10**6),))], STORED, form, "max", 1.0) * 127 * (1 + 1e-12)
+
+
+def samples(seed: int, heavy: bool) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return (rng.standard_t(2, 4000) if heavy else rng.normal(size=4000)).astype(np.float32) * np.float32(2.0 ** rng.integers(-8, 8))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_least_error_is_nearly_that_of_the_values_themselves(seed: int, heavy: bool) -> None:
+    """The histogram's choice is at most a tenth worse than the best power of two for the very values."""
+    values = samples(seed, heavy)
+    largest = float(np.abs(values).max())
+    seen = spread(count(values), largest)
+
+    def error(scale: float) -> float:
+        return float(((np.clip(np.rint(values / scale), -127, 127) * scale - values) ** 2).mean())
+
+    first = fitting_scale(largest, 127, "power_of_two")
+    best = min(error(first / 2**n) for n in range(5))
+    assert error(choose_scale([seen], STORED, "power_of_two", "error", 1.0)) <= 1.1 * best
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([0.5, 0.9, 0.99, 0.999]))
+def test_a_percentile_is_within_its_bin(seed: int, share: float) -> None:
+    values = np.abs(samples(seed, False))
+    found, wanted = spread(count(values), float(values.max())).percentile(share), float(np.quantile(values, share))
+    assert wanted / 1.3 <= found <= wanted * 1.3
+
+
+def test_every_value_falls_into_the_bin_of_its_size() -> None:
+    values = np.array([0.0, 1.0, -1.3, 3.9, 1e-20, 3e38], np.float32)
+    counts = count(values)
+    assert len(counts) == BINS
+    assert counts.sum() == len(values)
+    for value in values[1:]:
+        number = int(np.flatnonzero(count(np.array([value], np.float32)))[0])
+        assert 0.8 < abs(float(value)) / centre(number) < 1.25
+
+
+def test_a_spread_is_rounded_and_leaves_out_what_is_empty() -> None:
+    found = spread(count(np.array([1.0, 1.0, 2.0, 100.0], np.float32)), 100.00001)
+    assert found.maximum == 100.0
+    assert [share for _, share in found.bins] == [500_000, 250_000, 250_000]
