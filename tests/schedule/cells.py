@@ -39,6 +39,7 @@ sync:
 {counters}
   rules:
 {rules}
+{events}
 {nops}
 instructions:
   END:
@@ -77,19 +78,21 @@ program: {{ends: END, last: true}}
 """
 
 
-def cells(counters: Mapping[str, str], nops: str = "abc", overlaps: str = "", depth: int = 0) -> Machine:
-    """counters: 'ab': ', depth: 2' declares one from a to b. nops, overlaps: units that can idle, or start early; depth: of queues."""
+def cells(counters: Mapping[str, str], nops: str = "abc", overlaps: str = "", depth: int = 0, event: bool = False) -> Machine:
+    """counters: 'ab': ', depth: 2' declares one from a to b. nops, overlaps: units that can idle, or start early; depth: of queues.
+    event: the last bits of an IDLE post to a counter that belongs to no units, and wait on it."""
     lines = {
         "units": [
             f"  {u}: {{reads: [ram], writes: [ram], overlaps: {str(u in overlaps).lower()}{f', depth: {depth}' if depth else ''}}}" for u in UNITS
         ],
-        "counters": [f"    {p}: {{from: {p[0]}, to: {p[1]}{shape}}}" for p, shape in counters.items()],
+        "counters": [f"    {p}: {{from: {p[0]}, to: {p[1]}{shape}}}" for p, shape in counters.items()] + ["    event: {count: 4}"] * event,
         "rules": [f"    - {{wait: {p}, when: waits >> {k} & 1, instructions: [END, COPY, IDLE]}}" for k, p in enumerate(counters)]
         + [
             f"    - {{post: {p}, when: posts >> {k} & 1, instructions: [END, COPY, IDLE]}}"
             for k, p in enumerate(counters)
             if "all_prior" not in counters[p]
         ],
+        "events": [f"    - {{{action}: event, when: {action}s >> 15 & 1, instructions: [IDLE]}}" for action in ("post", "wait") if event],
         "nops": ["  nops:"] * bool(nops) + [f"    {u}: {{instruction: IDLE, fields: {{unit: {UNITS.index(u)}}}}}" for u in nops],
     }
     return load_text(TEXT.format(**{name: "\n".join(text) for name, text in lines.items()}), "cells.yaml")
@@ -97,21 +100,22 @@ def cells(counters: Mapping[str, str], nops: str = "abc", overlaps: str = "", de
 
 @dataclass(frozen=True)
 class Op:
-    """Copies a cell on a unit; quiet: by the instruction without sync fields."""
+    """Copies a cell on a unit; quiet: by the instruction without sync fields. event: does nothing but `posts` it, or `waits` for it."""
 
     unit: int
     source: int
     to: int
     quiet: bool = False
+    event: str = ""
 
 
 def program(machine: Machine, ops: Sequence[Op]) -> Program:
     """The copies in order, then the end on unit a. No tokens."""
-    rows = [(2 if op.quiet else 1, op.unit, op.source, op.to) for op in ops] + [(0, 0, 0, 0)]
+    rows = [(3 if op.event else 2 if op.quiet else 1, op.unit, op.source, op.to, op.event) for op in ops] + [(0, 0, 0, 0, "")]
     kind = np.array([row[0] for row in rows], np.int64)
     columns: list[dict[str, Ints]] = []
     for k, instruction in enumerate(machine.instructions):
-        own = [{"opcode": k, "unit": r[1], "src": r[2], "dst": r[3]} for r in rows if r[0] == k]
+        own = [{"opcode": k, "unit": r[1], "src": r[2], "dst": r[3], r[4]: 1 << 15} for r in rows if r[0] == k]
         columns.append({f.name: np.array([r.get(f.name, 0) for r in own], np.int64) for f in instruction.fields})
     stream = np.zeros(len(rows), np.int64)
     data, offset = encode_streams(machine, kind, stream, columns)

@@ -56,3 +56,11 @@ def test_flags_beside_other_counters(data: st.DataObject) -> None:
     shapes = data.draw(st.lists(st.sampled_from(["ab", "ac", "bc"]), unique=True))
     machine = cells(EVERY | dict.fromkeys(shapes, ", mode: flag"))
     derive(program(machine, data.draw(copies(most=30))), memory(machine))
+
+
+def test_events_are_fences_and_stay() -> None:
+    machine = cells(EVERY, event=True)
+    ops = [Op(1, 0, 1), Op(2, 2, 3), Op(0, 0, 0, event="posts"), Op(0, 0, 0, event="waits"), Op(1, 4, 5), Op(1, 6, 7), Op(2, 8, 9)]
+    found = derive(program(machine, ops), memory(machine)).program
+    pairs = [pair for pair in token_pairs(found) if pair[2] < len(ops)]
+    assert pairs == [("ab", 3, 4), ("ac", 3, 6), ("ba", 0, 2), ("ca", 1, 2), ("event[0]", 2, 3)]

@@ -44,12 +44,13 @@ class Carriers:
 def carriers(machine: Machine) -> Carriers:
     """Counters between two units that start empty and of which every stream has its own, and the single bits that move them."""
     bits: dict[tuple[int, int, str, str], Bit] = {}
+    pairs = {c.name for c in machine.counters if c.source}
     for kind, instruction in enumerate(machine.instructions):
         for unit, its in enumerate(machine.units):
             usual = _moved(machine, instruction, its.name, {})
             for bit in _bits(instruction):
                 more = _moved(machine, instruction, its.name, {bit.field: 1 << bit.bit}) - usual
-                for action, counter in more if len(more) == 1 else ():
+                for action, counter in (move for move in more if len(more) == 1 and move[1] in pairs):
                     bits.setdefault((kind, unit, action, counter), bit)
     channels: dict[tuple[int, int], Channel] = {}
     names = [u.name for u in machine.units]
