@@ -27,6 +27,7 @@ PATH = Path(__file__).resolve().parents[2] / "targets" / "vta" / "kernels.yaml"
         ("template: store.asm.j2", "template: stroe.asm.j2", "E1002 there is no template 'stroe.asm.j2'"),
         ("constants: [window]", "constants: [windows]", "E1002 unknown constant 'windows'; did you mean 'window'?"),
         ("{store: y, uses", "{load: x, store: y, uses", "E1002 a step is one of load, start, compute, finish, store"),
+        ("computes: conv2d", "computes: conv3d", "E1002 unknown operation 'conv3d'; did you mean 'conv2d'?"),
         ("reduces: true", "reduce: true", "E0108 unknown key 'reduce'"),
         ("    residency:", "    # residency:", "E1002 constants stand in one memory"),
         ("weight[o, i, h, w]", "weights[o, i, h, w]", "E0121 memory cannot be read here"),

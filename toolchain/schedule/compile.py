@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.emulator.checks import Checked, prepare_program
-from toolchain.schedule.conv2d import Conv2d
 from toolchain.schedule.emit import Compiled, emit, pack_tensors
 from toolchain.schedule.kernel import Kernel
+from toolchain.schedule.operation import Operation
 from toolchain.schedule.order import order_steps
 from toolchain.schedule.problem import state_problem
 from toolchain.schedule.tiles import Tiling, rank_tilings
@@ -30,7 +30,7 @@ class Choice:
         return self.timeline.cycles
 
 
-def compile_operation(machine: Machine, kernel: Kernel, operation: Conv2d, contexts: int = 2, timed: int = 6) -> Choice:
+def compile_operation(machine: Machine, kernel: Kernel, operation: Operation, contexts: int = 2, timed: int = 6) -> Choice:
     """Times the `timed` best tilings exactly and keeps the quickest, of equals the first. contexts: slots of each place, at least.
 
     Raises UserError E1003 where the kernel cannot do the operation, E1004 where no tile fits.

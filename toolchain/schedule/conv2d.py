@@ -7,13 +7,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.schedule.operation import OperationKind
 from toolchain.spec.errors import fail
 
-NUMBERS = (
-    "batch", "in_channels", "height", "width", "out_channels", "out_height", "out_width", "kh", "kw", "sh", "sw", "dh", "dw",
-    "pad_top", "pad_left", "pad_bottom", "pad_right", "shift", "half", "low", "high", "bias_least", "bias_most",
+KIND = OperationKind(
+    (
+        "batch", "in_channels", "height", "width", "out_channels", "out_height", "out_width", "kh", "kw", "sh", "sw", "dh", "dw",
+        "pad_top", "pad_left", "pad_bottom", "pad_right", "shift", "half", "low", "high", "bias_least", "bias_most",
+    ),
+    ("weight", "bias"),
 )  # fmt: skip
-ARRAYS = ("weight", "bias")
 ACCUMULATOR = 1 << 31
 
 
@@ -34,6 +37,10 @@ class Conv2d:
     shift: int = 0
     low: int = -128
     high: int = 127
+
+    @property
+    def kind(self) -> str:
+        return "conv2d"
 
     def __post_init__(self) -> None:
         """Raises UserError E1003 where shapes do not fit each other, where nothing is left, or where a sum may leave 32 bits."""
@@ -71,14 +78,14 @@ class Conv2d:
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
-        """NUMBERS by name."""
+        """The values of KIND.numbers."""
         values = (
             *self.input, *self.output[1:], *self.weight.shape[2:], *self.strides, *self.dilations, *self.pads,
             self.shift, self.half, self.low, self.high, int(self.bias.min()), int(self.bias.max()),
         )  # fmt: skip
-        return dict(zip(NUMBERS, map(int, values), strict=True))
+        return dict(zip(KIND.numbers, map(int, values), strict=True))
 
     @property
     def arrays(self) -> Mapping[str, NDArray[np.int64]]:
-        """ARRAYS by name."""
+        """The values of KIND.arrays."""
         return {"weight": self.weight.astype(np.int64), "bias": self.bias.astype(np.int64)}

@@ -105,9 +105,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """folder: where its templates stand. loading: for its constants, where it has any."""
+    """computes: the kind of operation. folder: where its templates stand. loading: for its constants, where it has any."""
 
     name: str
+    computes: str
     folder: Path
     let: Mapping[str, Expr]
     requires: tuple[Require, ...]

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain.schedule.conv2d import ARRAYS, NUMBERS
 from toolchain.schedule.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Step, Tensor, Window
+from toolchain.schedule.operation import OperationKind
+from toolchain.schedule.operations import KINDS
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.context import Context
 from toolchain.spec.errors import Source, UserError, fail
@@ -20,7 +21,7 @@ from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import MAX_BYTES, Node, parse_yaml
 
 KERNEL_SCHEMA = PACKAGE / "schemas" / "kernels.schema.json"
-KINDS = ("load", "start", "compute", "finish", "store")
+STEPS = ("load", "start", "compute", "finish", "store")
 OF_WINDOW = ("first", "count", "before", "after", "window")
 
 
@@ -48,7 +49,14 @@ def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Ke
         choices[param] = (*choices.get(param, ()), choice)
     names = {**{c.name: c.value for c in machine.timing.constants}, **machine.params}
     context = Context(root, machine.config, names, choices)
-    return {name: _Reader(machine, context, node, folder).kernel(name) for name, node in root.members("kernels")}
+    return {name: _Reader(machine, context, node, folder, _kind(node)).kernel(name) for name, node in root.members("kernels")}
+
+
+def _kind(node: Node) -> OperationKind:
+    computes = node.value["computes"]
+    if computes.value not in KINDS:
+        raise fail("E1002", f"unknown operation '{computes.value}'", computes.span, nearest(computes.value, KINDS) or f"known: {', '.join(KINDS)}")
+    return KINDS[computes.value]
 
 
 @dataclass(frozen=True)
@@ -57,13 +65,14 @@ class _Reader:
     context: Context
     node: Node
     folder: Path
+    kind: OperationKind
 
     def kernel(self, name: str) -> Kernel:
         node = self.node
         let: dict[str, Expr] = {}
         for key, value in node.members("let"):
-            let[key] = self.expr(value, {*NUMBERS, *let})
-        given = {*NUMBERS, *let}
+            let[key] = self.expr(value, {*self.kind.numbers, *let})
+        given = {*self.kind.numbers, *let}
         dims = tuple(self.dimension(key, value, given) for key, value in node.members("tile"))
         windows = tuple(self.window(key, value, given, [d.name for d in dims]) for key, value in node.members("windows"))
         sized = given | {f"{d.name}{end}" for d in dims for end in ("", "_all")} | {f"{w.name}_{part}" for w in windows for part in OF_WINDOW}
@@ -74,7 +83,7 @@ class _Reader:
         if len({c.memory for c in constants}) > 1 or (constants and residency is None):
             raise fail("E1002", "constants stand in one memory, and 'residency' says how they get there", node.where())
         return Kernel(
-            name, self.folder, let, tuple(self.requirement(n, given) for n in node.entries("requires")), dims,
+            name, node.text("computes"), self.folder, let, tuple(self.requirement(n, given) for n in node.entries("requires")), dims,
             tuple(self.expr(n.value["that"], sized) for n in node.entries("where")), windows, places,
             tuple(self.tensor(key, value, given) for key, value in node.members("tensors")), constants,
             tuple(self.step(n, sized, given, [p.name for p in places], [c.name for c in constants]) for n in node.entries("steps")),
@@ -134,9 +143,11 @@ class _Reader:
         extents = tuple(self.expr(n, given) for n in node.entries("extents"))
         names, let = {*given, *layout.domain}, dict[str, Expr]()
         for key, value in node.members("let"):
-            let[key] = self.expr(value, {*names, *let}, ARRAYS)
+            let[key] = self.expr(value, {*names, *let}, self.kind.arrays)
         values = node.get("values")
-        return Tensor(name, view, layout.name, extents, let, self.expr(values, {*names, *let}, ARRAYS) if values else None, node.flag("written"))
+        return Tensor(
+            name, view, layout.name, extents, let, self.expr(values, {*names, *let}, self.kind.arrays) if values else None, node.flag("written")
+        )
 
     def constant(self, name: str, node: Node, slotted: Iterable[str]) -> Constant:
         memory = self.machine.memory[self.known(node.value["memory"], self.machine.memory, "memory")]
@@ -155,9 +166,9 @@ class _Reader:
         return [u.name for u in self.machine.units]
 
     def step(self, node: Node, sized: Iterable[str], given: Iterable[str], places: Iterable[str], constants: Iterable[str]) -> Step:
-        found = [(kind, node.value[kind]) for kind in KINDS if node.get(kind)]
+        found = [(kind, node.value[kind]) for kind in STEPS if node.get(kind)]
         if len(found) != 1:
-            raise fail("E1002", f"a step is one of {', '.join(KINDS)}", node.span)
+            raise fail("E1002", f"a step is one of {', '.join(STEPS)}", node.span)
         kind, place = found[0]
         return Step(
             kind, self.known(place, places, "place"), self.template(node.value["template"]), self.words(node, "uses", places, "place"),

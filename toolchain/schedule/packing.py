@@ -12,7 +12,7 @@ from toolchain.schedule.kernel import Tensor
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
-from toolchain.spec.expr import Expr, Index, Name, rewrite
+from toolchain.spec.expr import Expr, Index, Name, rewrite, walk
 from toolchain.spec.model import Layout, Machine
 
 PAGE = 4096
@@ -77,7 +77,8 @@ def tensor_values(machine: Machine, tensor: Tensor, numbers: Mapping[str, int], 
     extents = tuple(constant(e, numbers) for e in tensor.extents)
     index = host_index(layout, extents)
     length = math.prod(extents)
-    names = {name: np.full(length, value, np.int64) for name, value in numbers.items()} | index
+    wanted = {e.id for expr in (tensor.values, *tensor.let.values()) for e in walk(expr) if isinstance(e, Name)}
+    names = {name: np.full(length, value, np.int64) for name, value in numbers.items() if name in wanted} | index
     for name, expr in tensor.let.items():
         names[name] = _values(expr, names, arrays)
     return _values(tensor.values, names, arrays).reshape(extents)

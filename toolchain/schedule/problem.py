@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from toolchain.schedule.conv2d import Conv2d
 from toolchain.schedule.kernel import Kernel, Step
 from toolchain.schedule.kernel_file import numbers_of
+from toolchain.schedule.operation import Operation
+from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
 
@@ -16,7 +17,7 @@ class Problem:
 
     machine: Machine
     kernel: Kernel
-    operation: Conv2d
+    operation: Operation
     numbers: Mapping[str, int]
     extents: Mapping[str, int]
     steps: tuple[Step, ...]
@@ -26,8 +27,10 @@ class Problem:
         return next((s for s in self.steps if s.kind == "load" and s.place == place), None)
 
 
-def state_problem(machine: Machine, kernel: Kernel, operation: Conv2d) -> Problem:
+def state_problem(machine: Machine, kernel: Kernel, operation: Operation) -> Problem:
     """Raises UserError E1003 where the kernel cannot do the operation."""
+    if operation.kind != kernel.computes:
+        raise fail("E1003", f"kernel '{kernel.name}' computes {kernel.computes}, and '{operation.name}' is a {operation.kind}", kernel.span)
     numbers = numbers_of(kernel, operation.numbers)
     extents = {d.name: constant(d.extent, numbers) for d in kernel.tile}
     steps = tuple(s for s in kernel.steps if s.when is None or constant(s.when, numbers))

@@ -1,0 +1,32 @@
+"""What kernels know of an operation: numbers and arrays by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class OperationKind:
+    """The names that operations of a kind have values for."""
+
+    numbers: tuple[str, ...]
+    arrays: tuple[str, ...]
+
+
+class Operation(Protocol):
+    """A fused operation with its constants in place. numbers, arrays: a value for every name of its kind."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def numbers(self) -> Mapping[str, int]: ...
+
+    @property
+    def arrays(self) -> Mapping[str, NDArray[np.int64]]: ...
