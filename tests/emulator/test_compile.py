@@ -82,3 +82,40 @@ def test_a_process_may_load_hundreds_of_engines(tmp_path: Path) -> None:
         (tmp_path / f"{number}.so").write_bytes(library.read_bytes())
     program = f"import ctypes\nassert all(ctypes.CDLL(f'{tmp_path}/{{n}}.so').use(0) == 4 for n in range(600))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def fresh_answer(cache: Path, source: str) -> int:
+    """What a new process gets from `int answer(void)`."""
+    program = "import sys, platformdirs\nplatformdirs.user_cache_dir = lambda *_: sys.argv[1]\nfrom toolchain.emulator.compile import load_library\n"
+    program += "print(load_library('answer', sys.argv[2]).answer())"
+    command = [sys.executable, "-c", program, str(cache.parent), source]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).resolve().parents[2]).stdout)
+
+
+@needs_compiler
+@pytest.mark.parametrize("kept", [0, 200, 5000])
+def test_a_damaged_library_is_made_again(cache: Path, kept: int) -> None:
+    source = "int answer(void) { return 42; }"
+    assert fresh_answer(cache, source) == 42
+    (library,) = cache.glob("*.so")
+    whole = library.read_bytes()
+    library.write_bytes(whole[:kept])
+    assert fresh_answer(cache, source) == 42
+    assert library.read_bytes() == whole
+
+
+@needs_compiler
+def test_a_compiler_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    slow = tmp_path / "slow-cc"
+    slow.write_text('#!/bin/sh\n[ "$1" = --version ] || exec sleep 60\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("TILEWRIGHT_CC", str(slow))
+    monkeypatch.setattr(native, "PATIENCE", 0.2)
+    with pytest.raises(UserError, match=r"E0710 .*slow-cc refused generated code:\nno end after 0.2 seconds"):
+        native.load_library("slow", "int x;")
+
+
+def test_a_compiler_that_makes_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CC", "true")
+    with pytest.raises(UserError, match=r"E0710 .*true refused generated code:\nit made no library"):
+        native.load_library("nothing", "int x;")

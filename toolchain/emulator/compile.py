@@ -23,6 +23,9 @@ LISTENER: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("L
 """What is entered while the compiler runs, as its first run takes seconds: a command shows it and keeps it out of its times."""
 
 FLAGS = ("-std=c11", "-O3", "-march=native", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-fPIC", "-shared")
+PATIENCE = 300
+"""Seconds until a compiler counts as hanging."""
+WITHOUT = "set TILEWRIGHT_CC=none to do without C"
 
 
 def compiler() -> str:
@@ -53,11 +56,24 @@ def load_library(name: str, source: str, flags: tuple[str, ...] = ()) -> ctypes.
 @functools.cache
 def _load(path: str, name: str, source: str, flags: tuple[str, ...]) -> ctypes.CDLL:
     target = _folder() / f"{name}-{_key(path, source, flags)}.so"
-    if not target.is_file():
+    if not _whole(target):
         with filelock.FileLock(f"{target}.lock"):
-            if not target.is_file():
+            if not _whole(target):
                 _build(path, source, flags, target)
     return ctypes.CDLL(str(target))
+
+
+def _whole(target: Path) -> bool:
+    """Whether the library is there as it was made: loading a damaged one would end the process."""
+    try:
+        return _seal(target).read_text() == hashlib.sha256(target.read_bytes()).hexdigest()
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _seal(target: Path) -> Path:
+    """Where the hash of a library is kept."""
+    return target.with_suffix(".sha256")
 
 
 def _folder() -> Path:
@@ -81,11 +97,24 @@ def _build(path: str, source: str, flags: tuple[str, ...], target: Path) -> None
     with LISTENER.get()(), tempfile.TemporaryDirectory(dir=target.parent) as work:
         text, made = Path(work) / "source.c", Path(work) / "library.so"
         text.write_text(source)
-        done = subprocess.run([path, *FLAGS, *flags, "-o", str(made), str(text), "-lm"], capture_output=True, text=True, check=False)
-        if done.returncode:
-            words = "\n".join(done.stderr.splitlines()[:5])
-            raise fail("E0710", f"{path} refused generated code:\n{words}".rstrip(), hint="set TILEWRIGHT_CC=none to do without C")
+        words = _compile([path, *FLAGS, *flags, "-o", str(made), str(text), "-lm"])
+        if words is not None or not made.is_file():
+            raise fail("E0710", f"{path} refused generated code:\n{words or 'it made no library'}".rstrip(), hint=WITHOUT)
+        seal = Path(work) / "seal"
+        seal.write_text(hashlib.sha256(made.read_bytes()).hexdigest())
         made.replace(target)
+        seal.replace(_seal(target))
+
+
+def _compile(command: list[str]) -> str | None:
+    """The compiler's first words where it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return f"no end after {PATIENCE} seconds"
+    except OSError as error:
+        return f"it cannot be started: {error.strerror}"
+    return "\n".join(done.stderr.splitlines()[:5]) if done.returncode else None
 
 
 def _key(path: str, source: str, flags: tuple[str, ...]) -> str:
@@ -95,7 +124,10 @@ def _key(path: str, source: str, flags: tuple[str, ...]) -> str:
 
 @functools.cache
 def _version(path: str) -> str:
-    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, errors="replace", check=False, timeout=PATIENCE)
+    except (OSError, subprocess.TimeoutExpired):
+        return path
     return f"{path}\n{done.stdout}"
 
 
