@@ -35,7 +35,7 @@ def test_any_convolution_is_exact(operation: Conv2d, contexts: int) -> None:
     assert proven(compile_operation(MACHINE, KERNEL, operation, contexts, timed=2), operation)
 
 
-@pytest.mark.parametrize("config", ["ultra96", "batch4_block8", "block32"])
+@pytest.mark.parametrize("config", ["ultra96", "batch4_block8", "block32", "chisel"])
 def test_other_blocks_and_batches_are_exact(config: str) -> None:
     machine = load_machine("vta", config)
     operation = convolution((3, 19, 9, 8), (21, 3, 3), pads=(1, 1, 1, 1), strides=(2, 1))
@@ -88,6 +88,12 @@ def test_the_quickest_of_those_timed_is_taken_and_again_the_same() -> None:
 def test_what_the_kernel_cannot_do_is_refused_with_its_reason(options: dict[str, object], reason: str) -> None:
     with pytest.raises(UserError, match=f"E1003 .*{reason}"):
         compile_operation(MACHINE, KERNEL, convolution((1, 16, 8, 8), (16, 3, 3), **options))
+
+
+def test_an_implementation_that_reads_what_it_resets_is_refused() -> None:
+    machine = load_machine("vta", "hls")
+    with pytest.raises(UserError, match="E1003 .*a reset of this implementation reads accumulators"):
+        compile_operation(machine, load_kernel(machine, "conv2d"), convolution((1, 16, 8, 8), (16, 3, 3)))
 
 
 def test_what_does_not_fit_is_refused() -> None:

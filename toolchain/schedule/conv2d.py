@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +69,7 @@ class Conv2d:
     @cached_property
     def reach(self) -> int:
         """The largest magnitude that any partial sum can have, the rounding half included."""
-        weights = np.abs(self.weight.astype(np.int64)).sum(axis=(1, 2, 3)) * 128
+        weights = np.abs(self.weight.astype(np.int16)).sum(axis=(1, 2, 3), dtype=np.int64) * 128
         return int((weights + np.abs(self.bias.astype(np.int64))).max()) + self.half
 
     @cached_property
@@ -86,6 +87,6 @@ class Conv2d:
         return dict(zip(KIND.numbers, map(int, values), strict=True))
 
     @property
-    def arrays(self) -> Mapping[str, NDArray[np.int64]]:
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
         """The values of KIND.arrays."""
-        return {"weight": self.weight.astype(np.int64), "bias": self.bias.astype(np.int64)}
+        return {"weight": self.weight, "bias": self.bias}

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 
@@ -29,4 +28,4 @@ class Operation(Protocol):
     def numbers(self) -> Mapping[str, int]: ...
 
     @property
-    def arrays(self) -> Mapping[str, NDArray[np.int64]]: ...
+    def arrays(self) -> Mapping[str, NDArray[Any]]: ...

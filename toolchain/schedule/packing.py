@@ -12,7 +12,7 @@ from toolchain.schedule.kernel import Tensor
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
-from toolchain.spec.expr import Expr, Index, Name, rewrite, walk
+from toolchain.spec.expr import Expr, Index, Name, rewrite
 from toolchain.spec.model import Layout, Machine
 
 PAGE = 4096
@@ -22,28 +22,29 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Packing:
-    """How a tensor is stored. extents: the host's shape. shape: of the stored array of scalars. at: each host element's place in it, flat."""
+    """How a tensor is stored. extents: the host's shape. shape: of the stored array of scalars. index: for each axis of that array the
+    place of every host element, as arrays that broadcast to `extents`."""
 
     layout: Layout
     dtype: np.dtype[Any]
     extents: tuple[int, ...]
     shape: tuple[int, ...]
-    at: Ints
+    index: tuple[Ints, ...]
 
     def store(self, values: Array) -> bytes:
         """The stored bytes of a host tensor; what has no source is zero. Raises ValueError for another shape or a value that does not fit."""
         if values.shape != self.extents:
             raise ValueError(f"the tensor is {values.shape}, not {self.extents}")
-        narrow = values.astype(self.dtype)
-        if not np.array_equal(narrow, values):
+        narrow = values.astype(self.dtype, copy=False)
+        if narrow is not values and not np.array_equal(narrow, values):
             raise ValueError(f"the tensor has values that {self.dtype} does not hold")
-        stored = np.zeros(math.prod(self.shape), self.dtype)
-        stored[self.at] = narrow.ravel()
+        stored = np.zeros(self.shape, self.dtype)
+        stored[self.index] = narrow
         return stored.tobytes()
 
     def fetch(self, data: bytes | Array) -> Array:
         """The host tensor of stored bytes."""
-        return np.frombuffer(bytes(data), self.dtype)[self.at].reshape(self.extents)
+        return np.frombuffer(bytes(data), self.dtype).reshape(self.shape)[self.index]
 
     @property
     def bytes(self) -> int:
@@ -56,42 +57,51 @@ def packing(machine: Machine, tensor: Tensor, numbers: Mapping[str, int]) -> Pac
     extents = tuple(constant(e, numbers) for e in tensor.extents)
     sizes = dict(zip(layout.extents, extents, strict=True))
     shape = tuple(constant(e, sizes) for e in layout.shape)
-    index = host_index(layout, extents)
-    at = np.zeros_like(next(iter(index.values())))
-    arrays = index | {name: np.full_like(at, value) for name, value in sizes.items()}
-    for expr, size in zip(layout.map, shape, strict=True):
-        at = at * size + evaluate_arrays(expr, arrays)
+    names = _open_names(layout, extents, sizes)
     scalar = machine.view[tensor.view].element.scalar
-    return Packing(layout, np.dtype(f"<{'i' if scalar.signed else 'u'}{scalar.bits // 8}"), extents, shape, at)
+    dtype = np.dtype(f"<{'i' if scalar.signed else 'u'}{scalar.bits // 8}")
+    return Packing(layout, dtype, extents, shape, tuple(evaluate_arrays(e, names) for e in layout.map))
 
 
-def host_index(layout: Layout, extents: tuple[int, ...]) -> dict[str, Ints]:
-    """int64 [elements] for each index name, row-major."""
-    return dict(zip(layout.domain, (part.ravel() for part in np.indices(extents, dtype=np.int64)), strict=True))
+def _open_names(layout: Layout, extents: tuple[int, ...], numbers: Mapping[str, int]) -> dict[str, Ints]:
+    """Numbers and index names as arrays with as many axes as the tensor, each index along its own: their products are never stored.
+
+    A number comes first, so that constants take its shape.
+    """
+    single = (1,) * len(extents)
+    names = {"": np.zeros(single, np.int64)} | {name: np.full(single, value, np.int64) for name, value in numbers.items()}
+    for axis, (name, size) in enumerate(zip(layout.domain, extents, strict=True)):
+        names[name] = np.arange(size, dtype=np.int64).reshape(*single[:axis], size, *single[axis + 1 :])
+    return names
 
 
-def tensor_values(machine: Machine, tensor: Tensor, numbers: Mapping[str, int], arrays: Mapping[str, Ints]) -> Ints:
-    """The host tensor that `values` spells out. Raises UserError E1002 for an array read past its end or with too few indices."""
+def tensor_values(machine: Machine, tensor: Tensor, numbers: Mapping[str, int], arrays: Mapping[str, Array]) -> Array:
+    """The host tensor that `values` spells out; a plain element of an array keeps its type.
+
+    Raises UserError E1002 for an array read past its end or with another number of indices.
+    """
     assert tensor.values is not None
     layout = next(item for item in machine.layouts if item.name == tensor.layout)
     extents = tuple(constant(e, numbers) for e in tensor.extents)
-    index = host_index(layout, extents)
-    length = math.prod(extents)
-    wanted = {e.id for expr in (tensor.values, *tensor.let.values()) for e in walk(expr) if isinstance(e, Name)}
-    names = {name: np.full(length, value, np.int64) for name, value in numbers.items() if name in wanted} | index
+    names = _open_names(layout, extents, numbers)
     for name, expr in tensor.let.items():
         names[name] = _values(expr, names, arrays)
-    return _values(tensor.values, names, arrays).reshape(extents)
+    match tensor.values:
+        case Index(base=Name(id=name)) as plain:
+            found = _element(name, plain, names, arrays)
+        case _:
+            found = _values(tensor.values, names, arrays)
+    return np.broadcast_to(found, extents)
 
 
-def _values(expr: Expr, names: Mapping[str, Ints], arrays: Mapping[str, Ints]) -> Ints:
+def _values(expr: Expr, names: Mapping[str, Ints], arrays: Mapping[str, Array]) -> Ints:
     """An expression that may read the operation's arrays."""
     read: dict[str, Ints] = {}
 
     def change(e: Expr) -> Expr | None:
         if isinstance(e, Index) and isinstance(e.base, Name):
             key = f"[{len(read)}]"
-            read[key] = _element(e.base.id, e, names, arrays)
+            read[key] = _element(e.base.id, e, names, arrays).astype(np.int64)
             return Name(key)
         return None
 
@@ -99,7 +109,7 @@ def _values(expr: Expr, names: Mapping[str, Ints], arrays: Mapping[str, Ints]) -
     return evaluate_arrays(ready, {**names, **read})
 
 
-def _element(name: str, e: Index, names: Mapping[str, Ints], arrays: Mapping[str, Ints]) -> Ints:
+def _element(name: str, e: Index, names: Mapping[str, Ints], arrays: Mapping[str, Array]) -> Array:
     array, index = arrays[name], [evaluate_arrays(part, names) for part in e.index]
     if len(index) != array.ndim:
         raise fail("E1002", f"'{name}' has {array.ndim} indices, not {len(index)}", e.span)

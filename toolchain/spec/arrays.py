@@ -1,6 +1,7 @@
 """Evaluates integer expressions over numpy arrays, exactly or not at all."""
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 
 import numpy as np
 
@@ -21,11 +22,11 @@ def _align(a: Ints, b: Ints) -> Ints:
 
 
 def _least(*values: Ints) -> Ints:
-    return np.minimum.reduce(values)
+    return reduce(np.minimum, values)
 
 
 def _greatest(*values: Ints) -> Ints:
-    return np.maximum.reduce(values)
+    return reduce(np.maximum, values)
 
 
 def _clog2(a: Ints) -> Ints:
@@ -38,7 +39,7 @@ _FUNCTIONS: dict[str, Callable[..., Ints]] = {
 
 
 def evaluate_arrays(expr: Expr, names: Mapping[str, Ints]) -> Ints:
-    """One value for each row of the named arrays (int64, all of one length, at least one name).
+    """One value for each row of the named arrays (int64, at least one name, shapes that broadcast; a constant takes the first one's).
 
     Both sides of a choice are evaluated. Raises UserError E0122 for a division by zero, a bad shift, a value past 62
     bits or a name or call that is not there.
@@ -63,7 +64,7 @@ def evaluate_arrays(expr: Expr, names: Mapping[str, Ints]) -> Ints:
             return np.asarray(OPERATORS[op](a, b), dtype=np.int64)
         case Logic(op=op, values=values):
             truth = [value(v) != 0 for v in values]
-            return (np.logical_and if op == "and" else np.logical_or).reduce(truth).astype(np.int64)
+            return np.asarray(reduce(np.logical_and if op == "and" else np.logical_or, truth), dtype=np.int64)
         case Choose(condition=condition, then=then, other=other):
             return np.where(value(condition) != 0, value(then), value(other))
         case Call(function=Name(id=name), args=args) if name in _FUNCTIONS:
