@@ -92,7 +92,7 @@ def test_what_the_kernel_cannot_do_is_refused_with_its_reason(options: dict[str,
 
 def test_an_implementation_that_reads_what_it_resets_is_refused() -> None:
     machine = load_machine("vta", "hls")
-    with pytest.raises(UserError, match="E1003 .*a reset of this implementation reads accumulators"):
+    with pytest.raises(UserError, match=r"E1003 .*a reset of this implementation reads accumulators"):
         compile_operation(machine, load_kernel(machine, "conv2d"), convolution((1, 16, 8, 8), (16, 3, 3)))
 
 

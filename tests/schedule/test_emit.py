@@ -1,5 +1,8 @@
 """Text, listing and images of a small program."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,3 +50,19 @@ def test_a_broken_template_is_one_line(tmp_path: Path, template: str, message: s
     with pytest.raises(UserError) as caught:
         compile_operation(MACHINE, kernel, OPERATION, timed=1)
     assert message in str(caught.value)
+
+
+def test_another_hash_seed_gives_the_same_bytes() -> None:
+    script = (
+        "import hashlib; from tests.schedule.test_emit import *;"
+        "c = compile_operation(MACHINE, load_kernel(MACHINE, 'conv2d'), convolution((1, 48, 9, 9), (40, 3, 3)), timed=3).compiled;"
+        "print(hashlib.sha256(c.program.streams[0] + c.pool + b''.join(c.tensors.stored.values()) + repr(c.listing).encode()).hexdigest())"
+    )
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", script], env=os.environ | {"PYTHONPATH": str(FOLDER.parents[1]), "PYTHONHASHSEED": seed},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(seen) == 1
