@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolchain.schedule.constants import constant_bytes, plan_residency
@@ -53,6 +53,14 @@ def test_one_step_s_constants_must_fit_together() -> None:
         plan_residency([[content(1, 3), content(2, 3)]], 4, 5)
 
 
+def test_what_stands_in_the_way_is_fetched_again() -> None:
+    a, b, c = content(1, 1), content(2, 2), content(3, 4)
+    plan = plan_residency([[a], [b], [b, c]], 4, 6)
+    assert [(f.slot, f.count) for f in plan.fetches[2]] == [(0, 2), (2, 4)]
+    assert plan.places == ((0,), (1,), (0, 2))
+
+
+@settings(max_examples=300, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=2, unique=True), min_size=1, max_size=30), st.integers(8, 24))
 def test_every_step_finds_its_contents_where_it_is_told(uses: list[list[int]], depth: int) -> None:
     pieces = [content(k + 1, 1 + k % 4) for k in range(9)]

@@ -64,6 +64,17 @@ class _Buffer:
         self.held[content] = self.held.pop(content)
         return self.held[content][0]
 
+    def bring(self, step: Sequence[bytes], element: int) -> list[tuple[bytes, int]] | None:
+        """(content, place) of those that were not there; None where a place cannot be found."""
+        missing: list[tuple[bytes, int]] = []
+        for content in step:
+            if self.touch(content) is None:
+                slot = self.take(content, len(content) // element, step)
+                if slot is None:
+                    return None
+                missing.append((content, slot))
+        return missing
+
     def take(self, content: bytes, count: int, keep: Sequence[bytes]) -> int | None:
         """A place for a content, others than `keep` given up for it; None where there is none."""
         while True:
@@ -104,14 +115,12 @@ def plan_residency(uses: Sequence[Sequence[bytes]], element: int, depth: int) ->
         return Residency(pool, fetches, tuple(tuple(offsets[c] for c in step) for step in uses))
     buffer, wanted, places = _Buffer(depth), list[tuple[Fetch, ...]](), list[tuple[int, ...]]()
     for step in uses:
-        now = list[Fetch]()
-        for content in step:
-            if buffer.touch(content) is None:
-                count = len(content) // element
-                slot = buffer.take(content, count, step)
-                if slot is None:
-                    raise fail("E1004", f"the {sum(len(c) for c in step) // element} records that one step names do not fit into {depth}")
-                now.append(Fetch(slot, offsets[content], count))
-        wanted.append(tuple(now))
+        missing = buffer.bring(step, element)
+        if missing is None:
+            buffer.held.clear()  # what the step shares with earlier ones stands where the rest finds no gap
+            missing = buffer.bring(step, element)
+        if missing is None:
+            raise fail("E1004", f"the {sum(len(c) for c in step) // element} records that one step names do not fit into {depth}")
+        wanted.append(tuple(Fetch(slot, offsets[content], len(content) // element) for content, slot in missing))
         places.append(tuple(buffer.held[c][0] for c in step))
     return Residency(pool, tuple(wanted), tuple(places))
