@@ -9,6 +9,7 @@ from toolchain.emulator.compile import load_library
 from toolchain.emulator.native.packing import Factors, packing_functions
 from toolchain.emulator.native.source import TEMPLATES
 from toolchain.isa.c_source.expressions import HELPERS
+from toolchain.isa.semantics.work import MOST_ITERATIONS
 from toolchain.spec.model import ScalarType
 
 I8, I16 = ScalarType(True, 8), ScalarType(True, 16)
@@ -23,8 +24,9 @@ def test_packing(sums: int, depth: int, kind: ScalarType, flags: tuple[str, ...]
     places = rng.permutation(sums * depth)
     f = Factors(3, sums, depth, tuple(int(p) * size for p in places), sums * depth * size, kind, kind)
     headers = [(TEMPLATES / name).read_text() for name in ("runtime.h", "kernel.h")]
+    limit = f"static const double TW_MOST_ITERATIONS = {MOST_ITERATIONS}.0;"
     extra = ["void pack(int8_t *to, int64_t step, const uint8_t *from) { pack_3(to, step, from); }", "int bytes(void) { return TW_VNNI; }"]
-    text = "\n".join(["#include <stdint.h>", "#include <stdlib.h>", "#include <string.h>", HELPERS, *headers, *packing_functions(f), *extra])
+    text = "\n".join(["#include <stdint.h>", "#include <stdlib.h>", "#include <string.h>", limit, HELPERS, *headers, *packing_functions(f), *extra])
     library = load_library("packing", text, flags)
     if library is None:
         pytest.skip("no C compiler")
