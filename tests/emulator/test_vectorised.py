@@ -72,6 +72,14 @@ SEMANTICS = {
         "for i in range(n):\n    t[k]: wrap(i32) = m\n    for j in range(b):\n        if j % 3 != i % 2:\n"
         "            t[k] += dot(par[j % 4][k, c], feat[0, j * i + a][c])\n    acc[i % 4][o] = sum(t[k])\n"
     ),
+    "products added to few elements": (
+        "for i in range(n), j in range(8):\n    acc[j // 2 % 4][o] += dot(feat[1, j % 2 + b % 2][c], feat[0, i + j][c])\n"
+    ),
+    "some products added to few elements": (
+        "for i in range(n), j in range(8):\n    if (i + j) % 3 != b % 2:\n"
+        "        acc[j % 3][o] += dot(feat[1, j % 4][c], feat[0, i][c])\n"
+        "        acc[j // 4 + m % 2][o] += dot(feat[1, j % 4][c], feat[0, i + j][c])\n"
+    ),
     "replicas share a memory": "for i in range(n):\n    dram.row[64 + i * 2 + way * b] = feat[0, i + a]\n",
     "replicas read what the one before wrote": "for i in range(n):\n    dram.row[64 + i + way * 2] = dram.row[60 + b + way]\n",
     "another instance": "for i in range(n):\n    par.core((i + b) % 2)[i % 4][k, o] = par.core(a % 2)[(i + 1) % 4][k, o] + 0\n",

@@ -81,12 +81,17 @@ def additions(f: Frame, product: Product, at: Value) -> list[Part]:
     axis = shared[0]
     without = [kept and d != axis for d, kept in enumerate(keep)]
     times = product.absent(f, without, *operands.shapes)
+    stacked = operands.stacked(axis, groups)
+    if stacked is not None:
+        return [_part(product, stacked, at.take([chosen[0] for chosen in groups], axis=axis), [*keep, False], times)]
     return [_part(product, operands.part(axis, chosen), at.take(chosen[:1], axis=axis), without, times) for chosen in groups]
 
 
 def _part(product: Product, operands: Operands, at: Value, keep: list[bool], times: int) -> Part:
     gone = tuple(axis for axis, kept in enumerate(keep) if not kept)
-    mask = None if operands.mask is None else operands.mask.any(axis=gone, keepdims=True)
+    mask: Value = None if operands.mask is None else operands.mask.any(axis=gone, keepdims=True)
+    if mask is not None and mask.ndim > product.axes.loops:
+        mask = mask[..., 0]
     plan = product.plan(operands, keep, times)
     return Part(_target(product.axes, at, mask, plan.shape[: product.axes.loops]), plan)
 

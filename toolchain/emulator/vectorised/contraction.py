@@ -45,6 +45,27 @@ class Operands:
 
         return Operands(take(self.a), take(self.b), None if self.mask is None else take(self.mask))
 
+    def stacked(self, axis: int, groups: list[Ints]) -> "Operands | None":
+        """Groups of iterations of one axis side by side: the axis counts groups, a new last axis what is in one.
+
+        None unless all groups are as long and use the same elements of one factor, so that they are one product.
+        """
+        if len({len(chosen) for chosen in groups}) > 1:
+            return None
+        table = np.stack(groups)
+
+        def stack(values: NDArray[Any]) -> NDArray[Any]:
+            if values.shape[axis] == 1:
+                return values[..., None]
+            found = np.moveaxis(values.take(table, axis=axis), axis + 1, -1)
+            first = found.take([0], axis=axis)
+            return first if (found == first).all() else found
+
+        a, b = stack(self.a), stack(self.b)
+        if min(a.shape[axis], b.shape[axis]) > 1:
+            return None
+        return Operands(a, b, None if self.mask is None else stack(self.mask))
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -123,7 +144,7 @@ class Product:
     def plan(self, operands: Operands, keep: list[bool], times: int) -> Plan:
         """Sorts the axes into batch, rows, columns and sum. times: how often each product counts."""
         a, b, mask_a, mask_b = _masked(operands)
-        loops = range(self.axes.loops)
+        loops = range(a.ndim)
         batch = [d for d in loops if keep[d] and a.shape[d] > 1 and b.shape[d] > 1]
         rows = [d for d in loops if keep[d] and a.shape[d] > 1 and b.shape[d] == 1]
         columns = [d for d in loops if keep[d] and a.shape[d] == 1 and b.shape[d] > 1]

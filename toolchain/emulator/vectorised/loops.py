@@ -93,13 +93,14 @@ class Loop:
 
     def _count_work(self, f: Frame) -> None:
         """Refuses to start loops that would run for ever."""
-        counts = [int(np.max(stop(f) - start(f))) for start, stop in self.chain]
+        trips = [stop(f) - start(f) for start, stop in self.chain]
+        counts = [x if is_int(x) else int(x.max()) for x in trips]
         if _volume(f) * total_iterations(counts) > MOST_ITERATIONS:
             raise f.fault("E0706", TOO_MANY)
 
     def _once(self, f: Frame, number: Value, position: int, count: int) -> None:
         f.names[self.slot] = number
-        if f.transaction is not None:
+        if f.transaction is not None and f.transaction.watching:
             f.times[self.depth + 1] = f.times[self.depth] * count + position
         self.body(f)
 
@@ -140,7 +141,8 @@ class Loop:
 
     def _axis(self, f: Frame, numbers: Value, steps: Value, count: int) -> None:
         f.names[self.slot] = numbers
-        f.times[self.depth + 1] = f.times[self.depth] * count + steps
+        if f.transaction is not None and f.transaction.watching:
+            f.times[self.depth + 1] = f.times[self.depth] * count + steps
         f.extents[self.axis] = count
         try:
             if _volume(f) > ITERATIONS:
