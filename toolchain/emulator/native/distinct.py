@@ -8,7 +8,8 @@ from toolchain.emulator.native.function import Function, view_number
 from toolchain.emulator.native.levels import Nest
 from toolchain.emulator.native.statements import block
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.contraction import Contraction, statements
+from toolchain.isa.semantics.contraction import Contraction
+from toolchain.isa.semantics.traverse import statements
 from toolchain.spec import expr as ex
 
 MOST = 1 << 24

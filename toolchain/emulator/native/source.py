@@ -12,9 +12,9 @@ from toolchain.emulator.native.products import Products
 from toolchain.emulator.native.statements import block, replica_loop
 from toolchain.isa.c_source.expressions import HELPERS
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.contraction import statements
 from toolchain.isa.semantics.instances import stream_levels
 from toolchain.isa.semantics.machine import machine_semantics
+from toolchain.isa.semantics.traverse import statements
 from toolchain.isa.semantics.work import MOST_ITERATIONS
 from toolchain.spec.model import Machine, View
 

@@ -3,9 +3,10 @@
 import functools
 from dataclasses import dataclass
 
-from toolchain.emulator.vectorised.structure import Structure, deep
+from toolchain.emulator.vectorised.structure import Structure
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.machine import machine_semantics
+from toolchain.isa.semantics.traverse import nodes as all_nodes
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Instruction, Machine
 
@@ -49,7 +50,7 @@ class Reads:
         return found
 
     def _read(self, part: Expr) -> tuple[Expr, Needs, frozenset[str]]:
-        nodes = list(deep(part))
+        nodes = list(all_nodes(part))
         fields = sorted({self._fields[node.name] for node in nodes if isinstance(node, ir.FieldRef)})
         changing = any(isinstance(n, ir.ControlRead) or (isinstance(n, ir.RegisterRead) and not self._machine.memory[n.register].host) for n in nodes)
         names = frozenset(node.name for node in nodes if isinstance(node, ir.Var))

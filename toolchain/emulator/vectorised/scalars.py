@@ -12,9 +12,9 @@ from toolchain.emulator.vectorised.frame import Axes, Frame, Run, Value
 from toolchain.emulator.vectorised.memory import Keys
 from toolchain.emulator.vectorised.numerics import is_array, is_int, select, uniform
 from toolchain.emulator.vectorised.storage import Storage
-from toolchain.emulator.vectorised.structure import access_parts
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import scope_levels
+from toolchain.isa.semantics.traverse import addresses
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Instruction, Machine, Memory, RecordField
@@ -49,7 +49,7 @@ class Scalars(Expressions):
 
     def address(self, access: ir.Access) -> Address:
         """The function that finds an access's element, not computed again while nothing it needs changes."""
-        return self.keys.remember(self.needs.of(*access_parts(access)), self.addresses.find(access))
+        return self.keys.remember(self.needs.of(*addresses(access)), self.addresses.find(access))
 
     def leaf(self, e: Expr) -> Run:
         match e:

@@ -19,11 +19,12 @@ from toolchain.emulator.vectorised.memory import Keys
 from toolchain.emulator.vectorised.numerics import uniform
 from toolchain.emulator.vectorised.scalars import Scalars, register_fault
 from toolchain.emulator.vectorised.storage import Storage, step_of
-from toolchain.emulator.vectorised.structure import Path, access_parts, deep, stores
+from toolchain.emulator.vectorised.structure import Path, stores
 from toolchain.emulator.vectorised.transaction import Site
 from toolchain.emulator.vectorised.writes import Writes
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import scope_levels
+from toolchain.isa.semantics.traverse import addresses, nodes
 from toolchain.isa.semantics.work import chains
 from toolchain.spec import expr as ex
 from toolchain.spec.model import Instruction, Machine
@@ -170,8 +171,8 @@ def replicas_meet(machine: Machine, stmt: ir.Store, axes: Axes) -> bool:
     """Whether a lockstep replica may read what the one before it wrote in the same statement: only one after the other is exact."""
     shared = machine.memory[stmt.access.view.memory]
     levels = {level.name for level in axes.replicas} - {level.name for level in scope_levels(machine, shared.scope)}
-    parts = (stmt.value, *access_parts(stmt.access))
-    read = {e.access.view.memory for part in parts for e in deep(part) if isinstance(e, ir.Load | ir.ControlRead)}
+    parts = (stmt.value, *addresses(stmt.access))
+    read = {e.access.view.memory for part in parts for e in nodes(part) if isinstance(e, ir.Load | ir.ControlRead)}
     return bool(levels) and shared.name in read | ({shared.name} if stmt.accumulate else set[str]())
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from toolchain.isa.semantics import ir
-from toolchain.spec import expr as ex
+from toolchain.isa.semantics.traverse import addresses, nodes, statements
 from toolchain.spec.expr import Expr
 
 Path = tuple[str, ...]
@@ -82,11 +82,11 @@ class Structure:
         self.temps.setdefault(stmt.name, []).append(Occurrence(path, True, op))
 
     def _access(self, access: ir.Access, path: Path) -> None:
-        for part in access_parts(access):
+        for part in addresses(access):
             self._reads(part, path)
 
     def _reads(self, e: Expr, path: Path) -> None:
-        for node in deep(e):
+        for node in nodes(e):
             match node:
                 case ir.Var(name=name) if name not in path:
                     self.names.setdefault(name, []).append(Occurrence(path, False))
@@ -107,7 +107,7 @@ def home(found: list[Occurrence]) -> Path:
 
 def gathering(stmt: ir.SetTemp, kind: ir.TempType) -> tuple[str, Expr]:
     """The operation that gathers into the temporary in any order, and what is gathered; or an empty string and the value."""
-    if any(isinstance(e, ir.Temp) and e.name == stmt.name for e in deep(stmt.value)):
+    if any(isinstance(e, ir.Temp) and e.name == stmt.name for e in nodes(stmt.value)):
         return _running(stmt, kind.overflow)
     if stmt.accumulate:
         return ("" if kind.overflow == "saturate" else "+"), stmt.value
@@ -120,39 +120,13 @@ def _running(stmt: ir.SetTemp, overflow: str) -> tuple[str, Expr]:
     match stmt.value:
         case ir.Extreme(op=op, values=(first, second)) if not stmt.accumulate and overflow != "wrap" and own in (first, second):
             rest = second if first == own else first
-            if not any(isinstance(e, ir.Temp) and e.name == stmt.name for e in deep(rest)):
+            if not any(isinstance(e, ir.Temp) and e.name == stmt.name for e in nodes(rest)):
                 return op, rest
         case _:
             pass
     return "", stmt.value
 
 
-def deep(e: Expr) -> Iterator[Expr]:
-    """The expression and all below it, the addresses of accesses included."""
-    for node in ex.walk(e):
-        yield node
-        if isinstance(node, ir.Load | ir.ControlRead):
-            for part in access_parts(node.access):
-                yield from deep(part)
-
-
-def access_parts(access: ir.Access) -> Iterator[Expr]:
-    """Every scalar expression that an access evaluates."""
-    yield from access.index
-    yield from (e for _, e in access.at)
-    yield from (lane for lane in access.lanes or () if isinstance(lane, Expr))
-
-
 def stores(body: tuple[ir.Stmt, ...]) -> Iterator[ir.Store]:
     """Every store, in text order."""
-    for stmt in body:
-        match stmt:
-            case ir.Store():
-                yield stmt
-            case ir.For(body=inner):
-                yield from stores(inner)
-            case ir.If(then=then, other=other):
-                yield from stores(then)
-                yield from stores(other)
-            case _:
-                pass
+    return (stmt for stmt in statements(body) if isinstance(stmt, ir.Store))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.substitution import access_mentions, inline, inline_access, mentions
+from toolchain.isa.semantics.traverse import statements
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine
@@ -72,19 +73,6 @@ def find_contractions(machine: Machine, semantics: ir.Semantics) -> tuple[Contra
 def written_memories(body: tuple[ir.Stmt, ...]) -> frozenset[str]:
     """The memories that statements store to."""
     return frozenset(s.access.view.memory for s in statements(body) if isinstance(s, ir.Store))
-
-
-def statements(body: tuple[ir.Stmt, ...]) -> Iterator[ir.Stmt]:
-    """Every statement, those inside loops and branches after the one that holds them."""
-    for stmt in body:
-        yield stmt
-        match stmt:
-            case ir.For(body=inner):
-                yield from statements(inner)
-            case ir.If(then=then, other=other):
-                yield from statements((*then, *other))
-            case _:
-                pass
 
 
 def _outermost(body: tuple[ir.Stmt, ...]) -> Iterator[ir.For]:
