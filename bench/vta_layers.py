@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from toolchain.emulator.checks import check_program
 from toolchain.emulator.engines import engine_named
 from toolchain.schedule.compile import Choice, compile_operation
-from toolchain.schedule.conv2d import Conv2d
 from toolchain.schedule.kernel_file import load_kernel
+from toolchain.schedule.operations.conv2d import Conv2d
 from toolchain.spec.load import load_machine
 
 TABLE = Path(__file__).resolve().parents[1] / "tests" / "data" / "vta_table1_layers.csv"

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from toolchain.schedule.conv2d import Conv2d
+from toolchain.schedule.operations.conv2d import Conv2d
 
 
 def direct(operation: Conv2d, x: NDArray[np.int8]) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ import numpy as np
 from toolchain.emulator.checks import Checked, prepare_program
 from toolchain.schedule.emit import Compiled, emit, pack_tensors
 from toolchain.schedule.kernel import Kernel
-from toolchain.schedule.operation import Operation
+from toolchain.schedule.operations.operation import Operation
 from toolchain.schedule.order import order_steps
 from toolchain.schedule.problem import state_problem
 from toolchain.schedule.tiles import Tiling, rank_tilings

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain.schedule.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Step, Tensor, Window
-from toolchain.schedule.operation import OperationKind
-from toolchain.schedule.operations import KINDS
+from toolchain.schedule.operations.kinds import KINDS
+from toolchain.schedule.operations.operation import OperationKind
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.context import Context
 from toolchain.spec.errors import Source, UserError, fail

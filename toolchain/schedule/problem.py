@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from toolchain.schedule.kernel import Kernel, Step
 from toolchain.schedule.kernel_file import numbers_of
-from toolchain.schedule.operation import Operation
+from toolchain.schedule.operations.operation import Operation
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine

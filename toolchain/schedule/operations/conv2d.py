@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.schedule.operation import OperationKind
+from toolchain.schedule.operations.operation import OperationKind
 from toolchain.spec.errors import fail
 
 KIND = OperationKind(
     (
         "batch", "in_channels", "height", "width", "out_channels", "out_height", "out_width", "kh", "kw", "sh", "sw", "dh", "dw",
-        "pad_top", "pad_left", "pad_bottom", "pad_right", "shift", "half", "low", "high", "bias_least", "bias_most",
+        "pad_top", "pad_left", "pad_bottom", "pad_right", "shift", "half", "low", "high", "slope", "slope_shift", "bias_least", "bias_most",
     ),
     ("weight", "bias"),
 )  # fmt: skip
@@ -23,7 +23,9 @@ ACCUMULATOR = 1 << 31
 
 @dataclass(frozen=True, eq=False)
 class Conv2d:
-    """y = clip((sum(x * weight) + bias + half) >> shift, low, high), half being half of 1 << shift: rounds half up.
+    """y = clip(round(activation((sum(x * weight) + bias) / 2**shift)), low, high); half, of 1 << shift, makes the shift round half up.
+
+    slope / 2**slope_shift: what a leaky activation multiplies negative values by, 0 for none; before or after rounding, as the machine does.
 
     input: (batch, channels, height, width). weight: int8 [out, in, kh, kw]. bias: int32 [out]. pads: top, left, bottom, right.
     """
@@ -38,6 +40,8 @@ class Conv2d:
     shift: int = 0
     low: int = -128
     high: int = 127
+    slope: int = 0
+    slope_shift: int = 0
 
     @property
     def kind(self) -> str:
@@ -82,7 +86,7 @@ class Conv2d:
         """The values of KIND.numbers."""
         values = (
             *self.input, *self.output[1:], *self.weight.shape[2:], *self.strides, *self.dilations, *self.pads,
-            self.shift, self.half, self.low, self.high, int(self.bias.min()), int(self.bias.max()),
+            self.shift, self.half, self.low, self.high, self.slope, self.slope_shift, int(self.bias.min()), int(self.bias.max()),
         )  # fmt: skip
         return dict(zip(KIND.numbers, map(int, values), strict=True))
 

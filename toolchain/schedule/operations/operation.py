@@ -25,6 +25,14 @@ class Operation(Protocol):
     def kind(self) -> str: ...
 
     @property
+    def output(self) -> tuple[int, int, int, int]:
+        """(batch, channels, height, width) of the result."""
+        ...
+
+    @property
+    def macs(self) -> int: ...
+
+    @property
     def numbers(self) -> Mapping[str, int]: ...
 
     @property

@@ -1,0 +1,49 @@
+"""An offloaded region of a model as the machine side sees it: operations over tensors, and which tensors are parts of others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from toolchain.schedule.operations.operation import Operation
+
+
+class Shape(NamedTuple):
+    """Of a host tensor. batch: images that one run of the program takes."""
+
+    batch: int
+    channels: int
+    height: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Bound:
+    """tensors: the region's tensor for each of the kernel's host tensors (x, z, y). nodes: names of the graph's nodes that it stands for."""
+
+    operation: Operation
+    tensors: Mapping[str, str]
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A tensor that is a range of its parent's channels, from `channel` on, and of its parent's images, rows and columns."""
+
+    parent: str
+    channel: int
+
+
+@dataclass(frozen=True)
+class Region:
+    """operations: in an order in which they can run. inputs, outputs: tensors that the host writes and reads, int8.
+
+    slices: of tensors that a concat puts side by side; a parent may be a slice itself. A tensor that no operation makes and that
+    is no input is a parent whose slices are made.
+    """
+
+    name: str
+    tensors: Mapping[str, Shape]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    operations: tuple[Bound, ...]
+    slices: Mapping[str, Slice]
