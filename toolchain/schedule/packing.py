@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,18 +34,33 @@ class Packing:
 
     def store(self, values: Array) -> bytes:
         """The stored bytes of a host tensor; what has no source is zero. Raises ValueError for another shape or a value that does not fit."""
+        stored = np.zeros(self.shape, self.dtype)
+        stored[self.index] = self._narrow(values)
+        return stored.tobytes()
+
+    def insert(self, data: NDArray[np.uint8], values: Array) -> None:
+        """Writes a host tensor into stored bytes; those of others stay. Raises ValueError as `store` does."""
+        stored = data.view(self.dtype).reshape(self.shape)
+        stored[self.index] = self._narrow(values)
+
+    def _narrow(self, values: Array) -> Array:
+        """The values in the stored type."""
         if values.shape != self.extents:
             raise ValueError(f"the tensor is {values.shape}, not {self.extents}")
         narrow = values.astype(self.dtype, copy=False)
         if narrow is not values and not np.array_equal(narrow, values):
             raise ValueError(f"the tensor has values that {self.dtype} does not hold")
-        stored = np.zeros(self.shape, self.dtype)
-        stored[self.index] = narrow
-        return stored.tobytes()
+        return narrow
 
     def fetch(self, data: bytes | Array) -> Array:
         """The host tensor of stored bytes."""
         return np.frombuffer(bytes(data), self.dtype).reshape(self.shape)[self.index]
+
+    def part(self, axis: int, first: int, count: int) -> "Packing":
+        """Of a range of an axis of the host's shape: where these elements stand in the same stored array."""
+        cut = tuple(slice(first, first + count) if k == axis else slice(None) for k in range(len(self.extents)))
+        index = tuple(part[cut] if part.shape[axis] > 1 else part for part in self.index)
+        return Packing(self.layout, self.dtype, (*self.extents[:axis], count, *self.extents[axis + 1 :]), self.shape, index)
 
     @property
     def bytes(self) -> int:
@@ -53,14 +69,22 @@ class Packing:
 
 def packing(machine: Machine, tensor: Tensor, numbers: Mapping[str, int]) -> Packing:
     """Through the tensor's layout, in the scalars of its view."""
-    layout = next(item for item in machine.layouts if item.name == tensor.layout)
-    extents = tuple(constant(e, numbers) for e in tensor.extents)
+    return view_packing(machine, tensor.view, tensor.layout, tuple(constant(e, numbers) for e in tensor.extents))
+
+
+def view_packing(machine: Machine, view: str, layout: str, extents: tuple[int, ...]) -> Packing:
+    """Of a tensor with these extents, through a layout, in the scalars of a view."""
+    found = next(item for item in machine.layouts if item.name == layout)
+    scalar = machine.view[view].element.scalar
+    return _packing(found, f"<{'i' if scalar.signed else 'u'}{scalar.bits // 8}", extents)
+
+
+@lru_cache(maxsize=256)
+def _packing(layout: Layout, dtype: str, extents: tuple[int, ...]) -> Packing:
     sizes = dict(zip(layout.extents, extents, strict=True))
     shape = tuple(constant(e, sizes) for e in layout.shape)
     names = _open_names(layout, extents, sizes)
-    scalar = machine.view[tensor.view].element.scalar
-    dtype = np.dtype(f"<{'i' if scalar.signed else 'u'}{scalar.bits // 8}")
-    return Packing(layout, dtype, extents, shape, tuple(evaluate_arrays(e, names) for e in layout.map))
+    return Packing(layout, np.dtype(dtype), extents, shape, tuple(evaluate_arrays(e, names) for e in layout.map))
 
 
 def _open_names(layout: Layout, extents: tuple[int, ...], numbers: Mapping[str, int]) -> dict[str, Ints]:

@@ -1,0 +1,51 @@
+"""A region of a model as one program: what runs, what stands in DRAM, and which instruction belongs to which operation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from toolchain.emulator.checks import Checked
+from toolchain.emulator.state import State
+from toolchain.isa.program import Ints, Program
+from toolchain.schedule.dram_map import DramMap
+from toolchain.schedule.region import Region
+from toolchain.timing.simulate import Timeline
+
+
+@dataclass(frozen=True)
+class CompiledRegion:
+    """program: synchronised. text: its assembly before synchronisation. listing: what each instruction is for, starting with the operation's name;
+    empty for one that only passes tokens.
+
+    owner: int64 [n], the operation (index in region.operations) that each instruction belongs to, -1 for none. Instructions stand in the
+    order of operations, so executed in the program's own order, operation i is done after the last instruction that it owns: until an operation
+    takes the room of its result, the result can be read then. constants: bytes by segment.
+    peak: elements of each bank of each on-chip memory that are used, at most.
+    """
+
+    region: Region
+    program: Program
+    text: str
+    listing: tuple[str, ...]
+    owner: Ints
+    map: DramMap
+    constants: Mapping[str, bytes]
+    checked: Checked
+    timeline: Timeline
+    peak: Mapping[str, int]
+
+    @property
+    def cycles(self) -> float:
+        return self.timeline.cycles
+
+    def state(self, inputs: Mapping[str, NDArray[Any]]) -> State:
+        """A new state with everything in DRAM that the program reads; inputs: host tensors [batch, channels, height, width] by name."""
+        state = self.map.state(self.program.machine, self.constants)
+        self.map.write(self.program.machine, state, inputs)
+        return state
+
+    def result(self, state: State, tensor: str) -> NDArray[Any]:
+        """A host tensor [batch, channels, height, width] out of a state."""
+        return self.map.read(self.program.machine, state, tensor)
