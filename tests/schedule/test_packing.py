@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.schedule.convolutions import convolution, image
-from toolchain.schedule.emit import pack_tensors
+from toolchain.schedule.compile import pack_tensors
 from toolchain.schedule.kernel_file import load_kernel
 from toolchain.schedule.packing import PAGE, place_regions
 from toolchain.schedule.problem import state_problem

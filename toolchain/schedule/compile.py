@@ -1,18 +1,55 @@
 """From an operation to the fastest program that the search finds for it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from toolchain.emulator.checks import Checked, prepare_program
-from toolchain.schedule.emit import Compiled, emit, pack_tensors
+from toolchain.emulator.state import State, new_state
+from toolchain.isa.program import Program
+from toolchain.schedule.emit import POOL, emit, part_of, plan_constants
 from toolchain.schedule.kernel import Kernel
 from toolchain.schedule.operations.operation import Operation
 from toolchain.schedule.order import order_steps
-from toolchain.schedule.problem import state_problem
+from toolchain.schedule.packing import Packing, Region, packing, place_regions, tensor_values
+from toolchain.schedule.problem import Problem, state_problem
 from toolchain.schedule.tiles import Tiling, rank_tilings
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline, time_program
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """The tensors of a problem in DRAM. stored: bytes of those whose values are known when compiling."""
+
+    packings: Mapping[str, Packing]
+    stored: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """listing: what each instruction is for; empty for one that only passes tokens. regions: by tensor, and `constants`."""
+
+    problem: Problem
+    program: Program
+    text: str
+    listing: tuple[str, ...]
+    tensors: Tensors
+    regions: Mapping[str, Region]
+    pool: bytes
+
+    def state(self, **inputs: Any) -> State:
+        """A new state with everything in DRAM that the program reads; inputs: host tensors by name, axes as in the tensor's layout."""
+        known = {**self.tensors.stored, **{name: self.tensors.packings[name].store(v) for name, v in inputs.items()}}
+        return _state(self.problem, self.regions, {**({POOL: self.pool} if self.pool else {}), **known})
+
+    def result(self, state: State, name: str) -> Any:
+        """A host tensor out of a state, axes as in its layout."""
+        tensor = next(t for t in self.problem.kernel.tensors if t.name == name)
+        region, memory = self.regions[name], self.problem.machine.view[tensor.view].memory
+        return self.tensors.packings[name].fetch(state.memories[memory][0, region.address : region.address + region.bytes])
 
 
 @dataclass(frozen=True)
@@ -39,9 +76,47 @@ def compile_operation(machine: Machine, kernel: Kernel, operation: Operation, co
     tensors = pack_tensors(problem)
     found: list[tuple[Tiling, Compiled, Checked, Timeline]] = []
     for tiling in rank_tilings(problem, contexts, timed):
-        compiled = emit(problem, order_steps(problem, tiling), tensors)
+        compiled = emit_alone(problem, tiling, tensors)
         checked = prepare_program(compiled.program, compiled.state())
         found.append((tiling, compiled, checked, time_program(compiled.program, checked.footprints, checked.provenance, checked.tokens)))
     best = int(np.argmin([item[3].cycles for item in found]))
     tiling, compiled, checked, timeline = found[best]
     return Choice(compiled, tiling, timeline, checked, tuple((t, line.cycles) for t, _, _, line in found))
+
+
+def pack_tensors(problem: Problem) -> Tensors:
+    """Layouts and known values of every tensor; independent of tiles."""
+    packings, stored = dict[str, Packing](), dict[str, bytes]()
+    for tensor in problem.kernel.tensors:
+        packings[tensor.name] = packing(problem.machine, tensor, problem.numbers)
+        if tensor.values is not None:
+            stored[tensor.name] = packings[tensor.name].store(tensor_values(problem.machine, tensor, problem.numbers, problem.operation.arrays))
+    return Tensors(packings, stored)
+
+
+def emit_alone(problem: Problem, tiling: Tiling, tensors: Tensors) -> Compiled:
+    """The program of one operation, its tensors one after the other in DRAM. Raises UserError E1004, and all of `emit`."""
+    part = part_of(problem, order_steps(problem, tiling))
+    residency = plan_constants(problem.machine, [part])
+    sizes = {t.name: (t.view, tensors.packings[t.name].bytes) for t in problem.kernel.tensors}
+    if residency.pool:
+        sizes[POOL] = (_pool_view(problem), len(residency.pool))
+    regions = place_regions(problem.machine, sizes)
+    state = _state(problem, regions, {POOL: residency.pool} if residency.pool else {})
+    bases = {f"{name}_base": region.base for name, region in regions.items()}
+    found = emit(problem.machine, problem.operation.name, [part], residency, [bases], state)
+    return Compiled(problem, found.program, found.text, found.listing, tensors, regions, residency.pool)
+
+
+def _state(problem: Problem, regions: Mapping[str, Region], blobs: Mapping[str, bytes]) -> State:
+    """A new state with these bytes in place."""
+    state, machine = new_state(problem.machine), problem.machine
+    views = {t.name: t.view for t in problem.kernel.tensors} | {POOL: _pool_view(problem)}
+    for name, data in blobs.items():
+        first = regions[name].address
+        state.memories[machine.view[views[name]].memory][:, first : first + len(data)] = np.frombuffer(data, np.uint8)
+    return state
+
+
+def _pool_view(problem: Problem) -> str:
+    return problem.kernel.loading.view if problem.kernel.loading else ""

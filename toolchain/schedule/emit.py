@@ -3,25 +3,23 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import jinja2
 import numpy as np
-from jinja2.sandbox import SandboxedEnvironment
 
-from toolchain.emulator.state import State, new_state
+from toolchain.emulator.state import State
 from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.program import Program
+from toolchain.isa.program import Ints, Program
 from toolchain.schedule.constants import Fetch, Residency, constant_bytes, plan_residency
+from toolchain.schedule.kernel import Kernel
 from toolchain.schedule.order import Instance
-from toolchain.schedule.packing import Packing, Region, packing, place_regions, tensor_values
 from toolchain.schedule.problem import Problem
+from toolchain.schedule.render import render
 from toolchain.schedule.synchronise import synchronise
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr, Name, walk
+from toolchain.spec.model import Machine
 
 POOL = "constants"
 
@@ -35,162 +33,124 @@ class Resident:
 
 
 @dataclass(frozen=True)
-class Tensors:
-    """The tensors of a problem in DRAM. stored: bytes of those whose values are known when compiling."""
+class Part:
+    """The steps of one operation, and names: what they name of each tile (Instance.names), step by step."""
 
-    packings: Mapping[str, Packing]
-    stored: Mapping[str, bytes]
+    problem: Problem
+    steps: Sequence[Instance]
+    names: Sequence[Mapping[str, int]]
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """listing: what each instruction is for; empty for one that only passes tokens. regions: by tensor, and `constants`."""
+class Emitted:
+    """listing: what each instruction is for; empty for one that only passes tokens. owner: int64 [n], index of its part; -1: none."""
 
-    problem: Problem
     program: Program
     text: str
     listing: tuple[str, ...]
-    tensors: Tensors
-    regions: Mapping[str, Region]
-    pool: bytes
-
-    def state(self, **inputs: Any) -> State:
-        """A new state with everything in DRAM that the program reads; inputs: host tensors by name."""
-        state = new_state(self.problem.machine)
-        blobs = {
-            **({POOL: self.pool} if self.pool else {}),
-            **self.tensors.stored,
-            **{name: self.tensors.packings[name].store(v) for name, v in inputs.items()},
-        }
-        views = {t.name: t.view for t in self.problem.kernel.tensors} | {POOL: _pool_view(self.problem)}
-        for name, data in blobs.items():
-            _write(state, self.problem, views[name], self.regions[name], data)
-        return state
-
-    def result(self, state: State, name: str) -> Any:
-        """A host tensor out of a state."""
-        tensor = next(t for t in self.problem.kernel.tensors if t.name == name)
-        region, memory = self.regions[name], self.problem.machine.view[tensor.view].memory
-        return self.tensors.packings[name].fetch(state.memories[memory][0, region.address : region.address + region.bytes])
+    owner: Ints
 
 
-def _pool_view(problem: Problem) -> str:
-    return problem.kernel.loading.view if problem.kernel.loading else ""
+def part_of(problem: Problem, steps: Sequence[Instance]) -> Part:
+    """The steps with the names that templates see."""
+    return Part(problem, steps, [item.names(problem) for item in steps])
 
 
-def _write(state: State, problem: Problem, view: str, region: Region, data: bytes) -> None:
-    memory = state.memories[problem.machine.view[view].memory]
-    memory[:, region.address : region.address + len(data)] = np.frombuffer(data, np.uint8)
+def pool_kernel(parts: Sequence[Part]) -> Kernel | None:
+    """The kernel whose `residency` says how constants get on chip; None where no operation has any.
+
+    Raises UserError E1007 where kernels of one program keep constants in several memories or views.
+    """
+    found = [part.problem.kernel for part in parts if part.problem.kernel.constants and part.problem.kernel.loading]
+    kept = {(k.constants[0].memory, k.loading.view if k.loading else "") for k in found}
+    if len(kept) > 1:
+        raise fail("E1007", f"the kernels of one program keep constants in several places: {', '.join(map(str, sorted(kept)))}", found[0].span)
+    return found[0] if found else None
 
 
-def pack_tensors(problem: Problem) -> Tensors:
-    """Layouts and known values of every tensor; independent of tiles."""
-    packings, stored = dict[str, Packing](), dict[str, bytes]()
-    for tensor in problem.kernel.tensors:
-        packings[tensor.name] = packing(problem.machine, tensor, problem.numbers)
-        if tensor.values is not None:
-            stored[tensor.name] = packings[tensor.name].store(tensor_values(problem.machine, tensor, problem.numbers, problem.operation.arrays))
-    return Tensors(packings, stored)
+def plan_constants(machine: Machine, parts: Sequence[Part]) -> Residency:
+    """Which records each step of the program needs, where they are, and what is fetched before it."""
+    kernel = pool_kernel(parts)
+    uses = [own for part in parts for own in _contents(machine, part)]
+    if kernel is None:
+        return Residency(b"", tuple(() for _ in uses), tuple(() for _ in uses))
+    memory = machine.memory[kernel.constants[0].memory]
+    return plan_residency(uses, memory.element.bytes, sum(memory.depths))
 
 
-def emit(problem: Problem, steps: Sequence[Instance], tensors: Tensors) -> Compiled:
-    """The program of these steps. Raises UserError E1005 for a template, and all of `assemble` and `synchronise`."""
-    machine, kernel = problem.machine, problem.kernel
-    names = [item.names(problem) for item in steps]
-    residency = _residency(problem, steps, names)
-    sizes = {t.name: (t.view, tensors.packings[t.name].bytes) for t in kernel.tensors}
-    if residency.pool:
-        sizes[POOL] = (_pool_view(problem), len(residency.pool))
-    regions = place_regions(machine, sizes)
-    writer = _Writer(problem, regions)
-    for item, own, fetches, places in zip(steps, names, residency.fetches, residency.places, strict=True):
-        writer.step(item, own, fetches, places)
-    writer.add(kernel.end, {}, "end")
-    text = "".join(writer.lines)
-    plain = assemble(machine, Source(f"{problem.operation.name}.asm", text))
-    state = new_state(machine)
-    if residency.pool:
-        _write(state, problem, _pool_view(problem), regions[POOL], residency.pool)
-    found = synchronise(plain, state)
-    labels = [*writer.labels, ""]
-    listing = tuple(labels[int(i)] for i in found.source)
-    return Compiled(problem, found.program, text, listing, tensors, regions, residency.pool)
-
-
-def _residency(problem: Problem, steps: Sequence[Instance], names: Sequence[Mapping[str, int]]) -> Residency:
-    """Which records each step needs, and where they are."""
-    machine, constants = problem.machine, {c.name: c for c in problem.kernel.constants}
-    if not constants:
-        return Residency(b"", tuple(() for _ in steps), tuple(() for _ in steps))
-    memory = machine.memory[next(iter(constants.values())).memory]
-    wanted = {name: _free_names(problem, name) for name in constants}
+def _contents(machine: Machine, part: Part) -> list[list[bytes]]:
+    """The bytes of every constant of every step."""
+    constants = {c.name: c for c in part.problem.kernel.constants}
+    wanted = {name: _free_names(part.problem.kernel, name) for name in constants}
     made: dict[tuple[str, tuple[tuple[str, int], ...]], bytes] = {}
     uses: list[list[bytes]] = []
-    for item, own in zip(steps, names, strict=True):
+    for item, own in zip(part.steps, part.names, strict=True):
         contents: list[bytes] = []
         for name in item.step.constants:
-            scope = {**problem.numbers, **own}
+            scope = {**part.problem.numbers, **own}
             key = (name, tuple((n, scope[n]) for n in wanted[name] if n in scope))
             if key not in made:
                 made[key] = constant_bytes(machine, constants[name], dict(key[1]))
             contents.append(made[key])
         uses.append(contents)
-    return plan_residency(uses, memory.element.bytes, sum(memory.depths))
+    return uses
 
 
-def _free_names(problem: Problem, name: str) -> list[str]:
-    item = next(c for c in problem.kernel.constants if c.name == name)
+def _free_names(kernel: Kernel, name: str) -> list[str]:
+    item = next(c for c in kernel.constants if c.name == name)
     exprs = [*item.over.values(), *item.fields.values()]
     return sorted({e.id for expr in exprs for e in walk(expr) if isinstance(e, Name)} - set(item.over))
 
 
+def emit(machine: Machine, name: str, parts: Sequence[Part], residency: Residency, scopes: Sequence[Mapping[str, int]], state: State) -> Emitted:
+    """The program of these parts, one after the other. scopes: what templates see of each part's tensors (X_base and the like), and
+    `constants_base` where there are any. state: what stands in memory before it runs.
+
+    Raises UserError E1005 for a template, and all of `assemble` and `synchronise`.
+    """
+    writer, at = _Writer(), 0
+    for number, (part, scope) in enumerate(zip(parts, scopes, strict=True)):
+        stop = at + len(part.steps)
+        writer.part(number, part, scope, residency.fetches[at:stop], residency.places[at:stop])
+        at = stop
+    last = parts[-1].problem.kernel
+    writer.add(last, last.end, {}, "end", -1)
+    text = "".join(writer.lines)
+    found = synchronise(assemble(machine, Source(f"{name}.asm", text)), state)
+    labels, owner = [*writer.labels, ""], np.array([*writer.owner, -1], np.int64)
+    return Emitted(found.program, text, tuple(labels[i] for i in found.source.tolist()), owner[found.source])
+
+
 @dataclass
 class _Writer:
-    """The growing text, and the label of each of its instructions."""
+    """The growing text, and label and part of each of its instructions."""
 
-    problem: Problem
-    regions: Mapping[str, Region]
     lines: list[str] = field(default_factory=list[str])
     labels: list[str] = field(default_factory=list[str])
+    owner: list[int] = field(default_factory=list[int])
 
-    def step(self, item: Instance, names: Mapping[str, int], fetches: Sequence[Fetch], places: Sequence[int]) -> None:
-        """A step, after the constants that it lacks."""
-        kernel, operation = self.problem.kernel, self.problem.operation
-        for fetch in fetches:
-            base = self.regions[POOL].base + fetch.offset
-            template = kernel.loading.template if kernel.loading else ""
-            self.add(template, {"slot": fetch.slot, "base": base, "count": fetch.count}, f"{operation.name} {POOL}")
+    def part(self, number: int, part: Part, scope: Mapping[str, int], fetches: Sequence[Sequence[Fetch]], places: Sequence[Sequence[int]]) -> None:
+        """An operation, each step after the constants that it lacks."""
+        kernel, operation = part.problem.kernel, part.problem.operation
         counts = {c.name: c for c in kernel.constants}
-        scope: dict[str, Any] = {**self.problem.numbers, **{f"{t}_base": r.base for t, r in self.regions.items()}, **names}
-        for name, first in zip(item.step.constants, places, strict=True):
-            scope[name] = Resident(first, first + _length(counts[name].over.values(), scope))
-        where = " ".join(f"{d}={first}:{first + size}" for d, (first, size) in item.tile.items())
-        self.add(item.step.template, scope, f"{operation.name} {item.step.kind} {item.step.place} {where}".rstrip())
+        for item, own, wanted, held in zip(part.steps, part.names, fetches, places, strict=True):
+            for fetch in wanted:
+                base = scope[f"{POOL}_base"] + fetch.offset
+                template = kernel.loading.template if kernel.loading else ""
+                self.add(kernel, template, {"slot": fetch.slot, "base": base, "count": fetch.count}, f"{operation.name} {POOL}", number)
+            names: dict[str, Any] = {**part.problem.numbers, **scope, **own}
+            for name, first in zip(item.step.constants, held, strict=True):
+                names[name] = Resident(first, first + _length(counts[name].over.values(), names))
+            where = " ".join(f"{d}={first}:{first + size}" for d, (first, size) in item.tile.items())
+            self.add(kernel, item.step.template, names, f"{operation.name} {item.step.kind} {item.step.place} {where}".rstrip(), number)
 
-    def add(self, template: str, scope: Mapping[str, Any], label: str) -> None:
+    def add(self, kernel: Kernel, template: str, scope: Mapping[str, Any], label: str, number: int) -> None:
         """What a template writes."""
-        text = _render(self.problem.kernel.folder, template, scope)
-        written = [line for line in text.splitlines() if line.strip()]
+        written = [line for line in render(kernel.folder, template, scope).splitlines() if line.strip()]
         self.lines += [f"{line}\n" for line in written]
         self.labels += [label] * len(written)
+        self.owner += [number] * len(written)
 
 
 def _length(over: Iterable[Expr], scope: Mapping[str, Any]) -> int:
     return math.prod(constant(e, scope) for e in over)
-
-
-@lru_cache(maxsize=8)
-def _environment(folder: Path) -> SandboxedEnvironment:
-    return SandboxedEnvironment(
-        loader=jinja2.FileSystemLoader(folder), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, auto_reload=False
-    )
-
-
-def _render(folder: Path, name: str, scope: Mapping[str, Any]) -> str:
-    """Raises UserError E1005 for a template that cannot be read, or that names what is not there."""
-    try:
-        return _environment(folder).get_template(name).render(scope)
-    except jinja2.TemplateSyntaxError as error:
-        raise fail("E1005", f"cannot read the template: {error.message}", place=f"{folder / (error.name or name)}:{error.lineno}") from None
-    except (jinja2.TemplateError, ArithmeticError, TypeError, ValueError) as error:
-        raise fail("E1005", f"the template fails: {error}", place=str(folder / name)) from None
