@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from toolchain.spec.checks.machine import check
 from toolchain.spec.findings import Findings
 from toolchain.spec.model import Encoding, Machine, ProgramRules, Timing
-from toolchain.spec.sections import conventions, encoding, layouts, storage, synchronisation, views
+from toolchain.spec.sections import conventions, encoding, layouts, offloading, storage, synchronisation, views
 from toolchain.spec.sections.assumptions import assumptions
 from toolchain.spec.sections.instructions import block, instructions, portable
 from toolchain.spec.sections.nops import idle
 from toolchain.spec.sections.params import resolve_params
+from toolchain.spec.sections.quantisation import quantisation
 from toolchain.spec.sections.timing import timing
 from toolchain.spec.yaml_nodes import Node
 
@@ -31,6 +32,8 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
     clock = attempt(NO_TIMING, lambda: timing(context))
     stored = attempt((), lambda: layouts.layouts(context))
     host = attempt(None, lambda: conventions.host(context))
+    numerics = attempt(None, lambda: quantisation(context))
+    offloaded = attempt({}, lambda: offloading.operators(context))
     functions = attempt(None, lambda: block(root.value["functions"]) if root.get("functions") else None)
     findings.settle()
     memories = attempt((), lambda: storage.memories(context, types))
@@ -47,11 +50,12 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
     target = root.value["target"]
     machine = Machine(
         name=target.text("name"), config=context.config, summary=target.text("summary"),
-        sources=tuple(n.value for n in target.entries("sources")), params=context.names, levels=levels, memories=memories, views=looks,
-        units=units, encoding=packing, instructions=known, functions=functions, counters=counters, sync=sync, illegal=illegal,
+        sources=tuple(n.value for n in target.entries("sources")), models=tuple(n.value for n in target.entries("models")),
+        params=context.names, levels=levels, memories=memories, views=looks, units=units, encoding=packing, instructions=known, functions=functions, counters=counters, sync=sync, illegal=illegal,
         rules=rules, timing=clock, layouts=stored, program=ending, portable=warnings, assumptions=assumptions(root),
         choices={(p, c): i for p, names in context.choices.items() for i, c in enumerate(names)}, host=host,
-        configs=tuple(dict(root.members("configs"))), nops=nops,
+        configs=tuple(dict(root.members("configs"))), nops=nops, quantisation=numerics, operators=offloaded,
+        fusion=offloading.outline(root, "fusion"), pipeline=offloading.outline(root, "pipeline"),
     )  # fmt: skip
     check(machine, root)
     return machine

@@ -17,7 +17,7 @@ NOTES = frozenset({"doc", "source", "clock_source", "assumed"})
 def render(machine: Machine, without: frozenset[str] = frozenset()) -> dict[str, Any]:
     """Sections in the order of a machine file; keys named in `without`, and empty ones, are left out."""
     sections: dict[str, Any] = {
-        "target": {"name": machine.name, "config": machine.config, "summary": machine.summary, "sources": machine.sources},
+        "target": {"name": machine.name, "config": machine.config, "summary": machine.summary, "sources": machine.sources, "models": machine.models},
         "params": parameters(machine),
         "topology": machine.levels,
         "memories": machine.memories,
@@ -32,6 +32,10 @@ def render(machine: Machine, without: frozenset[str] = frozenset()) -> dict[str,
         "layouts": machine.layouts,
         "program": machine.program,
         "host": machine.host,
+        "quantisation": machine.quantisation,
+        "operators": machine.operators,
+        "fusion": machine.fusion.data if machine.fusion else None,
+        "pipeline": machine.pipeline.data if machine.pipeline else None,
         "portable": [{"instruction": name, "check": rule.name, "that": rule.that, "message": rule.message} for name, rule in machine.portable],
         "assumptions": machine.assumptions,
     }

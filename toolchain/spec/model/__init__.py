@@ -1,8 +1,9 @@
 """The data model of a machine. Nothing here knows YAML."""
 
-from toolchain.spec.model.conventions import Host, Layout, Quantity, Rule
+from toolchain.spec.model.conventions import Host, Layout, Outline, Quantity, Rule
 from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, ProgramRules, Text
 from toolchain.spec.model.machine import Machine
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.model.storage import Level, Memory, Unit, View
 from toolchain.spec.model.sync import Counter, Illegal, Nop, SyncRule
 from toolchain.spec.model.timing import Resource, Timing, TimingClass, TimingConstant, Transfer
@@ -22,6 +23,8 @@ __all__ = [
     "Machine",
     "Memory",
     "Nop",
+    "Numerics",
+    "Outline",
     "ProgramRules",
     "Quantity",
     "RecordField",

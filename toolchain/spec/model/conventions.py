@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from toolchain.spec.errors import Span
 from toolchain.spec.expr import Expr
 from toolchain.spec.model.types import ScalarType
+from toolchain.spec.yaml_nodes import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +67,11 @@ class Rule:
     source: str = ""
     assumed: bool = False
     doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A section that a layer above gives its meaning. data: plain lists and mappings; node: the same with every place in the file."""
+
+    data: Any
+    node: Node = field(compare=False, repr=False)

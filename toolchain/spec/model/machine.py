@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from toolchain.spec.model.conventions import Host, Layout, Rule
+from toolchain.spec.model.conventions import Host, Layout, Outline, Rule
 from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, ProgramRules, Text
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.model.storage import Level, Memory, Unit, View, stream_levels
 from toolchain.spec.model.sync import Counter, Illegal, Nop, SyncRule
 from toolchain.spec.model.timing import Timing
@@ -41,7 +42,14 @@ class Machine:
     """sentences, each with the section it is about"""
     host: Host | None = None
     configs: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    """what a build makes for it where no model is named"""
     nops: tuple[Nop, ...] = ()
+    quantisation: Numerics | None = None
+    operators: Mapping[str, tuple[Constraint, ...]] = field(default_factory=dict[str, tuple[Constraint, ...]])
+    """by kind of operation: what must hold for the machine to take it, and the reason that a user reads"""
+    fusion: Outline | None = None
+    pipeline: Outline | None = None
 
     choices: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """(parameter, choice) -> its number, for `SHR == SHR.full`"""

@@ -1,0 +1,65 @@
+"""Section quantisation: the integers that a machine stores and how it calculates with them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolchain.spec.context import Context
+from toolchain.spec.errors import fail
+from toolchain.spec.model.quantisation import AverageRule, Fraction, Numerics, Range
+from toolchain.spec.yaml_nodes import Node
+
+COPIES = ("concat", "max_pool", "pad", "upsample", "flatten")
+"""Operations that move values and cannot rescale them: their tensors always share a scale."""
+RANGES = ("weight", "activation", "bias", "shift", "bias_shift", "align")
+SHIFTS = ("shift", "bias_shift", "align")
+SIZES: Mapping[str, tuple[int, int]] = {"multiplier_bits": (1, 31), "accumulator_bits": (8, 32)}
+AVERAGE_BITS = (2, 16)
+LONGEST = 63
+
+
+def quantisation(context: Context) -> Numerics | None:
+    """None where the file has no such section. Raises UserError E0116 for a range that is empty or holds no zero, and for a size that cannot be."""
+    node = context.root.get("quantisation")
+    if node is None:
+        return None
+    found: dict[str, Any] = {name: _range(context, name, n) for name in RANGES if (n := node.get(name))}
+    found |= {name: _number(context, name, n, limits) for name, limits in SIZES.items() if (n := node.get(name))}
+    found |= {name: n.value for name in ("rounding", "order", "per_channel") if (n := node.get(name))}
+    if average := node.get("average"):
+        found["average"] = _average(context, average)
+    if leaky := node.get("leaky"):
+        found["leaky"] = _fraction(context, "leaky", leaky)
+    shared = tuple(dict.fromkeys((*COPIES, *(str(n.value) for n in node.entries("one_scale")))))
+    return Numerics(form=node.value["scale"].value, one_scale=shared, **found)
+
+
+def _number(context: Context, name: str, node: Node, limits: tuple[int, int]) -> int:
+    value = context.number(node)
+    if not limits[0] <= value <= limits[1]:
+        raise fail("E0116", f"'{name}' is {value}, it must be from {limits[0]} to {limits[1]}", node.span)
+    return value
+
+
+def _range(context: Context, name: str, node: Node) -> Range:
+    low, high = (context.number(n) for n in node.children())
+    if name in SHIFTS:
+        sensible, rule = 0 <= low <= high <= LONGEST, f"from 0 to {LONGEST}"
+    else:
+        bits = 32 if name == "bias" else 8
+        sensible, rule = -(1 << bits - 1) <= low < 0 < high < 1 << bits - 1, f"around zero, within {bits} bits"
+    if not sensible:
+        raise fail("E0116", f"'{name}' must be [least, greatest], {rule}", node.span)
+    return Range(low, high)
+
+
+def _fraction(context: Context, name: str, node: Node) -> Fraction:
+    numerator, shift = (context.number(n) for n in node.children())
+    if numerator < 0 or not 0 <= shift <= LONGEST:
+        raise fail("E0116", f"'{name}' must be [numerator, shift], neither below zero, the shift at most {LONGEST}", node.span)
+    return Fraction(numerator, shift)
+
+
+def _average(context: Context, node: Node) -> AverageRule:
+    table = [(*map(int, name.split("x", 1)), _fraction(context, name, n)) for name, n in node.members("table")]
+    bits = _number(context, "bits", n, AVERAGE_BITS) if (n := node.get("bits")) else AverageRule().bits
+    return AverageRule(tuple((height, width, fraction) for height, width, fraction in table), bits)
