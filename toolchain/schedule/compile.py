@@ -16,6 +16,7 @@ from toolchain.schedule.order import order_steps
 from toolchain.schedule.packing import Packing, Region, packing, place_regions, tensor_values
 from toolchain.schedule.problem import Problem, state_problem
 from toolchain.schedule.tiles import Tiling, rank_tilings
+from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline, time_program
 
@@ -103,9 +104,19 @@ def emit_alone(problem: Problem, tiling: Tiling, tensors: Tensors) -> Compiled:
         sizes[POOL] = (_pool_view(problem), len(residency.pool))
     regions = place_regions(problem.machine, sizes)
     state = _state(problem, regions, {POOL: residency.pool} if residency.pool else {})
-    bases = {f"{name}_base": region.base for name, region in regions.items()}
-    found = emit(problem.machine, problem.operation.name, [part], residency, [bases], state)
+    scope = _absolute(problem, regions)
+    found = emit(problem.machine, problem.operation.name, [part], residency, [scope], state)
     return Compiled(problem, found.program, found.text, found.listing, tensors, regions, residency.pool)
+
+
+def _absolute(problem: Problem, regions: Mapping[str, Region]) -> dict[str, int]:
+    """What templates see of tensors that have a buffer each, at an absolute address: all base registers hold zero."""
+    scope = {f"{name}_base": region.base for name, region in regions.items()} | {f"{name}_segment": 0 for name in regions}
+    for tensor in problem.kernel.tensors:
+        domain = next(item.domain for item in problem.machine.layouts if item.name == tensor.layout)
+        if "c" in domain:
+            scope[f"{tensor.name}_channels"] = constant(tensor.extents[domain.index("c")], problem.numbers)
+    return scope
 
 
 def _state(problem: Problem, regions: Mapping[str, Region], blobs: Mapping[str, bytes]) -> State:

@@ -1,7 +1,7 @@
 """Kernels of a machine: what a fused operation needs on chip, and the templates that write its instructions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolchain.spec.errors import Span
@@ -18,11 +18,15 @@ class Require:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """extent: how many units there are; a tile takes up to `most` of them. reduces: its tiles add up in one accumulator."""
+    """extent: how many units there are; a tile takes up to `most` of them, a multiple of `multiple` or all that are left.
+
+    reduces: its tiles add up in one accumulator.
+    """
 
     name: str
     extent: Expr
     most: Expr | None
+    multiple: Expr | None
     reduces: bool
 
 
@@ -44,12 +48,16 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """On-chip room: `size` elements of a memory for each slot. by: the dimensions that tell its tiles apart."""
+    """On-chip room: `size` elements of a memory for each slot, in a memory with pools of each bank of one.
+
+    by: the dimensions that tell its tiles apart. names: what templates see of a tile as PLACE_NAME.
+    """
 
     name: str
     memory: str
     by: tuple[str, ...]
     size: Expr
+    names: Mapping[str, Expr]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +113,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """computes: the kind of operation. folder: where its templates stand. loading: for its constants, where it has any."""
+    """computes: the kind of operation. folder: where its templates stand. loading: for its constants, where it has any.
+
+    pools: by memory, how many neighbouring banks one slot takes part of. registers: the memory of the host's base registers, empty
+    where addresses are absolute; segments: by name, the register that holds its address.
+    """
 
     name: str
     computes: str
@@ -122,6 +134,9 @@ class Kernel:
     loading: Loading | None
     end: str
     span: Span
+    pools: Mapping[str, int] = field(default_factory=dict[str, int])
+    registers: str = ""
+    segments: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def loops(self) -> tuple[Dimension, ...]:

@@ -48,8 +48,42 @@ def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Ke
     for (param, choice), _ in sorted(machine.choices.items(), key=lambda item: item[1]):
         choices[param] = (*choices.get(param, ()), choice)
     names = {**{c.name: c.value for c in machine.timing.constants}, **machine.params}
-    context = Context(root, machine.config, names, choices)
-    return {name: _Reader(machine, context, node, folder, _kind(node)).kernel(name) for name, node in root.members("kernels")}
+    context, shared = Context(root, machine.config, names, choices), _shared(machine, root)
+    return {name: _Reader(machine, context, node, folder, _kind(node), shared).kernel(name) for name, node in root.members("kernels")}
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What all kernels of a file have in common, as in Kernel."""
+
+    pools: Mapping[str, int]
+    registers: str
+    segments: Mapping[str, int]
+
+
+def _shared(machine: Machine, root: Node) -> _Shared:
+    pools = {name: _pool(machine, name, node) for name, node in root.members("pools")}
+    node = root.get("registers")
+    if node is None:
+        return _Shared(pools, "", {})
+    held = machine.memory.get(str(node.value))
+    if held is None or not held.host:
+        known = [m.name for m in machine.memories if m.host]
+        raise fail("E1002", f"the host sets no registers '{node.value}'", node.span, nearest(str(node.value), known))
+    for name, n in root.members("segments"):
+        if n.value >= held.depths[0]:
+            raise fail("E1002", f"segment '{name}' has register {n.value}, and '{held.name}' has {held.depths[0]}", n.span)
+    return _Shared(pools, held.name, {name: int(n.value) for name, n in root.members("segments")})
+
+
+def _pool(machine: Machine, name: str, node: Node) -> int:
+    """How many banks a pool of this memory has."""
+    size = int(node.plain()["banks"])
+    if name not in machine.memory:
+        raise fail("E1002", f"unknown memory '{name}'", node.span, nearest(name, machine.memory))
+    if machine.memory[name].banks % size:
+        raise fail("E1002", f"the {machine.memory[name].banks} banks of '{name}' do not divide into pools of {size}", node.span)
+    return size
 
 
 def _kind(node: Node) -> OperationKind:
@@ -66,6 +100,7 @@ class _Reader:
     node: Node
     folder: Path
     kind: OperationKind
+    shared: _Shared
 
     def kernel(self, name: str) -> Kernel:
         node = self.node
@@ -76,8 +111,8 @@ class _Reader:
         dims = tuple(self.dimension(key, value, given) for key, value in node.members("tile"))
         windows = tuple(self.window(key, value, given, [d.name for d in dims]) for key, value in node.members("windows"))
         sized = given | {f"{d.name}{end}" for d in dims for end in ("", "_all")} | {f"{w.name}_{part}" for w in windows for part in OF_WINDOW}
-        places = tuple(self.place(key, value, sized, [d.name for d in dims]) for key, value in node.members("places"))
-        slotted = sized | {f"{p.name}_slot" for p in places}
+        places = tuple(self.place(key, value, sized, given, dims, windows) for key, value in node.members("places"))
+        slotted = sized | {f"{p.name}_{part}" for p in places for part in ("slot", "bank", *p.names)}
         constants = tuple(self.constant(key, value, slotted) for key, value in node.members("constants"))
         residency = node.get("residency")
         if len({c.memory for c in constants}) > 1 or (constants and residency is None):
@@ -88,6 +123,7 @@ class _Reader:
             tuple(self.tensor(key, value, given) for key, value in node.members("tensors")), constants,
             tuple(self.step(n, sized, given, [p.name for p in places], [c.name for c in constants]) for n in node.entries("steps")),
             self.loading(residency) if residency else None, self.template(node.value["end"]), node.where(),
+            self.shared.pools, self.shared.registers, self.shared.segments,
         )  # fmt: skip
 
     def expr(self, node: Node, names: Iterable[str], arrays: Iterable[str] = ()) -> Expr:
@@ -122,17 +158,21 @@ class _Reader:
         return Require(self.expr(node.value["that"], given), node.text("message"))
 
     def dimension(self, name: str, node: Node, given: Iterable[str]) -> Dimension:
-        return Dimension(name, self.expr(node.value["of"], given), self.expr(node.value["most"], given) if node.get("most") else None,
-                         node.flag("reduces"))  # fmt: skip
+        most, multiple = (self.expr(node.value[key], given) if node.get(key) else None for key in ("most", "multiple"))
+        return Dimension(name, self.expr(node.value["of"], given), most, multiple, node.flag("reduces"))
 
     def window(self, name: str, node: Node, given: Iterable[str], dims: Iterable[str]) -> Window:
         stride, reach, extent = (self.expr(node.value[key], given) for key in ("stride", "reach", "extent"))
         before, step = self.optional(node, "before", given, 0), self.optional(node, "step", given, 1)
         return Window(name, self.known(node.value["of"], dims, "dimension"), stride, reach, before, extent, step)
 
-    def place(self, name: str, node: Node, sized: Iterable[str], dims: Iterable[str]) -> Place:
+    def place(self, name: str, node: Node, sized: Iterable[str], given: Iterable[str], dims: Iterable[Dimension], windows: Iterable[Window]) -> Place:
         memory = self.known(node.value["memory"], self.machine.memory, "memory")
-        return Place(name, memory, self.words(node, "by", dims, "dimension"), self.expr(node.value["size"], sized))
+        by = self.words(node, "by", [d.name for d in dims], "dimension")
+        own = {f"{d}{end}" for d in by for end in ("", "_at")} | {f"{w.name}_{part}" for w in windows if w.of in by for part in OF_WINDOW}
+        seen = {*given, *own, *(f"{d.name}_all" for d in dims)}
+        names = {key: self.expr(value, seen) for key, value in node.members("names")}
+        return Place(name, memory, by, self.expr(node.value["size"], sized), names)
 
     def tensor(self, name: str, node: Node, given: Iterable[str]) -> Tensor:
         layouts = {item.name: item for item in self.machine.layouts}

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from toolchain.schedule.kernel import Place, Step
+from toolchain.schedule.pools import Slot
 from toolchain.schedule.problem import Problem
 from toolchain.schedule.tiles import Tiling
 from toolchain.schedule.windows import window_names
+from toolchain.spec.evaluate import constant
 
 Tile = Mapping[str, tuple[int, int]]
 """dimension -> (first unit, units)"""
@@ -19,62 +21,64 @@ Tile = Mapping[str, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Instance:
-    """A step of one tile. slots: element address in its memory, by place."""
+    """A step of one tile. slots: where its tiles stand, by place."""
 
     step: Step
     tile: Tile
-    slots: Mapping[str, int]
+    slots: Mapping[str, Slot]
 
     def names(self, problem: Problem) -> dict[str, int]:
-        """What its template may name of the tile: DIMENSION, DIMENSION_at, windows, PLACE_slot."""
-        names = {f"{place}_slot": address for place, address in self.slots.items()}
+        """What its template may name of the tile: DIMENSION, DIMENSION_at, windows, PLACE_slot, PLACE_bank, and what places name."""
+        names: dict[str, int] = {}
+        for place, slot in self.slots.items():
+            names |= {f"{place}_slot": slot.address, f"{place}_bank": slot.bank}
         for name, (first, size) in self.tile.items():
             names |= {name: size, f"{name}_at": first}
         for w in problem.kernel.windows:
             if w.of in self.tile:
                 names |= window_names(w, *self.tile[w.of], problem.numbers)
-        return names
+        scope = {**problem.numbers, **names}
+        own = {f"{p.name}_{key}": constant(e, scope) for p in problem.kernel.places if p.name in self.slots for key, e in p.names.items()}
+        return names | own
 
 
 @dataclass
 class _Slots:
     """Slots of one place; the least recently used one is taken."""
 
-    base: int
-    size: int
-    count: int
+    slots: tuple[Slot, ...]
     held: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
     used: dict[int, int] = field(default_factory=dict[int, int])
 
-    def use(self, key: tuple[int, ...], now: int) -> tuple[int, int | None]:
-        """The slot's address and, where the tile was not there, the moment its slot was used last (-1: never)."""
+    def use(self, key: tuple[int, ...], now: int) -> tuple[Slot, int | None]:
+        """The slot and, where the tile was not there, the moment its slot was used last (-1: never)."""
         freed = None
         if key not in self.held:
-            slot = min(range(self.count), key=lambda s: (self.used.get(s, -1), s))
+            slot = min(range(len(self.slots)), key=lambda s: (self.used.get(s, -1), s))
             freed = self.used.get(slot, -1)
             self.held = {k: s for k, s in self.held.items() if s != slot}
             self.held[key] = slot
         slot = self.held[key]
         self.used[slot] = now
-        return self.base + slot * self.size, freed
+        return self.slots[slot], freed
 
 
 def order_steps(problem: Problem, tiling: Tiling) -> list[Instance]:
     """All step instances, in an order in which they could run one by one."""
-    slots = _allocate(problem, tiling)
+    slots = {name: _Slots(found) for name, found in tiling.places.items()}
     places = {p.name: p for p in problem.kernel.places}
     events: list[Instance] = []
     loads: list[tuple[int, Instance]] = []
     ahead = 4 * max(tiling.slots.values())
     for step, tile in _work(problem, tiling):
-        now, taken = len(events), dict[str, int]()
+        now, taken = len(events), dict[str, Slot]()
         for name in dict.fromkeys((step.place, *step.uses)):
-            address, freed = slots[name].use(_key(places[name], tile), now)
-            taken[name] = address
+            slot, freed = slots[name].use(_key(places[name], tile), now)
+            taken[name] = slot
             load = problem.loads(name)
             if freed is not None and load is not None:
                 early = max(freed + 1, now - ahead, loads[-1][0] if loads else 0)
-                loads.append((early, Instance(load, {d: tile[d] for d in places[name].by}, {name: address})))
+                loads.append((early, Instance(load, {d: tile[d] for d in places[name].by}, {name: slot})))
         events.append(Instance(step, tile, taken))
     return list(_merged(events, loads))
 
@@ -86,18 +90,6 @@ def _merged(events: list[Instance], loads: list[tuple[int, Instance]]) -> Iterat
             yield loads[at][1]
             at += 1
         yield event
-
-
-def _allocate(problem: Problem, tiling: Tiling) -> dict[str, _Slots]:
-    """The places one after the other in each memory."""
-    top: dict[str, int] = {}
-    found: dict[str, _Slots] = {}
-    for place in problem.kernel.places:
-        if place.name in tiling.room:
-            base = top.get(place.memory, 0)
-            found[place.name] = _Slots(base, tiling.room[place.name], tiling.slots[place.name])
-            top[place.memory] = base + tiling.room[place.name] * tiling.slots[place.name]
-    return found
 
 
 def _key(place: Place, tile: Tile) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from toolchain.schedule.kernel import Tensor
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
-from toolchain.spec.expr import Expr, Index, Name, rewrite
+from toolchain.spec.expr import Choose, Expr, Index, Name, rewrite, walk
 from toolchain.spec.model import Layout, Machine
 
 PAGE = 4096
@@ -63,6 +63,11 @@ class Packing:
         return Packing(self.layout, self.dtype, (*self.extents[:axis], count, *self.extents[axis + 1 :]), self.shape, index)
 
     @property
+    def start(self) -> int:
+        """Bytes before the first host element."""
+        return int(np.ravel_multi_index([part.flat[0] for part in self.index], self.shape)) * self.dtype.itemsize
+
+    @property
     def bytes(self) -> int:
         return math.prod(self.shape) * self.dtype.itemsize
 
@@ -73,9 +78,9 @@ def packing(machine: Machine, tensor: Tensor, numbers: Mapping[str, int]) -> Pac
 
 
 def view_packing(machine: Machine, view: str, layout: str, extents: tuple[int, ...]) -> Packing:
-    """Of a tensor with these extents, through a layout, in the scalars of a view."""
+    """Of a tensor with these extents, through a layout, in the scalars that it declares, else in those of a view."""
     found = next(item for item in machine.layouts if item.name == layout)
-    scalar = machine.view[view].element.scalar
+    scalar = found.type or machine.view[view].element.scalar
     return _packing(found, f"<{'i' if scalar.signed else 'u'}{scalar.bits // 8}", extents)
 
 
@@ -110,12 +115,22 @@ def tensor_values(machine: Machine, tensor: Tensor, numbers: Mapping[str, int], 
     names = _open_names(layout, extents, numbers)
     for name, expr in tensor.let.items():
         names[name] = _values(expr, names, arrays)
-    match tensor.values:
+    match _taken(tensor.values, names):
         case Index(base=Name(id=name)) as plain:
             found = _element(name, plain, names, arrays)
-        case _:
-            found = _values(tensor.values, names, arrays)
+        case other:
+            found = _values(other, names, arrays)
     return np.broadcast_to(found, extents)
+
+
+def _taken(expr: Expr, names: Mapping[str, Ints]) -> Expr:
+    """The branch of a choice that every element takes, where its condition does without the operation's arrays."""
+    while isinstance(expr, Choose) and not any(isinstance(e, Index) for e in walk(expr.condition)):
+        chosen = evaluate_arrays(expr.condition, names) != 0
+        if chosen.any() and not chosen.all():
+            break
+        expr = expr.then if chosen.all() else expr.other
+    return expr
 
 
 def _values(expr: Expr, names: Mapping[str, Ints], arrays: Mapping[str, Array]) -> Ints:

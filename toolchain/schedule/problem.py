@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from toolchain.schedule.kernel import Kernel, Step
 from toolchain.schedule.kernel_file import numbers_of
 from toolchain.schedule.operations.operation import Operation
+from toolchain.schedule.pools import Pool, pools_of
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
@@ -13,7 +14,10 @@ from toolchain.spec.model import Machine
 
 @dataclass(frozen=True)
 class Problem:
-    """numbers: the operation's and the kernel's own, and DIMENSION_all. extents: by dimension. steps: those that apply."""
+    """numbers: the operation's and the kernel's own, and DIMENSION_all. extents: by dimension. steps: those that apply.
+
+    pools: of each memory.
+    """
 
     machine: Machine
     kernel: Kernel
@@ -21,6 +25,7 @@ class Problem:
     numbers: Mapping[str, int]
     extents: Mapping[str, int]
     steps: tuple[Step, ...]
+    pools: Mapping[str, tuple[Pool, ...]]
 
     def loads(self, place: str) -> Step | None:
         """The step that fills a place, or None for what is made on chip."""
@@ -35,4 +40,4 @@ def state_problem(machine: Machine, kernel: Kernel, operation: Operation) -> Pro
     extents = {d.name: constant(d.extent, numbers) for d in kernel.tile}
     steps = tuple(s for s in kernel.steps if s.when is None or constant(s.when, numbers))
     numbers |= {f"{name}_all": extent for name, extent in extents.items()}
-    return Problem(machine, kernel, operation, numbers, extents, steps)
+    return Problem(machine, kernel, operation, numbers, extents, steps, pools_of(machine, kernel.pools))

@@ -4,16 +4,18 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.schedule.kernel import Place, Step
+from toolchain.schedule.pools import Rooms, Slot, Taken, slots_of
 from toolchain.schedule.problem import Problem
 from toolchain.schedule.windows import largest_window
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail
-from toolchain.spec.evaluate import constant
+from toolchain.spec.evaluate import align, constant
 
 Floats = NDArray[np.float64]
 STEP = 2.0
@@ -24,16 +26,22 @@ FRICTION = 1 / 16
 
 @dataclass(frozen=True)
 class Tiling:
-    """sizes: units of each dimension in a tile. order: loops, outermost first. slots and sizes in elements of each place in use.
+    """sizes: units of each dimension in a tile. order: loops, outermost first. For each place in use: how many slots it has, where they
+    are, and the room of one in elements of its memory, in one with pools of each bank of one.
 
     estimate: cycles by the closed form.
     """
 
     sizes: Mapping[str, int]
     order: tuple[str, ...]
-    slots: Mapping[str, int]
+    places: Mapping[str, tuple[Slot, ...]]
     room: Mapping[str, int]
     estimate: float
+
+    @property
+    def slots(self) -> dict[str, int]:
+        """How many slots each place has."""
+        return {name: len(found) for name, found in self.places.items()}
 
 
 def rank_tilings(problem: Problem, contexts: int, best: int) -> list[Tiling]:
@@ -48,23 +56,28 @@ def rank_tilings(problem: Problem, contexts: int, best: int) -> list[Tiling]:
     for condition in problem.kernel.where:
         legal &= evaluate_arrays(condition, names) != 0
     rooms = {p.name: evaluate_arrays(p.size, names) for p in problem.kernel.places}
-    slots, fits = _slots(problem, sizes, rooms, contexts)
-    kept = np.flatnonzero(legal & fits)
+    sizes, names, rooms = ({k: v[legal] for k, v in part.items()} for part in (sizes, names, rooms))
+    taken, fits = _slots(problem, sizes, rooms, contexts)
+    kept = np.flatnonzero(fits)
     if not len(kept) and contexts > 1:
         return rank_tilings(problem, contexts - 1, best)
     if not len(kept):
         raise fail("E1004", f"no tile of '{problem.operation.name}' fits on chip", problem.kernel.span)
-    sizes, names, rooms, slots = ({k: v[kept] for k, v in part.items()} for part in (sizes, names, rooms, slots))
-    return _Candidates(problem, sizes, names, rooms, slots, contexts).best(best)
+    sizes, names, rooms = ({k: v[kept] for k, v in part.items()} for part in (sizes, names, rooms))
+    held = {name: [Taken(t.pool[kept], t.address[kept], t.count[kept]) for t in parts] for name, parts in taken.items()}
+    return _Candidates(problem, sizes, names, rooms, held, contexts).best(best)
 
 
 def _candidates(problem: Problem) -> dict[str, Ints]:
-    """int64 [n] for each dimension: every combination of sizes that cut an extent as evenly as a number of tiles allows."""
+    """int64 [n] for each dimension: every combination of sizes that cut an extent as evenly as a number of tiles, and the multiple
+    that a size must be of, allow."""
     each: list[list[int]] = []
     for d in problem.kernel.tile:
         extent = problem.extents[d.name]
         most = constant(d.most, problem.numbers) if d.most else extent
-        each.append([s for s in sorted({-(-extent // k) for k in range(1, extent + 1)}) if s <= most])
+        unit = constant(d.multiple, problem.numbers) if d.multiple else 1
+        even = {min(align(-(-extent // k), unit), extent) for k in range(1, extent + 1)}
+        each.append([s for s in sorted(even) if s <= most])
     grid = np.meshgrid(*(np.array(s, np.int64) for s in each), indexing="ij")
     return {d.name: part.ravel() for d, part in zip(problem.kernel.tile, grid, strict=True)}
 
@@ -86,20 +99,18 @@ def _distinct(problem: Problem, sizes: Mapping[str, Ints], place: Place) -> Ints
     return count
 
 
-def _slots(problem: Problem, sizes: Mapping[str, Ints], rooms: Mapping[str, Ints], contexts: int) -> tuple[dict[str, Ints], NDArray[np.bool_]]:
+def _slots(problem: Problem, sizes: Mapping[str, Ints], rooms: Mapping[str, Ints], contexts: int) -> tuple[dict[str, list[Taken]], NDArray[np.bool_]]:
     """Slots of each place, and whether they fit: `contexts`, and where room is left, as many as there are tiles."""
-    slots: dict[str, Ints] = {}
-    free = {m.name: np.full_like(next(iter(sizes.values())), sum(m.depths)) for m in problem.machine.memories}
+    free, taken = Rooms(problem.pools, len(next(iter(sizes.values())))), dict[str, list[Taken]]()
     for place in problem.kernel.places:
-        slots[place.name] = np.minimum(_distinct(problem, sizes, place), contexts)
-        free[place.memory] = free[place.memory] - slots[place.name] * rooms[place.name]
-    fits = np.logical_and.reduce([left >= 0 for left in free.values()])
+        distinct = _distinct(problem, sizes, place)
+        taken[place.name] = [free.take(place.memory, rooms[place.name], distinct > k) for k in range(contexts)]
+    fits = free.fit
     for place in problem.kernel.places if contexts > 1 else ():
-        more = _distinct(problem, sizes, place) - slots[place.name]
-        grows = (more * rooms[place.name] <= free[place.memory]) & (problem.loads(place.name) is not None)
-        slots[place.name] = slots[place.name] + np.where(grows, more, 0)
-        free[place.memory] = free[place.memory] - np.where(grows, more * rooms[place.name], 0)
-    return slots, fits
+        more = np.maximum(_distinct(problem, sizes, place) - contexts, 0)
+        grows = (more <= free.holds(place.memory, rooms[place.name])) & (problem.loads(place.name) is not None)
+        taken[place.name] += free.fill(place.memory, rooms[place.name], np.where(grows, more, 0))
+    return taken, fits
 
 
 @dataclass(frozen=True)
@@ -110,8 +121,13 @@ class _Candidates:
     sizes: Mapping[str, Ints]
     names: Mapping[str, Ints]
     rooms: Mapping[str, Ints]
-    slots: Mapping[str, Ints]
+    taken: Mapping[str, list[Taken]]
     contexts: int
+
+    @cached_property
+    def slots(self) -> dict[str, Ints]:
+        """How many slots each place has."""
+        return {name: np.add.reduce([part.count for part in parts]) for name, parts in self.taken.items()}
 
     def best(self, count: int) -> list[Tiling]:
         found: list[tuple[float, int, tuple[str, ...]]] = []
@@ -129,9 +145,9 @@ class _Candidates:
 
     def _tiling(self, index: int, order: tuple[str, ...], value: float) -> Tiling:
         used = {name: int(room[index]) for name, room in self.rooms.items() if room[index]}
-        return Tiling(
-            {name: int(size[index]) for name, size in self.sizes.items()}, order, {name: int(self.slots[name][index]) for name in used}, used, value
-        )
+        memories = {p.name: p.memory for p in self.problem.kernel.places}
+        places = {name: slots_of(self.taken[name], index, room, self.problem.pools[memories[name]]) for name, room in used.items()}
+        return Tiling({name: int(size[index]) for name, size in self.sizes.items()}, order, places, used, value)
 
     def _fills(self, place: Place, order: tuple[str, ...]) -> Floats:
         """How often a place is filled: once for each tile where all stay, else again whenever a loop around its own comes back."""

@@ -1,0 +1,98 @@
+"""Room on chip: slots of a place go into pools of banks, every slot into one of them, for one candidate or for thousands at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.spec.arrays import Ints
+from toolchain.spec.model import Machine
+
+
+class Slot(NamedTuple):
+    """Where a slot stands. bank: the first one of its pool. address: the same in each bank of the pool, in elements."""
+
+    bank: int
+    address: int
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Neighbouring banks that slots span, with room for `depth` elements in each; a memory without pools is one."""
+
+    bank: int
+    depth: int
+
+
+def pools_of(machine: Machine, pools: Mapping[str, int]) -> dict[str, tuple[Pool, ...]]:
+    """By memory. pools: how many banks one pool has, for memories that have any."""
+    found: dict[str, tuple[Pool, ...]] = {}
+    for memory in machine.memories:
+        size = pools.get(memory.name)
+        starts = range(0, memory.banks, size) if size else ()
+        found[memory.name] = tuple(Pool(b, min(memory.depths[b : b + size])) for b in starts if size) or (Pool(0, sum(memory.depths)),)
+    return found
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Slots one after the other, for each candidate: in which pool, from which address, how many. int64 [n]."""
+
+    pool: Ints
+    address: Ints
+    count: Ints
+
+
+@dataclass
+class Rooms:
+    """The pools of a machine while places get their slots, in int64 [n] columns of n candidates that do not see each other."""
+
+    pools: Mapping[str, tuple[Pool, ...]]
+    count: int
+    top: dict[str, Ints] = field(default_factory=dict[str, Ints])
+
+    def __post_init__(self) -> None:
+        self.top = {name: np.zeros((len(pools), self.count), np.int64) for name, pools in self.pools.items()}
+
+    def free(self, memory: str) -> Ints:
+        """int64 [pools, n]: what each pool still has, less than nothing where it was taken all the same."""
+        return np.array([[p.depth] for p in self.pools[memory]], np.int64) - self.top[memory]
+
+    def take(self, memory: str, room: Ints, wanted: NDArray[np.bool_]) -> Taken:
+        """A slot of `room` elements for who wants one, in the pool with the most room, of equals the first."""
+        pool = np.argmax(self.free(memory), axis=0)
+        columns = np.arange(self.count)
+        address = self.top[memory][pool, columns]
+        self.top[memory][pool, columns] += np.where(wanted, room, 0)
+        return Taken(pool, address, wanted.astype(np.int64))
+
+    def holds(self, memory: str, room: Ints) -> Ints:
+        """How many more slots of `room` elements there is room for; for slots of nothing, more than anyone asks for."""
+        each = np.maximum(self.free(memory), 0) // np.maximum(room, 1)
+        return np.where(room > 0, each.sum(axis=0), np.iinfo(np.int64).max)
+
+    def fill(self, memory: str, room: Ints, count: Ints) -> list[Taken]:
+        """`count` slots of `room` elements that there is room for, pool after pool."""
+        found: list[Taken] = []
+        for number, free in enumerate(self.free(memory)):
+            here = np.where(room > 0, np.minimum(count, np.maximum(free, 0) // np.maximum(room, 1)), count)
+            found.append(Taken(np.full(self.count, number), self.top[memory][number].copy(), here))
+            self.top[memory][number] += here * room
+            count = count - here
+        return found
+
+    @property
+    def fit(self) -> NDArray[np.bool_]:
+        """Whether everything taken was there."""
+        return np.logical_and.reduce([(self.free(name) >= 0).all(axis=0) for name in self.pools])
+
+
+def slots_of(taken: list[Taken], index: int, room: int, pools: tuple[Pool, ...]) -> tuple[Slot, ...]:
+    """The slots that candidate `index` has taken."""
+    found: list[Slot] = []
+    for part in taken:
+        pool = pools[int(part.pool[index])]
+        found += [Slot(pool.bank, int(part.address[index]) + k * room) for k in range(int(part.count[index]))]
+    return tuple(found)
