@@ -11,6 +11,9 @@ from importlib import import_module
 
 from toolchain.spec.errors import UserError
 
+TASKS = {
+    "build": "compile models for a machine",
+}
 MACHINE = "name of a machine, NAME:CONFIG, or the path of a machine file"
 
 
@@ -56,6 +59,8 @@ def parser() -> argparse.ArgumentParser:
     check = _inputs(_program(commands.add_parser("check", help="find races, deadlocks and bad addresses without running")))
     check.set_defaults(run="emulate:check")
     _emulate(commands.add_parser("emulate", help="run a program bit-exactly and time it"))
+    for name, text in TASKS.items():
+        _task(commands.add_parser(name, help=text))
     return top
 
 
@@ -96,6 +101,12 @@ def _emulate(emulate: argparse.ArgumentParser) -> None:
     emulate.add_argument("--json", metavar="FILE", help="counts, cycles and times")
     emulate.add_argument("--no-check", action="store_true", help="run without looking for hazards first")
     emulate.set_defaults(run="emulate:emulate")
+
+
+def _task(command: argparse.ArgumentParser) -> None:
+    variables = "target=MACHINE model=NAME,... params=NAME:VALUE,... dim=NAME:SIZE,... fallback=yes|no; without model= the machine's own choice"
+    command.add_argument("variables", metavar="NAME=VALUE", nargs="*", help=variables)
+    command.set_defaults(run="tasks:run")
 
 
 def _machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:

@@ -1,49 +1,19 @@
 """From a model's name or file to a frozen Model."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from toolchain.models.expand import expand
 from toolchain.models.model import Layered, Light, Model, Recorded, Seeded, Stored, Test
+from toolchain.models.names import find_model, list_models, search_path
 from toolchain.models.operators import Shape
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.files import read_limited
-from toolchain.spec.resources import MODEL_SCHEMA, PACKAGE
+from toolchain.spec.resources import MODEL_SCHEMA
 from toolchain.spec.schema import validate
-from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import MAX_BYTES, Node, parse_yaml
 
 CALIBRATION_SAMPLES = 8
-
-
-def search_path() -> list[Path]:
-    """Folders that hold models: $TILEWRIGHT_MODELS, ./models, the checkout's own, the installed package's."""
-    extra = [Path(p) for p in os.environ.get("TILEWRIGHT_MODELS", "").split(os.pathsep) if p]
-    own = [Path("models"), PACKAGE.parent / "models", PACKAGE / "_data" / "models"]
-    return [folder for folder in dict.fromkeys([*extra, *own]) if folder.is_dir()]
-
-
-def list_models() -> dict[str, Path]:
-    """Every model by name; the first folder on the search path wins."""
-    found: dict[str, Path] = {}
-    for folder in search_path():
-        for path in sorted(folder.glob("*.yaml")):
-            found.setdefault(path.stem, path)
-    return found
-
-
-def find_model(name: str) -> Path:
-    """The file of a model, given by name or by path. Raises UserError E0001."""
-    if "/" in name or name.endswith((".yaml", ".yml", ".onnx")):
-        path = Path(name)
-        if path.is_file():
-            return path
-        raise fail("E0001", f"there is no model file '{name}'")
-    known = list_models()
-    if name in known:
-        return known[name]
-    raise fail("E0001", f"unknown model '{name}'", hint=nearest(name, known) or f"known: {', '.join(known)}")
 
 
 def load_model(name_or_path: str) -> Model:
@@ -122,3 +92,6 @@ def _test(node: Node | None, path: Path) -> Test | None:
         return None
     accuracy = node.get("accuracy")
     return Test(_recorded(node, path), node.text("labels"), float(accuracy.value) if accuracy else None)
+
+
+__all__ = ["find_model", "list_models", "load_model", "load_text", "search_path"]

@@ -1,0 +1,7 @@
+"""`doit build target=vta model=digits`; `tilewright build target=vta model=digits` does the same in any folder."""
+
+from toolchain.tasks.config import CONFIG
+from toolchain.tasks.dodo import task_model
+
+__all__ = ["DOIT_CONFIG", "task_model"]
+DOIT_CONFIG = {**CONFIG}

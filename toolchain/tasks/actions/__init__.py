@@ -1,0 +1,1 @@
+"""What each task does; heavy packages are imported only here."""

@@ -1,0 +1,22 @@
+"""doit inside the console script: the same tasks, the same reporter."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from doit.cmd_base import ModuleTaskLoader
+from doit.doit_cmd import DoitMain
+
+from toolchain.tasks.config import CONFIG
+from toolchain.tasks.graph import tasks_of
+from toolchain.tasks.plan import Plan
+
+
+def run_task(name: str, plan: Plan) -> int:
+    """doit's exit code: 0 done, 1 a task failed, 2 a mistake of ours."""
+
+    def task_model() -> Iterator[dict[str, Any]]:
+        yield from tasks_of(plan)
+
+    loader = ModuleTaskLoader({"task_model": task_model, "DOIT_CONFIG": {**CONFIG}})
+    code: int | None = DoitMain(loader, config_filenames=()).run([name])
+    return code or 0

@@ -1,0 +1,79 @@
+"""The machine of a build: hashes of its sections without elaborating it again while its file stays as it is."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolchain.spec.files import write_atomic
+from toolchain.spec.load import find_target
+from toolchain.spec.resources import PACKAGE
+from toolchain.tasks.code import package_hash
+
+
+@dataclass(frozen=True)
+class Target:
+    """given: as the user named it. sections: hash of each section of the elaborated machine. models: its own choice. files: below its folder."""
+
+    given: str
+    name: str
+    config: str
+    params: tuple[tuple[str, str], ...]
+    path: Path
+    sections: Mapping[str, str]
+    models: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """A name for folders: different machines have different ones."""
+        changed = "".join(f"+{name}-{value}" for name, value in self.params)
+        return f"{self.name}.{self.config}{changed}" if self.config else f"{self.name}{changed}"
+
+    @property
+    def folder(self) -> Path:
+        """Where the machine's kernels and templates are."""
+        return self.path.parent / self.name
+
+
+def load_target(given: str, params: tuple[tuple[str, str], ...], cache: Path) -> Target:
+    """Raises UserError for a machine that does not load, with everything that is wrong with it."""
+    base, _, config = given.partition(":")
+    path = find_target(base)
+    key = hashlib.sha256(repr((path.read_bytes(), config, params, _code())).encode()).hexdigest()
+    kept = cache / f"{key[:32]}.json"
+    found = _read(kept) or _elaborated(given, params)
+    _keep(kept, found)
+    return Target(given, found["name"], found["config"], params, path, found["sections"], tuple(found["models"]))
+
+
+def _code() -> tuple[str, ...]:
+    return tuple(package_hash(PACKAGE / name) for name in ("spec", "isa", "schemas"))
+
+
+def _elaborated(given: str, params: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    from toolchain.isa.check_machine import load_checked_machine
+    from toolchain.spec.fingerprint import section_hashes
+
+    machine = load_checked_machine(given, overrides=dict(params))
+    return {"name": machine.name, "config": machine.config, "sections": section_hashes(machine), "models": list(machine.models)}
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found: Any = json.loads(path.read_text())
+        return found if {"name", "config", "sections", "models"} <= found.keys() else None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _keep(path: Path, found: Mapping[str, Any]) -> None:
+    """Where the folder cannot be written, whatever needs it says so; nothing to do needs no folder."""
+    if path.is_file():
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return
+    write_atomic(path, json.dumps(found).encode())

@@ -1,0 +1,120 @@
+"""One stage of a build: what it depends on, where its files are, and what makes them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.tasks.hashes import digest_of, look
+from toolchain.tasks.machines import Target
+from toolchain.tasks.receipts import Receipt, read_receipt
+from toolchain.tasks.variables import Variables
+
+GRAPH_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxruntime")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """packages: the toolchain's own code that it can reach. libraries: others' whose results may differ from version to version.
+
+    sections: of the machine; `kernels` stands for the files in the machine's own folder. after: stages whose results it reads.
+    of_model: its files depend on no machine. options: variables that it reads. action: `module:function` below toolchain.tasks.actions.
+    """
+
+    name: str
+    action: str
+    packages: tuple[str, ...]
+    libraries: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    of_model: bool = False
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Job:
+    """One model on one machine. model: its name for folders. given: as the user named it. path: its file. root: of all builds."""
+
+    model: str
+    given: str
+    path: Path
+    target: Target
+    variables: Variables
+    root: Path
+
+    @property
+    def folder(self) -> Path:
+        """Everything made for this machine."""
+        return self.root / self.target.label / self.label
+
+    @property
+    def shared(self) -> Path:
+        """Everything of the model that no machine changes."""
+        return self.root / "models" / self.label
+
+    @property
+    def label(self) -> str:
+        return self.model + "".join(f"+{name}-{size}" for name, size in self.variables.dims)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage of a job. code: hash of each package and library. before: the steps whose results it reads."""
+
+    stage: Stage
+    job: Job
+    code: Mapping[str, str]
+    before: tuple["Step", ...] = ()
+
+    @property
+    def title(self) -> str:
+        """As messages print it."""
+        return f"{self.stage.name} {self.job.model}" + ("" if self.stage.of_model else f" for {self.job.target.label}")
+
+    @property
+    def home(self) -> Path:
+        """The folder that one build at a time works in."""
+        return self.job.shared if self.stage.of_model else self.job.folder
+
+    @property
+    def folder(self) -> Path:
+        """The stage's own: whatever is there and not in its receipt is waste."""
+        return self.home / self.stage.name
+
+    @property
+    def receipt_path(self) -> Path:
+        return self.home / f"{self.stage.name}.receipt.json"
+
+    def receipt(self) -> Receipt | None:
+        return read_receipt(self.receipt_path)
+
+    def parts(self) -> dict[str, str]:
+        """The hash of everything that the stage depends on, by name; the results of the steps before must be there."""
+        found = {f"code {name}": self.code[name] for name in (*self.stage.packages, *self.stage.libraries)}
+        found |= {f"option {name}": repr(getattr(self.job.variables, name)) for name in self.stage.options}
+        if self.stage.of_model:
+            found["model file"] = _file(self.job.path)
+        for name in self.stage.sections:
+            found[f"section {name}"] = _files(self.job.target.folder) if name == "kernels" else self.job.target.sections.get(name, "none")
+        for step in self.before:
+            receipt = step.receipt()
+            found[f"stage {step.stage.name}"] = receipt.result if receipt else "none"
+        return found
+
+    def changes(self) -> list[str]:
+        """Why the stage must run; empty where it needs not."""
+        receipt = self.receipt()
+        return receipt.changes(self.parts(), self.folder) if receipt else ["first time"]
+
+
+def _file(path: Path) -> str:
+    seen = look(path)
+    return seen.digest if seen else "none"
+
+
+def _files(folder: Path) -> str:
+    paths: Sequence[Path] = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else ()
+    return digest_of({str(path.relative_to(folder)): _file(path) for path in paths})
+
+
+Say = Callable[[str], None]
+"""Tells the user what goes on now."""

@@ -1,0 +1,62 @@
+"""The variables of a command line, `target=vta model=digits`, checked before anything starts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolchain.spec.errors import fail
+from toolchain.spec.suggest import nearest
+
+KNOWN = ("target", "model", "params", "dim", "fallback")
+
+
+@dataclass(frozen=True)
+class Variables:
+    """target: a machine's name, NAME:CONFIG or a path. models: names or paths, none for the machine's own choice.
+
+    params: parameters of the machine by name. dims: sizes of open dimensions by name. fallback: whether the host may run what the machine cannot.
+    """
+
+    target: str = ""
+    models: tuple[str, ...] = ()
+    params: tuple[tuple[str, str], ...] = ()
+    dims: tuple[tuple[str, int], ...] = ()
+    fallback: bool = True
+
+
+def read_variables(given: Mapping[str, str]) -> Variables:
+    """Raises UserError E1201 (unknown variable) and E1202 (a value that the variable cannot have)."""
+    for name, value in given.items():
+        if name not in KNOWN:
+            raise fail("E1201", f"unknown variable '{name}'", hint=nearest(name, KNOWN) or f"known: {', '.join(KNOWN)}")
+        if not value:
+            raise fail("E1202", f"the variable '{name}' is empty", hint=f"leave '{name}=' out")
+    return Variables(
+        given.get("target", ""),
+        tuple(dict.fromkeys(filter(None, given.get("model", "").split(",")))),
+        tuple(_pairs("params", given.get("params", ""))),
+        tuple((name, _size(name, value)) for name, value in _pairs("dim", given.get("dim", ""))),
+        _yes(given.get("fallback", "yes")),
+    )
+
+
+def _pairs(variable: str, text: str) -> list[tuple[str, str]]:
+    """`NAME:VALUE,NAME:VALUE`, by name; an equals sign does as well."""
+    found: dict[str, str] = {}
+    for entry in filter(None, text.split(",")):
+        name, colon, value = entry.replace("=", ":", 1).rpartition(":")
+        if not (name and colon and value):
+            raise fail("E1202", f"'{entry}' in '{variable}' does not have the form NAME:VALUE")
+        found[name] = value
+    return sorted(found.items())
+
+
+def _size(name: str, value: str) -> int:
+    if not value.isascii() or not value.isdigit() or not 1 <= int(value) < 1 << 31:
+        raise fail("E1202", f"the dimension '{name}' cannot be '{value}'", hint="a size is a whole number of at least 1")
+    return int(value)
+
+
+def _yes(value: str) -> bool:
+    if value not in ("yes", "no"):
+        raise fail("E1202", f"'fallback' is yes or no, not '{value}'")
+    return value == "yes"

@@ -1,0 +1,57 @@
+"""Runs one stage: under the folder's lock, whole or not at all, its receipt last."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from toolchain.spec.errors import fail
+from toolchain.tasks.locks import locked
+from toolchain.tasks.receipts import new_receipt, write_receipt
+from toolchain.tasks.stage import Say, Step
+
+
+@dataclass(frozen=True)
+class Made:
+    """written: the stage's files, all below its folder. read: files from elsewhere whose change means that it must run again."""
+
+    written: Sequence[Path]
+    read: Sequence[Path] = ()
+
+
+Action = Callable[[Step, Say], Made]
+
+
+def perform(step: Step, say: Say) -> None:
+    """Makes what the step says unless another build just did. Raises UserError of whatever goes wrong; nothing half made is believed."""
+    with ExitStack() as held:
+        for folder in dict.fromkeys((step.home, *(before.home for before in step.before))):
+            held.enter_context(locked(folder))
+        if not step.changes():
+            return
+        parts = step.parts()
+        try:
+            step.receipt_path.unlink(missing_ok=True)
+            step.folder.mkdir(parents=True, exist_ok=True)
+            made = _action(step)(step, say)
+            write_receipt(step.receipt_path, new_receipt(parts, made.read, made.written, step.folder))
+            _tidy(step.folder, made.written)
+        except OSError as error:
+            raise fail("E0005", f"the system refused: {error.strerror}", place=str(error.filename or step.folder)) from None
+
+
+def _action(step: Step) -> Action:
+    module, _, name = step.stage.action.partition(":")
+    return getattr(import_module(f"toolchain.tasks.actions.{module}"), name)
+
+
+def _tidy(folder: Path, written: Sequence[Path]) -> None:
+    """Takes away what earlier runs left."""
+    kept = {*written}
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif path not in kept:
+            path.unlink()
