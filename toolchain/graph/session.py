@@ -14,14 +14,16 @@ _ORT: Any = onnxruntime
 THREADS = 2
 
 
-def open_session(model: bytes | Path, optimise: bool = True) -> Any:
-    """A session on the processor. Raises UserError E0910 when ONNX Runtime refuses the model."""
+def open_session(model: bytes | Path, optimise: bool = True, files: Mapping[str, bytes] | None = None) -> Any:
+    """A session on the processor. files: external data by location, for a model in memory. Raises UserError E0910 when ONNX Runtime refuses the model."""
     options = _ORT.SessionOptions()
     options.add_session_config_entry("session.x64quantprecision", "1")
     options.log_severity_level = 3
     options.intra_op_num_threads = THREADS
     level = _ORT.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
+    if files:
+        options.add_external_initializers_from_files_in_memory(list(files), list(files.values()), [len(data) for data in files.values()])
     given, place = (str(model), str(model)) if isinstance(model, Path) else (model, "")
     try:
         return _ORT.InferenceSession(given, options, providers=["CPUExecutionProvider"])

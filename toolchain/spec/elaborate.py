@@ -54,7 +54,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
         params=context.names, levels=levels, memories=memories, views=looks, units=units, encoding=packing, instructions=known, functions=functions, counters=counters, sync=sync, illegal=illegal,
         rules=rules, timing=clock, layouts=stored, program=ending, portable=warnings, assumptions=assumptions(root),
         choices={(p, c): i for p, names in context.choices.items() for i, c in enumerate(names)}, host=host,
-        configs=tuple(dict(root.members("configs"))), nops=nops, quantisation=numerics, operators=offloaded,
+        configs=tuple(dict(root.members("configs"))), nops=nops, settable=tuple(dict(root.members("params"))), quantisation=numerics, operators=offloaded,
         fusion=offloading.outline(root, "fusion"), pipeline=offloading.outline(root, "pipeline"),
     )  # fmt: skip
     check(machine, root)

@@ -45,6 +45,8 @@ class Machine:
     models: tuple[str, ...] = ()
     """what a build makes for it where no model is named"""
     nops: tuple[Nop, ...] = ()
+    settable: tuple[str, ...] = ()
+    """the parameters that a user may override; others follow from them"""
     quantisation: Numerics | None = None
     operators: Mapping[str, tuple[Constraint, ...]] = field(default_factory=dict[str, tuple[Constraint, ...]])
     """by kind of operation: what must hold for the machine to take it, and the reason that a user reads"""
