@@ -118,7 +118,8 @@ def emit(machine: Machine, name: str, parts: Sequence[Part], residency: Residenc
     text = "".join(writer.lines)
     found = synchronise(assemble(machine, Source(f"{name}.asm", text)), state)
     labels, owner = [*writer.labels, ""], np.array([*writer.owner, -1], np.int64)
-    return Emitted(found.program, text, tuple(labels[i] for i in found.source.tolist()), owner[found.source])
+    source: list[int] = found.source.tolist()
+    return Emitted(found.program, text, tuple(labels[i] for i in source), owner[found.source])
 
 
 @dataclass

@@ -1,0 +1,160 @@
+"""Addresses in DRAM: inputs, results, the arena between operations, and constants, each content once."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from toolchain.schedule.arena import Need, share_room
+from toolchain.schedule.dram_map import DramMap, Segment, StoredTensor, packing_of
+from toolchain.schedule.emit import POOL
+from toolchain.schedule.packing import PAGE, Array, packing, tensor_values
+from toolchain.schedule.problem import Problem
+from toolchain.schedule.region import Region
+from toolchain.schedule.storage import Storage
+from toolchain.spec.errors import fail
+from toolchain.spec.model import Machine
+
+SEGMENTS = ("inputs", "results", "swap", "constants")
+ALIGN = 64
+"""Bytes; what every buffer and constant starts on a multiple of, so that no burst is cut."""
+
+
+@dataclass
+class Constants:
+    """The growing segment of constants. offsets: of each content."""
+
+    step: int
+    offsets: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    parts: list[bytes] = field(default_factory=list[bytes])
+    top: int = 0
+
+    def add(self, content: bytes) -> int:
+        """Where the content stands, in bytes after the segment's start."""
+        if content not in self.offsets:
+            room = -len(content) % self.step
+            self.offsets[content] = self.top
+            self.parts += [content, bytes(room)]
+            self.top += len(content) + room
+        return self.offsets[content]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """scopes: what the templates of each operation see of its tensors (X_base, X_channels, X_segment, and of the pool of constants)."""
+
+    map: DramMap
+    constants: Mapping[str, bytes]
+    scopes: tuple[Mapping[str, int], ...]
+
+
+def place_region(machine: Machine, region: Region, problems: Sequence[Problem], storage: Storage, pool: tuple[str, bytes]) -> Placed:
+    """pool: the view that constants of control memories stand behind, and their bytes; both empty where there are none.
+
+    Raises UserError E1004 where DRAM is too small, E1007 where a tensor starts inside an element.
+    """
+    step = math.lcm(ALIGN, *(max(v.unit, 1) for v in machine.views if machine.memory[v.memory].kind == "dram"))
+    constants = Constants(step)
+    known = [_constants(machine, problem, region.operations[index].tensors, constants) for index, problem in enumerate(problems)]
+    pool_at = constants.add(pool[1]) if pool[1] else 0
+    tensors, sizes = _tensors(machine, region, storage, step)
+    memory = _memory(machine, problems)
+    segments = _segments(machine, memory, {**sizes, "constants": constants.top}, problems[0].kernel.segments, step)
+    registers = problems[0].kernel.registers
+    found = DramMap(memory, registers, segments, tensors, region.inputs, region.outputs)
+    bases = _Bases(machine, segments, bool(registers))
+    own = bases.scope(POOL, pool[0], "constants", pool_at) if pool[1] else {}
+    scopes = tuple(
+        {**own, **bases.operation(problem, tensors, region.operations[index].tensors, known[index])} for index, problem in enumerate(problems)
+    )
+    return Placed(found, {"constants": b"".join(constants.parts)}, scopes)
+
+
+def _memory(machine: Machine, problems: Sequence[Problem]) -> str:
+    found = sorted({machine.view[t.view].memory for problem in problems for t in problem.kernel.tensors})
+    if len(found) != 1:
+        raise fail("E1007", f"tensors of one program stand in several memories: {', '.join(found)}", problems[0].kernel.span)
+    return found[0]
+
+
+def _constants(machine: Machine, problem: Problem, bound: Mapping[str, str], constants: Constants) -> dict[str, tuple[int, int]]:
+    """Offset and channels of every tensor whose values are known when compiling."""
+    found: dict[str, tuple[int, int]] = {}
+    for tensor in problem.kernel.tensors:
+        if tensor.values is not None and tensor.name not in bound:
+            stored = packing(machine, tensor, problem.numbers)
+            values: Array = tensor_values(machine, tensor, problem.numbers, problem.operation.arrays)
+            found[tensor.name] = constants.add(stored.store(values)), 0
+    return found
+
+
+def _tensors(machine: Machine, region: Region, storage: Storage, step: int) -> tuple[dict[str, StoredTensor], dict[str, int]]:
+    """Every tensor's place in its segment, and the size of each segment."""
+    whole = {name: _whole(region, storage, name) for name in storage.buffers}
+    bytes_of = {name: packing_of(machine, stored).bytes for name, stored in whole.items()}
+    offsets, sizes = dict[str, int](), dict[str, int]()
+    for segment in SEGMENTS[:2]:
+        at = 0
+        for name in (n for n, buffer in storage.buffers.items() if buffer.segment == segment):
+            offsets[name], at = at, at + -(-bytes_of[name] // step) * step
+        sizes[segment] = at
+    needs = {n: Need(bytes_of[n], b.first, b.last) for n, b in storage.buffers.items() if b.segment == "swap"}
+    shared, sizes["swap"] = share_room(needs, step)
+    offsets |= shared
+    found: dict[str, StoredTensor] = {}
+    for name, (root, channel) in storage.places.items():
+        if root in whole:
+            held = whole[root]
+            found[name] = StoredTensor(
+                region.tensors[name], held.segment, offsets[root], bytes_of[root], held.view, held.layout, held.extents, channel
+            )
+    return found, sizes
+
+
+def _whole(region: Region, storage: Storage, name: str) -> StoredTensor:
+    """A buffer as the tensor that fills it, without its place."""
+    buffer = storage.buffers[name]
+    return StoredTensor(region.tensors[name], buffer.segment, 0, 0, buffer.view, buffer.layout, buffer.extents)
+
+
+def _segments(machine: Machine, memory: str, sizes: Mapping[str, int], registers: Mapping[str, int], step: int) -> dict[str, Segment]:
+    """One after the other, none at address 0: that means nothing on real machines."""
+    found: dict[str, Segment] = {}
+    at = -(-PAGE // step) * step
+    for name in SEGMENTS:
+        found[name] = Segment(at, sizes[name], registers.get(name, -1))
+        at += -(-sizes[name] // math.lcm(PAGE, step)) * math.lcm(PAGE, step)
+    if at > machine.memory[memory].bytes:
+        raise fail("E1004", f"the region takes {at} bytes of '{memory}', which has {machine.memory[memory].bytes}")
+    return found
+
+
+@dataclass(frozen=True)
+class _Bases:
+    """Turns places in segments into what templates see."""
+
+    machine: Machine
+    segments: Mapping[str, Segment]
+    relative: bool
+
+    def scope(self, name: str, view: str, segment: str, offset: int, channels: int = 0) -> dict[str, int]:
+        """Of one tensor. Raises UserError E1007 where it starts inside an element."""
+        found, at = self.machine.view[view], offset if self.relative else self.segments[segment].address + offset
+        if offset % found.element.bytes or at % max(found.unit, 1):
+            raise fail("E1007", f"tensor '{name}' starts at byte {offset} of '{segment}', inside an element of '{view}'")
+        register = self.segments[segment].register
+        return {f"{name}_base": at // max(found.unit, 1), f"{name}_channels": channels, f"{name}_segment": max(register, 0)}
+
+    def operation(
+        self, problem: Problem, tensors: Mapping[str, StoredTensor], bound: Mapping[str, str], known: Mapping[str, tuple[int, int]]
+    ) -> dict[str, int]:
+        """Of all tensors of an operation."""
+        names: dict[str, int] = {}
+        for tensor in problem.kernel.tensors:
+            if tensor.name in bound:
+                stored = tensors[bound[tensor.name]]
+                found = packing_of(self.machine, stored)
+                channels = stored.extents[found.layout.domain.index("c")]
+                names |= self.scope(tensor.name, tensor.view, stored.segment, stored.offset + found.start, channels)
+            elif tensor.name in known:
+                names |= self.scope(tensor.name, tensor.view, "constants", *known[tensor.name])
+        return names

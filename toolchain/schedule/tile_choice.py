@@ -1,0 +1,63 @@
+"""The tiling of each operation of a region; operations of the same sizes share one search."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from toolchain.emulator.checks import prepare_program
+from toolchain.schedule.compile import emit_alone, pack_tensors
+from toolchain.schedule.kernel import Kernel
+from toolchain.schedule.problem import Problem
+from toolchain.schedule.tiles import Tiling, rank_tilings
+from toolchain.spec.expr import Expr, Name, walk
+from toolchain.timing.simulate import time_program
+
+Key = tuple[str, tuple[str, ...], tuple[tuple[str, int], ...]]
+
+
+@dataclass
+class TileChoice:
+    """contexts: slots of each place, at least. timed: how many tilings are timed exactly; with one, the estimate decides."""
+
+    contexts: int
+    timed: int
+    found: dict[Key, Tiling] = field(default_factory=dict[Key, Tiling])
+    wanted: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+
+    def best(self, problem: Problem) -> Tiling:
+        """Raises UserError E1004 where no tile fits."""
+        key = self._key(problem)
+        if key not in self.found:
+            ranked = rank_tilings(problem, self.contexts, self.timed)
+            self.found[key] = ranked[0] if len(ranked) == 1 else min(ranked, key=lambda tiling: _cycles(problem, tiling))
+        return self.found[key]
+
+    def _key(self, problem: Problem) -> Key:
+        """Kernel, steps and every number that sizes and costs name."""
+        kernel = problem.kernel
+        if kernel.name not in self.wanted:
+            self.wanted[kernel.name] = frozenset(e.id for expr in _sizing(kernel) for e in walk(expr) if isinstance(e, Name))
+        numbers = {name: value for name, value in problem.numbers.items() if name in self.wanted[kernel.name]}
+        numbers |= {f"{name}_all": extent for name, extent in problem.extents.items()}
+        return kernel.name, tuple(step.template for step in problem.steps), tuple(sorted(numbers.items()))
+
+
+def _sizing(kernel: Kernel) -> Iterator[Expr]:
+    """All expressions that the search evaluates."""
+    yield from kernel.where
+    for d in kernel.tile:
+        yield from (e for e in (d.most, d.multiple) if e is not None)
+    for w in kernel.windows:
+        yield from (w.stride, w.reach, w.before, w.extent, w.step)
+    for p in kernel.places:
+        yield p.size
+    for c in kernel.constants:
+        yield from c.over.values()
+    for s in kernel.steps:
+        yield s.cycles
+
+
+def _cycles(problem: Problem, tiling: Tiling) -> float:
+    """Exactly, of the operation alone."""
+    compiled = emit_alone(problem, tiling, pack_tensors(problem))
+    checked = prepare_program(compiled.program, compiled.state())
+    return time_program(compiled.program, checked.footprints, checked.provenance, checked.tokens).cycles
