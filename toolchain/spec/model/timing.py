@@ -60,10 +60,15 @@ class TimingConstant:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """clock_khz: cycles in a millisecond; everything else counts in cycles."""
+    """clock_khz: cycles in a millisecond; everything else counts in cycles.
+
+    peak_macs: multiply-accumulates that the whole device could do in a cycle, None where the file does not say.
+    """
 
     clock_khz: int
     clock_source: str
     constants: tuple[TimingConstant, ...]
     resources: tuple[Resource, ...]
     classes: tuple[TimingClass, ...]
+    peak_macs: int | None = None
+    peak_source: str = ""

@@ -16,13 +16,15 @@ def timing(context: Context) -> Timing:
     for name, n in node.members("constants"):
         constants.append(TimingConstant(name, inner.number(n.value["value"]), n.text("source"), n.flag("assumed"), n.text("doc")))
         inner = inner.with_names({name: constants[-1].value})
-    clock = node.value["clock_khz"]
+    clock, peak = node.value["clock_khz"], node.get("peak_macs")
     return Timing(
         inner.number(clock.value["value"]),
         clock.text("source"),
         tuple(constants),
         tuple(_resource(inner, name, n) for name, n in node.members("resources")),
         tuple(_class(inner, name, n, [c.name for c in constants]) for name, n in node.members("classes")),
+        inner.number(peak.value["value"]) if peak else None,
+        peak.text("source") if peak else "",
     )
 
 

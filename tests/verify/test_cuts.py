@@ -1,0 +1,34 @@
+import numpy as np
+import pytest
+
+from tests.schedule.convolutions import convolution
+from toolchain.schedule.region import Bound, Region, Shape, Slice
+from toolchain.verify.cuts import Cut, find_cuts
+
+SHAPE = Shape(1, 4, 4, 4)
+
+
+def step(x: str, y: str) -> Bound:
+    return Bound(convolution((1, 4, 4, 4), (4, 1, 1)), {"x": x, "y": y})
+
+
+def side_by_side() -> Region:
+    """a and b, made from x by two operations, stand in `both`, which a third one reads; x stands in `outer` beside nothing."""
+    operations = step("x", "a"), step("a", "b"), step("both", "y")
+    slices = {"a": Slice("both", 0), "b": Slice("both", 4), "x": Slice("outer", 0)}
+    return Region("r", dict.fromkeys(("x", "a", "b", "both", "y", "outer"), SHAPE), ("x",), ("y",), operations, slices)
+
+
+def test_tensors_are_complete_after_their_operations_last_instruction() -> None:
+    owner = np.array([-1, 0, 0, -1, 1, 0, 1, 2, -1])
+    assert find_cuts(side_by_side(), owner) == (Cut(-1, 0, ("x", "outer")), Cut(0, 6, ("a",)), Cut(1, 7, ("b", "both")), Cut(2, 8, ("y",)))
+
+
+def test_an_operation_that_is_done_early_is_looked_at_early() -> None:
+    cuts = find_cuts(side_by_side(), np.array([0, 2, 1, 1]))
+    assert [(cut.operation, cut.stop) for cut in cuts] == [(-1, 0), (0, 1), (2, 2), (1, 4)]
+
+
+def test_an_operation_without_instructions_is_refused() -> None:
+    with pytest.raises(ValueError, match="operation 1 has no instruction"):
+        find_cuts(side_by_side(), np.array([0, 2]))

@@ -1,0 +1,55 @@
+"""When each tensor of a region is complete: the places where a run is stopped to look."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolchain.isa.program import Ints
+from toolchain.schedule.region import Region
+
+
+@dataclass(frozen=True)
+class Cut:
+    """After the first `stop` instructions of the program, operation number `operation` is done (-1: before any), and so are these tensors."""
+
+    operation: int
+    stop: int
+    tensors: tuple[str, ...]
+
+
+def find_cuts(region: Region, owner: Ints) -> tuple[Cut, ...]:
+    """One cut for each operation, in the order of the program. owner: as of the compiled region.
+
+    Raises ValueError where an operation has no instruction.
+    """
+    stops = [_last(owner, number) + 1 for number in range(len(region.operations))]
+    done = _completed(region)
+    first = Cut(-1, 0, tuple(name for name, number in done.items() if number < 0))
+    rest = [Cut(k, stop, tuple(name for name, number in done.items() if number == k)) for k, stop in enumerate(stops)]
+    return first, *sorted(rest, key=lambda cut: (cut.stop, cut.operation))
+
+
+def _last(owner: Ints, operation: int) -> int:
+    mine = np.flatnonzero(owner == operation)
+    if not len(mine):
+        raise ValueError(f"operation {operation} has no instruction")
+    return int(mine[-1])
+
+
+def _completed(region: Region) -> Mapping[str, int]:
+    """By tensor: the operation after which it is complete, -1 where the host writes it. Tensors put side by side wait for the last of them."""
+    made = dict.fromkeys(region.inputs, -1) | {bound.tensors["y"]: number for number, bound in enumerate(region.operations)}
+    parts: dict[str, list[str]] = {}
+    for name, piece in region.slices.items():
+        parts.setdefault(piece.parent, []).append(name)
+
+    def completed(name: str) -> Iterator[int]:
+        if name in made:
+            yield made[name]
+        else:
+            for part in parts.get(name, ()):
+                yield from completed(part)
+
+    found = {name: max(completed(name), default=-2) for name in region.tensors}
+    return {name: number for name, number in found.items() if number >= -1}

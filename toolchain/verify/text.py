@@ -1,0 +1,84 @@
+"""Verdicts in words, and as data for JSON."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from toolchain.verify.verdict import Difference, ModelVerdict, OutputVerdict, RegionVerdict, Sampled
+
+SHOWN = 5
+
+
+def verdict_data(verdict: ModelVerdict) -> dict[str, Any]:
+    """What JSON holds."""
+    return {"exact": verdict.exact, **asdict(verdict)}
+
+
+def verdict_text(verdict: ModelVerdict) -> str:
+    """Plain text: one line a region, more where something is wrong."""
+    return "\n".join(_lines(verdict)) + "\n"
+
+
+def _lines(verdict: ModelVerdict) -> Iterator[str]:
+    elements = sum(item.elements for region in verdict.regions for item in region.compared)
+    word = "exact" if verdict.exact else "NOT EXACT"
+    compared = f"{verdict.tensors} tensors of {verdict.images} image{'s' if verdict.images > 1 else ''}, {elements} elements"
+    yield f"{verdict.model} on {verdict.machine}: {word}; {compared}, compared with the integer network"
+    for region in verdict.regions:
+        yield from _region(region)
+    for output in verdict.outputs:
+        yield _output(output)
+
+
+def _region(region: RegionVerdict) -> Iterator[str]:
+    equal = sum(item.difference is None for item in region.compared)
+    races = "no race, no deadlock" if not region.hazards else f"{len(region.hazards)} hazards"
+    tensors = f"{equal} of {len(region.compared)} tensors equal"
+    yield f"region {region.region}: {region.instructions} instructions, {races}; {tensors}; {_sampled(region.sampled)}"
+    yield from _shortened([f"  {text}" for text in region.hazards], "hazards")
+    if region.difference:
+        yield from _difference(region.difference)
+    if not region.ordered:
+        yield "  the order in which the units issue leaves other outputs than the order of the program"
+    yield from _disagreement(region.sampled)
+    yield from _shortened([f"  not compared: {name}: {why}" for name, why in region.unseen], "tensors that are not compared")
+    yield from _shortened([f"  {text}" for text in region.warnings], "warnings")
+
+
+def _sampled(sampled: Sampled) -> str:
+    if sampled.disagreement:
+        return "the reference engine DISAGREES"
+    if sampled.instructions == sampled.of:
+        return "the reference engine agrees on the whole program"
+    return f"the reference engine agrees on {sampled.instructions} sampled instructions, {sampled.elements} elements"
+
+
+def _difference(found: Difference) -> Iterator[str]:
+    place = ", ".join(map(str, found.coordinates))
+    yield f"  first difference: tensor {found.tensor}[{place}] is {found.found}, expected {found.expected}; {found.differing} elements differ"
+    if found.operation:
+        yield f"  operation {found.operation}, from {', '.join(found.nodes) or 'no node'}; whatever it reads was equal, as far as it is compared"
+    if found.writer is None:
+        yield "  no instruction wrote this element"
+        return
+    yield f"  {found.writer.place} was last written by {found.writer.instruction} ({found.writer.label})"
+    yield from (f"    from {text}" for text in found.writer.before)
+
+
+def _disagreement(sampled: Sampled) -> Iterator[str]:
+    found = sampled.disagreement
+    if found:
+        after = f" after {found.instruction} ({found.label})" if found.instruction else ""
+        yield f"  {found.memory}{after}: the reference engine leaves {found.reference}, the fast engine {found.fast}"
+
+
+def _shortened(lines: list[str], what: str) -> Iterator[str]:
+    yield from lines[:SHOWN]
+    if len(lines) > SHOWN:
+        yield f"  and {len(lines) - SHOWN} more {what}"
+
+
+def _output(output: OutputVerdict) -> str:
+    if output.differing:
+        return f"output {output.output}: {output.differing} of {output.elements} elements DIFFER from ONNX Runtime on the integer model"
+    return f"output {output.output}: all {output.elements} elements equal ONNX Runtime on the integer model, bit for bit"

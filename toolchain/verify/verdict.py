@@ -1,0 +1,125 @@
+"""What the verification found: every tensor that was compared, and the first difference with the instruction behind it."""
+
+from dataclasses import dataclass
+
+Coordinates = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Writer:
+    """The last instruction that wrote an element. index: in the program. label: what the listing says of it. place: where it wrote.
+
+    before: what it copied or computed from: the last instruction that wrote what it reads on chip, the one before that, and so on.
+    """
+
+    index: int
+    instruction: str
+    label: str
+    place: str
+    before: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first element of a tensor that is not what the integer network says. coordinates: image, channel, row, column.
+
+    differing: how many elements of the tensor differ. writer: None where no instruction wrote the element.
+    nodes: of the ONNX graph that the operation stands for.
+    """
+
+    tensor: str
+    coordinates: Coordinates
+    expected: int
+    found: int
+    differing: int
+    operation: str
+    nodes: tuple[str, ...]
+    writer: Writer | None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A tensor that was compared element by element. where: the memory that it was read from. after: the operation that it was read after."""
+
+    tensor: str
+    after: str
+    where: str
+    elements: int
+    difference: Difference | None = None
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Engines that leave different bytes behind. instruction: what the engines executed last, empty after a whole program."""
+
+    instruction: str
+    label: str
+    memory: str
+    reference: str
+    fast: str
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What the reference engine executed again: so many instructions of all, and so many elements that they write."""
+
+    instructions: int
+    of: int
+    elements: int
+    disagreement: Disagreement | None = None
+
+
+@dataclass(frozen=True)
+class RegionVerdict:
+    """One region on the machine. hazards: what the checks before the run refuse (races, bad addresses); warnings: what they only tell.
+
+    unseen: tensors that were not compared, each with the reason. ordered: whether a run in the order in which the units
+    issue leaves the same outputs as one in the program's order.
+    """
+
+    region: str
+    instructions: int
+    compared: tuple[Compared, ...]
+    unseen: tuple[tuple[str, str], ...]
+    hazards: tuple[str, ...]
+    warnings: tuple[str, ...]
+    ordered: bool
+    sampled: Sampled
+
+    @property
+    def difference(self) -> Difference | None:
+        """The first one: everything that its operation read was equal, as far as it was compared."""
+        return next((item.difference for item in self.compared if item.difference), None)
+
+    @property
+    def exact(self) -> bool:
+        return self.difference is None and self.ordered and self.sampled.disagreement is None and not self.unseen and not self.hazards
+
+
+@dataclass(frozen=True)
+class OutputVerdict:
+    """An output of the whole model, by the executor and by ONNX Runtime on the integer model: compared bit by bit."""
+
+    output: str
+    elements: int
+    differing: int
+
+
+@dataclass(frozen=True)
+class ModelVerdict:
+    """images: compared at once in every region. outputs: of the whole model."""
+
+    model: str
+    machine: str
+    images: int
+    regions: tuple[RegionVerdict, ...]
+    outputs: tuple[OutputVerdict, ...]
+
+    @property
+    def exact(self) -> bool:
+        return all(region.exact for region in self.regions) and not any(output.differing for output in self.outputs)
+
+    @property
+    def tensors(self) -> int:
+        """How many tensors of all regions were compared."""
+        return sum(len(region.compared) for region in self.regions)
