@@ -6,6 +6,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 
 from toolchain.graph.functions import FUSED
+from toolchain.graph.regions import REGION
 from toolchain.graph.rewrite import is_operator
 from toolchain.passes.remove_identity import passes_through
 
@@ -54,6 +55,13 @@ def _quantized(model: ir.Model) -> str:
     return _first(left, "is still in floating point and does not say why")
 
 
+def _partitioned(model: ir.Model) -> str:
+    """Every node is a call of a region or says why it stays on the host."""
+    return _first(
+        (node for node in model.graph if node.domain != REGION and "tilewright.reason" not in node.metadata_props), "does not say where it runs"
+    )
+
+
 PROPERTIES: Mapping[str, Check] = MappingProxyType(
     {
         "shapes_known": _shapes_known,
@@ -63,5 +71,6 @@ PROPERTIES: Mapping[str, Check] = MappingProxyType(
         "no_dead_nodes": _no_dead_nodes,
         "fused": _fused,
         "quantized": _quantized,
+        "partitioned": _partitioned,
     }
 )

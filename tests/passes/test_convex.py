@@ -1,0 +1,58 @@
+"""Groups are convex, whole and as large as joining along edges can make them."""
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolchain.passes.convex import convex_groups
+
+
+def ways(before: list[list[int]], one: set[int], other: set[int]) -> bool:
+    """Whether some way leads from `one` to `other` through a node of neither."""
+    reached, found = {n for n in range(len(before)) if n not in one | other and one & set(before[n])}, False
+    for node in range(len(before)):
+        if node not in one | other and reached & set(before[node]):
+            reached.add(node)
+        found |= node in other and bool(reached & set(before[node]))
+    return found
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[list[list[int]], list[bool]]:
+    count = draw(st.integers(1, 12))
+    before = [sorted(draw(st.sets(st.integers(0, node - 1), max_size=3))) if node else [] for node in range(count)]
+    return before, draw(st.lists(st.booleans(), min_size=count, max_size=count))
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs())
+def test_groups_are_convex_and_cannot_be_joined_any_further(graph: tuple[list[list[int]], list[bool]]) -> None:
+    before, taken = graph
+    groups = [set(group) for group in convex_groups(before, taken)]
+    assert sorted(itertools.chain(*groups)) == [node for node, yes in enumerate(taken) if yes]
+    assert [min(group) for group in groups] == sorted(min(group) for group in groups)
+    assert not any(ways(before, group, group) for group in groups)
+    owner = {node: index for index, group in enumerate(groups) for node in group}
+    order: dict[int, set[int]] = {}  # the contracted graph has no circle
+    for node, makers in enumerate(before):
+        order.setdefault(owner.get(node, -1 - node), set()).update(owner.get(maker, -1 - maker) for maker in makers)
+    left = {key: value - {key} for key, value in order.items()}
+    while ready := [key for key, value in left.items() if not value & left.keys()]:
+        for key in ready:
+            del left[key]
+    assert not left
+
+
+def test_a_host_operation_beside_the_machine_keeps_two_groups_apart() -> None:
+    """0 -> 1 (host) -> 2, and 0 -> 2."""
+    assert convex_groups([[], [0], [0, 1]], [True, False, True]) == [[0], [2]]
+
+
+def test_branches_that_meet_are_one_group() -> None:
+    assert convex_groups([[], [0], [0], [1, 2]], [False, True, True, True]) == [[1, 2, 3]]
+
+
+def test_what_no_host_operation_separates_is_joined_late() -> None:
+    """A second branch that needs nothing from the host joins what comes after the host."""
+    assert convex_groups([[], [0], [], [1, 2]], [True, False, True, True]) == [[0], [2, 3]]

@@ -1,0 +1,18 @@
+"""Regions of a model that a machine runs: calls of local functions in a domain of their own, so that the whole model still runs in ONNX Runtime."""
+
+import onnx_ir as ir
+
+REGION = "tilewright.region"
+"""The domain of region functions; the name of one is the region's."""
+TARGET = "tilewright.target"
+"""Metadata of a region's function and of its call: the machine that it is for."""
+
+
+def region_calls(model: ir.Model) -> list[ir.Node]:
+    """The calls of regions, in the order of the graph."""
+    return [node for node in model.graph if node.domain == REGION]
+
+
+def region_function(model: ir.Model, call: ir.Node) -> ir.Function:
+    """What a call runs."""
+    return model.functions[call.op_identifier()]
