@@ -25,19 +25,28 @@ STEPS = ("load", "start", "compute", "finish", "store")
 OF_WINDOW = ("first", "count", "before", "after", "window")
 
 
-def load_kernel(machine: Machine, name: str) -> Kernel:
-    """The machine's kernel of that name. Raises UserError E1001 where there is none, and all of `read_kernels`."""
-    path = next((p for p in (folder / machine.name / "kernels.yaml" for folder in search_path()) if p.is_file()), None)
+def load_kernels(machine: Machine) -> dict[str, Kernel]:
+    """The machine's kernels by name. Raises UserError E1001 where it has none, and all of `read_kernels`."""
+    path = _kernel_path(machine)
     if path is None:
         raise fail("E1001", f"machine '{machine.name}' has no kernels", hint=f"write targets/{machine.name}/kernels.yaml")
     try:
         text = read_limited(path, MAX_BYTES, "the kernel file").decode()
     except UnicodeDecodeError as error:
         raise fail("E0001", f"the kernel file is not UTF-8 text at byte {error.start:#x}", place=str(path)) from None
-    known = read_kernels(machine, Source(str(path), text), path.parent)
+    return read_kernels(machine, Source(str(path), text), path.parent)
+
+
+def load_kernel(machine: Machine, name: str) -> Kernel:
+    """The machine's kernel of that name. Raises UserError E1001 where there is none, and all of `load_kernels`."""
+    known = load_kernels(machine)
     if name not in known:
-        raise fail("E1001", f"machine '{machine.name}' has no kernel '{name}'", place=str(path), hint=nearest(name, known))
+        raise fail("E1001", f"machine '{machine.name}' has no kernel '{name}'", place=str(_kernel_path(machine)), hint=nearest(name, known))
     return known[name]
+
+
+def _kernel_path(machine: Machine) -> Path | None:
+    return next((p for p in (folder / machine.name / "kernels.yaml" for folder in search_path()) if p.is_file()), None)
 
 
 def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Kernel]:

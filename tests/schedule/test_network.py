@@ -1,0 +1,113 @@
+"""Whole regions as one program: exact, free of races, and every instruction belongs to an operation."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.schedule.convolutions import convolution
+from tests.schedule.regions import Builder, expected
+from toolchain.emulator.engines import engine_named
+from toolchain.emulator.queues.order import issue_order
+from toolchain.graph.numerics import Numerics
+from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.dram_map import DramMap
+from toolchain.schedule.kernel import Kernel
+from toolchain.schedule.kernel_file import load_kernels
+from toolchain.schedule.network import Options, compile_region
+from toolchain.schedule.region import Bound, Region, Shape
+from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
+
+MACHINES = {name: load_machine(name) for name in ("vta", "dpuv3")}
+KERNELS = {name: load_kernels(machine) for name, machine in MACHINES.items()}
+
+
+def images(region: Region, seed: int = 0) -> dict[str, np.typing.NDArray[np.int8]]:
+    rng = np.random.default_rng(seed)
+    return {name: rng.integers(-128, 128, tuple(region.tensors[name]), np.int8) for name in region.inputs}
+
+
+def proven(compiled: CompiledRegion, machine: Machine, seed: int | None = None) -> bool:
+    """Run in the usual order or a random one, every output compared."""
+    inputs = images(compiled.region)
+    state, wanted = compiled.state(inputs), expected(compiled.region, inputs, machine.quantisation or Numerics())
+    engine_named("fast")(compiled.program, state, compiled.checked.order if seed is None else issue_order(compiled.program, seed))
+    return all(np.array_equal(compiled.result(state, name), wanted[name]) for name in compiled.region.outputs)
+
+
+def random_region(kernels: Mapping[str, Kernel], seed: int, steps: int, batch: int) -> Region | None:
+    found = Builder(np.random.default_rng(seed), {k.computes for k in kernels.values()}, batch).region(steps)
+    return found if found.operations else None
+
+
+@pytest.mark.parametrize(("name", "batch"), [("vta", 1), ("dpuv3", 4)])
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 1 << 30), steps=st.integers(2, 9))
+def test_any_region_is_exact_and_free_of_races(name: str, batch: int, seed: int, steps: int) -> None:
+    machine, kernels = MACHINES[name], KERNELS[name]
+    region = random_region(kernels, seed, steps, batch)
+    if region is not None:
+        try:
+            compiled = compile_region(machine, kernels, region)
+        except UserError as error:
+            assert error.diagnostics[0].code == "E1003", error  # noqa: PT017 what a kernel refuses is its own matter
+        else:
+            assert proven(compiled, machine)
+
+
+def two_convolutions() -> Region:
+    first = replace(convolution((1, 20, 9, 9), (32, 3, 3), pads=(1, 1, 1, 1)), name="first")
+    second = replace(convolution((1, 32, 9, 9), (17, 1, 1)), name="second")
+    tensors = {"x": Shape(1, 20, 9, 9), "t": Shape(1, 32, 9, 9), "y": Shape(1, 17, 9, 9)}
+    return Region("two", tensors, ("x",), ("y",), (Bound(first, {"x": "x", "y": "t"}), Bound(second, {"x": "t", "y": "y"})), {})
+
+
+def test_every_instruction_belongs_to_the_operation_that_its_label_names() -> None:
+    compiled = compile_region(MACHINES["vta"], KERNELS["vta"], two_convolutions())
+    names = ["first", "second", "end"]
+    assert {label.split()[0] for label in compiled.listing if label} == set(names)
+    for label, owner in zip(compiled.listing, compiled.owner.tolist(), strict=True):
+        assert label.split()[0] == names[owner] if owner >= 0 else label in ("", "end")
+    kept = compiled.owner[compiled.owner >= 0]
+    assert np.array_equal(kept, np.sort(kept))
+
+
+def test_tensors_can_be_read_when_their_operation_is_done() -> None:
+    machine, region = MACHINES["vta"], two_convolutions()
+    compiled = compile_region(machine, KERNELS["vta"], region)
+    inputs = images(region)
+    state, wanted = compiled.state(inputs), expected(region, inputs, Numerics())
+    stop = int(np.flatnonzero(compiled.owner == 0)[-1]) + 1
+    engine_named("fast")(compiled.program, state, np.arange(stop))
+    assert np.array_equal(compiled.result(state, "t"), wanted["t"])
+    assert not np.array_equal(compiled.result(state, "y"), wanted["y"])
+
+
+def test_random_orders_agree() -> None:
+    machine = MACHINES["vta"]
+    compiled = compile_region(machine, KERNELS["vta"], two_convolutions())
+    assert all(proven(compiled, machine, seed) for seed in range(3))
+
+
+def test_timing_candidates_is_no_slower_and_progress_is_told() -> None:
+    told: list[tuple[int, int, str]] = []
+    quick = compile_region(MACHINES["vta"], KERNELS["vta"], two_convolutions(), Options(progress=lambda *news: told.append(news)))
+    slow = compile_region(MACHINES["vta"], KERNELS["vta"], two_convolutions(), Options(timed=4))
+    assert told == [(0, 2, "first"), (1, 2, "second")]
+    assert slow.cycles <= quick.cycles * 1.1
+
+
+def test_the_map_survives_json() -> None:
+    compiled = compile_region(MACHINES["vta"], KERNELS["vta"], two_convolutions())
+    assert DramMap.from_plain(json.loads(json.dumps(compiled.map.plain()))) == compiled.map
+
+
+def test_no_kernel_is_one_line() -> None:
+    with pytest.raises(UserError, match="E1008 machine 'vta' has no kernel for 'conv2d'"):
+        compile_region(MACHINES["vta"], {}, two_convolutions())
