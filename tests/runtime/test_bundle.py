@@ -1,0 +1,182 @@
+"""Bundles are the same bytes for the same model, and whatever is wrong with one is said in one line."""
+
+import json
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.runtime.small import bundle
+from toolchain.runtime.archive import MAX_BYTES, data_name
+from toolchain.runtime.bundle import read_bundle, write_bundle
+from toolchain.runtime.contents import Step
+from toolchain.spec.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("bundle") / "small.bundle"
+    write_bundle(found, bundle())
+    return found
+
+
+TWICE = '{"format": "tilewright-bundle", "format": "tilewright-bundle"}'
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        read_bundle(path)
+    assert len(caught.value.diagnostics) == 1
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def packed(folder: Path, members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> Path:
+    found = folder / "made.bundle"
+    with zipfile.ZipFile(found, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return found
+
+
+def members(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def changed(path: Path, folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """The bundle with another manifest."""
+    held = members(path)
+    manifest = json.loads(held["manifest.json"])
+    change(manifest)
+    return packed(folder, {**held, "manifest.json": json.dumps(manifest).encode()})
+
+
+def test_what_is_written_is_read(path: Path) -> None:
+    assert read_bundle(path) == bundle()
+
+
+def test_equal_models_are_equal_bytes(path: Path, tmp_path: Path) -> None:
+    write_bundle(tmp_path / "again", read_bundle(path))
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+
+
+def test_nothing_of_the_time_or_place_is_inside(path: Path) -> None:
+    with zipfile.ZipFile(path) as archive:
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert archive.namelist()[1:] == sorted(archive.namelist()[1:])
+    assert str(Path.cwd()).encode() not in path.read_bytes()
+
+
+def test_constants_are_named_by_what_they_hold(path: Path) -> None:
+    named = {name: data for name, data in members(path).items() if name.startswith("data-")}
+    assert named
+    assert all(data_name(data) == name for name, data in named.items())
+
+
+def test_a_file_that_is_missing_or_none(tmp_path: Path) -> None:
+    assert "E0001" in refused(tmp_path / "none")
+    assert "E0001" in refused(tmp_path)
+    (tmp_path / "text").write_text("hello")
+    assert "E1101" in refused(tmp_path / "text")
+
+
+def test_a_file_that_is_too_large(tmp_path: Path) -> None:
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    assert "E1103" in refused(tmp_path / "huge")
+
+
+@pytest.mark.parametrize("name", ["../escape.bin", "/etc/passwd", "manifest.json/x", "data-00.bin", "region0.py", "REGION0.two", "host0.onnx\n", " "])
+def test_members_that_do_not_belong(path: Path, tmp_path: Path, name: str) -> None:
+    assert "E1102" in refused(packed(tmp_path, {**members(path), name: b"x"}))
+
+
+def test_compressed_members(path: Path, tmp_path: Path) -> None:
+    assert "E1102" in refused(packed(tmp_path, members(path), zipfile.ZIP_DEFLATED))
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_members_that_are_there_twice(path: Path, tmp_path: Path) -> None:
+    found = packed(tmp_path, members(path))
+    with zipfile.ZipFile(found, "a") as archive:
+        archive.writestr("host0.onnx", b"x")
+    assert "E1102" in refused(found)
+
+
+def test_missing_and_superfluous_members(path: Path, tmp_path: Path) -> None:
+    held = members(path)
+    for name in held:
+        assert "E1102" in refused(packed(tmp_path, {n: d for n, d in held.items() if n != name}))
+    assert "E1102" in refused(packed(tmp_path, {**held, "host99.onnx": b""}))
+
+
+def test_a_member_that_was_exchanged(path: Path, tmp_path: Path) -> None:
+    held = members(path)
+    for name in held.keys() - {"manifest.json"}:
+        other = bytes(len(held[name])) if any(held[name]) else b"\1" * len(held[name])
+        assert "E1106" in refused(packed(tmp_path, {**held, name: other}))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"format": NaN}', "[" * 100000, TWICE, "\ud800"])
+def test_manifests_that_are_none(path: Path, tmp_path: Path, text: str) -> None:
+    data = text.encode(errors="surrogatepass")
+    assert "E1104" in refused(packed(tmp_path, {**members(path), "manifest.json": data}))
+
+
+CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "version": lambda m: m.update(version=2),
+    "extra": lambda m: m["content"].update(more=1),
+    "lacking": lambda m: m["content"].pop("plan"),
+    "type": lambda m: m["content"]["regions"][0].update(samples="1"),
+    "flag": lambda m: m["content"]["regions"][0].update(samples=True),
+    "count": lambda m: m["content"]["regions"][0].update(samples=0),
+    "endless": lambda m: m["content"]["regions"][0].update(cycles=10**400),
+    "shape": lambda m: m["content"]["inputs"][0].update(shape=[1 << 60, 1 << 60]),
+    "dtype": lambda m: m["content"]["inputs"][0].update(dtype="object"),
+    "step": lambda m: m["content"]["plan"].append({"kind": "region", "index": 9}),
+    "kind": lambda m: m["content"]["plan"].append({"kind": "shell", "index": 0}),
+    "order": lambda m: m["content"]["plan"].reverse(),
+    "output": lambda m: m["content"]["outputs"][0].update(name="nowhere"),
+    "member": lambda m: m["content"]["hosts"][0].update(model="../x"),
+    "segment": lambda m: next(iter(m["content"]["regions"][0]["map"]["segments"].values())).update(bytes=-1),
+    "tensor": lambda m: next(iter(m["content"]["regions"][0]["map"]["tensors"].values())).update(offset=1 << 40),
+    "port": lambda m: m["content"]["regions"][0]["inputs"][0].update(tensor="none"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_manifests_that_say_what_cannot_be(path: Path, tmp_path: Path, name: str) -> None:
+    assert "E1104" in refused(changed(path, tmp_path, CHANGES[name]))
+
+
+def test_a_plan_that_cannot_run_is_not_written(tmp_path: Path) -> None:
+    held = bundle()
+    with pytest.raises(UserError, match="E1104"):
+        write_bundle(tmp_path / "x", replace(held, manifest=replace(held.manifest, plan=(Step("host", 5),))))
+    assert not list(tmp_path.iterdir())
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_damage_is_one_line(path: Path, tmp_path: Path, data: st.DataObject) -> None:
+    whole = bytearray(path.read_bytes())
+    region = data.draw(st.sampled_from([(0, 200), (0, len(whole)), (max(0, len(whole) - 600), len(whole))]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(region[0], region[1] - 1))] = data.draw(st.integers(0, 255))
+    (tmp_path / "damaged").write_bytes(whole[: data.draw(st.one_of(st.just(len(whole)), st.integers(0, len(whole))))])
+    assert said(tmp_path / "damaged").count("\n") == 0
+
+
+def said(path: Path) -> str:
+    """The error of a bundle; nothing where it is as good as before."""
+    try:
+        found = read_bundle(path)
+    except UserError as error:
+        return str(error)
+    return "" if found == bundle() else "\n"

@@ -1,0 +1,58 @@
+"""What a device is to the runtime: programs are loaded once, then run on stored bytes. Hardware joins by the same three classes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.isa.program import Program
+from toolchain.schedule.dram_map import DramMap
+
+Bytes = NDArray[np.uint8]
+
+
+class Range(NamedTuple):
+    """Bytes of a segment of device memory."""
+
+    segment: str
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Image:
+    """What is loaded: a program, where its data stands, and the constant bytes of segments."""
+
+    name: str
+    program: Program
+    map: DramMap
+    constants: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run's results, as many bytes as each range asked for, and the seconds that it took on the host's clock: to copy data to and
+    from the device, to start the program, and to execute it."""
+
+    data: tuple[Bytes, ...]
+    transfer: float
+    launch: float
+    execute: float
+
+
+class Loaded(Protocol):
+    """A program that a device holds, with its constants in place."""
+
+    def run(self, writes: Mapping[Range, Bytes], reads: Sequence[Range]) -> Ran:
+        """Writes, runs, reads; runs of several threads come one after the other."""
+        ...
+
+
+class Device(Protocol):
+    """Something that executes a machine's programs."""
+
+    def load(self, image: Image) -> Loaded:
+        """Raises UserError for a program that must not run."""
+        ...

@@ -1,0 +1,50 @@
+"""The machine that a bundle was made for."""
+
+import re
+
+from toolchain.isa.check_machine import load_checked_machine
+from toolchain.runtime.contents import Target
+from toolchain.spec.errors import fail
+from toolchain.spec.fingerprint import fingerprint, section_hashes
+from toolchain.spec.model import Machine
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+MOST = 3
+"""Differences that a message names."""
+
+
+def target_of(machine: Machine) -> Target:
+    """What a bundle says of its machine."""
+    return Target(machine.name, machine.config, dict(machine.params), fingerprint(machine), section_hashes(machine)["timing"])
+
+
+def bundle_machine(target: Target, place: str, machine: Machine | None = None) -> Machine:
+    """The machine of that name and configuration from the search path, with the bundle's parameters, or the one given.
+
+    Raises UserError E0001 where there is none, E1104 for a name that cannot be one, E1105 where it was made for another architecture.
+    """
+    found = machine or _searched(target, place)
+    if fingerprint(found) == target.fingerprint:
+        return found
+    there, here = (f"{name}:{config}" if config else name for name, config in ((target.name, target.config), (found.name, found.config)))
+    names = sorted({*target.params, *found.params})
+    values = [(name, target.params.get(name, "not"), found.params.get(name, "not")) for name in names]
+    different = "; ".join([f"{name} is {a} there, {b} here" for name, a, b in values if a != b][:MOST])
+    raise fail(
+        "E1105",
+        f"the bundle was made for another form of {there[:80]}" if there == here else f"the bundle was made for {there[:80]}, this is {here}",
+        hint=different if different and target.name == found.name else "build the model again",
+        place=place,
+    )
+
+
+def _searched(target: Target, place: str) -> Machine:
+    """Parameters that differ from the configuration's are overridden; derived ones follow from them."""
+    if not NAME.match(target.name):
+        raise fail("E1104", f"the bundle's machine has the name {target.name[:80]!a}, which is none", place=place)
+    plain = load_checked_machine(target.name, target.config)
+    chosen = {(param, number): choice for (param, choice), number in plain.choices.items()}
+    wrong = {name: value for name, value in target.params.items() if name in plain.settable and plain.params[name] != value}
+    if not wrong:
+        return plain
+    return load_checked_machine(target.name, target.config, {name: chosen.get((name, value), str(value)) for name, value in wrong.items()})

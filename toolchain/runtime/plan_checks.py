@@ -1,0 +1,85 @@
+"""Whether a plan can be run at all: every name stands for something, every tensor is made before it is read."""
+
+import math
+from collections.abc import Iterator
+
+from toolchain.runtime.contents import Bundle, HostSegment, Manifest, RegionProgram, Step
+
+MAX_ELEMENTS, MAX_SAMPLES = 1 << 34, 1 << 16
+DTYPES = ("bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+def plan_faults(bundle: Bundle) -> Iterator[str]:
+    """What is wrong, in words; the first is enough to refuse the bundle."""
+    manifest = bundle.manifest
+    yield from _interfaces(manifest)
+    yield from _members(bundle)
+    for region in manifest.regions:
+        yield from _region(region)
+    yield from _order(manifest)
+
+
+def step_of(manifest: Manifest, step: Step) -> HostSegment | RegionProgram:
+    """What a step of the plan runs."""
+    return manifest.hosts[step.index] if step.kind == "host" else manifest.regions[step.index]
+
+
+def step_names(run: HostSegment | RegionProgram) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The graph's tensors that a step reads, and those that it makes."""
+    if isinstance(run, HostSegment):
+        return run.inputs, run.outputs
+    return tuple(port.name for port in run.inputs), tuple(port.name for port in run.outputs)
+
+
+def _interfaces(manifest: Manifest) -> Iterator[str]:
+    for side in (manifest.inputs, manifest.outputs):
+        names = [entry.name for entry in side]
+        if len(set(names)) < len(names):
+            yield "two inputs or two outputs have one name"
+        for entry in side:
+            if entry.dtype not in DTYPES or not _sizes(entry.shape):
+                yield f"'{entry.name[:80]}' has no proper type and shape"
+
+
+def _sizes(shape: tuple[int, ...]) -> bool:
+    return all(size > 0 for size in shape) and math.prod(shape) <= MAX_ELEMENTS
+
+
+def _members(bundle: Bundle) -> Iterator[str]:
+    manifest = bundle.manifest
+    wanted = [segment.model for segment in manifest.hosts]
+    for region in manifest.regions:
+        wanted += [region.binary, region.listing, *region.constants.values()]
+    yield from (f"there is no member '{name[:80]}'" for name in wanted if name not in bundle.members)
+    for region in manifest.regions:
+        yield from (f"region '{region.name[:80]}' has no segment '{name[:80]}'" for name in region.constants if name not in region.map.segments)
+
+
+def _region(region: RegionProgram) -> Iterator[str]:
+    where, held = f"of region '{region.name[:80]}'", region.map
+    if not 1 <= region.samples <= MAX_SAMPLES or region.cycles < 0:
+        yield f"the samples or cycles {where} are out of range"
+    yield from (f"the segment '{name[:80]}' {where} has no proper place" for name, s in held.segments.items() if min(s.address, s.bytes) < 0)
+    for name, stored in held.tensors.items():
+        segment = held.segments.get(stored.segment)
+        inside = segment is not None and min(stored.offset, stored.bytes, stored.channel) >= 0 and stored.offset + stored.bytes <= segment.bytes
+        if not inside or not _sizes(stored.shape) or not _sizes(stored.extents):
+            yield f"the tensor '{name[:80]}' {where} has no proper place"
+    for port in (*region.inputs, *region.outputs):
+        stored = held.tensors.get(port.tensor)
+        if stored is None or not _sizes(port.shape) or math.prod(stored.shape) != math.prod(port.shape) * region.samples:
+            yield f"the tensor '{port.name[:80]}' {where} is not in its map, or of another size there"
+
+
+def _order(manifest: Manifest) -> Iterator[str]:
+    known = {entry.name for entry in manifest.inputs}
+    for step in manifest.plan:
+        count = {"host": len(manifest.hosts), "region": len(manifest.regions)}.get(step.kind, 0)
+        if not 0 <= step.index < count:
+            yield f"the plan has a step '{step.kind[:20]}' {step.index}"
+            return
+        inputs, outputs = step_names(step_of(manifest, step))
+        yield from (f"the tensor '{name[:80]}' is read before it is made" for name in inputs if name not in known)
+        yield from (f"the tensor '{name[:80]}' is made twice" for name in outputs if name in known)
+        known.update(outputs)
+    yield from (f"the output '{entry.name[:80]}' is never made" for entry in manifest.outputs if entry.name not in known)

@@ -1,0 +1,77 @@
+"""Frozen dataclasses and named tuples to plain JSON and back, every type held to: what is read may come from anywhere."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from types import GenericAlias
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+MOST_DIGITS = 1 << 63
+
+
+class MistypedError(ValueError):
+    """A value of another type than its place asks for; the text says which."""
+
+
+def to_json(value: object) -> Any:
+    """Lists, objects, text and numbers that `from_json` reads back."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in sorted(cast("Mapping[str, object]", value).items())}
+    if isinstance(value, tuple):
+        return [to_json(item) for item in cast("tuple[object, ...]", value)]
+    return value
+
+
+def from_json(kind: type[T], value: Any, where: str = "") -> T:
+    """The dataclass `kind` of a JSON value. Raises MistypedError."""
+    return cast(T, _read(kind, value, where))
+
+
+def _read(kind: Any, value: Any, where: str) -> Any:
+    if is_dataclass(kind):
+        return _record(cast("type[object]", kind), value, where)
+    if isinstance(kind, type) and issubclass(kind, tuple):
+        return _named_tuple(cast("type[tuple[Any, ...]]", kind), value, where)
+    origin = get_origin(kind)
+    if origin is tuple:
+        items = cast("list[Any]", _exact(list, value, where))
+        return tuple(_read(get_args(kind)[0], item, f"{where}[{number}]") for number, item in enumerate(items))
+    if origin is not None:
+        held = cast("dict[str, Any]", _exact(dict, value, where))
+        return {key: _read(get_args(cast(GenericAlias, kind))[1], item, f"{where}.{key[:40]}") for key, item in held.items()}
+    return _scalar(kind, value, where)
+
+
+def _record(kind: type[object], value: Any, where: str) -> object:
+    held = cast("dict[str, Any]", _exact(dict, value, where))
+    hints = get_type_hints(kind)
+    strange = sorted(held.keys() - hints.keys())
+    missing = [name for name in hints if name not in held]
+    if strange or missing:
+        raise MistypedError(f"{where or 'the manifest'} {f'has an unknown {strange[0][:40]!a}' if strange else f'lacks {missing[0]!a}'}")
+    return kind(**{name: _read(hint, held[name], f"{where}.{name}" if where else name) for name, hint in hints.items()})
+
+
+def _named_tuple(kind: type[tuple[Any, ...]], value: Any, where: str) -> object:
+    held, hints = cast("list[Any]", _exact(list, value, where)), get_type_hints(kind)
+    if len(held) != len(hints):
+        raise MistypedError(f"{where} has {len(held)} values, not {len(hints)}")
+    return kind(*(_read(hint, item, f"{where}.{name}") for (name, hint), item in zip(hints.items(), held, strict=True)))
+
+
+def _scalar(kind: Any, value: Any, where: str) -> Any:
+    if kind is float and type(value) is int:
+        value = float(value) if abs(value) < MOST_DIGITS else value
+    found = _exact(kind, value, where)
+    if (kind is int and abs(found) >= MOST_DIGITS) or (kind is float and not math.isfinite(found)):
+        raise MistypedError(f"{where} is out of range")
+    return found
+
+
+def _exact(kind: type[Any], value: Any, where: str) -> Any:
+    if type(value) is not kind:
+        raise MistypedError(f"{where or 'the manifest'} is no proper {kind.__name__}")
+    return value
