@@ -1,4 +1,4 @@
-"""Regions of one convolution for the tests of the verification, and the same with deliberate faults."""
+"""A region of two convolutions for the tests of the verification, and the same with deliberate faults."""
 
 from dataclasses import replace
 from functools import cache
@@ -8,59 +8,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.schedule.convolutions import convolution, direct, image
-from toolchain.schedule.compile import compile_operation
-from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.dram_map import DramMap, Segment, StoredTensor
 from toolchain.schedule.kernel_file import load_kernel
-from toolchain.schedule.operations.conv2d import Conv2d
+from toolchain.schedule.network import compile_region
 from toolchain.schedule.region import Bound, Region, Shape
 from toolchain.spec.load import load_machine
-
-
-def region_of_one(operation: Conv2d) -> CompiledRegion:
-    """The operation from tensor `image` to tensor `result`, compiled."""
-    machine = load_machine("vta")
-    choice = compile_operation(machine, load_kernel(machine, "conv2d"), operation, timed=1)
-    built = choice.compiled
-    names = {"x": "image", "y": "result"}
-    shapes = {"image": Shape(*operation.input), "result": Shape(*operation.output)}
-    region = Region("region", shapes, ("image",), ("result",), (Bound(operation, names, ("node_a", "node_b")),), {})
-    end = max(r.address + r.bytes for r in built.regions.values())
-    memory = np.frombuffer(built.state().memories["dram"][0, :end].tobytes(), np.uint8)
-    kernel_tensors = {t.name: t for t in built.problem.kernel.tensors}
-    tensors = {
-        names[k]: StoredTensor(
-            shapes[names[k]], "all", built.regions[k].address, built.regions[k].bytes, kernel_tensors[k].view, kernel_tensors[k].layout,
-            built.tensors.packings[k].extents,
-        )
-        for k in names
-    }  # fmt: skip
-    stands = DramMap("dram", "", {"all": Segment(0, end)}, tensors, ("image",), ("result",))
-    owner = np.array([0 if label.startswith(operation.name) else -1 for label in built.listing], np.int64)
-    return CompiledRegion(
-        region, built.program, built.text, built.listing, owner, stands, {"all": memory.tobytes()}, choice.checked, choice.timeline, {}
-    )
+from toolchain.verify.subject import Subject, compiled_subject
 
 
 @cache
-def small() -> tuple[CompiledRegion, dict[str, NDArray[Any]]]:
-    """A compiled region and what its tensors should hold."""
-    operation = convolution((1, 20, 6, 5), (17, 3, 3), pads=(1, 1, 1, 1))
-    return region_of_one(operation), {"image": image(operation), "result": direct(operation, image(operation)).astype(np.int8)}
+def small() -> tuple[Subject, dict[str, NDArray[Any]]]:
+    """From `image` by operation `early` to `middle`, by `late` to `result`; and what the tensors should hold."""
+    machine = load_machine("vta")
+    early = replace(convolution((1, 20, 6, 5), (17, 3, 3), pads=(1, 1, 1, 1)), name="early")
+    late = replace(convolution((1, 17, 6, 5), (24, 1, 1), seed=2, shift=7), name="late")
+    shapes = {"image": Shape(*early.input), "middle": Shape(*early.output), "result": Shape(*late.output)}
+    steps = Bound(early, {"x": "image", "y": "middle"}, ("node_a", "node_b")), Bound(late, {"x": "middle", "y": "result"}, ("node_c",))
+    region = Region("region", shapes, ("image",), ("result",), steps, {})
+    compiled = compile_region(machine, {"conv2d": load_kernel(machine, "conv2d")}, region)
+    x = image(early)
+    middle = direct(early, x).astype(np.int8)
+    return compiled_subject(compiled), {"image": x, "middle": middle, "result": direct(late, middle).astype(np.int8)}
 
 
-def with_field(compiled: CompiledRegion, index: int, name: str, value: int) -> CompiledRegion:
+def with_field(subject: Subject, index: int, name: str, value: int) -> Subject:
     """The same program, one field of one instruction changed."""
-    program = compiled.program
+    program = subject.program
     kind = int(program.kind[index])
     column = program.columns[kind][name].copy()
     column[int(program.row[index])] = value
     columns = tuple({**own, name: column} if k == kind else own for k, own in enumerate(program.columns))
-    return replace(compiled, program=replace(program, columns=columns))
+    return replace(subject, program=replace(program, columns=columns))
 
 
-def with_byte(compiled: CompiledRegion, offset: int) -> CompiledRegion:
+def with_byte(subject: Subject, segment: str, offset: int) -> Subject:
     """The same program with one bit of its constants flipped."""
-    data = bytearray(compiled.constants["all"])
+    data = bytearray(subject.constants[segment])
     data[offset] ^= 0x40
-    return replace(compiled, constants={"all": bytes(data)})
+    return replace(subject, constants={**subject.constants, segment: bytes(data)})
+
+
+def labelled(subject: Subject, start: str) -> int:
+    """The first instruction whose label starts so."""
+    return next(k for k, label in enumerate(subject.listing) if label.startswith(start))

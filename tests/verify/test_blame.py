@@ -1,42 +1,45 @@
 import numpy as np
 import pytest
 
-from tests.verify.regions import small
+from tests.verify.regions import labelled, small
+from toolchain.emulator.checks import prepare_program
+from toolchain.isa.footprint.footprints import Footprints
 from toolchain.verify.blame import element_address, instruction_text, last_writer, sources
+from toolchain.verify.subject import Subject
 
 
-@pytest.mark.parametrize("coordinates", [(0, 0, 0, 0), (0, 16, 5, 4), (0, 3, 2, 1)])
+def prints(subject: Subject) -> Footprints:
+    return prepare_program(subject.program, subject.state({})).footprints
+
+
+@pytest.mark.parametrize("coordinates", [(0, 0, 0, 0), (0, 23, 5, 4), (0, 3, 2, 1)])
 def test_an_elements_address_is_where_reading_finds_it(coordinates: tuple[int, int, int, int]) -> None:
-    compiled, expected = small()
-    machine = compiled.program.machine
-    state = compiled.state({"image": expected["image"]})
-    before = compiled.result(state, "result")
-    state.memories["dram"][0, element_address(machine, compiled.map, "result", coordinates)] ^= 0xFF
-    changed = np.argwhere(compiled.result(state, "result") != before)
+    subject, _ = small()
+    state = subject.state({})
+    before = subject.result(state, "result")
+    state.memories["dram"][0, element_address(subject.program.machine, subject.map, "result", coordinates)] ^= 0xFF
+    changed = np.argwhere(subject.result(state, "result") != before)
     assert changed.tolist() == [list(coordinates)]
 
 
 def test_the_writer_is_the_last_before_the_cut() -> None:
-    compiled, _ = small()
-    prints, machine = compiled.checked.footprints, compiled.program.machine
-    byte = element_address(machine, compiled.map, "result", (0, 0, 0, 0))
-    writer = last_writer(prints, "dram", byte, len(compiled.program))
-    assert writer is not None
-    assert compiled.listing[writer].startswith("conv store")
-    assert last_writer(prints, "dram", byte, writer) is None
-    assert last_writer(prints, "dram", 0, len(compiled.program)) is None
+    subject, _ = small()
+    byte = element_address(subject.program.machine, subject.map, "result", (0, 0, 0, 0))
+    writer = last_writer(prints(subject), "dram", byte, len(subject.program))
+    assert writer == labelled(subject, "late store")
+    assert last_writer(prints(subject), "dram", byte, writer) is None
+    assert last_writer(prints(subject), "dram", 0, len(subject.program)) is None
 
 
 def test_sources_lead_back_through_what_was_computed() -> None:
-    compiled, _ = small()
-    prints = compiled.checked.footprints
-    store = next(k for k, label in enumerate(compiled.listing) if label.startswith("conv store"))
-    kinds = [compiled.listing[k].split()[1] for k in sources(prints, store)]
-    assert kinds == ["finish", "finish", "finish", "compute", "compute", "start"]
+    subject, _ = small()
+    found = sources(prints(subject), labelled(subject, "early store"))
+    assert [subject.listing[k].split()[1] for k in found] == ["finish", "finish", "finish", "compute", "compute", "start"]
 
 
 def test_an_instruction_is_told_as_it_is_assembled() -> None:
-    compiled, _ = small()
-    store = next(k for k, label in enumerate(compiled.listing) if label.startswith("conv store"))
-    assert instruction_text(compiled.program, store).startswith(f"#{store} STORE at {16 * store:#x}: STORE ")
-    assert "x_size=30" in instruction_text(compiled.program, store)
+    subject, _ = small()
+    store = labelled(subject, "early store")
+    text = instruction_text(subject.program, store)
+    assert text.startswith(f"#{store} STORE at {16 * store:#x}: STORE ")
+    assert "x_size=30" in text

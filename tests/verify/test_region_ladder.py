@@ -3,97 +3,128 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
-from tests.verify.regions import small, with_byte, with_field
-from toolchain.schedule.compiled_region import CompiledRegion
+from tests.verify.regions import labelled, small, with_byte, with_field
 from toolchain.verify.reference_sample import SampleSize
-from toolchain.verify.region_ladder import climb_region, unequal
-from toolchain.verify.verdict import RegionVerdict
+from toolchain.verify.region_ladder import climb_region
+from toolchain.verify.subject import Subject
+from toolchain.verify.verdict import Difference, RegionVerdict
 
 FEW = SampleSize(instructions=6, elements=1, whole=0)
 
 
-def kind(compiled: CompiledRegion, name: str) -> int:
-    """The last instruction of a kind."""
-    return max(k for k in range(len(compiled.program)) if compiled.program.machine.instructions[int(compiled.program.kind[k])].name == name)
+def climb(subject: Subject) -> RegionVerdict:
+    return climb_region(subject, small()[1], FEW)
 
 
-def labelled(compiled: CompiledRegion, start: str) -> int:
-    return next(k for k, label in enumerate(compiled.listing) if label.startswith(start))
+def different(verdict: RegionVerdict) -> list[str]:
+    return [item.tensor for item in verdict.compared if item.difference]
+
+
+def difference(subject: Subject) -> Difference:
+    verdict = climb(subject)
+    assert not verdict.exact
+    assert verdict.difference is not None
+    return verdict.difference
 
 
 def test_a_right_program_is_exact() -> None:
-    compiled, expected = small()
-    verdict = climb_region(compiled, expected, FEW)
+    verdict = climb(small()[0])
     assert verdict.exact
-    assert [(item.tensor, item.after, item.elements) for item in verdict.compared] == [("image", "", 600), ("result", "conv", 510)]
+    assert [(item.tensor, item.after, item.elements) for item in verdict.compared] == [
+        ("image", "", 600),
+        ("middle", "early", 510),
+        ("result", "late", 720),
+    ]
     assert verdict.sampled.instructions == 6
+    assert verdict.ordered
 
 
-def climb_faulty(compiled: CompiledRegion) -> RegionVerdict:
-    verdict = climb_region(compiled, small()[1], FEW)
-    assert not verdict.exact
-    assert [item.tensor for item in unequal([verdict])] == ["result"]
-    return verdict
-
-
-def test_a_changed_field_is_found_where_it_shows() -> None:
-    compiled, expected = small()
-    alu = labelled(compiled, "conv finish")
-    verdict = climb_faulty(with_field(compiled, alu, "imm", compiled.program.field(alu, "imm") - 1))
-    found = verdict.difference
-    assert found is not None
+def test_a_changed_field_is_found_at_the_tensor_where_it_shows_first() -> None:
+    subject, expected = small()
+    alu = labelled(subject, "early finish")
+    broken = with_field(subject, alu, "imm", subject.program.field(alu, "imm") - 1)
+    assert different(climb(broken)) == ["middle", "result"]
+    found = difference(broken)
+    assert (found.tensor, found.operation, found.nodes) == ("middle", "early", ("node_a", "node_b"))
+    assert found.expected == expected["middle"][found.coordinates] != found.found
     assert found.writer is not None
-    assert found.expected == expected["result"][found.coordinates] != found.found
-    assert found.nodes == ("node_a", "node_b")
-    assert found.writer.label.startswith("conv store y n=0:1 oc=0:1")
+    assert found.writer.label.startswith("early store y n=0:1 oc=0:1")
     assert any(text.startswith(f"#{alu} ALU") for text in found.writer.before)
 
 
-def test_a_store_to_the_wrong_place_leaves_an_element_that_nobody_wrote() -> None:
-    compiled, _ = small()
-    store = kind(compiled, "STORE")
-    moved = with_field(compiled, store, "dram_base", compiled.program.field(store, "dram_base") + 30)
-    verdict = climb_faulty(moved)
-    assert verdict.difference is not None
-    assert verdict.difference.coordinates[:2] == (0, 16)
+def test_a_fault_in_the_last_operation_leaves_the_others_right() -> None:
+    subject, _ = small()
+    gemm = labelled(subject, "late compute")
+    broken = with_field(subject, gemm, "iter_out", 2)
+    assert different(climb(broken)) == ["result"]
+    found = difference(broken)
+    assert (found.operation, found.nodes) == ("late", ("node_c",))
+    assert found.writer is not None
+    assert any(text.startswith(f"#{gemm} GEMM") for text in found.writer.before)
+
+
+def test_what_nothing_wrote_is_told() -> None:
+    subject, _ = small()
+    store = [k for k, label in enumerate(subject.listing) if label.startswith("late store")][-1]
+    found = difference(with_field(subject, store, "dram_base", subject.program.field(store, "dram_base") + 60))
+    assert found.coordinates[:2] == (0, 16)
+    assert found.writer is None
+    assert found.operation == "late"
 
 
 def test_a_flipped_constant_is_found_in_its_channel() -> None:
-    compiled, expected = small()
-    weights = compiled.map.tensors["image"].offset + compiled.map.tensors["image"].bytes
-    flipped = with_byte(compiled, -(-weights // 4096) * 4096 + 16 * 3)
-    found = climb_faulty(flipped).difference
-    assert found is not None
-    state = flipped.state({"image": expected["image"]})
+    subject, _ = small()
+    weights = labelled(subject, "late load w")
+    place = subject.program.field(weights, "dram_base") * 256 - subject.map.segments["constants"].address
+    found = difference(with_byte(subject, "constants", place + 3 * 16 + 2))
+    assert found.tensor == "result"
     assert found.coordinates[1] == 3
-    assert found.differing <= 30
-    assert not np.array_equal(state.memories["dram"], compiled.state({"image": expected["image"]}).memories["dram"])
+    assert 0 < found.differing <= 30
 
 
 def test_a_missing_token_is_a_hazard() -> None:
-    compiled, expected = small()
-    waiting = max(k for k in range(len(compiled.program)) if "pop_prev" in compiled.program.columns[int(compiled.program.kind[k])])
-    hurried = next(k for k in range(waiting) if compiled.listing[k].startswith("conv compute") and compiled.program.field(k, "pop_prev"))
-    verdict = climb_region(with_field(compiled, hurried, "pop_prev", 0), expected, FEW)
+    subject, _ = small()
+    hurried = next(k for k, label in enumerate(subject.listing) if label.startswith("early compute") and subject.program.field(k, "pop_prev"))
+    verdict = climb(with_field(subject, hurried, "pop_prev", 0))
     assert not verdict.exact
-    assert any("race" in text or "token" in text for text in verdict.hazards)
+    assert any("race" in text for text in verdict.hazards)
 
 
-@pytest.mark.parametrize(("missing", "reason"), [("result", "the integer network has no tensor of this name")])
-def test_what_cannot_be_compared_is_told(missing: str, reason: str) -> None:
-    compiled, expected = small()
-    verdict = climb_region(compiled, {name: array for name, array in expected.items() if name != missing}, FEW)
+def test_what_cannot_be_compared_is_told() -> None:
+    subject, expected = small()
+    verdict = climb_region(subject, {name: array for name, array in expected.items() if name != "middle"}, FEW)
     assert not verdict.exact
-    assert verdict.unseen == ((missing, reason),)
+    assert verdict.unseen == (("middle", "the integer network has no tensor of this name"),)
 
 
-def test_an_output_that_is_overwritten_later_is_found() -> None:
-    compiled, expected = small()
-    last = int(np.flatnonzero(compiled.owner == 0)[-1])
-    early = compiled.owner.copy()
-    early[last] = -1
-    verdict = climb_region(replace(compiled, owner=early), expected, FEW)
+def test_an_output_is_looked_at_again_in_the_end() -> None:
+    """Here the second operation writes over the first one's result, which is declared an output."""
+    subject, _ = small()
+    middle, result = (subject.map.tensors[name] for name in ("middle", "result"))
+    stands = replace(subject.map, tensors={**subject.map.tensors, "middle": replace(middle, segment="results", offset=result.offset)})
+    moved = [k for k, label in enumerate(subject.listing) if label.startswith(("early store", "late load x"))]
+    shift = (subject.map.segments["results"].address - subject.map.segments["swap"].address) // 16
+    for k in moved:
+        subject = with_field(subject, k, "dram_base", subject.program.field(k, "dram_base") + shift)
+    region = replace(subject.region, outputs=("middle", "result"))
+    verdict = climb(replace(subject, map=stands, region=region))
+    assert [(item.tensor, item.difference is None) for item in verdict.compared] == [
+        ("image", True),
+        ("middle", True),
+        ("result", True),
+        ("middle", False),
+    ]
     assert verdict.difference is not None
-    assert verdict.difference.coordinates[:2] == (0, 16)
+    assert verdict.difference.operation == "late"
+
+
+def test_an_order_of_units_that_changes_the_outputs_is_told() -> None:
+    """Without tokens each unit runs through on its own; here the one that stores comes first."""
+    subject, _ = small()
+    tokens = {f"{what}_{side}" for what in ("pop", "push") for side in ("prev", "next")}
+    columns = tuple({name: np.zeros_like(own[name]) if name in tokens else own[name] for name in own} for own in subject.program.columns)
+    verdict = climb(replace(subject, program=replace(subject.program, columns=columns)))
+    assert verdict.difference is None
+    assert verdict.hazards
+    assert not verdict.exact

@@ -1,0 +1,72 @@
+"""What is verified: a region's program as it stands in a bundle, or as it was just compiled, beside what it should compute."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.emulator.state import State
+from toolchain.isa.program import Ints, Program
+from toolchain.runtime.contents import Bundle, RegionProgram
+from toolchain.runtime.executor import region_image
+from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.dram_map import DramMap
+from toolchain.schedule.region import Region
+from toolchain.spec.errors import fail
+from toolchain.spec.model import Machine
+
+
+@dataclass(frozen=True)
+class Subject:
+    """listing: of each instruction, what it is for, starting with its operation's name. owner: int64 [n], the index of that operation, -1 for none.
+
+    constants: bytes by segment.
+    """
+
+    region: Region
+    program: Program
+    listing: tuple[str, ...]
+    owner: Ints
+    map: DramMap
+    constants: Mapping[str, bytes]
+
+    def state(self, inputs: Mapping[str, NDArray[Any]]) -> State:
+        """A new state with everything in DRAM that the program reads."""
+        state = self.map.state(self.program.machine, self.constants)
+        self.map.write(self.program.machine, state, inputs)
+        return state
+
+    def result(self, state: State, tensor: str) -> NDArray[Any]:
+        """A tensor [images, channels, height, width] out of a state."""
+        return self.map.read(self.program.machine, state, tensor)
+
+
+def compiled_subject(compiled: CompiledRegion) -> Subject:
+    """As it was just compiled."""
+    return Subject(compiled.region, compiled.program, compiled.listing, compiled.owner, compiled.map, compiled.constants)
+
+
+def bundled_subject(bundle: Bundle, program: RegionProgram, region: Region, machine: Machine, place: str = "") -> Subject:
+    """As the bundle has it. Raises UserError E1110 for a listing that is not the program's, E032x and E03xx for a damaged program."""
+    image = region_image(bundle, program, machine, place)
+    lines = bundle.members[program.listing].decode("utf-8", "replace").splitlines()
+    if len(lines) != len(image.program):
+        text = f"the listing of '{program.name}' has {len(lines)} lines, its program {len(image.program)} instructions"
+        raise fail("E1110", text, hint="build the model again", place=place)
+    labels = tuple("".join(line.split(maxsplit=2)[2:]) for line in lines)
+    return Subject(region, image.program, labels, owners(labels, region), image.map, image.constants)
+
+
+def owners(labels: Sequence[str], region: Region) -> Ints:
+    """Which operation each label starts with: the longest name that does."""
+    numbers = {bound.operation.name: number for number, bound in enumerate(region.operations)}
+    found = {label: numbers.get(_start(label, numbers), -1) for label in dict.fromkeys(labels)}
+    return np.array([found[label] for label in labels], np.int64)
+
+
+def _start(label: str, names: Mapping[str, int]) -> str:
+    words = label.split(" ")
+    starts = (" ".join(words[:count]) for count in range(len(words), 0, -1))
+    return next((start for start in starts if start in names), "")
