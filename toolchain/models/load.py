@@ -16,26 +16,29 @@ from toolchain.spec.yaml_nodes import MAX_BYTES, Node, parse_yaml
 CALIBRATION_SAMPLES = 8
 
 
-def load_model(name_or_path: str) -> Model:
-    """The model of a name, a .yaml file or an .onnx file. Raises UserError with every diagnostic that was found."""
+def load_model(name_or_path: str, dims: Mapping[str, int] | None = None) -> Model:
+    """The model of a name, a .yaml file or an .onnx file; dims: sizes of dimensions that the ONNX file leaves open.
+
+    Raises UserError with every diagnostic that was found.
+    """
     path = find_model(name_or_path)
     if path.suffix == ".onnx":
-        return _bare(path)
+        return _bare(path, dims or {})
     data = read_limited(path, MAX_BYTES, "the model file")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise fail("E0001", f"the model file is not UTF-8 text at byte {error.start:#x}", place=str(path)) from None
-    return load_text(text, path)
+    return load_text(text, path, dims or {})
 
 
-def load_text(text: str, path: Path) -> Model:
+def load_text(text: str, path: Path, dims: Mapping[str, int] | None = None) -> Model:
     """The model that `text` declares; files that it names are looked for beside `path`."""
     root = parse_yaml(Source(str(path), text))
     validate(root, MODEL_SCHEMA)
     about = root.value["model"]
     gops = about.get("gops")
-    origin, inputs = _origin(root, path)
+    origin, inputs = _origin(root, path, dims or {})
     return Model(
         about.text("name"),
         path,
@@ -50,14 +53,16 @@ def load_text(text: str, path: Path) -> Model:
     )
 
 
-def _bare(path: Path) -> Model:
+def _bare(path: Path, dims: Mapping[str, int]) -> Model:
     """An ONNX file without a word about it: made-up calibration data."""
     from toolchain.models.stored import stored_inputs
 
-    return Model(path.stem, path, f"the ONNX file {path.name}", (), None, Stored(path), stored_inputs(path), 0, Seeded(CALIBRATION_SAMPLES), None)
+    return Model(
+        path.stem, path, f"the ONNX file {path.name}", (), None, Stored(path), stored_inputs(path, dims), 0, Seeded(CALIBRATION_SAMPLES), None
+    )
 
 
-def _origin(root: Node, path: Path) -> tuple[Layered | Stored | Light, Mapping[str, Shape]]:
+def _origin(root: Node, path: Path, dims: Mapping[str, int]) -> tuple[Layered | Stored | Light, Mapping[str, Shape]]:
     inputs = {name: tuple(int(size.value) for size in node.value) for name, node in root.members("inputs")}
     if root.get("layers"):
         return Layered(expand(root, inputs)), inputs
@@ -72,7 +77,7 @@ def _origin(root: Node, path: Path) -> tuple[Layered | Stored | Light, Mapping[s
     file = path.parent / str(node.value)
     if not file.is_file():
         raise fail("E0001", f"there is no file '{file}'", node.span)
-    return Stored(file), inputs or stored_inputs(file)
+    return Stored(file), inputs or stored_inputs(file, dims)
 
 
 def _calibration(node: Node | None, path: Path) -> Seeded | Recorded:

@@ -1,6 +1,6 @@
 """What is asked of a user's own ONNX file before it is imported: its inputs, and the files that hold its weights."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 import onnx
@@ -10,11 +10,28 @@ from toolchain.models.operators import Shape
 from toolchain.spec.errors import fail
 
 
-def stored_inputs(path: Path) -> dict[str, Shape]:
-    """Shapes of the inputs by name. Raises UserError E0807 for a file that is no model, or an input without a fixed shape."""
+def stored_inputs(path: Path, dims: Mapping[str, int] | None = None) -> dict[str, Shape]:
+    """Shapes of the inputs by name. dims: sizes of open dimensions by their name, or `input.axis` for one without.
+
+    Raises UserError E0807 for a file that is no model, or an input without a fixed shape.
+    """
+    return {value.name: _fixed(value, path, dims or {}) for value in _inputs(path)}
+
+
+def open_sizes(path: Path, inputs: Mapping[str, Shape]) -> dict[str, int]:
+    """What inputs of these shapes make of each open dimension, by its name. Raises UserError E0807 for a file that is no model."""
+    found: dict[str, int] = {}
+    for value in _inputs(path):
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if not _is_fixed(dim) and axis < len(inputs.get(value.name, ())):
+                found[dim.dim_param or f"{value.name}.{axis}"] = inputs[value.name][axis]
+    return found
+
+
+def _inputs(path: Path) -> list[onnx.ValueInfoProto]:
     graph = _read(path).graph
     constants = {tensor.name for tensor in graph.initializer}
-    return {value.name: _fixed(value, path) for value in graph.input if value.name not in constants}
+    return [value for value in graph.input if value.name not in constants]
 
 
 def external_files(path: Path) -> list[Path]:
@@ -35,12 +52,19 @@ def _read(path: Path) -> onnx.ModelProto:
     return model
 
 
-def _fixed(value: onnx.ValueInfoProto, path: Path) -> Shape:
-    dims = value.type.tensor_type.shape.dim
-    if not all(dim.HasField("dim_value") and dim.dim_value > 0 for dim in dims):
-        text = "x".join(str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims)
-        raise fail("E0807", f"the input '{value.name}' has no fixed shape: {text}", place=str(path), hint="give it under 'inputs' in a model file")
-    return tuple(dim.dim_value for dim in dims)
+def _is_fixed(dim: onnx.TensorShapeProto.Dimension) -> bool:
+    return dim.HasField("dim_value") and dim.dim_value > 0
+
+
+def _fixed(value: onnx.ValueInfoProto, path: Path, dims: Mapping[str, int]) -> Shape:
+    found = value.type.tensor_type.shape.dim
+    sizes = [dim.dim_value if _is_fixed(dim) else dims.get(dim.dim_param or f"{value.name}.{axis}", 0) for axis, dim in enumerate(found)]
+    if not all(sizes):
+        text = "x".join(str(size) if size or dim.HasField("dim_value") else dim.dim_param or "?" for size, dim in zip(sizes, found, strict=True))
+        named = next(dim.dim_param or f"{value.name}.{axis}" for axis, dim in enumerate(found) if not sizes[axis])
+        hint = f"give it under 'inputs' in a model file, or its size to a build: dim={named}:1"
+        raise fail("E0807", f"the input '{value.name}' has no fixed shape: {text}", place=str(path), hint=hint)
+    return tuple(sizes)
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:

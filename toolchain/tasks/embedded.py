@@ -18,5 +18,5 @@ def run_task(name: str, plan: Plan) -> int:
         yield from tasks_of(plan)
 
     loader = ModuleTaskLoader({"task_model": task_model, "DOIT_CONFIG": {**CONFIG}})
-    code: int | None = DoitMain(loader, config_filenames=()).run([name])
-    return code or 0
+    doit: Any = DoitMain(loader, config_filenames=())
+    return int(doit.run([name]))

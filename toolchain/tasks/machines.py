@@ -43,8 +43,10 @@ def load_target(given: str, params: tuple[tuple[str, str], ...], cache: Path) ->
     path = find_target(base)
     key = hashlib.sha256(repr((path.read_bytes(), config, params, _code())).encode()).hexdigest()
     kept = cache / f"{key[:32]}.json"
-    found = _read(kept) or _elaborated(given, params)
-    _keep(kept, found)
+    found = _read(kept)
+    if found is None:
+        found = _elaborated(given, params)
+        _keep(kept, found)
     return Target(given, found["name"], found["config"], params, path, found["sections"], tuple(found["models"]))
 
 
@@ -70,8 +72,6 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def _keep(path: Path, found: Mapping[str, Any]) -> None:
     """Where the folder cannot be written, whatever needs it says so; nothing to do needs no folder."""
-    if path.is_file():
-        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -8,7 +8,7 @@ _STORED = ("params", "topology", "memories", "views", "units", "layouts")
 _ARCHITECTURE = (*_STORED, "encoding", "instructions", "functions", "numerics", "sync", "program")
 
 STAGES = (
-    Stage("onnx", "onnx:make_onnx", ("spec", "schemas", "models"), ("numpy", "onnx"), of_model=True),
+    Stage("onnx", "onnx:make_onnx", ("spec", "schemas", "models"), ("numpy", "onnx"), of_model=True, options=("dims",)),
     Stage("calibration", "calibrate:calibrate_model", (*_GRAPH, "models"), GRAPH_LIBRARIES, (), ("onnx",), True, ("dims",)),
     Stage(
         "graph",
@@ -17,6 +17,5 @@ STAGES = (
         GRAPH_LIBRARIES,
         ("quantisation", "fusion", "pipeline"),
         ("onnx", "calibration"),
-        options=("dims",),
     ),
 )

@@ -6,7 +6,7 @@ from toolchain.passes.context import Context
 from toolchain.spec.errors import fail
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
-from toolchain.tasks.actions.paths import onnx_file, table_file
+from toolchain.tasks.actions.paths import blaming, onnx_file, sizes_of, table_file
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 
@@ -17,8 +17,9 @@ def make_graph(step: Step, say: Say) -> Made:
     if machine.quantisation is None:
         raise fail("E1203", f"machine '{machine.name}' does not say how numbers are stored", hint="its file needs a section 'quantisation'")
     say("integers")
-    context = Context(str(job.path), numerics=machine.quantisation, table=read_table(table_file(job)))
-    build_graph(onnx_file(job), dict(job.variables.dims), context, step.folder)
+    context = Context(str(onnx_file(job)), numerics=machine.quantisation, table=read_table(table_file(job)))
+    with blaming(job):
+        build_graph(onnx_file(job), sizes_of(job), context, step.folder)
     return Made([path for path in step.folder.iterdir() if path.suffix in (".onnx", ".bin")])
 
 

@@ -5,23 +5,38 @@ from pathlib import Path
 
 from toolchain.models.build import build_model
 from toolchain.models.load import load_model
-from toolchain.models.model import Stored
+from toolchain.models.model import Model, Stored
+from toolchain.spec.files import write_atomic
+from toolchain.tasks.actions.paths import sizes_file
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 
 
 def make_onnx(step: Step, say: Say) -> Made:
     """Raises UserError of a model file that is wrong, E0807 for an ONNX file that is none."""
+    dims = dict(step.job.variables.dims)
     say("reading the model")
-    model = load_model(str(step.job.path))
-    say("making the weights" if not isinstance(model.origin, Stored) else "copying")
+    model = load_model(str(step.job.path), dims)
+    say("copying" if isinstance(model.origin, Stored) else "making the weights")
     path = build_model(model, step.folder)
-    stamp = path.with_suffix(".stamp.json")
+    stamp, sizes = path.with_suffix(".stamp.json"), sizes_file(step.job)
+    write_atomic(sizes, json.dumps(dict(sorted((_open_sizes(model) | dims).items()))).encode())
     files = [step.folder / name for name in json.loads(stamp.read_text())["files"]]
-    return Made([*files, stamp], _sources(model.origin.file) if isinstance(model.origin, Stored) else ())
+    return Made([*files, stamp, sizes], _sources(model))
 
 
-def _sources(file: Path) -> list[Path]:
+def _open_sizes(model: Model) -> dict[str, int]:
+    """What the model file says of dimensions that its ONNX file leaves open."""
+    if not isinstance(model.origin, Stored):
+        return {}
+    from toolchain.models.stored import open_sizes
+
+    return open_sizes(model.origin.file, model.inputs)
+
+
+def _sources(model: Model) -> list[Path]:
+    if not isinstance(model.origin, Stored):
+        return []
     from toolchain.models.stored import external_files
 
-    return [file, *external_files(file)]
+    return [model.origin.file, *external_files(model.origin.file)]

@@ -1,13 +1,23 @@
 """Where the stages leave what later ones read."""
 
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from toolchain.spec.errors import UserError
 from toolchain.tasks.stage import Job
 
 
 def onnx_file(job: Job) -> Path:
     """The float model."""
-    return job.shared / "onnx" / f"{_name(job)}.onnx"
+    return job.shared / "onnx" / f"{job.model}.onnx"
+
+
+def sizes_file(job: Job) -> Path:
+    """What its open dimensions are."""
+    return job.shared / "onnx" / "sizes.json"
 
 
 def table_file(job: Job) -> Path:
@@ -15,5 +25,25 @@ def table_file(job: Job) -> Path:
     return job.shared / "calibration" / "calibration.json"
 
 
-def _name(job: Job) -> str:
-    return job.model
+def sizes_of(job: Job) -> dict[str, int]:
+    """Sizes of open dimensions by name."""
+    found: dict[str, int] = json.loads(sizes_file(job).read_text())
+    return found
+
+
+@contextmanager
+def blaming(job: Job) -> Generator[None]:
+    """Errors of the copy of a model's ONNX file name the file that the user knows."""
+    try:
+        yield
+    except UserError as error:
+        copy, source = str(onnx_file(job)), str(_source(job))
+        raise UserError(*(replace(d, place=source + d.place[len(copy) :]) if d.place.startswith(copy) else d for d in error.diagnostics)) from None
+
+
+def _source(job: Job) -> Path:
+    from toolchain.models.load import load_model
+    from toolchain.models.model import Stored
+
+    origin = load_model(str(job.path), dict(job.variables.dims)).origin
+    return origin.file if isinstance(origin, Stored) else job.path

@@ -1,0 +1,31 @@
+"""Builds of `digits` in a folder of their own, as a user starts them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = (sys.executable, "-m", "toolchain.cli")
+WORDS = ("build", "target=vta", "model=digits")
+STATE = (".lock", ".receipt.json")
+
+
+def environment(**more: str) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT)} | more
+
+
+def build(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """`tilewright build target=vta model=digits`, or other words, with further environment variables."""
+    return subprocess.run([*COMMAND, *(words or WORDS)], cwd=folder, env=environment(**more), capture_output=True, text=True, check=False)
+
+
+def artefacts(folder: Path) -> dict[str, bytes]:
+    """Everything below `build` that is no state of the build itself."""
+    files = (path for path in (folder / "build").rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files if not path.name.endswith(STATE)}
+
+
+def stages_run(printed: str) -> list[str]:
+    """Names of the stages that a build says it ran."""
+    return [line.split()[0] for line in printed.splitlines() if line.endswith(" s")]

@@ -1,0 +1,204 @@
+"""Whole builds: what runs again after a change, and what a user sees when something is wrong."""
+
+import resource
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.tasks.builds import ROOT, WORDS, artefacts, build, stages_run
+from toolchain import cli
+from toolchain.tasks.stages import STAGES
+
+EVERY = [stage.name for stage in STAGES]
+MACHINE = (ROOT / "targets" / "vta.yaml").read_text()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with its own machine and model, built once; tests work on copies."""
+    folder = tmp_path_factory.mktemp("made")
+    shutil.copytree(ROOT / "targets" / "vta", folder / "targets" / "vta")
+    shutil.copy(ROOT / "targets" / "vta.yaml", folder / "targets")
+    shutil.copytree(ROOT / "models" / "digits", folder / "models" / "digits")
+    shutil.copy(ROOT / "models" / "digits.yaml", folder / "models")
+    done = build(folder)
+    assert done.returncode == 0, done.stderr
+    assert stages_run(done.stderr) == EVERY
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(made, tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
+def _again(capfd: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    assert cli.main(words or WORDS) == 0
+    return stages_run(capfd.readouterr().err)
+
+
+def _edit(path: str, old: str, new: str) -> None:
+    text = Path(path).read_text()
+    assert old in text
+    Path(path).write_text(text.replace(old, new))
+
+
+def test_nothing_to_do(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = artefacts(folder)
+    assert _again(capfd) == []
+    assert artefacts(folder) == before
+
+
+def test_a_comment_is_no_change(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with (folder / "targets" / "vta.yaml").open("a") as file:
+        file.write("\n# a word\n")
+    assert _again(capfd) == []
+
+
+def test_an_artefact_that_was_cut_short_is_made_again(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = artefacts(folder)
+    for stage in ("onnx", "graph"):
+        (home,) = Path("build").glob(f"*/digits/{stage}")
+        victim = max(home.glob("*.onnx"))
+        victim.write_bytes(victim.read_bytes()[:100])
+        assert _again(capfd) == [stage]
+        assert artefacts(folder) == before
+
+
+def test_what_is_left_over_is_taken_away(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = artefacts(folder)
+    (waste := Path("build/vta/digits/graph/weights-0.bin.123.part")).write_text("half")
+    Path("build/vta/digits/graph.receipt.json").unlink()
+    assert _again(capfd) == ["graph"]
+    assert not waste.exists()
+    assert artefacts(folder) == before
+
+
+def test_other_sizes_and_parameters_have_folders_of_their_own(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = artefacts(folder)
+    assert _again(capfd, *WORDS, "params=LOG_BUS:4")[-len(EVERY) + 2 :] == EVERY[2:]
+    assert {name: data for name, data in artefacts(folder).items() if name in before} == before
+    assert _again(capfd) == []
+
+
+def test_two_hash_seeds_make_the_same_bytes(made: Path, tmp_path: Path) -> None:
+    for name in ("models", "targets"):
+        shutil.copytree(made / name, tmp_path / name)
+    assert build(tmp_path, PYTHONHASHSEED="4711").returncode == 0
+    other = {name: data for name, data in artefacts(tmp_path).items() if ".machines" not in name}
+    assert other == {name: data for name, data in artefacts(made).items() if ".machines" not in name}
+
+
+def _network(path: Path, change: Callable[[onnx.ModelProto], None]) -> None:
+    weight = numpy_helper.from_array(np.ones((4, 3, 1, 1), np.float32), "w")
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"], name="first"), helper.make_node("Relu", ["a"], ["y"], name="second")]
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, c, 8, 8]) for n, c in (("x", 3), ("y", 4)))
+    model = helper.make_model(helper.make_graph(nodes, "g", [x], [y], [weight]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    change(model)
+    path.write_bytes(model.SerializeToString())
+
+
+def _nan(model: onnx.ModelProto) -> None:
+    weight = np.ones((4, 3, 1, 1), np.float32)
+    weight[2, 1] = np.nan
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(weight, "w"))
+
+
+def _mismatch(model: onnx.ModelProto) -> None:
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.ones((4, 5, 1, 1), np.float32), "w"))
+
+
+def _cycle(model: onnx.ModelProto) -> None:
+    model.graph.node[0].input[0] = "y"
+
+
+def _open(model: onnx.ModelProto) -> None:
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(_nan, ("E0909", "'w'", "nan")), (_mismatch, ("first", "Conv")), (_cycle, ("E0903", "first")), (_open, ("E0807", "dim=batch:1"))],
+    ids=["nan", "mismatch", "cycle", "open"],
+)
+def test_a_wrong_network_is_one_line(
+    change: Callable[[onnx.ModelProto], None],
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _network(Path("net.onnx"), change)
+    assert cli.main(["build", "target=vta", "model=net.onnx"]) == 1
+    line = _error(capfd.readouterr().err)
+    assert line.startswith("net.onnx: ")
+    assert all(word in line for word in words), line
+
+
+def _error(printed: str) -> str:
+    """The one line that is no progress."""
+    (line,) = (line for line in printed.splitlines() if not line.endswith((" ...", " s")))
+    return line
+
+
+def test_an_open_size_can_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    _network(Path("net.onnx"), _open)
+    assert _again(capfd, "build", "target=vta", "model=net.onnx", "dim=batch:1") == EVERY
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_a_file_cut_short_is_one_line(share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = (ROOT / "models" / "digits" / "digits.onnx").read_bytes()
+    Path("net.onnx").write_bytes(whole[: int(len(whole) * share)])
+    assert cli.main(["build", "target=vta", "model=net.onnx"]) == 1
+    assert "net.onnx: E0807" in _error(capfd.readouterr().err)
+    assert not list(Path("build").rglob("*.receipt.json"))
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("tarrget=vta",), "E1201 unknown variable 'tarrget'; did you mean 'target'?"),
+        (("target=vtta",), "E0001 unknown target 'vtta'; did you mean 'vta'?"),
+        (("target=vta", "model=digitz"), "E0001 unknown model 'digitz'; did you mean 'digits'?"),
+        (("target=vta", "model=no/such.onnx"), "E0001 there is no model file 'no/such.onnx'"),
+        (("vta",), "E0002 'vta' does not have the form NAME=VALUE; for example target=NAME"),
+    ],
+)
+def test_a_wrong_word_is_one_line(
+    words: tuple[str, ...], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["build", *words]) == 1
+    assert capfd.readouterr().err == f"{line}\n"
+    assert not list(tmp_path.rglob("*.onnx"))
+
+
+@pytest.mark.parametrize("limit", [0, 2_000, 50_000, 87_000])
+def test_a_full_disk_is_one_line_and_then_all_is_well(limit: int, tmp_path: Path, made: Path) -> None:
+    """No file can grow beyond the limit, which the system says as it says that the disk is full: in the middle of a write."""
+    for name in ("models", "targets"):
+        shutil.copytree(made / name, tmp_path / name)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        done = build(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert done.returncode == 1
+    assert ": E0005 " in _error(done.stderr)
+    assert not list(tmp_path.rglob("*.part"))
+    assert build(tmp_path).returncode == 0
+    assert artefacts(tmp_path) == artefacts(made)

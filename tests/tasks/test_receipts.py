@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import pytest
+
+from toolchain.tasks.receipts import Receipt, new_receipt, read_receipt, write_receipt
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Receipt:
+    (tmp_path / "in").write_text("input")
+    (tmp_path / "out").write_text("output")
+    return new_receipt({"code": "1", "option": "2"}, [tmp_path / "in"], [tmp_path / "out"], tmp_path)
+
+
+def test_nothing_changed(made: Receipt, tmp_path: Path) -> None:
+    write_receipt(tmp_path / "receipt", made)
+    assert read_receipt(tmp_path / "receipt") == made
+    assert made.changes({"code": "1", "option": "2"}, tmp_path) == []
+
+
+def test_every_change_is_named(made: Receipt, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("INPUT")
+    (tmp_path / "out").unlink()
+    assert made.changes({"code": "2", "new": "3"}, tmp_path) == ["code", "new", "option", str(tmp_path / "in"), str(tmp_path / "out")]
+
+
+def test_the_same_bytes_at_another_time_are_no_change(made: Receipt, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("input")
+    assert made.changes(made.parts, tmp_path) == []
+
+
+def test_half_an_output_is_a_change(made: Receipt, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("out")
+    assert made.changes(made.parts, tmp_path) == [str(tmp_path / "out")]
+
+
+def test_the_result_is_what_was_written(made: Receipt, tmp_path: Path) -> None:
+    assert made.result == new_receipt({}, [], [tmp_path / "out"], tmp_path).result
+    (tmp_path / "out").write_text("other")
+    assert made.result != new_receipt({}, [], [tmp_path / "out"], tmp_path).result
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"parts": {}, "read": {"a": 1}, "written": {}}', '{"parts": {}, "read": {}, "written": {"a": [1]}}']
+)
+def test_a_damaged_receipt_is_none(text: str, tmp_path: Path) -> None:
+    (tmp_path / "receipt").write_text(text)
+    assert read_receipt(tmp_path / "receipt") is None
+
+
+def test_an_output_that_was_not_written_is_our_mistake(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        new_receipt({}, [], [tmp_path / "none"], tmp_path)

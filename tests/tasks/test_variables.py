@@ -1,0 +1,47 @@
+import pytest
+
+from toolchain.spec.errors import UserError
+from toolchain.tasks.variables import Variables, read_variables
+
+
+def test_everything_that_can_be_said() -> None:
+    given = {
+        "target": "vta:ultra96",
+        "model": "digits,./mine.onnx,digits",
+        "params": "LOG_BUS:4,LOG_BLOCK=5",
+        "dim": "batch:1,x.0:3",
+        "fallback": "no",
+    }
+    params, dims = (("LOG_BLOCK", "5"), ("LOG_BUS", "4")), (("batch", 1), ("x.0", 3))
+    assert read_variables(given) == Variables("vta:ultra96", ("digits", "./mine.onnx"), params, dims, False)
+
+
+def test_nothing_said() -> None:
+    assert read_variables({}) == Variables("", (), (), (), True)
+
+
+def test_dimensions_may_have_colons_in_their_names() -> None:
+    assert read_variables({"dim": "a:b:2"}).dims == (("a:b", 2),)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code", "word"),
+    [
+        ("tarrget", "vta", "E1201", "did you mean 'target'?"),
+        ("zzz", "vta", "E1201", "known: target, model"),
+        ("target", "", "E1202", "'target' is empty"),
+        ("dim", "batch", "E1202", "'batch' in 'dim'"),
+        ("dim", "batch:0", "E1202", "cannot be '0'"),
+        ("dim", "batch:x", "E1202", "cannot be 'x'"),
+        ("dim", "batch:\u0663", "E1202", "at least 1"),
+        ("params", ":3", "E1202", "NAME:VALUE"),
+        ("fallback", "maybe", "E1202", "yes or no"),
+    ],
+)
+def test_a_mistake_is_one_line(name: str, value: str, code: str, word: str) -> None:
+    with pytest.raises(UserError) as raised:
+        read_variables({name: value})
+    (diagnostic,) = raised.value.diagnostics
+    assert diagnostic.code == code
+    assert word in diagnostic.render()
+    assert "\n" not in diagnostic.render()
