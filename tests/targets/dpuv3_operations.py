@@ -1,0 +1,85 @@
+"""Operations of every kind, compiled for dpuv3 and run there, against the integer reference."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.emulator.checks import check_program
+from toolchain.emulator.engines import engine_named
+from toolchain.emulator.queues.order import issue_order
+from toolchain.graph.integer_reference import evaluate
+from toolchain.graph.numerics import Numerics, Range
+from toolchain.schedule.compile import Choice, compile_operation
+from toolchain.schedule.kernel import Kernel
+from toolchain.schedule.kernel_file import load_kernel
+from toolchain.schedule.operations.operation import Operation
+from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
+
+Array = NDArray[Any]
+BYTE = Range(-128, 127)
+NUMERICS = Numerics(BYTE, BYTE, Range(-(2**30), 2**30 - 1), "power_of_two", "half_up", Range(0, 31), order="activation_first")
+
+
+@cache
+def machine(config: str = "", lowest: int = -128) -> Machine:
+    return load_machine("dpuv3", config, {"LOG_DDR": "24", "LOWEST": str(lowest)})
+
+
+@cache
+def kernel(kind: str, config: str = "", lowest: int = -128) -> Kernel:
+    return load_kernel(machine(config, lowest), kind)
+
+
+def compiled(operation: Operation, contexts: int = 2, timed: int = 1, lowest: int = -128) -> Choice:
+    return compile_operation(machine(lowest=lowest), kernel(operation.kind, lowest=lowest), operation, contexts, timed)
+
+
+def inputs(operation: Operation, seed: int = 1) -> dict[str, Array]:
+    """Tensors [batch, channels, height, width] of random values for what the operation reads."""
+    rng, n = np.random.default_rng(seed), operation.numbers
+    shape = (n["batch"], n["in_channels" if operation.kind == "conv2d" else "channels"], n["height"], n["width"])
+    return {name: rng.integers(-128, 128, shape).astype(np.int8) for name in ("x", "z")[: 2 if operation.kind == "add" else 1]}
+
+
+def expected(operation: Operation, given: Mapping[str, Array]) -> Array:
+    """What the integer reference computes."""
+    n, operands = operation.numbers, list(given.values())
+    attributes: dict[str, Any] = {k: n[k] for k in ("shift", "low", "high", "slope", "slope_shift") if k in n} | {"bias_shift": 0}
+    if "kh" in n:
+        window = {"kernel_shape": (n["kh"], n["kw"]), "strides": (n["sh"], n["sw"]), "dilations": (n["dh"], n["dw"])}
+        attributes |= {**window, "pads": (n["pad_top"], n["pad_left"], n["pad_bottom"], n["pad_right"]), "group": 1}
+    match operation.kind:
+        case "conv2d":
+            operands += [operation.arrays["weight"], operation.arrays["bias"]]
+        case "depthwise":
+            operands += [operation.arrays["weight"][:, None], operation.arrays["bias"]]
+            attributes["group"] = n["channels"]
+        case "add":
+            attributes |= {"multiply_x": n["multiply_x"], "multiply_y": n["multiply_z"]}
+        case "upsample":
+            attributes["factors"] = (n["factor_h"], n["factor_w"])
+        case _:
+            attributes["multiply"] = n.get("multiply", 1)
+    kind = "conv2d" if operation.kind == "depthwise" else operation.kind
+    return evaluate(kind, "leaky" if n.get("slope") else "", attributes, operands, NUMERICS)
+
+
+def result(choice: Choice, given: Mapping[str, Array], engine: str = "fast", seed: int | None = None) -> Array:
+    """What the machine computes, after its checks; in the usual order of issue, or in a random one."""
+    state = choice.compiled.state(**{name: value.transpose(0, 2, 3, 1) for name, value in given.items()})
+    checked = check_program(choice.compiled.program, state)
+    assert not checked.warnings
+    order = checked.order if seed is None else issue_order(choice.compiled.program, seed)
+    engine_named(engine)(choice.compiled.program, state, order)
+    return choice.compiled.result(state, "y").transpose(0, 3, 1, 2)
+
+
+def assert_exact(operation: Operation, contexts: int = 2, seed: int = 1, lowest: int = -128) -> Choice:
+    """Compiled, run and compared."""
+    choice, given = compiled(operation, contexts, lowest=lowest), inputs(operation, seed)
+    np.testing.assert_array_equal(result(choice, given), expected(operation, given))
+    return choice

@@ -1,0 +1,189 @@
+"""Every operation that dpuv3 has a kernel for gives what the integer reference gives, whatever its shape."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.schedule.convolutions import convolution
+from tests.targets.dpuv3_operations import assert_exact, compiled, expected, inputs, machine, result
+from toolchain.schedule.compile import compile_operation
+from toolchain.schedule.kernel_file import load_kernel
+from toolchain.schedule.operations.add import Add
+from toolchain.schedule.operations.conv2d import Conv2d
+from toolchain.schedule.operations.depthwise import Depthwise
+from toolchain.schedule.operations.operation import Operation
+from toolchain.schedule.operations.pool import AveragePool, MaxPool
+from toolchain.schedule.operations.requantise import Requantise
+from toolchain.schedule.operations.upsample import Upsample
+from toolchain.schedule.operations.window import Window
+from toolchain.spec.errors import UserError
+
+LIMITS = [{"low": -128, "high": 127}, {"low": 0, "high": 127}, {"low": 0, "high": 96}, {"low": 0, "high": 6}, {"slope": 26, "slope_shift": 8}]
+CHANNELS = [1, 3, 16, 17, 40]
+
+
+def size(draw: st.DrawFn, window: Window) -> tuple[int, int]:
+    """Rows and columns of an image that a window fits in: around and beyond eight."""
+    reach = [(k - 1) * d + 1 for k, d in zip(window.kernel, window.dilations, strict=True)]
+    height, width = (draw(st.integers(max(reach[k] - window.pads[k] - window.pads[k + 2], 1), (36, 20)[k])) for k in (0, 1))
+    return height, width
+
+
+@st.composite
+def windows(draw: st.DrawFn, dilated: bool = True) -> Window:
+    kernel = draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))
+    dilations = draw(st.tuples(st.integers(1, 3), st.integers(1, 3))) if dilated else (1, 1)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    pads = draw(st.tuples(*(st.integers(0, reach[k % 2] - 1) for k in range(4))))
+    return Window(kernel, draw(st.tuples(st.integers(1, 3), st.integers(1, 3))), pads, dilations)
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> Conv2d:
+    window, limits = draw(windows()), draw(st.sampled_from(LIMITS))
+    shape = draw(st.sampled_from([1, 4, 5])), draw(st.sampled_from(CHANNELS)), *size(draw, window)
+    weights = draw(st.sampled_from([1, 16, 20, 70])), *window.kernel
+    bias, shift = draw(st.sampled_from([0, 63, 300_000, 1 << 29])), draw(st.sampled_from([0, 1, 9, 16, 24]))
+    options = {"strides": window.strides, "pads": window.pads, "dilations": window.dilations, "shift": shift}
+    return convolution(shape, weights, draw(st.integers(0, 99)), bias, **options, **limits)
+
+
+@st.composite
+def requantisations(draw: st.DrawFn) -> Requantise:
+    return Requantise(draw(st.sampled_from([0, 1, 5, 9])), **draw(st.sampled_from(LIMITS)))
+
+
+@st.composite
+def depthwise(draw: st.DrawFn) -> Depthwise:
+    window, channels = draw(windows()), draw(st.sampled_from([*CHANNELS, 100]))
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    weight, bias = rng.integers(-128, 128, (channels, *window.kernel), np.int8), rng.integers(-5000, 5000, channels).astype(np.int32)
+    return Depthwise("dw", (4, channels, *size(draw, window)), weight, bias, window, draw(requantisations()))
+
+
+@st.composite
+def pools(draw: st.DrawFn, average: bool) -> Operation:
+    window = draw(windows(dilated=False))
+    shape = draw(st.sampled_from([4, 8])), draw(st.sampled_from(CHANNELS)), *size(draw, window)
+    if average:
+        return AveragePool("pool", shape, window, draw(st.sampled_from([-128, -3, 1, 21, 127])), draw(requantisations()))
+    return MaxPool("pool", shape, window)
+
+
+@st.composite
+def additions(draw: st.DrawFn) -> Add:
+    x, z = draw(st.sampled_from([(0, 0), (0, 3), (6, 0), (2, 2), (1, 4)]))
+    shape = 4, draw(st.sampled_from(CHANNELS)), draw(st.integers(1, 19)), draw(st.integers(1, 9))
+    return Add("add", shape, 1 << x, 1 << z, draw(requantisations()))
+
+
+@settings(max_examples=60, deadline=None)
+@given(convolutions(), st.integers(1, 3))
+def test_any_convolution_is_exact(operation: Conv2d, contexts: int) -> None:
+    assert_exact(operation, contexts)
+
+
+@settings(max_examples=20, deadline=None)
+@given(depthwise(), st.integers(1, 2))
+def test_any_depthwise_convolution_is_exact(operation: Depthwise, contexts: int) -> None:
+    assert_exact(operation, contexts)
+
+
+@settings(max_examples=20, deadline=None)
+@given(pools(average=True))
+def test_any_average_is_exact(operation: AveragePool) -> None:
+    assert_exact(operation)
+
+
+@settings(max_examples=20, deadline=None)
+@given(pools(average=False), st.integers(1, 2))
+def test_any_maximum_is_exact(operation: MaxPool, contexts: int) -> None:
+    assert_exact(operation, contexts)
+
+
+@settings(max_examples=20, deadline=None)
+@given(additions())
+def test_any_sum_is_exact(operation: Add) -> None:
+    assert_exact(operation)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.sampled_from(CHANNELS), st.integers(1, 11), st.integers(1, 9), st.integers(1, 3), st.integers(1, 3))
+def test_any_enlargement_is_exact(channels: int, height: int, width: int, factor_h: int, factor_w: int) -> None:
+    assert_exact(Upsample("up", (4, channels, height, width), (factor_h, factor_w)))
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        convolution((4, 512, 4, 5), (128, 3, 3), pads=(1, 1, 1, 1), shift=14),
+        convolution((4, 16, 40, 300), (32, 3, 3), pads=(1, 1, 1, 1), strides=(2, 2)),
+        convolution((4, 1, 2, 2500), (1, 1, 1)),
+        convolution((4, 2048, 1, 1), (1000, 1, 1), shift=14),
+        convolution((4, 3, 16, 16), (16, 16, 16), pads=(15, 15, 15, 15), shift=14),
+        MaxPool("pool", (4, 2064, 2, 3), Window((1, 1))),
+        AveragePool("pool", (4, 512, 14, 14), Window((14, 14)), 10, Requantise(11)),
+        Upsample("up", (4, 300, 3, 30), (2, 2)),
+    ],
+    ids=["weights", "rows", "width", "dense", "kernel", "channels", "average", "copies"],
+)
+def test_what_no_field_or_buffer_holds_is_cut(operation: Operation) -> None:
+    assert len(assert_exact(operation).compiled.program) > 10
+
+
+def test_the_reference_engine_and_random_orders_agree() -> None:
+    operation = convolution((4, 20, 18, 9), (17, 3, 3), pads=(1, 1, 1, 1), strides=(2, 2))
+    choice, given = compiled(operation), inputs(operation)
+    found = [result(choice, given, "reference"), *(result(choice, given, seed=seed) for seed in range(3))]
+    assert all(np.array_equal(part, expected(operation, given)) for part in found)
+
+
+def test_the_four_images_of_a_run_are_their_own() -> None:
+    operation = convolution((4, 16, 9, 9), (16, 3, 3), pads=(1, 1, 1, 1))
+    y = result(compiled(operation), inputs(operation))
+    assert not any(np.array_equal(y[0], y[k]) for k in (1, 2, 3))
+
+
+def test_the_least_value_of_the_machine_counts() -> None:
+    operation = convolution((4, 16, 9, 9), (16, 3, 3), shift=4, low=-127)
+    choice, given = assert_exact(operation, lowest=-127), inputs(operation)
+    assert result(choice, given).min() == -127
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [
+        (convolution((4, 16, 20, 20), (16, 17, 1)), "is larger than 16"),
+        (convolution((4, 16, 20, 20), (16, 9, 1), dilations=(2, 1)), "is larger than 16"),
+        (convolution((4, 16, 8, 8), (16, 3, 3), pads=(3, 0, 0, 0)), "the padding is as large as the kernel"),
+        (convolution((4, 16, 20, 20), (16, 3, 3), strides=(9, 1)), "the stride is larger than 8"),
+        (convolution((4, 16, 8, 8), (16, 3, 3), bias=3 << 29), "the bias does not fit"),
+        (convolution((4, 16, 8, 8), (16, 3, 3), slope=13, slope_shift=8), "another slope than 26/256"),
+        (convolution((4, 16, 8, 8), (16, 3, 3), low=0, high=5), "not limited as none, ReLU or ReLU6"),
+        (convolution((4, 4112, 1, 1), (16, 1, 1)), "more than 4096 channels"),
+        (AveragePool("pool", (4, 16, 8, 8), Window((2, 2)), 128), "not one of 8 bits"),
+        (MaxPool("pool", (4, 16, 8, 8), Window((2, 2), dilations=(2, 1))), "the window is dilated"),
+        (Add("add", (4, 16, 8, 8), 3, 1), "no power of two"),
+        (Add("add", (4, 16, 8, 8), 1 << 16, 1), "more than 15 bits apart"),
+    ],
+)
+def test_what_the_machine_cannot_do_is_refused_with_its_reason(operation: Operation, reason: str) -> None:
+    with pytest.raises(UserError, match=f"E1003 .*{reason}"):
+        compiled(operation)
+
+
+def test_what_is_not_known_of_the_machine_can_be_refused() -> None:
+    strict = machine("strict")
+    for limits, legal in (({"low": 0}, True), ({"low": 0, "high": 6}, False), ({"slope": 26, "slope_shift": 8}, False)):
+        operation = convolution((4, 16, 8, 8), (16, 3, 3), **limits)
+        if legal:
+            compile_operation(strict, load_kernel(strict, "conv2d"), operation, timed=1)
+            continue
+        with pytest.raises(UserError, match=r"E1003 .*are not known"):
+            compile_operation(strict, load_kernel(strict, "conv2d"), operation)
+
+
+def test_a_kernel_larger_than_the_parameter_memory_is_refused() -> None:
+    with pytest.raises(UserError, match="E1004 no tile of 'conv' fits"):
+        compiled(convolution((4, 1024, 12, 12), (16, 12, 12), shift=14))
