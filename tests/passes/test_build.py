@@ -36,7 +36,8 @@ def test_every_stage_runs_and_two_builds_are_equal(tmp_path: Path) -> None:
     stages = sorted((tmp_path / "one").iterdir())
     assert [stage.read_bytes() for stage in stages] == [(tmp_path / "two" / stage.name).read_bytes() for stage in stages]
     assert [stage.stem for stage in stages if stage.suffix == ".onnx"] == [
-        "00-import", "01-fold_constants", "02-remove_identity", "03-remove_qdq", "04-fold_batch_norm", "05-remove_dead", "06-fuse", "07-quantize", "08-partition",
+        "00-import", "01-fold_constants", "02-remove_identity", "03-remove_qdq", "04-fold_batch_norm", "05-remove_dead", "06-fuse", "07-quantize",
+        "08-partition",
     ]  # fmt: skip
     results = [run_session(open_session(stage), samples(1))["y"] for stage in stages if stage.suffix == ".onnx"]
     for result in results[:-2]:

@@ -57,7 +57,7 @@ class Conv2d:
         if self.reach >= ACCUMULATOR:
             raise fail("E1003", f"a sum of '{self.name}' may reach {self.reach}, which 32 bits do not hold")
 
-    @cached_property
+    @property
     def output(self) -> tuple[int, int, int, int]:
         """(batch, channels, height, width) of the result."""
         spans = [
@@ -76,14 +76,18 @@ class Conv2d:
         weights = np.abs(self.weight.astype(np.int16)).sum(axis=(1, 2, 3), dtype=np.int64) * 128
         return int((weights + np.abs(self.bias.astype(np.int64))).max()) + self.half
 
-    @cached_property
+    @property
     def macs(self) -> int:
         """Multiply-accumulates, those with padding included."""
         return int(np.prod(self.output)) * int(np.prod(self.weight.shape[1:]))
 
-    @cached_property
+    @property
     def numbers(self) -> Mapping[str, int]:
         """The values of KIND.numbers."""
+        return self._numbers
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
         values = (
             *self.input, *self.output[1:], *self.weight.shape[2:], *self.strides, *self.dilations, *self.pads,
             self.shift, self.half, self.low, self.high, self.slope, self.slope_shift, int(self.bias.min()), int(self.bias.max()),

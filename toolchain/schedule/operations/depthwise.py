@@ -45,7 +45,7 @@ class Depthwise:
         if self.reach >= ACCUMULATOR:
             raise fail("E1003", f"a sum of '{self.name}' may reach {self.reach}, which 32 bits do not hold")
 
-    @cached_property
+    @property
     def output(self) -> tuple[int, int, int, int]:
         """(batch, channels, height, width) of the result. Raises UserError E1003 where nothing is left."""
         return *self.input[:2], *self.window.output(self.input[2:], self.name)
@@ -61,9 +61,13 @@ class Depthwise:
         """Multiply-accumulates, those with padding included."""
         return int(np.prod(self.output)) * self.window.kernel[0] * self.window.kernel[1]
 
-    @cached_property
+    @property
     def numbers(self) -> Mapping[str, int]:
         """The values of KIND.numbers."""
+        return self._numbers
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
         shape = dict(zip(SHAPE, (*self.input, *self.output[2:]), strict=True))
         bias = {"bias_least": int(self.bias.min()), "bias_most": int(self.bias.max())}
         return shape | self.window.numbers | bias | self.requantise.numbers

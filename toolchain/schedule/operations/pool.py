@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
@@ -31,7 +30,7 @@ class MaxPool:
     def kind(self) -> str:
         return "max_pool"
 
-    @cached_property
+    @property
     def output(self) -> tuple[int, int, int, int]:
         """(batch, channels, height, width) of the result. Raises UserError E1003 where nothing is left."""
         return *self.input[:2], *self.window.output(self.input[2:], self.name)
@@ -70,7 +69,7 @@ class AveragePool:
     def kind(self) -> str:
         return "average_pool"
 
-    @cached_property
+    @property
     def output(self) -> tuple[int, int, int, int]:
         """(batch, channels, height, width) of the result. Raises UserError E1003 where nothing is left."""
         return *self.input[:2], *self.window.output(self.input[2:], self.name)

@@ -1,0 +1,131 @@
+"""Whether a machine takes an integer call of a graph, and why not: what partitioning asks."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from toolchain.graph.calls import read_call
+from toolchain.graph.functions import kind_of
+from toolchain.passes.context import Device
+from toolchain.schedule.kernel import Kernel
+from toolchain.schedule.lowering import Lowered, computes
+from toolchain.schedule.pictures import PLACED, WEIGHTED, array_of, data_of, is_call, merged_pads, picture_of
+from toolchain.schedule.selection import Selection, images_per_run
+from toolchain.spec.errors import UserError
+from toolchain.spec.expr import Binary, Const, Name, walk
+from toolchain.spec.model import Layout, Machine
+
+PADDED = ("conv2d", "average_pool")
+"""Kinds for which a zero around the picture is the same as padding of their own."""
+
+
+def device_of(machine: Machine, kernels: Mapping[str, Kernel]) -> Device:
+    """What partitioning asks for this machine. Raises UserError E0107 and E0121 for a wrong section `operators`."""
+    return Device(machine.name, _Offload(Selection(machine, kernels)).refusal)
+
+
+def channel_block(machine: Machine) -> int:
+    """A tensor can begin inside another at multiples of this many channels, in every layout that the machine writes."""
+    blocks = [_block(layout) for layout in machine.layouts if layout.written]
+    return math.lcm(*blocks) if blocks else 1
+
+
+def _block(layout: Layout) -> int:
+    """Of the divisions of the channel index in a layout's map."""
+    parts = [e for expr in layout.map for e in walk(expr) if isinstance(e, Binary) and e.op in ("//", "%") and isinstance(e.right, Const)]
+    found = [e.right.value for e in parts if isinstance(e.right, Const) and any(isinstance(n, Name) and n.id == "c" for n in walk(e.left))]
+    return math.lcm(*found) if found else 1
+
+
+@dataclass(frozen=True)
+class _Offload:
+    """Remembers its answers; a graph must not change while it is asked about."""
+
+    selection: Selection
+    known: dict[ir.Node, str] = field(default_factory=dict[ir.Node, str])
+
+    def refusal(self, node: ir.Node) -> str:
+        """Why the machine does not take an integer call; an empty string where it does."""
+        if node not in self.known:
+            try:
+                self.known[node] = self._refusal(node)
+            except UserError as error:
+                self.known[node] = error.diagnostics[0].message
+        return self.known[node]
+
+    def _refusal(self, node: ir.Node) -> str:
+        kind = kind_of(node)
+        if kind in PLACED:
+            return self._misplaced(node) or self._claimed(node)
+        if kind == "pad":
+            return self._unmerged(node)
+        return self._uncomputed(node, self._takes(data_of(node)[0].producer(), "pad"))
+
+    def _takes(self, node: ir.Node | None, *kinds: str) -> bool:
+        return node is not None and is_call(node, *kinds) and not self.refusal(node)
+
+    def _uncomputed(self, node: ir.Node, merged: bool) -> str:
+        if not computes(kind_of(node)):
+            return f"no operation computes {kind_of(node)}"
+        images = images_per_run(self.selection.machine)
+        first, pads = merged_pads(node, merged)
+        values = [first, *data_of(node)[1:]]
+        flattened = self._takes(first.producer(), "flatten")
+        shapes = [picture_of(value, images, flattened) for value in values]
+        if is_call(node, "add") and self._rows_of_pictures(node):
+            return "it adds what was flattened"
+        given = [name for name, value in zip("xz", values, strict=False) if not self._made_here(value)]
+        constants = [array_of(value) for value in node.inputs[1:] if value is not None] if kind_of(node) in WEIGHTED else []
+        self.selection.choose(Lowered(read_call(node), constants, shapes[0], pads), given)
+        return ""
+
+    def _made_here(self, value: ir.Value) -> bool:
+        """Whether the machine writes a tensor; a node that is being asked about reads nothing of its own."""
+        maker = value.producer()
+        return maker is not None and is_call(maker, *PLACED, *PADDED, "dense", "add", "max_pool", "upsample") and not self.refusal(maker)
+
+    def _rows_of_pictures(self, node: ir.Node) -> bool:
+        """Whether an operand is a picture of several pixels that was flattened: only a dense layer knows how that stands."""
+        makers = [value.producer() for value in data_of(node)]
+        sources = [data_of(maker)[0] for maker in makers if maker is not None and is_call(maker, "flatten")]
+        return any(math.prod(source.shape.numpy()[2:]) > 1 for source in sources if source.shape is not None)
+
+    def _misplaced(self, node: ir.Node) -> str:
+        """Why the operands cannot stand side by side in the result."""
+        values, channel, block = data_of(node), 0, channel_block(self.selection.machine)
+        if len(set(values)) < len(values):
+            return "one tensor stands in it twice"
+        shapes = [picture_of(value, 1) for value in values]
+        if is_call(node, "concat") and (read_call(node).attributes["axis"] != 1 or self._rows_of_pictures(node)):
+            return "it does not put channels side by side"
+        for value, shape in zip(values, shapes, strict=True):
+            if channel % block:
+                return f"'{value.name}' would begin at channel {channel} of the result, which is no multiple of {block}"
+            channel += shape.channels
+        return ""
+
+    def _claimed(self, node: ir.Node) -> str:
+        """A tensor can be part of one other only: of the first that could hold it."""
+        for value in data_of(node):
+            rivals = [user for user, _ in value.uses() if is_call(user, *PLACED) and not self._misplaced(user)]
+            if rivals and rivals[0] is not node:
+                return f"'{value.name}' is part of what '{rivals[0].name}' makes already"
+        return ""
+
+    def _unmerged(self, node: ir.Node) -> str:
+        """Padding is no operation: each reader has to take it as its own."""
+        value = node.outputs[0]
+        readers = [user for user, _ in value.uses()]
+        other = next((user for user in readers if not is_call(user, *PADDED)), None)
+        if value.is_graph_output() or not readers or other is not None:
+            return f"padding goes into a convolution or an average after it, and {f'{other.name!r}' if other else 'an output'} reads this one"
+        for user in readers:
+            try:
+                reason = self._uncomputed(user, True)
+            except UserError as error:
+                reason = error.diagnostics[0].message
+            if reason:
+                return f"with it, '{user.name}' does not run on the machine: {reason}"
+        return ""

@@ -1,0 +1,76 @@
+"""Which operation computes an integer call: the first way to compute it that the machine takes and a kernel can do."""
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from toolchain.schedule.choice import choose_kernel
+from toolchain.schedule.kernel import Kernel
+from toolchain.schedule.lowering import Lowered, lower
+from toolchain.schedule.operations.kinds import KINDS
+from toolchain.schedule.operations.operation import Operation
+from toolchain.schedule.problem import Problem
+from toolchain.schedule.tiles import rank_tilings
+from toolchain.spec.checks.scope import Scope, problems
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.evaluate import constant
+from toolchain.spec.model import Machine
+from toolchain.spec.suggest import nearest
+
+Key = tuple[str, tuple[tuple[str, int], ...]]
+
+
+def images_per_run(machine: Machine) -> int:
+    """How many images one run of a program takes: the instances of all levels that run in lockstep."""
+    return math.prod(level.count for level in machine.levels if level.lockstep)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Chooses operations for one machine; answers are remembered by the operation's numbers.
+
+    Raises UserError E0107 and E0121 where section `operators` names what operations do not have.
+    """
+
+    machine: Machine
+    kernels: Mapping[str, Kernel]
+    _fits: dict[Key, bool] = field(default_factory=dict[Key, bool], compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for kind, conditions in self.machine.operators.items():
+            if kind not in KINDS:
+                hint = nearest(kind, KINDS) or f"known: {', '.join(KINDS)}"
+                raise fail("E0107", f"unknown kind of operation '{kind}' in operators", conditions[0].that.span if conditions else None, hint)
+            wrong = [d for c in conditions for d in problems(c.that, Scope(frozenset(KINDS[kind].numbers)))]
+            if wrong:
+                raise UserError(*wrong)
+
+    def choose(self, lowered: Lowered, given: Collection[str] = ()) -> Operation:
+        """given: the kernel's tensors that the host writes. Raises UserError E1003, E1004, E1008 with the first way's reason where none will do."""
+        first: UserError | None = None
+        for operation in lower(lowered):
+            try:
+                self._check(operation, given)
+                return operation
+            except UserError as error:
+                first = first or error
+        assert first is not None
+        raise first
+
+    def _check(self, operation: Operation, given: Collection[str]) -> None:
+        for condition in self.machine.operators.get(operation.kind, ()):
+            if not constant(condition.that, operation.numbers):
+                raise fail("E1003", condition.message, condition.that.span)
+        problem = choose_kernel(self.machine, self.kernels, operation, given)
+        key = problem.kernel.name, tuple(problem.numbers.items())
+        if key not in self._fits:
+            self._fits[key] = _fits(problem)
+        if not self._fits[key]:
+            raise fail("E1004", "no tile of it fits on chip", problem.kernel.span)
+
+
+def _fits(problem: Problem) -> bool:
+    try:
+        return bool(rank_tilings(problem, 1, 1))
+    except UserError:
+        return False
