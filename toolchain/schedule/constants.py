@@ -8,9 +8,10 @@ import numpy as np
 
 from toolchain.schedule.kernel import Constant
 from toolchain.spec.arrays import Ints, evaluate_arrays
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import Span, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
+from toolchain.spec.model.types import ElementType
 
 
 def constant_bytes(machine: Machine, item: Constant, names: Mapping[str, int]) -> bytes:
@@ -21,13 +22,21 @@ def constant_bytes(machine: Machine, item: Constant, names: Mapping[str, int]) -
     loops = dict(zip(item.over, grid, strict=True))
     length = math.prod(counts)
     arrays = {name: np.full(length, value, np.int64) for name, value in names.items()} | loops
-    words = np.zeros(length, np.uint64)
+    columns = {part.name: evaluate_arrays(item.fields[part.name], arrays) for part in element.record if part.name in item.fields}
+    return pack_records(element, columns, length, f"constant '{item.name}'", {name: expr.span for name, expr in item.fields.items()})
+
+
+def pack_records(element: ElementType, columns: Mapping[str, Ints], count: int, what: str, spans: Mapping[str, Span | None] | None = None) -> bytes:
+    """`count` records whose fields are int64 [count] by name, 0 where they are not given.
+
+    what, spans: how messages call them, and where each field is written. Raises UserError E1006 for a value that its field does not hold.
+    """
+    words = np.zeros(count, np.uint64)
     for part in element.record:
-        values = evaluate_arrays(item.fields[part.name], arrays) if part.name in item.fields else np.zeros(length, np.int64)
+        values = columns.get(part.name, np.zeros(count, np.int64))
         wrong = np.flatnonzero((values < part.type.low) | (values > part.type.high))
         if len(wrong):
-            expr = item.fields[part.name]
-            raise fail("E1006", f"constant '{item.name}' puts {values[wrong[0]]} into '{part.name}', which holds {part.type}", expr.span)
+            raise fail("E1006", f"{what} puts {values[wrong[0]]} into '{part.name}', which holds {part.type}", (spans or {}).get(part.name))
         words |= (values.astype(np.uint64) & np.uint64((1 << part.type.bits) - 1)) << np.uint64(part.lsb)
     return words.astype(f"<u{element.bytes}").tobytes()
 
@@ -51,11 +60,28 @@ class Residency:
 
 
 @dataclass
-class _Buffer:
-    """The control memory: what is where, the least recently used content goes first."""
+class ControlBuffer:
+    """A control memory of `depth` elements: what is where, the least recently used content goes first."""
 
     depth: int
     held: dict[bytes, tuple[int, int]] = field(default_factory=dict[bytes, tuple[int, int]])
+
+    def place(self, content: bytes) -> int:
+        """The first element of a content that is there. Raises KeyError for another."""
+        return self.held[content][0]
+
+    def need(self, step: Sequence[bytes], element: int) -> list[tuple[bytes, int]]:
+        """Makes all contents of a step be there at once: (content, place) of those to fetch.
+
+        element: bytes of one. Raises UserError E1004 where they do not fit.
+        """
+        missing = self.bring(step, element)
+        if missing is None:
+            self.held.clear()  # what the step shares with earlier ones stands where the rest finds no gap
+            missing = self.bring(step, element)
+        if missing is None:
+            raise fail("E1004", f"the {sum(map(len, step)) // element} records that one step names do not fit into {self.depth}")
+        return missing
 
     def touch(self, content: bytes) -> int | None:
         """Where a content is; it counts as used now."""
@@ -113,14 +139,9 @@ def plan_residency(uses: Sequence[Sequence[bytes]], element: int, depth: int) ->
         first = next((i for i, step in enumerate(uses) if step), 0)
         fetches = tuple((Fetch(0, 0, top),) if i == first and top else () for i in range(len(uses)))
         return Residency(pool, fetches, tuple(tuple(offsets[c] for c in step) for step in uses))
-    buffer, wanted, places = _Buffer(depth), list[tuple[Fetch, ...]](), list[tuple[int, ...]]()
+    buffer, wanted, places = ControlBuffer(depth), list[tuple[Fetch, ...]](), list[tuple[int, ...]]()
     for step in uses:
-        missing = buffer.bring(step, element)
-        if missing is None:
-            buffer.held.clear()  # what the step shares with earlier ones stands where the rest finds no gap
-            missing = buffer.bring(step, element)
-        if missing is None:
-            raise fail("E1004", f"the {sum(len(c) for c in step) // element} records that one step names do not fit into {depth}")
+        missing = buffer.need(step, element)
         wanted.append(tuple(Fetch(slot, offsets[content], len(content) // element) for content, slot in missing))
-        places.append(tuple(buffer.held[c][0] for c in step))
+        places.append(tuple(map(buffer.place, step)))
     return Residency(pool, tuple(wanted), tuple(places))
