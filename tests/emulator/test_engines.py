@@ -66,6 +66,7 @@ def test_engines_agree(case: int, data: st.DataObject) -> None:
     expected = after(reference.run, program, seed, order)
     for name, engine in ENGINES.items():
         assert differences(expected, after(engine, program, seed, order)) == [], name
+    assert differences(expected, after(vectorised.run, program, seed, order)) == [], "what was remembered of the first time differs"
 
 
 @pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{Path(n).stem}{''.join(o.values())}" for n, o in CASES])

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from toolchain.emulator.queues.order import issue_order
 from toolchain.emulator.state import State, new_state
 from toolchain.emulator.vectorised import run
 from toolchain.isa.binary.decode import decode
-from toolchain.isa.program import Program
+from toolchain.isa.program import Ints, Program
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 
@@ -38,6 +39,7 @@ SEMANTICS = {
     "sums of sums": "for i in range(n), j in range(2):\n    acc[(b + i) % 4][o] += acc[(b + i + 1 + j) % 4][o]\n",
     "reads before writes": "for i in range(n):\n    acc[i % 4][o] = acc[(i + 1 + b) % 4][o] - m\n",
     "two stores": "for i in range(n):\n    feat[0, i + a][o] = 1\n    feat[0, b + 2 * i][o] = feat[0, i * m][o]\n",
+    "reads ahead of writes": "for i in range(n):\n    feat[0, i][o] = m % 100\n    sat[i % 4][o] = feat[0, i + 1 + b % 2][o]\n",
     "elements across the end of a ring": "for i in range(n):\n    loop.wide[a + i * b][w] = loop.wide[a * i + m][w]\n",
     "some lanes of an element": (
         "for i in range(n):\n    sat[b % 4][i * a % 4] = feat[0, a + i][0]\n"
@@ -118,6 +120,42 @@ def test_same_as_the_reference(semantics: str, ways: int) -> None:
         for name, memory in expected[1].memories.items() if not found[0] else ():
             assert np.array_equal(found[1].memories[name], memory), name
     assert finished or "+ b]" in semantics
+
+
+def other_data(state: State, seed: int) -> State:
+    """The same registers and control memories with other data: what is remembered of addresses holds, of data it must not."""
+    found, rng = state.copy(), np.random.default_rng(seed)
+    for name, array in found.memories.items():
+        if not state.machine.memory[name].control:
+            array[:] = rng.integers(0, 256, array.shape, np.uint8)
+    return found
+
+
+def code_of(engine: Callable[[Program, State, Ints], None], program: Program, state: State) -> str:
+    """The code of the error that a program ends with, if there is one."""
+    try:
+        engine(program, state, issue_order(program))
+    except UserError as error:
+        return error.diagnostics[0].code
+    return ""
+
+
+@pytest.mark.parametrize("semantics", list(SEMANTICS.values()), ids=list(SEMANTICS))
+def test_repeated_instructions_read_the_data_that_is_there(semantics: str) -> None:
+    machine = tiny(semantics)
+    rng = np.random.default_rng(len(semantics))
+    for seed in range(6):
+        sets = [word(1, m=seed), word(1, b=1, m=-seed)]
+        one, two = (word(0, int(rng.integers(-4, 4)), int(rng.integers(0, 4)), int(rng.integers(1, 9)), int(rng.integers(-99, 99))) for _ in range(2))
+        program = decode(machine, streams([*sets, one, two, one, word(1, m=7), one, two], [*sets, one, one]))
+        first = random_state(machine, seed)
+        for number in range(4):
+            state = first if number < 2 else other_data(first, number)
+            expected, found = state.copy(), state.copy()
+            code = code_of(reference.run, program, expected)
+            assert code_of(vectorised.run, program, found) == code
+            for name, memory in expected.memories.items() if not code else ():
+                assert np.array_equal(found.memories[name], memory), name
 
 
 def vendor_program(folder: Path, name: str) -> Program:

@@ -103,7 +103,7 @@ class Product:
 
         def sums(f: Frame) -> Value:
             plan = planned(f)
-            return self.one(f, keep) if plan is None else self.product(plan)
+            return self.one(f, keep) if plan is None else self.product(f, plan)
 
         return sums
 
@@ -123,7 +123,7 @@ class Product:
 
     def one(self, f: Frame, keep: list[bool]) -> Value:
         """The product of two elements."""
-        left, right = self.a.one(self.a.find(f), self.dtype), self.b.one(self.b.find(f), self.dtype)
+        left, right = self.a.one(f, self.a.find(f), self.dtype), self.b.one(f, self.b.find(f), self.dtype)
         found = left @ right.T if self.a.summed <= self.longest else left.astype(np.int64) @ right.T.astype(np.int64)
         found = found.astype(np.int64)
         times = self.absent(f, keep)
@@ -161,24 +161,24 @@ class Product:
         order = tuple(made.index(key) for key in wanted if key in made)
         return order, tuple(split[made.index(key)] if key in made else 1 for key in wanted)
 
-    def product(self, plan: Plan) -> Value:
+    def product(self, f: Frame, plan: Plan) -> Value:
         """Executes a plan: exact data."""
-        found = self._matrices(plan.a, plan.b).reshape(plan.split).transpose(plan.order).reshape(plan.shape)
+        found = self._matrices(f, plan.a, plan.b).reshape(plan.split).transpose(plan.order).reshape(plan.shape)
         return found if plan.times == 1 else found.astype(np.int64) * plan.times
 
-    def _matrices(self, a: Positions, b: Positions) -> NDArray[Any]:
+    def _matrices(self, f: Frame, a: Positions, b: Positions) -> NDArray[Any]:
         """[batch, rows, sum] and [batch, columns, sum] -> exact [batch, rows * lanes, columns * lanes]"""
         batch, count, length = len(a.at), a.at.shape[1], a.at.shape[2] * self.a.summed
         if b.at.size * self.b.lanes * self.b.summed > PACKED or length * self.a.lanes * batch > PACKED:
             raise TooLargeError
-        right = self.b.pack(b, self.dtype).swapaxes(1, 2)
+        right = self.b.pack(f, b, self.dtype).swapaxes(1, 2)
         dtype = np.int32 if length * self.largest < 1 << 31 else np.int64
         block = max(PACKED // (length * self.a.lanes * batch), 1)
         if count <= block and length <= self.longest:
-            return (self.a.pack(a, self.dtype) @ right).astype(dtype)
+            return (self.a.pack(f, a, self.dtype) @ right).astype(dtype)
         found = np.empty((batch, count * self.a.lanes, right.shape[2]), dtype)
         for start in range(0, count, block):
-            left = self.a.pack(a.rows(slice(start, start + block)), self.dtype)
+            left = self.a.pack(f, a.rows(slice(start, start + block)), self.dtype)
             part = slice(start * self.a.lanes, start * self.a.lanes + left.shape[1])
             found[:, part] = left[..., : self.longest] @ right[:, : self.longest]
             for k in range(self.longest, length, self.longest):

@@ -6,7 +6,7 @@ import numpy as np
 
 from toolchain.emulator.vectorised.data import Data
 from toolchain.emulator.vectorised.frame import ELEMENTS, Frame, TooLargeError, Value
-from toolchain.emulator.vectorised.numerics import is_array, is_int, where
+from toolchain.emulator.vectorised.numerics import is_int, where
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
@@ -17,7 +17,8 @@ def copied(data: Data, e: Expr, view: View) -> Callable[[Frame], Value]:
     """uint8 [*loops, bytes of an element]"""
     match e:
         case ex.Choose(condition=condition, then=then, other=other):
-            return _choose(data, condition, *data.within(condition, lambda: (copied(data, then, view), copied(data, other, view))))
+            sides = data.within(condition, lambda: (copied(data, then, view), copied(data, other, view)))
+            return data.scalars.chosen(data.scalars.remembered_truth(condition), *sides, _merged)
         case ir.Load(access=access) | ir.ControlRead(access=access, member=""):
             return _element(data, access)
         case ex.Const(value=0):
@@ -34,28 +35,14 @@ def _element(data: Data, access: ir.Access) -> Callable[[Frame], Value]:
         at = find(f)
         if not is_int(at) and at.size * size > 8 * ELEMENTS:
             raise TooLargeError
-        return read(at)
+        return read(f, at)
 
     return element
 
 
-def _choose(data: Data, condition: Expr, then: Callable[[Frame], Value], other: Callable[[Frame], Value]) -> Callable[[Frame], Value]:
-    test, scalars = data.scalars.remembered_truth(condition), data.scalars
-
-    def choose(f: Frame) -> Value:
-        found = test(f)
-        if not is_array(found):
-            return then(f) if found else other(f)
-        before = f.mask
-        scalars.narrow_to(f, found)
-        yes = then(f)
-        f.mask = before
-        scalars.narrow_to(f, ~found)
-        no = other(f)
-        f.mask = before
-        if yes.shape[:-1] != found.shape:
-            return where(found[..., None], yes, no)
-        yes[~found] = no if no.ndim == 1 else np.broadcast_to(no, yes.shape)[~found]
-        return yes
-
-    return choose
+def _merged(found: Value, yes: Value, no: Value) -> Value:
+    """found: bool [*loops]; yes: whole elements, their own; no: as many or one"""
+    if yes.shape[:-1] != found.shape:
+        return where(found[..., None], yes, no)
+    yes[~found] = no if no.ndim == 1 else np.broadcast_to(no, yes.shape)[~found]
+    return yes

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from toolchain.emulator.vectorised.frame import ELEMENTS, Axes, Frame, Run, TooL
 from toolchain.emulator.vectorised.lanes import ChosenLanes, WholeLanes, is_whole
 from toolchain.emulator.vectorised.numerics import is_array, is_int, select, wide
 from toolchain.emulator.vectorised.scalars import Scalars
-from toolchain.emulator.vectorised.storage import scalar_dtype
+from toolchain.emulator.vectorised.storage import Reader, scalar_dtype
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
@@ -43,8 +43,8 @@ class Data(Expressions):
     def value(self, e: Expr) -> Run:
         if is_data(e):
             return super().value(e)
-        scalar, lift = self.scalars.value(e), self.axes.lift
-        return lambda f: lift(scalar(f))
+        scalar, known, lift = self.scalars.value(e), self.scalars.remembered(e), self.axes.lift
+        return lambda f: lift((known if f.lazy is None else scalar)(f))
 
     def truth(self, e: Expr) -> Run:
         """Nothing in a condition on data may be narrowed by the masks of scalars."""
@@ -101,23 +101,9 @@ class Data(Expressions):
     def choose(self, e: ex.Choose) -> Run:
         if is_data(e.condition):
             return self._choose_lanes(e)
-        test, scalars, lift = self.scalars.remembered_truth(e.condition), self.scalars, self.axes.lift
         then, other = self.within(e.condition, lambda: (self.value(e.then), self.value(e.other)))
-
-        def choose(f: Frame) -> Value:
-            found = test(f)
-            if not is_array(found):
-                return then(f) if found else other(f)
-            before = f.mask
-            scalars.narrow_to(f, found)
-            yes = then(f)
-            f.mask = before
-            scalars.narrow_to(f, ~found)
-            no = other(f)
-            f.mask = before
-            return select(lift(found), yes, no)
-
-        return choose
+        lift = self.axes.lift
+        return self.scalars.chosen(self.scalars.remembered_truth(e.condition), then, other, lambda found, yes, no: select(lift(found), yes, no))
 
     def within(self, condition: Expr, build: Callable[[], T]) -> T:
         """What is built is asked for only where a condition holds, or only where it does not."""
@@ -133,7 +119,7 @@ class Data(Expressions):
         def choose(f: Frame) -> Value:
             found, before = test(f), f.lazy
             if not is_array(found):
-                found = np.asarray(bool(found))
+                return then(f) if found else other(f)
             self.narrow_to(f, found)
             yes = then(f)
             f.lazy = before
@@ -153,7 +139,7 @@ class Data(Expressions):
             at = find(f)
             if not is_int(at) and at.size * size > ELEMENTS:
                 raise TooLargeError
-            return lanes.spread(f, read(at))
+            return lanes.spread(f, read(f, at))
 
         return load
 
@@ -168,7 +154,7 @@ class Data(Expressions):
         fixed = {i: self.scalars.value(lane) for i, lane in enumerate(access.lanes or ()) if isinstance(lane, Expr)}
         return ChosenLanes(access, self.axes, fixed)
 
-    def rows(self, access: ir.Access) -> Callable[[Value], Any]:
+    def rows(self, access: ir.Access) -> Reader:
         """positions -> the stored scalars, [*positions.shape, scalars of an element]"""
         return self.scalars.storage.reader(access.view, scalar_dtype(access.view.element.scalar))
 

@@ -1,11 +1,10 @@
-"""What each part of an instruction's address phase depends on: fields, and whether registers or control memories too."""
+"""What each part of an instruction's address phase depends on: fields, registers and control memories."""
 
-import functools
 from dataclasses import dataclass
 
 from toolchain.emulator.vectorised.structure import Structure
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.machine import machine_semantics
+from toolchain.isa.semantics.traverse import expressions, statements
 from toolchain.isa.semantics.traverse import nodes as all_nodes
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Instruction, Machine
@@ -13,31 +12,40 @@ from toolchain.spec.model import Instruction, Machine
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """fields: positions among the instruction's fields, ascending. changing: also registers or control memories."""
+    """fields: positions among the instruction's fields, ascending. memories: registers and control memories, sorted."""
 
     fields: tuple[int, ...] = ()
-    changing: bool = False
+    memories: tuple[str, ...] = ()
 
     def __or__(self, other: "Needs") -> "Needs":
-        if not other.fields and not other.changing:
+        if not other.fields and not other.memories:
             return self
-        return Needs(tuple(sorted({*self.fields, *other.fields})), self.changing or other.changing)
+        return Needs(tuple(sorted({*self.fields, *other.fields})), tuple(sorted({*self.memories, *other.memories})))
 
 
 class Reads:
-    """What the text of one instruction says, whatever the state. names: what each loop variable and scalar needs."""
+    """What the text of one instruction says, whatever the state. names: what each loop variable and scalar needs.
+
+    all: what decides everything but the data. It is the fields that the text reads, or every one where they are latched.
+    settled: whether it stays as it is until the instruction ends.
+    """
 
     def __init__(self, machine: Machine, instruction: Instruction, semantics: ir.Semantics) -> None:
         self.semantics, self._machine = semantics, machine
         self.structure = Structure(semantics)
         self._fields = {f.name: i for i, f in enumerate(instruction.fields)}
         self._leaves: dict[int, tuple[Expr, Needs, frozenset[str]]] = {}
-        self.all = Needs(tuple(range(len(instruction.fields))), True)
         self.names: dict[str, Needs] = {}
         before: dict[str, Needs] | None = None
         while before != self.names:
             before = dict(self.names)
             self._walk(semantics.body, Needs())
+        body = list(statements(semantics.body))
+        latched = {stmt.register for stmt in body if isinstance(stmt, ir.Latch)}
+        read = self.of(*(e for stmt in body for e in expressions(stmt)))
+        self.all = read | Needs(tuple(range(len(instruction.fields)))) if latched else read
+        written = latched | {stmt.access.view.memory for stmt in body if isinstance(stmt, ir.Store)}
+        self.settled = not written & set(self.all.memories)
 
     def of(self, *parts: Expr) -> Needs:
         """What expressions need, the place where they stand left aside."""
@@ -52,9 +60,10 @@ class Reads:
     def _read(self, part: Expr) -> tuple[Expr, Needs, frozenset[str]]:
         nodes = list(all_nodes(part))
         fields = sorted({self._fields[node.name] for node in nodes if isinstance(node, ir.FieldRef)})
-        changing = any(isinstance(n, ir.ControlRead) or (isinstance(n, ir.RegisterRead) and not self._machine.memory[n.register].host) for n in nodes)
+        controls = {node.access.view.memory for node in nodes if isinstance(node, ir.ControlRead)}
+        registers = {node.register for node in nodes if isinstance(node, ir.RegisterRead)}
         names = frozenset(node.name for node in nodes if isinstance(node, ir.Var))
-        found = self._leaves[id(part)] = (part, Needs(tuple(fields), changing), names)
+        found = self._leaves[id(part)] = (part, Needs(tuple(fields), tuple(sorted(controls | registers))), names)
         return found
 
     def _walk(self, body: tuple[ir.Stmt, ...], here: Needs) -> None:
@@ -85,27 +94,3 @@ class Dependencies:
     def of(self, *parts: Expr) -> Needs:
         """What expressions need at the current place."""
         return self.here | self._reads.of(*parts)
-
-
-@dataclass(frozen=True, eq=False)
-class _Instruction:
-    """Equal when it is the same instruction of the same Machine object."""
-
-    machine: Machine
-    name: str
-
-    def __hash__(self) -> int:
-        return hash((id(self.machine), self.name))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Instruction) and self.machine is other.machine and self.name == other.name
-
-
-def reads_of(machine: Machine, name: str) -> Reads:
-    """What the text of an instruction says; read once for each Machine object."""
-    return _reads_of(_Instruction(machine, name))
-
-
-@functools.lru_cache(maxsize=256)
-def _reads_of(key: _Instruction) -> Reads:
-    return Reads(key.machine, key.machine.instruction[key.name], machine_semantics(key.machine)[key.name])

@@ -1,26 +1,90 @@
-"""Runs programs: each instruction's semantics become functions once for a run."""
+"""Runs programs: each instruction's semantics become functions once for a machine."""
 
+import contextlib
+import functools
 from collections.abc import Mapping
 
 import numpy as np
 
 from toolchain.emulator.reference.engine import Reference
 from toolchain.emulator.state import State
-from toolchain.emulator.vectorised.frame import Frame, Value
-from toolchain.emulator.vectorised.loops import Action
+from toolchain.emulator.vectorised.frame import Axes, Frame, Value
+from toolchain.emulator.vectorised.memory import Kept
+from toolchain.emulator.vectorised.recorder import Recorder
+from toolchain.emulator.vectorised.replay import Replay
+from toolchain.emulator.vectorised.session import Session
 from toolchain.emulator.vectorised.statements import Statements
-from toolchain.emulator.vectorised.storage import Storage
+from toolchain.emulator.vectorised.versions import Contents
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics.instances import places
-from toolchain.isa.semantics.machine import machine_semantics
+from toolchain.isa.semantics.machine import MachineKey, machine_semantics
+from toolchain.spec.model import Machine
 
 
 def run(program: Program, state: State, order: Ints) -> None:
     """Executes the instructions in `order`, changing `state`. Raises UserError E07xx, the instruction named."""
     engine = Vectorised(program, state)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), contextlib.closing(engine.session):
         for index in order.tolist():
             engine.execute(index)
+
+
+class Compiled:
+    """One kind of instruction. replays: by key, what an execution did that will do the same again."""
+
+    def __init__(self, statements: Statements, kept: Kept) -> None:
+        self.action = statements.compile()
+        self.keys, self.axes, self.in_turn, self.settled = statements.keys, statements.axes, statements.in_turn, statements.reads.settled
+        self.everything = self.keys.number(statements.reads.all)
+        self.kept = kept
+        self.replays: dict[int, Replay] = kept.table()
+
+    def execute(self, session: Session, stream: int, fields: tuple[int, ...], place: Mapping[str, Value]) -> None:
+        """Executes one instruction."""
+        if not self.settled:
+            self.action(Frame(session, self.axes, stream, fields, place))
+            return
+        key = self.keys.key(self.everything, session, stream, fields)
+        replay = self.replays.pop(key, None)
+        if replay is None:
+            replay = self._first(session, key, stream, fields, place)
+        else:
+            replay.run(session)
+        if replay:
+            self.replays[key] = replay
+
+    def _first(self, session: Session, key: int, stream: int, fields: tuple[int, ...], place: Mapping[str, Value]) -> Replay | None:
+        frame = Frame(session, self.axes, stream, fields, place)
+        frame.keys = self.keys.start()
+        frame.keys[self.everything] = key
+        recorder = frame.recorder = Recorder()
+        self.action(frame)
+        if recorder.full:
+            return None
+        replay = Replay(recorder, self.axes.temps)
+        return replay if self.kept.room(replay.size) else None
+
+
+class Prepared:
+    """One machine: its kinds of instructions, compiled when they are met."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine, self.contents = machine, Contents()
+        self._kept, self._kinds = Kept(), dict[int, Compiled]()
+
+    def kind(self, number: int) -> Compiled:
+        """An instruction of the machine, by number."""
+        found = self._kinds.get(number)
+        if found is None:
+            instruction = self.machine.instructions[number]
+            statements = Statements(self.machine, instruction, machine_semantics(self.machine)[instruction.name], self._kept)
+            found = self._kinds[number] = Compiled(statements, self._kept)
+        return found
+
+
+@functools.lru_cache(maxsize=8)
+def _prepared(key: MachineKey) -> Prepared:
+    return Prepared(key.machine)
 
 
 class Vectorised:
@@ -28,7 +92,8 @@ class Vectorised:
 
     def __init__(self, program: Program, state: State) -> None:
         self.program, self.state = program, state
-        self.storage = Storage(program.machine, state)
+        self.prepared = _prepared(MachineKey(program.machine))
+        self.session = Session(program, state, self.prepared.contents)
         self.fields: list[list[tuple[int, ...]]] = [
             [tuple(row) for row in np.stack(_ordered(program, kind), axis=1).tolist()] for kind in range(len(program.columns))
         ]
@@ -36,40 +101,26 @@ class Vectorised:
         self.rows: list[int] = program.row.tolist()
         self.streams: list[int] = program.stream.tolist()
         self._reference = Reference(program)
-        self._compiled: dict[int, tuple[Statements, Action]] = {}
-        self._places: dict[int, Mapping[str, Value]] = {}
+        self._places: dict[tuple[int, int], Mapping[str, Value]] = {}
 
     def execute(self, index: int) -> None:
         """Executes one instruction."""
         kind, stream = self.kinds[index], self.streams[index]
-        statements, action = self._compiled.get(kind) or self._compile(kind)
-        if statements.in_turn:
-            self._execute_in_turn(index)
+        compiled, self.session.index = self.prepared.kind(kind), index
+        if compiled.in_turn:
+            self._reference.execute(index, self.state)
+            self.session.versions.all_changed()
             return
-        place = self._places.get(stream)
-        if place is None:
-            place = self._places[stream] = places(self.program.machine, stream)[0]
-        axes = statements.axes
-        if axes.replicas:
-            place = {**place, **{x.name: np.arange(x.count).reshape(axes.loop_shape(axes.nested + i, x.count)) for i, x in enumerate(axes.replicas)}}
-        fields: tuple[int, ...] = self.fields[kind][self.rows[index]]
-        frame = Frame(self.state, axes, lambda: self.program.label(index), stream, fields, place)
-        frame.keys = statements.keys.start()
-        action(frame)
+        compiled.execute(self.session, stream, self.fields[kind][self.rows[index]], self._place(kind, stream, compiled.axes))
 
-    def _execute_in_turn(self, index: int) -> None:
-        self._reference.execute(index, self.state)
-        self._forget()
-
-    def _forget(self) -> None:
-        for statements, _ in self._compiled.values():
-            statements.keys.forget()
-
-    def _compile(self, kind: int) -> tuple[Statements, Action]:
-        machine = self.program.machine
-        instruction = machine.instructions[kind]
-        statements = Statements(machine, instruction, machine_semantics(machine)[instruction.name], self.state, self.storage, self._forget)
-        found = self._compiled[kind] = (statements, statements.compile())
+    def _place(self, kind: int, stream: int, axes: Axes) -> Mapping[str, Value]:
+        """The index at each topology level; an array for a lockstep level."""
+        found = self._places.get((kind, stream))
+        if found is None:
+            place: dict[str, Value] = dict(places(self.program.machine, stream)[0])
+            for i, level in enumerate(axes.replicas):
+                place[level.name] = np.arange(level.count).reshape(axes.loop_shape(axes.nested + i, level.count))
+            found = self._places[kind, stream] = place
         return found
 
 

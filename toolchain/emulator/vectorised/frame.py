@@ -8,7 +8,8 @@ data that depends on no loop may lack the loop axes.
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from toolchain.emulator.state import State
+from toolchain.emulator.vectorised.recorder import Recorder
+from toolchain.emulator.vectorised.session import Session
 from toolchain.emulator.vectorised.transaction import Transaction
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import replica_levels
@@ -83,12 +84,15 @@ class Frame:
     mask: bool scalar, the iterations that take part; None is all. lazy: bool data, the lanes whose value is wanted; None is all.
     keys: what the address phase is remembered by (memory.Keys); None while loops are split. extents: size of each loop axis
     in use, else 1. times[d]: when, counted over the outer d loops, the current iterations run.
+    recorder: what notes the steps, if they are wanted. memo: what a recorded step knows of its address phase, else None.
     """
 
-    __slots__ = ("extents", "fields", "keys", "label", "lazy", "mask", "names", "places", "state", "stream", "temps", "times", "transaction")
+    __slots__ = (
+        "extents", "fields", "keys", "lazy", "mask", "memo", "names", "places", "recorder", "session", "stream", "temps", "times", "transaction",
+    )  # fmt: skip
 
-    def __init__(self, state: State, axes: Axes, label: Callable[[], str], stream: int, fields: tuple[int, ...], places: Mapping[str, Value]) -> None:
-        self.state, self.label, self.stream, self.fields, self.places = state, label, stream, fields, places
+    def __init__(self, session: Session, axes: Axes, stream: int, fields: tuple[int, ...], places: Mapping[str, Value]) -> None:
+        self.session, self.stream, self.fields, self.places = session, stream, fields, places
         self.keys: list[int | None] | None = None
         self.names: list[Value] = [None] * axes.names
         self.temps: list[Value] = [None] * axes.temps
@@ -97,10 +101,21 @@ class Frame:
         self.extents = list(axes.extents)
         self.times: list[Value] = [0] * (axes.loops + 1)
         self.transaction: Transaction | None = None
+        self.recorder: Recorder | None = None
+        self.memo: dict[int, Any] | None = None
+
+    def snapshot(self) -> "Frame":
+        """The frame as it is, with a memo of its own; temporaries are shared."""
+        other = Frame.__new__(Frame)
+        other.session, other.stream, other.fields, other.places = self.session, self.stream, self.fields, self.places
+        other.keys, other.names, other.temps = self.keys, self.names.copy(), self.temps
+        other.mask, other.lazy, other.extents = self.mask, self.lazy, self.extents.copy()
+        other.times, other.transaction, other.recorder, other.memo = self.times, self.transaction, None, {}
+        return other
 
     def fault(self, code: str, message: str) -> UserError:
         """An error of the executing instruction."""
-        return fail(code, message, place=self.label())
+        return fail(code, message, place=self.session.label())
 
     def taking_part(self, condition: Value) -> Value:
         """The mask of the iterations that also meet a bool array."""

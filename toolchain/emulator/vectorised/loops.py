@@ -6,7 +6,7 @@ import numpy as np
 
 from toolchain.emulator.vectorised.dependencies import Needs
 from toolchain.emulator.vectorised.frame import ITERATIONS, Axes, Frame, Run, TooLargeError, Value
-from toolchain.emulator.vectorised.memory import KEYS, Keys
+from toolchain.emulator.vectorised.memory import Keys
 from toolchain.emulator.vectorised.numerics import is_array, is_int, uniform
 from toolchain.emulator.vectorised.transaction import Transaction
 from toolchain.isa.semantics.work import MOST_ITERATIONS, TOO_MANY, total_iterations
@@ -71,8 +71,7 @@ class Loop:
         self.start, self.stop, self.body, self.chain = start, stop, body, chain
         self.axis = depth
         self.keys, self.everything = keys, keys.number(everything)
-        self.clashes: dict[int, bool] = {}
-        self.steps: Value = np.zeros(0, np.int64)
+        self.clashes: dict[int, bool] = keys.kept.table()
 
     def __call__(self, f: Frame) -> None:
         if self.chain:
@@ -130,14 +129,8 @@ class Loop:
             f.mask = before
 
     def _together(self, f: Frame, start: int, stop: int) -> None:
-        steps = self._steps(stop - start)
+        steps = np.arange(stop - start).reshape(self.axes.loop_shape(self.axis, stop - start))
         self._axis(f, start + steps if start else steps, steps, stop - start)
-
-    def _steps(self, count: int) -> Value:
-        """0 to count - 1 along the loop's axis, kept for the next time."""
-        if self.steps.size != count:
-            self.steps = np.arange(count).reshape(self.axes.loop_shape(self.axis, count))
-        return self.steps
 
     def _axis(self, f: Frame, numbers: Value, steps: Value, count: int) -> None:
         f.names[self.slot] = numbers
@@ -160,6 +153,10 @@ class Loop:
         if self._succeeds(f, start, stop):
             return
         f.names, f.temps, f.mask, f.lazy = before
+        self._apart(f, start, stop)
+
+    def _apart(self, f: Frame, start: int, stop: int) -> None:
+        """Each half on its own."""
         f.keys = f.transaction = None
         f.extents = list(self.axes.extents)
         half = (start + stop) // 2
@@ -168,29 +165,30 @@ class Loop:
 
     def _succeeds(self, f: Frame, start: int, stop: int) -> bool:
         """Whether all iterations could run together; if not, nothing was written."""
-        key = None if f.keys is None else self.keys.key(self.everything, f)
+        key = None if f.keys is None else self.keys.key(self.everything, f.session, f.stream, f.fields)
         known = None if key is None else self.clashes.get(key)
         if known:
             return False
+        recorder = f.recorder
+        if recorder:
+            recorder.begin(f.snapshot(), lambda entry: self._apart(entry, start, stop))
         transaction = f.transaction = Transaction(self.axes.loops, watching=known is None)
         f.times = [0] * len(f.times)
+        clash = True
         try:
             self._together(f, start, stop)
+            clash = transaction.conflicts()
         except (TooLargeError, UserError):
             return False
         finally:
             f.transaction = None
-        clash = transaction.conflicts()
-        if key is not None and known is None:
-            self._remember(key, clash)
+            if clash and recorder:
+                recorder.undo()
+        if key is not None and known is None and self.keys.kept.room(1):
+            self.clashes[key] = clash
         if not clash:
             transaction.commit()
         return not clash
-
-    def _remember(self, key: int, clash: bool) -> None:
-        if len(self.clashes) > KEYS:
-            self.clashes.clear()
-        self.clashes[key] = clash
 
 
 def _volume(f: Frame) -> int:

@@ -1,93 +1,126 @@
 """Remembers what an instruction's address phase gave, for the next instruction of the same kind.
 
 A part of the address phase depends on some fields, and perhaps on registers and control memories: while those are
-equal it gives the same again. Programs repeat themselves tile after tile.
+equal it gives the same again. Programs repeat themselves tile after tile, and are run more than once.
 """
 
+import itertools
 from collections.abc import Callable
-from typing import Any
+from operator import itemgetter
+from typing import Any, cast
 
 import numpy as np
 
 from toolchain.emulator.vectorised.dependencies import Needs
 from toolchain.emulator.vectorised.frame import Frame
+from toolchain.emulator.vectorised.session import Session
 
-ELEMENTS = 1 << 20
-"""Array elements that one place in the text keeps at most: 8 MB."""
+ELEMENTS = 1 << 23
+"""Array elements that are kept for one machine at most: 64 MB."""
+
+ENTRY = 16
+"""What keeping anything takes, in array elements."""
 
 KEYS = 4096
 """So many different values of what is needed are told apart at once."""
 
+MISSING = object()
 
-def _taking(fields: tuple[int, ...]) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+
+def _taking(fields: tuple[int, ...]) -> Callable[[tuple[int, ...]], Any]:
     """The function that picks these fields."""
-    return lambda values: tuple(map(values.__getitem__, fields))
+    return cast("Any", itemgetter(*fields)) if fields else lambda _: ()
+
+
+class Kept:
+    """Counts what is kept for one machine; when it is too much everything is dropped."""
+
+    def __init__(self) -> None:
+        self._elements = 0
+        self._tables: list[dict[int, Any]] = []
+
+    def table(self) -> dict[int, Any]:
+        """A new place to keep things in, by key."""
+        found: dict[int, Any] = {}
+        self._tables.append(found)
+        return found
+
+    def room(self, size: int) -> bool:
+        """Whether so many more array elements may be kept."""
+        size += ENTRY
+        if size > ELEMENTS // 2:
+            return False
+        self._elements += size
+        if self._elements > ELEMENTS:
+            for table in self._tables:
+                table.clear()
+            self._elements = size
+        return True
 
 
 class Keys:
     """Numbers for the values that parts of one instruction's address phase depend on."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
         self._needs: list[Needs] = []
-        self._known: list[dict[tuple[int, Any], int]] = []
-        self._take: list[Callable[[tuple[int, ...]], tuple[int, ...]]] = []
-        self._next = 0
+        self._known: list[dict[Any, int]] = []
+        self._take: list[Callable[[tuple[int, ...]], Any]] = []
+        self._numbers, self._sites = itertools.count(), itertools.count()
 
     def number(self, needs: Needs) -> int:
         """Which key of a frame belongs to these needs."""
         if needs not in self._needs:
             self._needs.append(needs)
             self._known.append({})
-            take = _taking(needs.fields)
-            self._take.append(take)
+            self._take.append(_taking(needs.fields))
         return self._needs.index(needs)
 
     def start(self) -> list[int | None]:
         """The keys of a new frame, none known yet."""
         return [None] * len(self._needs)
 
-    def key(self, number: int, f: Frame) -> int:
-        """Equal for frames in which everything needed is equal."""
-        fields, known = f.fields, self._known[number]
-        values = (f.stream, self._take[number](fields))
+    def key(self, number: int, session: Session, stream: int, fields: tuple[int, ...]) -> int:
+        """Equal for instructions for which everything needed is equal."""
+        known, memories, version = self._known[number], self._needs[number].memories, session.versions.number
+        values = (stream, self._take[number](fields), *map(version, memories)) if memories else (stream, self._take[number](fields))
         found = known.get(values)
         if found is None:
             if len(known) > KEYS:
                 known.clear()
-            found = known[values] = self._next
-            self._next += 1
+            found = known[values] = next(self._numbers)
         return found
-
-    def forget(self) -> None:
-        """A register or control memory has changed."""
-        for needs, known in zip(self._needs, self._known, strict=True):
-            if needs.changing:
-                known.clear()
 
     def remember(self, needs: Needs, compute: Callable[[Frame], Any], size: Callable[[Any], int] = np.size) -> Callable[[Frame], Any]:
         """The function, not computed again while what it needs is as it was. size: array elements that keeping a result takes."""
-        known: dict[int, Any] = {}
-        kept, number, key_of = 0, self.number(needs), self.key
+        recall, site = self._recalled(self.number(needs), compute, size), next(self._sites)
+
+        def remembered(f: Frame) -> Any:
+            memo = f.memo
+            if memo is None:
+                return recall(f)
+            found = memo.get(site, MISSING)
+            if found is MISSING:
+                found = memo[site] = recall(f)
+            return found
+
+        return remembered
+
+    def _recalled(self, number: int, compute: Callable[[Frame], Any], size: Callable[[Any], int]) -> Callable[[Frame], Any]:
+        known, kept, key_of = self.kept.table(), self.kept, self.key
 
         def recall(f: Frame) -> Any:
-            nonlocal kept
             keys = f.keys
             if keys is None:
                 return compute(f)
             key = keys[number]
             if key is None:
-                key = keys[number] = key_of(number, f)
-            elif key in known:
-                return known[key]
-            if key in known:
-                return known[key]
-            found = compute(f)
-            kept += size(found)
-            if kept > ELEMENTS:
-                known.clear()
-                kept = size(found)
-            if kept <= ELEMENTS:
-                known[key] = found
+                key = keys[number] = key_of(number, f.session, f.stream, f.fields)
+            found = known.get(key, MISSING)
+            if found is MISSING:
+                found = compute(f)
+                if kept.room(size(found)):
+                    known[key] = found
             return found
 
         return recall

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.emulator.vectorised.data import Data
+from toolchain.emulator.vectorised.frame import Frame
 from toolchain.emulator.vectorised.lanes import names_of, storage_order
 from toolchain.isa.semantics import ir
 
@@ -39,7 +40,7 @@ class Operand:
     """A factor's address, and how its rows are packed: kept lanes, then summed lanes."""
 
     def __init__(self, data: Data, access: ir.Access, over: tuple[str, ...]) -> None:
-        self.find, self.rows = data.address(access), data.rows(access)
+        self.find, self.read = data.address(access), data.rows(access)
         names, dims = names_of(access), access.view.element.dims
         self.kept = tuple(sorted((n for n in names if n not in over), key=data.axes.lanes.index))
         wanted = [names.index(n) for n in (*self.kept, *over)]
@@ -50,15 +51,15 @@ class Operand:
         kind = access.view.element.scalar
         self.magnitude = max(-kind.low, kind.high)
 
-    def one(self, at: int, dtype: type[Any]) -> NDArray[Any]:
+    def one(self, f: Frame, at: int, dtype: type[Any]) -> NDArray[Any]:
         """The element at a position as a matrix [kept lanes, summed lanes]."""
-        row = self.rows(at)
+        row = self.read(f, at)
         return (row if self.order is None else row[self.order]).reshape(self.lanes, self.summed).astype(dtype)
 
-    def pack(self, places: Positions, dtype: type[Any]) -> NDArray[Any]:
+    def pack(self, f: Frame, places: Positions, dtype: type[Any]) -> NDArray[Any]:
         """[batch, rows * kept lanes, sum * summed lanes], zero where no iteration takes part."""
         batch, count, length = places.at.shape
-        rows = self._gathered(places, dtype)
+        rows = self._gathered(f, places, dtype)
         if places.mask is not None:
             rows *= places.mask[..., None]
         if self.lanes == 1:
@@ -67,10 +68,10 @@ class Operand:
         packed[...] = rows.reshape(batch, count, length, self.lanes, self.summed).swapaxes(2, 3)
         return packed.reshape(batch, count * self.lanes, -1)
 
-    def _gathered(self, places: Positions, dtype: type[Any]) -> NDArray[Any]:
+    def _gathered(self, f: Frame, places: Positions, dtype: type[Any]) -> NDArray[Any]:
         """The rows, kept lanes first; elements used often are converted once, before they are gathered."""
         if 2 * (places.high - places.low) < places.at.size:
-            rows = self.rows(np.arange(places.low, places.high))
+            rows = self.read(f, np.arange(places.low, places.high))
             return (rows if self.order is None else rows.take(self.order, axis=-1)).astype(dtype).take(places.at, axis=0)
-        rows = self.rows(places.at + places.low)
+        rows = self.read(f, places.at + places.low)
         return rows if self.order is None else rows.take(self.order, axis=-1)

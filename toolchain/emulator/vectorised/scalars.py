@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from toolchain.emulator.state import State
 from toolchain.emulator.vectorised.addresses import Address, Addresses
 from toolchain.emulator.vectorised.dependencies import Dependencies
 from toolchain.emulator.vectorised.expressions import Expressions
@@ -28,13 +27,11 @@ class Scalars(Expressions):
         machine: Machine,
         instruction: Instruction,
         axes: Axes,
-        state: State,
         slots: Mapping[str, int],
-        storage: Storage,
         needs: Dependencies,
         keys: Keys,
     ) -> None:
-        self.machine, self.axes, self.state, self.slots, self.storage = machine, axes, state, slots, storage
+        self.machine, self.axes, self.slots, self.storage = machine, axes, slots, Storage(machine)
         self.needs, self.keys = needs, keys
         self.fields = {f.name: i for i, f in enumerate(instruction.fields)}
         self.addresses = Addresses(machine, self.value)
@@ -46,6 +43,10 @@ class Scalars(Expressions):
     def remembered_truth(self, condition: Expr) -> Run:
         """`truth`, not asked again while nothing it needs changes."""
         return self.keys.remember(self.needs.of(condition), self.truth(condition))
+
+    def remembered(self, e: Expr) -> Run:
+        """`value`, not computed again while nothing it needs changes; only where every lane is wanted."""
+        return self.value(e) if isinstance(e, ex.Const | ir.FieldRef) else self.keys.remember(self.needs.of(e), self.value(e))
 
     def address(self, access: ir.Access) -> Address:
         """The function that finds an access's element, not computed again while nothing it needs changes."""
@@ -69,7 +70,10 @@ class Scalars(Expressions):
                 raise TypeError(e)
 
     def choose(self, e: ex.Choose) -> Run:
-        test, then, other = self.truth(e.condition), self.value(e.then), self.value(e.other)
+        return self.chosen(self.truth(e.condition), self.value(e.then), self.value(e.other), select)
+
+    def chosen(self, test: Run, then: Run, other: Run, merge: Callable[[Value, Value, Value], Value]) -> Run:
+        """`then` where the test holds and `other` elsewhere, each asked for only where it is wanted; merge: (where, then, other)."""
 
         def choose(f: Frame) -> Value:
             found = test(f)
@@ -82,7 +86,7 @@ class Scalars(Expressions):
             self.narrow_to(f, ~found)
             no = other(f)
             f.mask = before
-            return select(found, yes, no)
+            return merge(found, yes, no)
 
         return choose
 
@@ -95,28 +99,30 @@ class Scalars(Expressions):
 
         def read(f: Frame) -> Value:
             at = find(f)
+            held = f.session.arrays[words]
             if is_int(at):
-                return take(words.item(at))
-            return uniform(take(words[at].astype(np.int64)) if part else words[at].astype(np.int64))
+                return take(held.item(at))
+            return uniform(take(held[at].astype(np.int64)) if part else held[at].astype(np.int64))
 
         return read
 
     def _register(self, e: ir.RegisterRead) -> Run:
         memory, index = self.machine.memory[e.register], self.value(e.index)
         where = self.addresses.instance(memory.scope, ())
-        written = None if memory.host else self.state.written[memory.name]
-        values = self.state.host[memory.name] if memory.host else self.state.latched[memory.name][:, :, self._latched_field(memory, e.field_name)]
+        name, number = memory.name, 0 if memory.host else self._latched_field(memory, e.field_name)
         alone = not {level.name for level in self.axes.replicas} & {level.name for level in scope_levels(self.machine, memory.scope)}
 
         def read(f: Frame) -> Value:
-            at, here = index(f), where(f)
+            at, here, state = index(f), where(f), f.session.state
             if is_int(at) and alone:
                 if not 0 <= at < memory.depths[0]:
                     raise register_fault(f, memory, at)
-                if written is not None and not written.item(here, at):
-                    raise f.fault("E0702", f"{memory.name}[{at}] is read before any {memory.latches} has set it")
-                return values.item(here, at)
-            return self._read_many(f, memory, values, here, at)
+                if memory.host:
+                    return state.host[name].item(here, at)
+                if not state.written[name].item(here, at):
+                    raise f.fault("E0702", f"{name}[{at}] is read before any {memory.latches} has set it")
+                return state.latched[name].item(here, at, number)
+            return self._read_many(f, memory, state.host[name] if memory.host else state.latched[name][:, :, number], here, at)
 
         return read
 
@@ -132,7 +138,7 @@ class Scalars(Expressions):
                 raise register_fault(f, memory, int(np.broadcast_to(numbers, bad.shape)[bad][0]))
             at = np.where(wrong, 0, numbers)
         if not memory.host:
-            unset = ~self.state.written[memory.name][here, at]
+            unset = ~f.session.state.written[memory.name][here, at]
             bad = unset if f.mask is None else unset & f.mask
             if bad.any():
                 raise f.fault("E0702", f"{memory.name}[{int(np.broadcast_to(at, bad.shape)[bad][0])}] is read before any {memory.latches} has set it")

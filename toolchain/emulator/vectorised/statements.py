@@ -1,24 +1,23 @@
 """Statements turned into functions of a frame."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
-from toolchain.emulator.state import State
 from toolchain.emulator.vectorised.addresses import Address
 from toolchain.emulator.vectorised.contraction import products
 from toolchain.emulator.vectorised.copies import copied
 from toolchain.emulator.vectorised.data import Data
-from toolchain.emulator.vectorised.dependencies import Dependencies, reads_of
+from toolchain.emulator.vectorised.dependencies import Dependencies, Reads
 from toolchain.emulator.vectorised.frame import Axes, Frame, Value
 from toolchain.emulator.vectorised.gathering import Gathering
 from toolchain.emulator.vectorised.lanes import is_whole
 from toolchain.emulator.vectorised.loops import Action, Loop, branch, sequence
-from toolchain.emulator.vectorised.memory import Keys
+from toolchain.emulator.vectorised.memory import Kept, Keys
 from toolchain.emulator.vectorised.numerics import uniform
 from toolchain.emulator.vectorised.scalars import Scalars, register_fault
-from toolchain.emulator.vectorised.storage import Storage, step_of
+from toolchain.emulator.vectorised.storage import step_of
 from toolchain.emulator.vectorised.structure import Path, stores
 from toolchain.emulator.vectorised.transaction import Site
 from toolchain.emulator.vectorised.writes import Writes
@@ -31,19 +30,17 @@ from toolchain.spec.model import Instruction, Machine
 
 
 class Statements:
-    """Compiles one instruction against one state. in_turn: it must be interpreted, replica by replica."""
+    """Compiles one instruction. in_turn: it must be interpreted, replica by replica."""
 
-    def __init__(
-        self, machine: Machine, instruction: Instruction, semantics: ir.Semantics, state: State, storage: Storage, forget: Callable[[], None]
-    ) -> None:
-        self.machine, self.semantics, self.state = machine, semantics, state
-        reads = reads_of(machine, instruction.name)
-        self.structure = reads.structure
+    def __init__(self, machine: Machine, instruction: Instruction, semantics: ir.Semantics, kept: Kept) -> None:
+        self.machine, self.semantics = machine, semantics
+        self.reads = Reads(machine, instruction, semantics)
+        self.structure = self.reads.structure
         self.slots = {name: i for i, name in enumerate(_names(semantics.body))}
         self.temps = {name: i for i, name in enumerate(semantics.temps)}
         self.axes = Axes(machine, semantics, self.slots)
-        self.needs, self.keys, self.forget = Dependencies(reads), Keys(), forget
-        self.scalars = Scalars(machine, instruction, self.axes, state, self.slots, storage, self.needs, self.keys)
+        self.needs, self.keys = Dependencies(self.reads), Keys(kept)
+        self.scalars = Scalars(machine, instruction, self.axes, self.slots, self.needs, self.keys)
         self.scalars.watch = self._watch
         self.data = Data(self.scalars, self.temps, lambda e: products(self.data, e))
         self.gathering = Gathering(self.data, self.structure, semantics)
@@ -73,11 +70,11 @@ class Statements:
             case ir.SetTemp():
                 again = stmt.name in self._seen
                 self._seen.add(stmt.name)
-                return self.gathering.set_temp(stmt, again)
+                return _step(self.gathering.set_temp(stmt, again), False)
             case ir.Store():
-                return self._store(stmt)
+                return _step(self._store(stmt), True)
             case ir.Latch():
-                return self._latch(stmt)
+                return _step(self._latch(stmt), True)
             case _:
                 raise TypeError(stmt)
 
@@ -138,12 +135,7 @@ class Statements:
         if stmt.accumulate and (memory.overflow == "saturate" or not is_whole(access)):
             plus = ex.Binary("+", ir.Load(access, span=stmt.span), stmt.value, span=stmt.span)
             return self._store(replace(stmt, value=plus, accumulate=False))
-        if memory.control:
-            return sequence([self._plain_store(stmt), lambda _: self.forget()])
-        return self._plain_store(stmt)
-
-    def _plain_store(self, stmt: ir.Store) -> Action:
-        access, site = stmt.access, self._site(stmt.access, self._order + 1)
+        site = self._site(access, self._order + 1)
         if access.lanes is None:
             return self.writes.copy(access, copied(self.data, stmt.value, access.view), site)
         if stmt.accumulate:
@@ -153,18 +145,32 @@ class Statements:
     def _latch(self, stmt: ir.Latch) -> Action:
         memory, index = self.machine.memory[stmt.register], self.scalars.value(stmt.index)
         where = self.scalars.addresses.instance(memory.scope, ())
-        latched, written = self.state.latched[memory.name], self.state.written[memory.name]
 
         def latch(f: Frame) -> None:
             at, here = np.asarray(index(f)), np.asarray(where(f))
             at, here = np.broadcast_arrays(at, here) if f.mask is None else (np.broadcast_to(x, f.mask.shape)[f.mask] for x in (at, here))
             if at.size and not 0 <= at.min() <= at.max() < memory.depths[0]:
                 raise register_fault(f, memory, int(at.max() if at.min() >= 0 else at.min()))
-            latched[here, at] = f.fields
-            written[here, at] = True
-            self.forget()
+            f.session.state.latched[memory.name][here, at] = f.fields
+            f.session.state.written[memory.name][here, at] = True
+            f.session.versions.changed(memory.name)
 
         return latch
+
+
+def _step(action: Action, writes: bool) -> Action:
+    """What a recorder notes."""
+
+    def step(f: Frame) -> None:
+        recorder = f.recorder
+        if recorder is None or recorder.full:
+            action(f)
+            return
+        frame = f.snapshot()
+        recorder.step(action, frame, writes)
+        action(frame)
+
+    return step
 
 
 def replicas_meet(machine: Machine, stmt: ir.Store, axes: Axes) -> bool:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.emulator.state import State
+from toolchain.emulator.vectorised.frame import Frame
 from toolchain.emulator.vectorised.numerics import is_int
+from toolchain.emulator.vectorised.session import Layout
 from toolchain.spec.model import Machine, Memory, ScalarType, View
 
 Value = Any
@@ -30,74 +31,96 @@ def scalar_dtype(kind: ScalarType) -> np.dtype[Any]:
     return np.dtype(f"<{'i' if kind.signed else 'u'}{kind.bits // 8}")
 
 
+Reader = Callable[[Frame, Value], NDArray[Any]]
+"""positions -> scalars [*positions.shape, scalars of an element]; one int gives a view of the memory itself."""
+
+Writer = Callable[[Frame, Value, Bytes], None]
+"""(positions, uint8 [*positions.shape, bytes of an element]); of equal positions the last one stays."""
+
+Scatter = Callable[[Frame, Value, Value, NDArray[Any]], None]
+"""(positions of elements, bytes inside them, scalars), all of one shape; of equal places the last one stays."""
+
+
 class Storage:
-    """The memories of one state, each as one run of bytes."""
+    """The memories of a machine, each as one run of bytes."""
 
-    def __init__(self, machine: Machine, state: State) -> None:
+    def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.flat = {name: array.reshape(-1) for name, array in state.memories.items()}
 
-    def words(self, view: View) -> NDArray[Any]:
+    def words(self, view: View) -> Layout:
         """One scalar for each position of a view whose element is one word."""
         step = step_of(self.machine.memory[view.memory], view)
-        return self._items(view, scalar_dtype(view.element.scalar), step)
+        return Layout(view.memory, scalar_dtype(view.element.scalar), step)
 
-    def _items(self, view: View, dtype: np.dtype[Any], step: int) -> NDArray[Any]:
-        flat = self.flat[view.memory]
-        count = (flat.size - dtype.itemsize) // step + 1
-        return np.ndarray((count,), dtype, flat.data, 0, (step,))
-
-    def reader(self, view: View, dtype: np.dtype[Any]) -> Callable[[Value], NDArray[Any]]:
-        """positions -> dtype [*positions.shape, items of an element]; one int gives a view of the memory itself."""
+    def reader(self, view: View, dtype: np.dtype[Any]) -> Reader:
+        """What reads elements."""
         memory, size = self.machine.memory[view.memory], view.element.bytes
-        step, flat = step_of(memory, view), self.flat[view.memory]
+        step, name = step_of(memory, view), view.memory
         if step == size:
-            rows = flat.view(dtype).reshape(-1, size // dtype.itemsize)
-            return lambda at: rows[at] if is_int(at) else rows.take(at, axis=0)
-        items = self._items(view, np.dtype(f"V{size}"), step)
+            rows = Layout(name, dtype, step, size // dtype.itemsize)
+            return lambda f, at: f.session.arrays[rows][at] if is_int(at) else f.session.arrays[rows].take(at, axis=0)
+        items = Layout(name, np.dtype(f"V{size}"), step)
         turn = _turning(memory, size) if memory.kind == "ring" else None
 
-        def read(at: Value) -> NDArray[Any]:
+        def read(f: Frame, at: Value) -> NDArray[Any]:
+            flat = f.session.arrays.flat[name]
             if turn is not None and (table := turn(at)) is not None:
                 return flat[table].view(dtype)
             if is_int(at):
                 return flat[at : at + size].view(dtype)
-            return items[at].reshape((*at.shape, 1)).view(dtype)
+            return f.session.arrays[items][at].reshape((*at.shape, 1)).view(dtype)
 
         return read
 
-    def writer(self, view: View) -> Callable[[Value, Bytes], None]:
-        """(positions, uint8 [*positions.shape, bytes of an element]); of equal positions the last one stays."""
+    def writer(self, view: View) -> Writer:
+        """What writes elements."""
+        write = self._writer(view)
+        return self._telling(view.memory, write) if self.machine.memory[view.memory].control else write
+
+    def _writer(self, view: View) -> Writer:
         memory, size = self.machine.memory[view.memory], view.element.bytes
-        step, flat = step_of(memory, view), self.flat[view.memory]
-        items = self._items(view, np.dtype(f"V{size}"), step)
+        step, name = step_of(memory, view), view.memory
+        items = Layout(name, np.dtype(f"V{size}"), step)
         turn = _turning(memory, size) if memory.kind == "ring" and step != size else None
 
-        def write(at: Value, data: Bytes) -> None:
+        def write(f: Frame, at: Value, data: Bytes) -> None:
             if turn is not None and (table := turn(at)) is not None:
+                flat = f.session.arrays.flat[name]
                 for where, row in zip(table.reshape(-1, size), data.reshape(-1, size), strict=True):
                     flat[where] = row
             elif is_int(at):
-                flat[at * step : at * step + size] = data
+                f.session.arrays.flat[name][at * step : at * step + size] = data
             else:
-                items[at] = np.ascontiguousarray(data).view(items.dtype).reshape(at.shape)
+                held = f.session.arrays[items]
+                held[at] = np.ascontiguousarray(data).view(held.dtype).reshape(at.shape)
 
         return write
 
-    def scatter(self, view: View) -> Callable[[Value, Value, NDArray[Any]], None]:
-        """(positions of elements, bytes inside them, scalars), all of one shape; of equal places the last one stays."""
+    def scatter(self, view: View) -> Scatter:
+        """What writes some scalars of elements."""
         memory, size = self.machine.memory[view.memory], view.element.bytes
-        step, flat = step_of(memory, view), self.flat[view.memory]
+        step, name, control = step_of(memory, view), view.memory, memory.control
         turn = _turning(memory, size) if memory.kind == "ring" and step != size else None
 
-        def scatter(at: Value, inside: Value, values: NDArray[Any]) -> None:
+        def scatter(f: Frame, at: Value, inside: Value, values: NDArray[Any]) -> None:
             start, width = np.asarray(at) * step, values.dtype.itemsize
             places = np.asarray(inside)[..., None] + np.arange(width)
             table = turn(start) if turn else None
             places = start[..., None] + places if table is None else np.take_along_axis(table, places, -1)
-            flat[places.reshape(-1)] = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
+            f.session.arrays.flat[name][places.reshape(-1)] = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
+            if control:
+                f.session.versions.changed(name)
 
         return scatter
+
+    def _telling(self, name: str, write: Writer) -> Writer:
+        """A control memory's contents have changed: what was remembered of them does not hold."""
+
+        def telling(f: Frame, at: Value, data: Bytes) -> None:
+            write(f, at, data)
+            f.session.versions.changed(name)
+
+        return telling
 
 
 def _turning(memory: Memory, size: int) -> Callable[[Value], Value]:

@@ -37,14 +37,14 @@ class Writes:
             rows, at = value(f), find(f)
             if is_int(at) and rows.ndim == 1 and f.mask is None:
                 kept = rows if f.transaction is None else rows.copy()
-                _write(f, site, at, lambda: write(at, kept))
+                _write(f, site, at, lambda: write(f, at, kept))
                 return
             loops = self._loops(f, at, rows.shape[:-1])
             where, chosen = spread(at, loops), spread(rows, loops + rows.shape[-1:])
             if f.mask is not None:
                 taken = np.broadcast_to(f.mask, loops)
                 where, chosen = where[taken], chosen[taken]
-            _write(f, site, at, lambda: write(where, chosen))
+            _write(f, site, at, lambda: write(f, where, chosen))
 
         return copy
 
@@ -82,7 +82,7 @@ class Writes:
                 if f.mask is not None:
                     taken = np.broadcast_to(f.mask, loops)
                     where, rows = where[taken], rows[taken]
-            _write(f, site, at, lambda: write(where, rows))
+            _write(f, site, at, lambda: write(f, where, rows))
 
         return whole
 
@@ -100,7 +100,7 @@ class Writes:
             if f.mask is not None:
                 taken = np.broadcast_to(f.mask, loops)
                 where, chosen, values = where[taken], chosen[taken], values[taken]
-            _write(f, site, at, lambda: scatter(where, chosen * size, values))
+            _write(f, site, at, lambda: scatter(f, where, chosen * size, values))
 
         return part
 
@@ -134,7 +134,7 @@ class Writes:
 
         def add(f: Frame) -> None:
             for part in planned(f):
-                commit(f, part.target, product.one(f, kept_axes(self.axes, find(f))) if part.plan is None else product.product(part.plan))
+                commit(f, part.target, product.one(f, kept_axes(self.axes, find(f))) if part.plan is None else product.product(f, part.plan))
 
         return add
 
@@ -148,9 +148,9 @@ class Writes:
             rows = where.rows(lanes.gather(found, where.loops))
 
             def apply() -> None:
-                old = read(where.at)
+                old = read(f, where.at)
                 total = np.add(old, rows, dtype=dtype, casting="unsafe") if wraps else fit(f, old.astype(np.int64) + rows).astype(dtype)
-                write(where.at, total.view(np.uint8))
+                write(f, where.at, total.view(np.uint8))
 
             if f.transaction is None:
                 apply()
