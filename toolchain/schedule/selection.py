@@ -9,8 +9,7 @@ from toolchain.schedule.kernel import Kernel
 from toolchain.schedule.lowering import Lowered, lower
 from toolchain.schedule.operations.kinds import KINDS
 from toolchain.schedule.operations.operation import Operation
-from toolchain.schedule.problem import Problem
-from toolchain.schedule.tiles import rank_tilings
+from toolchain.schedule.tiles import tile_fits
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.evaluate import constant
@@ -64,13 +63,6 @@ class Selection:
         problem = choose_kernel(self.machine, self.kernels, operation, given)
         key = problem.kernel.name, tuple(problem.numbers.items())
         if key not in self._fits:
-            self._fits[key] = _fits(problem)
+            self._fits[key] = tile_fits(problem)
         if not self._fits[key]:
             raise fail("E1004", "no tile of it fits on chip", problem.kernel.span)
-
-
-def _fits(problem: Problem) -> bool:
-    try:
-        return bool(rank_tilings(problem, 1, 1))
-    except UserError:
-        return False

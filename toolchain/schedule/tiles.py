@@ -23,6 +23,9 @@ STEP = 2.0
 FRICTION = 1 / 16
 """The share of the other units' work that does not hide behind the busiest one, for ranking; timing decides."""
 
+FEW = 3
+"""Sizes of each dimension that are tried first where any tile will do."""
+
 
 @dataclass(frozen=True)
 class Tiling:
@@ -50,13 +53,7 @@ def rank_tilings(problem: Problem, contexts: int, best: int) -> list[Tiling]:
 
     Raises UserError E1004 where not even the smallest tile fits.
     """
-    sizes = _candidates(problem)
-    names = _names(problem, sizes)
-    legal = np.ones(len(next(iter(sizes.values()))), np.bool_)
-    for condition in problem.kernel.where:
-        legal &= evaluate_arrays(condition, names) != 0
-    rooms = {p.name: evaluate_arrays(p.size, names) for p in problem.kernel.places}
-    sizes, names, rooms = ({k: v[legal] for k, v in part.items()} for part in (sizes, names, rooms))
+    sizes, names, rooms = _legal(problem, _candidates(problem))
     taken, fits = _slots(problem, sizes, rooms, contexts)
     kept = np.flatnonzero(fits)
     if not len(kept) and contexts > 1:
@@ -68,16 +65,36 @@ def rank_tilings(problem: Problem, contexts: int, best: int) -> list[Tiling]:
     return _Candidates(problem, sizes, names, rooms, held, contexts).best(best)
 
 
-def _candidates(problem: Problem) -> dict[str, Ints]:
+def tile_fits(problem: Problem) -> bool:
+    """Whether any tile fits with one slot of each place; small ones are tried first."""
+    for count in (FEW, None):
+        sizes, _, rooms = _legal(problem, _candidates(problem, count))
+        if bool(_slots(problem, sizes, rooms, 1)[1].any()):
+            return True
+    return False
+
+
+def _legal(problem: Problem, sizes: Mapping[str, Ints]) -> tuple[dict[str, Ints], dict[str, Ints], dict[str, Ints]]:
+    """Sizes that the kernel allows, what expressions may name of them, and the room of each place."""
+    names = _names(problem, sizes)
+    legal = np.ones(len(next(iter(sizes.values()))), np.bool_)
+    for condition in problem.kernel.where:
+        legal &= evaluate_arrays(condition, names) != 0
+    rooms = {p.name: evaluate_arrays(p.size, names) * (p.name not in problem.kept) for p in problem.kernel.places}
+    kept, named, held = ({k: v[legal] for k, v in part.items()} for part in (sizes, names, rooms))
+    return kept, named, held
+
+
+def _candidates(problem: Problem, count: int | None = None) -> dict[str, Ints]:
     """int64 [n] for each dimension: every combination of sizes that cut an extent as evenly as a number of tiles, and the multiple
-    that a size must be of, allow."""
+    that a size must be of, allow; of the `count` smallest sizes where that is given."""
     each: list[list[int]] = []
     for d in problem.kernel.tile:
         extent = problem.extents[d.name]
         most = constant(d.most, problem.numbers) if d.most else extent
         unit = constant(d.multiple, problem.numbers) if d.multiple else 1
         even = {min(align(-(-extent // k), unit), extent) for k in range(1, extent + 1)}
-        each.append([s for s in sorted(even) if s <= most])
+        each.append([s for s in sorted(even) if s <= most][:count])
     grid = np.meshgrid(*(np.array(s, np.int64) for s in each), indexing="ij")
     return {d.name: part.ravel() for d, part in zip(problem.kernel.tile, grid, strict=True)}
 
