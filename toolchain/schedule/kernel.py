@@ -47,10 +47,24 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """How the whole tensor lies in a place, so that it can stay on chip between operations: its `size`, and `names` as in Place.
+
+    Two operations can hand a tensor over if all of these have the same values for both. over: places whose tensor this one may
+    overwrite, as each element is read before its result is written. when: whether it applies to an operation.
+    """
+
+    size: Expr
+    names: Mapping[str, Expr]
+    over: tuple[str, ...]
+    when: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """On-chip room: `size` elements of a memory for each slot, in a memory with pools of each bank of one.
 
-    by: the dimensions that tell its tiles apart. names: what templates see of a tile as PLACE_NAME.
+    by: the dimensions that tell its tiles apart. names: what templates see of a tile as PLACE_NAME. whole: of the tensor of the place's name.
     """
 
     name: str
@@ -58,6 +72,7 @@ class Place:
     by: tuple[str, ...]
     size: Expr
     names: Mapping[str, Expr]
+    whole: Whole | None = None
 
 
 @dataclass(frozen=True, slots=True)

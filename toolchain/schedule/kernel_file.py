@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain.schedule.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Step, Tensor, Window
+from toolchain.schedule.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Step, Tensor, Whole, Window
 from toolchain.schedule.operations.kinds import KINDS
 from toolchain.schedule.operations.operation import OperationKind
 from toolchain.spec.checks.scope import Scope, problems
@@ -181,7 +181,16 @@ class _Reader:
         own = {f"{d}{end}" for d in by for end in ("", "_at")} | {f"{w.name}_{part}" for w in windows if w.of in by for part in OF_WINDOW}
         seen = {*given, *own, *(f"{d.name}_all" for d in dims)}
         names = {key: self.expr(value, seen) for key, value in node.members("names")}
-        return Place(name, memory, by, self.expr(node.value["size"], sized), names)
+        whole = node.get("whole")
+        return Place(name, memory, by, self.expr(node.value["size"], sized), names, self.whole(name, whole, names, given, dims) if whole else None)
+
+    def whole(self, place: str, node: Node, tile: Mapping[str, Expr], given: Iterable[str], dims: Iterable[Dimension]) -> Whole:
+        seen = {*given, *(f"{d.name}_all" for d in dims), f"{place}_channels", f"{place}_channel"}
+        names = {key: self.expr(value, seen) for key, value in node.members("names")}
+        if set(names) != set(tile):
+            raise fail("E1002", f"a whole '{place}' has other names than a tile of it: {', '.join(sorted(set(names) ^ set(tile)))}", node.span)
+        over = self.words(node, "over", [key for key, _ in self.node.members("places")], "place")
+        return Whole(self.expr(node.value["size"], seen), names, over, self.expr(node.value["when"], seen) if node.get("when") else None)
 
     def tensor(self, name: str, node: Node, given: Iterable[str]) -> Tensor:
         layouts = {item.name: item for item in self.machine.layouts}

@@ -38,8 +38,10 @@ class Instance:
             if w.of in self.tile:
                 names |= window_names(w, *self.tile[w.of], problem.numbers)
         scope = {**problem.numbers, **names}
-        own = {f"{p.name}_{key}": constant(e, scope) for p in problem.kernel.places if p.name in self.slots for key, e in p.names.items()}
-        return names | own
+        for place in (p for p in problem.kernel.places if p.name in self.slots):
+            kept = problem.kept.get(place.name)
+            names |= {f"{place.name}_{key}": kept.names[key] if kept else constant(e, scope) for key, e in place.names.items()}
+        return names
 
 
 @dataclass
@@ -65,11 +67,11 @@ class _Slots:
 
 def order_steps(problem: Problem, tiling: Tiling) -> list[Instance]:
     """All step instances, in an order in which they could run one by one."""
-    slots = {name: _Slots(found) for name, found in tiling.places.items()}
+    slots = {name: _Slots(found) for name, found in [*tiling.places.items(), *((name, (kept.slot,)) for name, kept in problem.kept.items())]}
     places = {p.name: p for p in problem.kernel.places}
     events: list[Instance] = []
     loads: list[tuple[int, Instance]] = []
-    ahead = 4 * max(tiling.slots.values())
+    ahead = 4 * max(tiling.slots.values(), default=1)
     for step, tile in _work(problem, tiling):
         now, taken = len(events), dict[str, Slot]()
         for name in dict.fromkeys((step.place, *step.uses)):

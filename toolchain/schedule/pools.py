@@ -20,10 +20,11 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class Pool:
-    """Neighbouring banks that slots span, with room for `depth` elements in each; a memory without pools is one."""
+    """Neighbouring banks that slots span, with room for `depth` elements in each from `start` on; a memory without pools is one."""
 
     bank: int
     depth: int
+    start: int = 0
 
 
 def pools_of(machine: Machine, pools: Mapping[str, int]) -> dict[str, tuple[Pool, ...]]:
@@ -94,5 +95,5 @@ def slots_of(taken: list[Taken], index: int, room: int, pools: tuple[Pool, ...])
     found: list[Slot] = []
     for part in taken:
         pool = pools[int(part.pool[index])]
-        found += [Slot(pool.bank, int(part.address[index]) + k * room) for k in range(int(part.count[index]))]
+        found += [Slot(pool.bank, pool.start + int(part.address[index]) + k * room) for k in range(int(part.count[index]))]
     return tuple(found)

@@ -1,22 +1,30 @@
 """One operation for one kernel of one machine: everything that does not depend on the tiles."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from toolchain.schedule.kernel import Kernel, Step
 from toolchain.schedule.kernel_file import numbers_of
 from toolchain.schedule.operations.operation import Operation
-from toolchain.schedule.pools import Pool, pools_of
+from toolchain.schedule.pools import Pool, Slot, pools_of
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
 
 
 @dataclass(frozen=True)
+class Kept:
+    """Where a whole tensor stands on chip, and names: what templates see of its place."""
+
+    slot: Slot
+    names: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Problem:
     """numbers: the operation's and the kernel's own, and DIMENSION_all. extents: by dimension. steps: those that apply.
 
-    pools: of each memory.
+    pools: of each memory. kept: places whose tensors stay on chip as a whole; the tiles of others share what is left.
     """
 
     machine: Machine
@@ -26,6 +34,7 @@ class Problem:
     extents: Mapping[str, int]
     steps: tuple[Step, ...]
     pools: Mapping[str, tuple[Pool, ...]]
+    kept: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
 
     def loads(self, place: str) -> Step | None:
         """The step that fills a place, or None for what is made on chip."""
@@ -41,3 +50,9 @@ def state_problem(machine: Machine, kernel: Kernel, operation: Operation) -> Pro
     steps = tuple(s for s in kernel.steps if s.when is None or constant(s.when, numbers))
     numbers |= {f"{name}_all": extent for name, extent in extents.items()}
     return Problem(machine, kernel, operation, numbers, extents, steps, pools_of(machine, kernel.pools))
+
+
+def keep_on_chip(problem: Problem, kept: Mapping[str, Kept], stored: bool, pools: Mapping[str, tuple[Pool, ...]]) -> Problem:
+    """The problem where some tensors stay on chip: nothing of them is loaded, and stored only if someone needs them in DRAM."""
+    steps = tuple(s for s in problem.steps if s.place not in kept or s.kind not in ("load", "store") or (s.kind == "store" and stored))
+    return replace(problem, steps=steps, pools=pools, kept=kept)
