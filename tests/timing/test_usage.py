@@ -42,6 +42,6 @@ def test_only_numbers_that_took_part_are_named() -> None:
     machine = load_machine("vta")
     data = load_golden(GOLDEN[0])
     names = {b.name for b in summarise(timed(decode(machine, [data]))).constants}
-    assert names == {"clock_khz", "GEMM_LATENCY", "DMA_SETUP", "read_port bytes per 1 cycles", "write_port bytes per 1 cycles"}
+    assert names == {"clock_khz", "GEMM_LATENCY", "DMA_SETUP", "PAD_CYCLES", "read_port bytes per 1 cycles", "write_port bytes per 1 cycles"}
     finish = data[-16:]
     assert {b.name for b in summarise(timed(decode(machine, [finish]))).constants} == {"clock_khz"}
