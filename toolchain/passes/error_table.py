@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from toolchain.graph.canary import check_oracle
 from toolchain.graph.integer_graph import integer_tensors
+from toolchain.graph.rewrite import shape_of
 from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
 from toolchain.passes.quantize import FLOAT_NAME, SCALE
@@ -43,8 +44,9 @@ def error_table(reference: ir.Model, integer: ir.Model, samples: Samples) -> lis
     watched = [value for node in reference.graph for value in node.outputs if value.name in names]
     floats, integers = open_model(reference, watched), open_model(integer, stored)
     energies = {name: _Energy() for name in names}
-    for index in range(len(next(iter(samples.values())))):
-        one = {name: array[index : index + 1] for name, array in samples.items()}
+    sizes = {value.name or "": shape_of(value)[0] for value in reference.graph.inputs}
+    for index in range(min(len(array) // sizes[name] for name, array in samples.items())):
+        one = {name: array[index * sizes[name] : (index + 1) * sizes[name]] for name, array in samples.items()}
         wanted, found = run_session(floats, one) | one, run_session(integers, one)
         for name, value in names.items():
             _add(energies[name], wanted[name], found[value.name or ""], float.fromhex(value.metadata_props[SCALE]))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from toolchain.graph.canary import check_oracle
 from toolchain.graph.integer_graph import integer_tensors
+from toolchain.graph.rewrite import shape_of
 from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
 
@@ -17,22 +18,24 @@ Samples = Mapping[str, Array]
 
 
 def oracle_tensors(model: ir.Model, samples: Samples) -> dict[str, Array]:
-    """By tensor name, outputs included: [images, ...]. samples: by input, [images, *shape without its batch]; the model takes one at a time.
+    """By tensor name, outputs included: [images, ...]. samples: by input, [images, *shape without its batch], of which the model takes
+    its own batch at a time.
 
     Raises UserError E0910 and E0914.
     """
     check_oracle()
     session = open_model(model, integer_tensors(model))
-    runs = [run_session(session, one) for one in single_samples(samples)]
+    sizes = {value.name or "": shape_of(value)[0] for value in model.graph.inputs}
+    runs = [run_session(session, one) for one in batches(samples, sizes)]
     return {name: np.concatenate([run[name] for run in runs]) for name in runs[0]}
 
 
-def single_samples(samples: Samples) -> list[dict[str, Array]]:
-    """One after the other, each with a batch of one. Raises ValueError where there is none, or inputs have different numbers of them."""
-    (count,) = {len(array) for array in samples.values()}
+def batches(samples: Samples, sizes: Mapping[str, int]) -> list[dict[str, Array]]:
+    """One after the other. sizes: how many of each input belong together. Raises ValueError where there is none, or inputs have different numbers."""
+    (count,) = {len(array) // sizes[name] for name, array in samples.items()}
     if not count:
         raise ValueError("there is no sample")
-    return [{name: array[k : k + 1] for name, array in samples.items()} for k in range(count)]
+    return [{name: array[k * sizes[name] : (k + 1) * sizes[name]] for name, array in samples.items()} for k in range(count)]
 
 
 def first_images(samples: Samples, count: int) -> dict[str, Array]:

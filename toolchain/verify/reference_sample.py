@@ -25,7 +25,7 @@ class SampleSize:
 
     instructions: int = 24
     elements: int = 4
-    whole: int = 1_000_000
+    whole: int = 300_000
     seed: int = 0
 
 

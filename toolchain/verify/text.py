@@ -1,5 +1,6 @@
 """Verdicts in words, and as data for JSON."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -7,11 +8,13 @@ from typing import Any
 from toolchain.verify.verdict import Difference, ModelVerdict, OutputVerdict, RegionVerdict, Sampled
 
 SHOWN = 5
+WORST = 3
 
 
 def verdict_data(verdict: ModelVerdict) -> dict[str, Any]:
-    """What JSON holds."""
-    return {"exact": verdict.exact, **asdict(verdict)}
+    """What JSON holds; a tensor without any noise has no number of dB."""
+    errors = [{**asdict(row), "sqnr": None if math.isinf(row.sqnr) else round(row.sqnr, 3)} for row in verdict.errors]
+    return {"exact": verdict.exact, **asdict(verdict), "errors": errors}
 
 
 def verdict_text(verdict: ModelVerdict) -> str:
@@ -28,6 +31,9 @@ def _lines(verdict: ModelVerdict) -> Iterator[str]:
         yield from _region(region)
     for output in verdict.outputs:
         yield _output(output)
+    if verdict.errors:
+        worst = ", ".join(f"{row.tensor} {row.sqnr:.1f} dB" for row in verdict.errors[:WORST])
+        yield f"integers against floating point, worst of {len(verdict.errors)} tensors: {worst}"
 
 
 def _region(region: RegionVerdict) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from toolchain.passes.error_table import Row
+
 Coordinates = tuple[int, ...]
 
 
@@ -107,13 +109,14 @@ class OutputVerdict:
 
 @dataclass(frozen=True)
 class ModelVerdict:
-    """images: compared at once in every region. outputs: of the whole model."""
+    """images: compared at once in every region. outputs: of the whole model. errors: of the integer network against the float one, worst first."""
 
     model: str
     machine: str
     images: int
     regions: tuple[RegionVerdict, ...]
     outputs: tuple[OutputVerdict, ...]
+    errors: tuple[Row, ...]
 
     @property
     def exact(self) -> bool:

@@ -1,0 +1,23 @@
+"""Models built into a folder by the steps of the tasks, for the tests of the verification and of the reports."""
+
+from pathlib import Path
+
+from toolchain.models.load import load_model
+from toolchain.models.samples import calibration_samples
+from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of
+from toolchain.tasks.plan import make_plan
+from toolchain.tasks.stage import Job
+from toolchain.tasks.work import perform
+from toolchain.verify.built import Built, read_built
+from toolchain.verify.oracle import Samples
+
+
+def build(target: str, model: str, root: Path) -> tuple[Job, Built, Samples]:
+    """Everything up to the bundle."""
+    plan = make_plan({"target": target, "model": model}, root)
+    for name, step in plan.steps[0].items():
+        if name in ("onnx", "calibration", "graph", "bundle"):
+            perform(step, lambda _: None)
+    job = plan.jobs[0]
+    built = read_built(machine_of(job), graph_file(job).parent, bundle_file(job))
+    return job, built, calibration_samples(load_model(str(job.path)))

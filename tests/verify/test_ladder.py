@@ -1,0 +1,83 @@
+"""digits, built as the tasks build it, climbs the whole ladder; a bundle with one wrong bit does not."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.verify.builds import build
+from toolchain.spec.errors import UserError
+from toolchain.verify.built import Built, read_built, stage_before
+from toolchain.verify.ladder import verify_model
+from toolchain.verify.oracle import Samples
+from toolchain.verify.reference_sample import SampleSize
+from toolchain.verify.text import verdict_data, verdict_text
+
+FEW = SampleSize(instructions=8, elements=1, whole=0)
+Digits = tuple[Path, Built, Samples]
+
+
+@pytest.fixture(scope="module", params=["vta", "dpuv3"])
+def digits(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Digits:
+    folder = tmp_path_factory.mktemp(request.param)
+    job, built, samples = build(request.param, "digits", folder)
+    return job.folder, built, samples
+
+
+def flipped(built: Built, region: int, segment: str) -> Built:
+    """The same bundle with one bit of a region's constants changed in the middle."""
+    program = built.bundle.manifest.regions[region]
+    data = bytearray(built.bundle.members[program.constants[segment]])
+    data[len(data) // 2] ^= 0x10
+    members = {**built.bundle.members, program.constants[segment]: bytes(data)}
+    return replace(built, bundle=replace(built.bundle, members=members))
+
+
+def test_digits_is_exact(digits: Digits) -> None:
+    _, built, samples = digits
+    said: list[str] = []
+    verdict = verify_model(built, samples, FEW, said.append)
+    assert verdict.exact
+    assert verdict.tensors == 12
+    assert [(output.output, output.differing) for output in verdict.outputs] == [("logits", 0)]
+    assert len(verdict.errors) >= 10
+    assert verdict.errors[0].sqnr > 10
+    assert "region0 on the machine" in said
+    text = verdict_text(verdict)
+    assert f"digits on {verdict.machine}: exact; 12 tensors of {verdict.images} image" in text
+    assert "no race, no deadlock; 12 of 12 tensors equal; the reference engine agrees on 8 sampled instructions" in text
+    assert json.loads(json.dumps(verdict_data(verdict), allow_nan=False))["exact"] is True
+
+
+def test_a_flipped_bit_in_the_bundle_is_traced_to_its_node(digits: Digits) -> None:
+    _, built, samples = digits
+    broken = flipped(built, 0, next(iter(built.bundle.manifest.regions[0].constants)))
+    verdict = verify_model(broken, samples, FEW)
+    assert not verdict.exact
+    found = verdict.regions[0].difference
+    assert found is not None
+    names = {node.name for node in built.floating.graph}
+    assert found.nodes
+    assert set(found.nodes) <= names
+    text = verdict_text(verdict)
+    assert "NOT EXACT" in text
+    assert f"first difference: tensor {found.tensor}[{', '.join(map(str, found.coordinates))}] is {found.found}, expected {found.expected}" in text
+    assert "was last written by #" in text
+
+
+def test_a_listing_of_another_program_is_refused(digits: Digits) -> None:
+    _, built, samples = digits
+    program = built.bundle.manifest.regions[0]
+    shorter = built.bundle.members[program.listing].rsplit(b"\n", 2)[0]
+    broken = replace(built, bundle=replace(built.bundle, members={**built.bundle.members, program.listing: shorter}))
+    with pytest.raises(UserError, match="E1110 the listing of 'region0' has"):
+        verify_model(broken, samples, FEW)
+
+
+def test_stages_are_found_by_their_pass(digits: Digits, tmp_path: Path) -> None:
+    folder, built, _ = digits
+    assert stage_before(folder / "graph", "partition").stem.endswith("quantize")
+    assert stage_before(folder / "graph", "nothing").stem.endswith("partition")
+    with pytest.raises(UserError, match="E0001 there are no stages of a graph here"):
+        read_built(built.machine, tmp_path, tmp_path / "no.bundle")

@@ -1,0 +1,64 @@
+"""The whole ladder for one built model: float network, integer network in ONNX Runtime, fast engine, reference engine, and the host's parts."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from toolchain.graph.regions import region_calls
+from toolchain.passes.error_table import error_table
+from toolchain.runtime.emulator_device import EmulatorDevice
+from toolchain.runtime.executor import open_bundle
+from toolchain.schedule.read_region import read_region
+from toolchain.schedule.selection import images_per_run
+from toolchain.verify.built import Built
+from toolchain.verify.compare import differing_bits
+from toolchain.verify.oracle import first_images, oracle_tensors
+from toolchain.verify.reference_sample import SampleSize
+from toolchain.verify.region_ladder import climb_region
+from toolchain.verify.subject import bundled_subject
+from toolchain.verify.verdict import ModelVerdict, OutputVerdict, RegionVerdict
+
+Array = NDArray[Any]
+Samples = Mapping[str, Array]
+
+
+def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable[[str], object] = lambda _: None) -> ModelVerdict:
+    """samples: by input, [count, ...]; as many as one run takes are used, those again from the first on where there are fewer.
+
+    Raises UserError E0910 and E0914 (ONNX Runtime), E11xx for a bundle that is not this model's, E05xx for a deadlock,
+    E07xx for what an engine refuses.
+    """
+    images = first_images(samples, images_per_run(built.machine) * _batch(built.integer))
+    say("float network beside the integer network")
+    errors = error_table(built.floating, built.integer, images)
+    say("integer network in ONNX Runtime")
+    expected = oracle_tensors(built.integer, images)
+    regions = [_region(built, call, expected, size, say) for call in region_calls(built.partitioned)]
+    say("the whole model by the executor")
+    outputs = _outputs(built, images, expected)
+    machine = f"{built.machine.name}:{built.machine.config}" if built.machine.config else built.machine.name
+    return ModelVerdict(built.bundle.manifest.model, machine, images_per_run(built.machine), tuple(regions), tuple(outputs), tuple(errors))
+
+
+def _batch(model: ir.Model) -> int:
+    """Samples that the graph takes at once."""
+    shape = model.graph.inputs[0].shape
+    return int(shape.numpy()[0]) if shape else 1
+
+
+def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: SampleSize, say: Callable[[str], object]) -> RegionVerdict:
+    region = read_region(built.machine, built.kernels, built.partitioned, call)
+    say(f"{region.name} on the machine")
+    program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
+    subject = bundled_subject(built.bundle, program, region, built.machine, built.place)
+    return climb_region(subject, expected, size)
+
+
+def _outputs(built: Built, images: Samples, expected: Mapping[str, Array]) -> list[OutputVerdict]:
+    """The executor takes the same images; the programs were checked already."""
+    executor = open_bundle(built.bundle, built.machine, EmulatorDevice(check=False), built.place)
+    found = executor.run(images).outputs
+    names = [entry.name for entry in built.bundle.manifest.outputs]
+    return [OutputVerdict(name, found[name].size, differing_bits(expected[name], found[name])) for name in names]
