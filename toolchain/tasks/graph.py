@@ -1,33 +1,55 @@
 """The plan as tasks for doit: what is up to date is decided by receipts, so doit's own database stays empty."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from toolchain.spec.errors import UserError
+from toolchain.tasks.answers import build_answer, infer_answer, verify_answer
 from toolchain.tasks.plan import Plan
 from toolchain.tasks.progress import tell
-from toolchain.tasks.stage import Step
+from toolchain.tasks.reporter import ANSWER
+from toolchain.tasks.stage import Job, Step
 from toolchain.tasks.work import perform
 
-COMMANDS: Mapping[str, tuple[str, str]] = {
-    "build": ("graph", "the bundle: everything that the machine needs to run the model"),
-}
-"""By task: the stage that it ends with, and what it is."""
+Answer = Callable[[Job], str]
+
+
+@dataclass(frozen=True)
+class Command:
+    """stage: the last one that it needs. doc: what it does. answer: what a user reads afterwards."""
+
+    stage: str
+    doc: str
+    answer: Answer
+
+
+COMMANDS: Mapping[str, Command] = MappingProxyType(
+    {
+        "build": Command("bundle", "compile models for a machine", build_answer),
+        "infer": Command("infer", "run a model's images: accuracy in floating point, as integers, on the emulator; cycles", infer_answer),
+        "verify": Command("verify", "compare every tensor with the integer model, and the emulator's engines with each other", verify_answer),
+    }
+)
 
 
 def tasks_of(plan: Plan) -> Iterator[dict[str, Any]]:
-    """One task a step, and one for each command that ends with it."""
-    seen: set[str] = set()
-    for steps in plan.steps:
-        for step in steps.values():
-            if name_of(step) not in seen:
-                seen.add(name_of(step))
-                yield _task(step)
-    for command, (stage, doc) in COMMANDS.items():
-        yield {"basename": command, "name": None, "doc": doc}
-        for steps in plan.steps:
-            last = steps[stage]
-            yield {"basename": command, "name": _key(last), "actions": None, "task_dep": [name_of(last)], "doc": doc}
+    """A task for each stage; the command that a stage has no name for ends with it."""
+    known = {step.stage.name: step.stage.doc for steps in plan.steps for step in steps.values()}
+    docs = known | {name: command.doc for name, command in COMMANDS.items()}
+    yield from ({"basename": name, "name": None, "doc": doc} for name, doc in docs.items())
+    steps = {name_of(step): step for steps in plan.steps for step in steps.values()}
+    yield from (_task(step) for step in steps.values())
+    for name, command in COMMANDS.items():
+        if name != command.stage:
+            yield from (_alias(name, command, each[command.stage]) for each in plan.steps)
+
+
+def _alias(name: str, command: Command, last: Step) -> dict[str, Any]:
+    meta = {ANSWER: partial(command.answer, last.job)}
+    return {"basename": name, "name": _key(last), "actions": None, "task_dep": [name_of(last)], "doc": command.doc, "meta": meta}
 
 
 def name_of(step: Step) -> str:
@@ -41,12 +63,15 @@ def _key(step: Step) -> str:
 
 def _task(step: Step) -> dict[str, Any]:
     stage, _, name = name_of(step).partition(":")
+    command = COMMANDS.get(stage)
     return {
         "basename": stage,
         "name": name,
         "actions": [(_action(step), [])],
         "uptodate": [_current(step)],
         "task_dep": [name_of(before) for before in step.before],
+        "doc": command.doc if command else step.stage.doc,
+        "meta": {ANSWER: partial(command.answer, step.job)} if command else None,
         "io": {"capture": False},
     }
 

@@ -14,13 +14,15 @@ GRAPH_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxruntime")
 
 @dataclass(frozen=True)
 class Stage:
-    """packages: the toolchain's own code that it can reach. libraries: others' whose results may differ from version to version.
+    """doc: what it leaves. packages: the toolchain's own code that it can reach. libraries: others' whose results may differ from version to version.
 
     sections: of the machine; `kernels` stands for the files in the machine's own folder. after: stages whose results it reads.
-    of_model: its files depend on no machine. options: variables that it reads. action: `module:function` below toolchain.tasks.actions.
+    of_model: its files depend on no machine. reads_model: it reads the model file. options: variables that it reads.
+    action: `module:function` below toolchain.tasks.actions.
     """
 
     name: str
+    doc: str
     action: str
     packages: tuple[str, ...]
     libraries: tuple[str, ...] = ()
@@ -28,6 +30,7 @@ class Stage:
     after: tuple[str, ...] = ()
     of_model: bool = False
     options: tuple[str, ...] = ()
+    reads_model: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class Step:
         """The hash of everything that the stage depends on, by name; the results of the steps before must be there."""
         found = {f"code {name}": self.code[name] for name in (*self.stage.packages, *self.stage.libraries)}
         found |= {f"option {name}": repr(getattr(self.job.variables, name)) for name in self.stage.options}
-        if self.stage.of_model:
+        if self.stage.reads_model:
             found["model file"] = _file(self.job.path)
         for name in self.stage.sections:
             found[f"section {name}"] = _files(self.job.target.folder) if name == "kernels" else self.job.target.sections.get(name, "none")

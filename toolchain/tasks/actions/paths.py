@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
 from toolchain.tasks.stage import Job
 
 
@@ -23,6 +25,31 @@ def sizes_file(job: Job) -> Path:
 def table_file(job: Job) -> Path:
     """Its calibration table."""
     return job.shared / "calibration" / "calibration.json"
+
+
+def graph_file(job: Job) -> Path:
+    """The last stage of the graph: integers, with what the machine runs as regions."""
+    return max(path for path in (job.folder / "graph").iterdir() if path.suffix == ".onnx")
+
+
+def bundle_file(job: Job) -> Path:
+    """The model as the machine runs it."""
+    return job.folder / "bundle" / f"{job.model}.bundle"
+
+
+def infer_file(job: Job) -> Path:
+    """What running the model's images gave."""
+    return job.folder / "infer" / "infer.json"
+
+
+def verdict_file(job: Job) -> Path:
+    """What verification found, in words; beside it the same as JSON."""
+    return job.folder / "verify" / "verdict.txt"
+
+
+def machine_of(job: Job) -> Machine:
+    """The machine with the build's parameters. It was checked when the build was planned."""
+    return load_machine(job.target.given, overrides=dict(job.target.params))
 
 
 def sizes_of(job: Job) -> dict[str, int]:
