@@ -153,10 +153,6 @@ class Loop:
         if self._succeeds(f, start, stop):
             return
         f.names, f.temps, f.mask, f.lazy = before
-        self._apart(f, start, stop)
-
-    def _apart(self, f: Frame, start: int, stop: int) -> None:
-        """Each half on its own."""
         f.keys = f.transaction = None
         f.extents = list(self.axes.extents)
         half = (start + stop) // 2
@@ -171,7 +167,7 @@ class Loop:
             return False
         recorder = f.recorder
         if recorder:
-            recorder.begin(f.snapshot(), lambda entry: self._apart(entry, start, stop))
+            recorder.begin()
         transaction = f.transaction = Transaction(self.axes.loops, watching=known is None)
         f.times = [0] * len(f.times)
         clash = True

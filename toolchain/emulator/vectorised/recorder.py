@@ -13,13 +13,8 @@ Frame = Any
 
 @dataclass(slots=True)
 class Part:
-    """Steps whose iterations run together: (what to do, the frame to do it in, whether it writes). Writes wait until the last step.
+    """Steps whose iterations run together: (what to do, the frame to do it in, whether it writes). Writes wait until the last step."""
 
-    entry, apart: the frame as it was before, and what runs the iterations apart from each other; None where there is but one step.
-    """
-
-    entry: Frame = None
-    apart: Callable[[Frame], None] | None = None
     steps: list[tuple[Callable[[Frame], None], Frame, bool]] = field(default_factory=list[tuple[Callable[[Frame], None], Frame, bool]])
 
     @property
@@ -40,9 +35,9 @@ class Recorder:
         """Whether it is more than is kept."""
         return self.count > MOST_STEPS
 
-    def begin(self, entry: Frame, apart: Callable[[Frame], None]) -> None:
+    def begin(self) -> None:
         """What follows runs together."""
-        self.parts.append(Part(entry, apart))
+        self.parts.append(Part())
 
     def undo(self) -> None:
         """What began last has failed, nothing was written."""

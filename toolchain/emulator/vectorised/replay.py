@@ -1,10 +1,9 @@
 """Does again what an instruction did before: the address phase is known, the data is not."""
 
-from toolchain.emulator.vectorised.frame import Frame, Value
+from toolchain.emulator.vectorised.frame import Value
 from toolchain.emulator.vectorised.recorder import Part, Recorder
 from toolchain.emulator.vectorised.session import Session
 from toolchain.emulator.vectorised.transaction import Transaction
-from toolchain.spec.errors import UserError
 
 PER_STEP = 128
 """Array elements that keeping a step takes, what its address phase gave aside."""
@@ -18,43 +17,20 @@ class Replay:
         self.temps = temps
         self.size = sum(_size(part) for part in recorder.parts)
         for part in recorder.parts:
-            for frame in (*(frame for _, frame, _ in part.steps), *((part.entry,) if part.apart else ())):
+            for _, frame, _ in part.steps:
                 frame.temps, frame.transaction = [], None
 
     def run(self, session: Session) -> None:
-        """Executes the steps. Raises UserError E07xx as executing the instruction would."""
+        """Executes the steps. They do not fail: what data may do is proved when a machine is read (toolchain/isa/semantics/ranges.py)."""
         temps: list[Value] = [None] * self.temps
         for part, at_once in self.parts:
-            if part.apart is None:
-                _run(part, session, temps, None)
-            else:
-                _together(part, at_once, session, temps)
+            transaction = None if at_once else Transaction(0, watching=False)
+            for action, frame, _ in part.steps:
+                frame.session, frame.temps, frame.transaction = session, temps, transaction
+                action(frame)
+            if transaction is not None:
+                transaction.commit()
         temps.clear()
-
-
-def _together(part: Part, at_once: bool, session: Session, temps: list[Value]) -> None:
-    """All iterations at once; where that fails they run apart, as they would have the first time."""
-    before = temps.copy()
-    transaction = None if at_once else Transaction(0, watching=False)
-    try:
-        _run(part, session, temps, transaction)
-    except UserError:
-        if part.apart is None:
-            raise
-        temps[:] = before
-        entry: Frame = part.entry.snapshot()
-        entry.session, entry.temps, entry.memo = session, temps, None
-        part.apart(entry)
-        temps[:] = entry.temps
-        return
-    if transaction is not None:
-        transaction.commit()
-
-
-def _run(part: Part, session: Session, temps: list[Value], transaction: Transaction | None) -> None:
-    for action, frame, _ in part.steps:
-        frame.session, frame.temps, frame.transaction = session, temps, transaction
-        action(frame)
 
 
 def _size(part: Part) -> int:
