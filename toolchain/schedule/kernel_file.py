@@ -120,7 +120,8 @@ class _Reader:
         dims = tuple(self.dimension(key, value, given) for key, value in node.members("tile"))
         windows = tuple(self.window(key, value, given, [d.name for d in dims]) for key, value in node.members("windows"))
         sized = given | {f"{d.name}{end}" for d in dims for end in ("", "_all")} | {f"{w.name}_{part}" for w in windows for part in OF_WINDOW}
-        places = tuple(self.place(key, value, sized, given, dims, windows) for key, value in node.members("places"))
+        kept = {f"{key}_kept" for key, _ in node.members("places")}
+        places = tuple(self.place(key, value, sized | kept, given | kept, dims, windows) for key, value in node.members("places"))
         slotted = sized | {f"{p.name}_{part}" for p in places for part in ("slot", "bank", *p.names)}
         constants = tuple(self.constant(key, value, slotted) for key, value in node.members("constants"))
         residency = node.get("residency")
@@ -128,9 +129,9 @@ class _Reader:
             raise fail("E1002", "constants stand in one memory, and 'residency' says how they get there", node.where())
         return Kernel(
             name, node.text("computes"), self.folder, let, tuple(self.requirement(n, given) for n in node.entries("requires")), dims,
-            tuple(self.expr(n.value["that"], sized) for n in node.entries("where")), windows, places,
+            tuple(self.expr(n.value["that"], sized | kept) for n in node.entries("where")), windows, places,
             tuple(self.tensor(key, value, given) for key, value in node.members("tensors")), constants,
-            tuple(self.step(n, sized, given, [p.name for p in places], [c.name for c in constants]) for n in node.entries("steps")),
+            tuple(self.step(n, sized | kept, given | kept, [p.name for p in places], [c.name for c in constants]) for n in node.entries("steps")),
             self.loading(residency) if residency else None, self.template(node.value["end"]), node.where(),
             self.shared.pools, self.shared.registers, self.shared.segments,
         )  # fmt: skip

@@ -80,7 +80,8 @@ def order_steps(problem: Problem, tiling: Tiling) -> list[Instance]:
             load = problem.loads(name)
             if freed is not None and load is not None:
                 early = max(freed + 1, now - ahead, loads[-1][0] if loads else 0)
-                loads.append((early, Instance(load, {d: tile[d] for d in places[name].by}, {name: slot})))
+                sources = {use: problem.kept[use].slot for use in load.uses if use in problem.kept}
+                loads.append((early, Instance(load, {d: tile[d] for d in places[name].by}, {name: slot, **sources})))
         events.append(Instance(step, tile, taken))
     return list(_merged(events, loads))
 

@@ -47,12 +47,19 @@ def state_problem(machine: Machine, kernel: Kernel, operation: Operation) -> Pro
         raise fail("E1003", f"kernel '{kernel.name}' computes {kernel.computes}, and '{operation.name}' is a {operation.kind}", kernel.span)
     numbers = numbers_of(kernel, operation.numbers)
     extents = {d.name: constant(d.extent, numbers) for d in kernel.tile}
-    steps = tuple(s for s in kernel.steps if s.when is None or constant(s.when, numbers))
-    numbers |= {f"{name}_all": extent for name, extent in extents.items()}
-    return Problem(machine, kernel, operation, numbers, extents, steps, pools_of(machine, kernel.pools))
+    numbers |= {f"{name}_all": extent for name, extent in extents.items()} | {f"{p.name}_kept": 0 for p in kernel.places}
+    return Problem(machine, kernel, operation, numbers, extents, _steps(kernel, numbers), pools_of(machine, kernel.pools))
+
+
+def _steps(kernel: Kernel, numbers: Mapping[str, int]) -> tuple[Step, ...]:
+    """Those that apply."""
+    return tuple(s for s in kernel.steps if s.when is None or constant(s.when, numbers))
 
 
 def keep_on_chip(problem: Problem, kept: Mapping[str, Kept], stored: bool, pools: Mapping[str, tuple[Pool, ...]]) -> Problem:
     """The problem where some tensors stay on chip: nothing of them is loaded, and stored only if someone needs them in DRAM."""
-    steps = tuple(s for s in problem.steps if s.place not in kept or s.kind not in ("load", "store") or (s.kind == "store" and stored))
-    return replace(problem, steps=steps, pools=pools, kept=kept)
+    numbers = {**problem.numbers, **{f"{name}_kept": 1 for name in kept}}
+    steps = tuple(
+        s for s in _steps(problem.kernel, numbers) if s.place not in kept or s.kind not in ("load", "store") or (s.kind == "store" and stored)
+    )
+    return replace(problem, steps=steps, pools=pools, kept=kept, numbers=numbers)
