@@ -14,6 +14,8 @@ from toolchain.isa.footprint.provenance import Provenance, register_instance
 from toolchain.isa.program import Ints, Program
 
 Needs = NDArray[np.int32]
+FEW = 8
+"""Runs of an instruction that are looked at one by one."""
 
 
 @dataclass(frozen=True)
@@ -63,19 +65,28 @@ def _sweep(runs: Runs, unit: Ints, needs: Needs) -> None:
     edges = np.unique(np.concatenate([runs.start, runs.stop]))
     units = needs.shape[1]
     last = np.full((2 * units, len(edges)), -1, np.int32)
-    low: list[int] = np.searchsorted(edges, runs.start).tolist()
-    high: list[int] = np.searchsorted(edges, runs.stop).tolist()
+    low, high = np.searchsorted(edges, runs.start), np.searchsorted(edges, runs.stop)
+    bottom: list[int] = low.tolist()
+    top: list[int] = high.tolist()
+    write: list[bool] = runs.write.tolist()
     heads: list[int] = np.flatnonzero(np.diff(runs.instruction, prepend=-1)).tolist()
     who: list[int] = runs.instruction.tolist()
-    write: list[bool] = runs.write.tolist()
     unit_of: list[int] = unit.tolist()
     for first, stop in zip(heads, [*heads[1:], len(who)], strict=True):
-        index = who[first]
-        found = needs[index]
-        for k in range(first, stop):
-            seen = last[:, low[k] : high[k]].max(axis=1) if write[k] else last[:units, low[k] : high[k]].max(axis=1)
-            np.maximum(found, seen[:units], out=found)
-            if write[k]:
-                np.maximum(found, seen[units:], out=found)
-        for k in range(first, stop):
-            last[unit_of[index] + (0 if write[k] else units), low[k] : high[k]] = index
+        index, touched = who[first], list[tuple[bool, slice | Ints]]()
+        if stop - first <= FEW:
+            touched = [(write[k], slice(bottom[k], top[k])) for k in range(first, stop)]
+        else:
+            touched = [(w, _pieces(low[first:stop], high[first:stop], runs.write[first:stop] == w)) for w in (True, False)]
+        for writes, pieces in touched:
+            if writes:
+                np.maximum(needs[index], last[units:, pieces].max(axis=1, initial=-1), out=needs[index])
+            np.maximum(needs[index], last[:units, pieces].max(axis=1, initial=-1), out=needs[index])
+        for writes, pieces in touched:
+            last[unit_of[index] + (0 if writes else units), pieces] = index
+
+
+def _pieces(low: Ints, high: Ints, chosen: NDArray[np.bool_]) -> Ints:
+    """The pieces low..high - 1 of all chosen runs."""
+    starts, sizes = low[chosen], (high - low)[chosen]
+    return np.arange(int(sizes.sum())) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
