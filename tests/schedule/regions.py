@@ -110,7 +110,7 @@ class Builder:
 
     def end(self) -> Requantise:
         low = int(self.rng.choice([0, self.low]))
-        return Requantise(int(self.rng.integers(1, 9)), low, int(self.rng.choice([127, 90])))
+        return Requantise(int(self.rng.integers(1, 9)), low, int(self.rng.choice([127, 127, 127, 127, 90])))
 
     def put(self, operation: Operation, **sources: str) -> None:
         name = f"t{len(self.operations)}"

@@ -150,7 +150,7 @@ class _Bases:
         """Of all tensors of an operation."""
         names: dict[str, int] = {}
         for tensor in problem.kernel.tensors:
-            if tensor.name in bound:
+            if tensor.name in bound and bound[tensor.name] in tensors:
                 stored = tensors[bound[tensor.name]]
                 found = packing_of(self.machine, stored)
                 channels = stored.extents[found.layout.domain.index("c")]

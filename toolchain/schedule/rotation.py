@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from toolchain.schedule.pools import Slot
+from toolchain.schedule.pools import Pool, Slot
 from toolchain.schedule.problem import Problem
 from toolchain.schedule.tiles import Tiling
 
-Bank = tuple[str, int]
-"""Memory and first bank of a pool."""
+Stretch = tuple[str, Pool]
+"""Of a memory."""
 
 
 @dataclass
 class Rotation:
     """ends: where the last operation's slots end in each pool. peak: elements of each bank of each memory that slots have ever reached."""
 
-    ends: dict[Bank, int] = field(default_factory=dict[Bank, int])
+    ends: dict[Stretch, int] = field(default_factory=dict[Stretch, int])
     peak: dict[str, int] = field(default_factory=dict[str, int])
 
     def turn(self, problem: Problem, tiling: Tiling) -> Tiling:
@@ -25,13 +25,18 @@ class Rotation:
         moved: dict[tuple[str, Slot], Slot] = {}
         for memory, pools in problem.pools.items():
             for pool in pools:
-                here = sorted((slot.address, room) for m, slot, room in slots if m == memory and slot.bank == pool.bank)
-                addresses, end = _around(here, self.ends.get((memory, pool.bank), 0), pool.depth)
-                self.ends[memory, pool.bank] = end
-                reached = max((address + room for address, (_, room) in zip(addresses, here, strict=True)), default=0)
+                here = sorted((slot.address - pool.start, room) for m, slot, room in slots if m == memory and _inside(slot, pool))
+                addresses, end = _around(here, self.ends.get((memory, pool), 0), pool.depth)
+                self.ends[memory, pool] = end
+                reached = max((pool.start + address + room for address, (_, room) in zip(addresses, here, strict=True)), default=0)
                 self.peak[memory] = max(self.peak.get(memory, 0), reached)
-                moved |= {(memory, Slot(pool.bank, old)): Slot(pool.bank, new) for (old, _), new in zip(here, addresses, strict=True)}
+                for (old, _), new in zip(here, addresses, strict=True):
+                    moved[memory, Slot(pool.bank, pool.start + old)] = Slot(pool.bank, pool.start + new)
         return replace(tiling, places={name: tuple(moved[memories[name], slot] for slot in held) for name, held in tiling.places.items()})
+
+
+def _inside(slot: Slot, pool: Pool) -> bool:
+    return slot.bank == pool.bank and pool.start <= slot.address < pool.start + pool.depth
 
 
 def _around(slots: Sequence[tuple[int, int]], start: int, depth: int) -> tuple[list[int], int]:

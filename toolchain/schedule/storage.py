@@ -15,7 +15,7 @@ from toolchain.spec.model import Layout, Machine
 class Buffer:
     """name: of the tensor that all others here are parts of. first, last: operations between which it holds something that is needed.
 
-    layout, view, extents: how it is stored, as in StoredTensor.
+    layout, view, extents: how it is stored, as in StoredTensor. channels: of the whole. parts: how many tensors stand in it, itself included.
     """
 
     name: str
@@ -25,6 +25,8 @@ class Buffer:
     extents: tuple[int, ...]
     first: int
     last: int
+    channels: int
+    parts: int
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ def _buffer(region: Region, places: Mapping[str, tuple[str, int]], name: str, us
     members = set(_members(places, name))
     kept, given = members & set(region.outputs), members & set(region.inputs)
     segment = "results" if kept else "inputs" if given else "swap"
-    return Buffer(name, segment, tensor.layout, tensor.view, extents, 0 if given else uses[0][0], len(region.operations) if kept else uses[-1][0])
+    first, last = 0 if given else uses[0][0], len(region.operations) if kept else uses[-1][0]
+    return Buffer(name, segment, tensor.layout, tensor.view, extents, first, last, region.tensors[name].channels, len(members))
 
 
 def _members(places: Mapping[str, tuple[str, int]], name: str) -> Iterator[str]:

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from toolchain.emulator.checks import prepare_program
 from toolchain.schedule.compile import emit_alone, pack_tensors
 from toolchain.schedule.kernel import Kernel
+from toolchain.schedule.pools import Pool
 from toolchain.schedule.problem import Problem
 from toolchain.schedule.tiles import Tiling, rank_tilings
 from toolchain.spec.expr import Expr, Name, walk
 from toolchain.timing.simulate import time_program
 
-Key = tuple[str, tuple[str, ...], tuple[tuple[str, int], ...]]
+Key = tuple[str, tuple[str, ...], tuple[tuple[str, int], ...], tuple[tuple[str, tuple[Pool, ...]], ...]]
 
 
 @dataclass
@@ -38,7 +39,7 @@ class TileChoice:
             self.wanted[kernel.name] = frozenset(e.id for expr in _sizing(kernel) for e in walk(expr) if isinstance(e, Name))
         numbers = {name: value for name, value in problem.numbers.items() if name in self.wanted[kernel.name]}
         numbers |= {f"{name}_all": extent for name, extent in problem.extents.items()}
-        return kernel.name, tuple(step.template for step in problem.steps), tuple(sorted(numbers.items()))
+        return kernel.name, tuple(step.template for step in problem.steps), tuple(sorted(numbers.items())), tuple(problem.pools.items())
 
 
 def _sizing(kernel: Kernel) -> Iterator[Expr]:
