@@ -7,6 +7,8 @@ from toolchain.passes.build import build_graph, default_pipeline
 from toolchain.passes.context import Context
 from toolchain.passes.partition import Partition
 from toolchain.passes.pipeline import Pipeline
+from toolchain.passes.pipeline import pipeline_of as read_section
+from toolchain.passes.templates import templates_of
 from toolchain.schedule.kernel_file import load_kernels
 from toolchain.schedule.offload import device_of
 from toolchain.spec.errors import fail
@@ -23,7 +25,8 @@ def make_graph(step: Step, say: Say) -> Made:
         raise fail("E1203", f"machine '{machine.name}' does not say how numbers are stored", hint="its file needs a section 'quantisation'")
     say("reading the kernels")
     device = device_of(machine, load_kernels(machine))
-    context = Context(str(onnx_file(job)), numerics=machine.quantisation, table=read_table(table_file(job)), device=device)
+    templates = templates_of(machine.fusion) if machine.fusion else ()
+    context = Context(str(onnx_file(job)), templates, machine.quantisation, read_table(table_file(job)), device=device)
     say("every pass")
     with blaming(job):
         build_graph(onnx_file(job), sizes_of(job), context, step.folder, pipeline_of(machine, job))
@@ -32,6 +35,5 @@ def make_graph(step: Step, say: Say) -> Made:
 
 def pipeline_of(machine: Machine, job: Job) -> Pipeline:
     """The machine's, or the one that comes with the toolchain; nothing is left to the host where the user does not want it."""
-    del machine
-    passes = default_pipeline().passes
+    passes = (read_section(machine.pipeline) if machine.pipeline else default_pipeline()).passes
     return Pipeline(tuple(replace(p, fallback=p.fallback and job.variables.fallback) if isinstance(p, Partition) else p for p in passes))
