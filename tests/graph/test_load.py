@@ -34,6 +34,7 @@ def test_light_models_are_converted_with_every_shape_known(name: str) -> None:
     loaded = load_graph(LIGHT / f"light_{name}.onnx")
     assert loaded.opset_imports[""] == 21
     assert all(shape_of(value) is not None for node in loaded.graph for value in node.outputs if value.name)
+    assert len({node.name for node in loaded.graph}) == len(loaded.graph)
 
 
 @pytest.mark.parametrize("opset", [9, 11, 13, 17, 21, 22])

@@ -10,18 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.graph.onnx_builder import conv_net, save
+from tests.spec.small import GOOD
 from toolchain.graph.load import load_graph
 from toolchain.graph.rewrite import is_operator
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.contracts import PROPERTIES
 from toolchain.passes.fold_batch_norm import FoldBatchNorm
-from toolchain.passes.pipeline import Pipeline, print_pipeline, read_pipeline
+from toolchain.passes.fuse import Fuse
+from toolchain.passes.pipeline import Pipeline, pipeline_of, print_pipeline, read_pipeline
 from toolchain.passes.registry import PASSES
 from toolchain.passes.remove_dead import RemoveDead
 from toolchain.passes.remove_identity import RemoveIdentity
 from toolchain.passes.runner import run_passes
+from toolchain.passes.templates import templates_of
 from toolchain.spec.errors import Source, UserError, fail
+from toolchain.spec.load import load_text
 
 
 def _option(default: Any) -> st.SearchStrategy[Any]:
@@ -110,3 +114,38 @@ def test_a_broken_promise_and_a_failing_pass_are_named(tmp_path: Path) -> None:
 def test_identity_is_gone_after_its_pass(tmp_path: Path) -> None:
     model = run_passes(load_graph(save(conv_net(), tmp_path), {"batch": 1}), [RemoveIdentity()], Context())
     assert not any(is_operator(node, "Identity", "Dropout") for node in model.graph)
+
+
+SECTIONS = """pipeline:
+  - fold_constants
+  - fuse: {keep: [add]}
+fusion:
+  - {name: sum, computes: add, pattern: {op: Add, inputs: [x, z]}}
+"""
+
+
+def test_a_machine_brings_its_own_passes_and_templates() -> None:
+    machine = load_text(GOOD + SECTIONS, "m.yaml")
+    assert machine.pipeline is not None
+    assert machine.fusion is not None
+    assert pipeline_of(machine.pipeline) == Pipeline((PASSES["fold_constants"](), Fuse(keep=("add",))))
+    assert [template.computes for template in templates_of(machine.fusion)] == ["add"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "words"),
+    [
+        ("fold_constants", "fold_constant", 2, "E0911 unknown pass 'fold_constant'; did you mean 'fold_constants'?"),
+        ("keep:", "kept:", 3, "E0912 the pass 'fuse' has no option 'kept'"),
+        ("computes: add", "computes: sum", 5, "E0107 unknown kind of operation 'sum'"),
+        ("pattern: {op: Add", "pattern: {opp: Add", 5, "E0108 unknown key 'opp'"),
+    ],
+)
+def test_what_is_wrong_in_a_machine_has_its_place_in_the_machine(before: str, after: str, line: int, words: str) -> None:
+    machine = load_text(GOOD + SECTIONS.replace(before, after), "m.yaml")
+    assert machine.pipeline is not None
+    assert machine.fusion is not None
+    with pytest.raises(UserError) as caught:
+        (pipeline_of(machine.pipeline), templates_of(machine.fusion))
+    assert words in str(caught.value)
+    assert f"m.yaml:{GOOD.count(chr(10)) + line}:" in str(caught.value)

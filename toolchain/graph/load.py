@@ -10,7 +10,7 @@ from toolchain.graph.dims import fix_dims
 from toolchain.graph.external_data import check_constants
 from toolchain.graph.proto_file import read_proto
 from toolchain.graph.shapes import infer
-from toolchain.graph.structure import sort_nodes
+from toolchain.graph.structure import part_names, sort_nodes
 from toolchain.graph.values import check_finite
 from toolchain.graph.versions import to_opset
 from toolchain.graph.weights import ir_tensor, take_weights
@@ -34,6 +34,7 @@ def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
 
 def _shaped(proto: onnx.ModelProto, dims: Mapping[str, int], weights: Mapping[str, onnx.TensorProto], path: Path) -> onnx.ModelProto:
     converted = to_opset(proto, path)
+    part_names(converted.graph)
     fix_dims(converted, dims, path)
     known = infer(converted, path)
     if not weights.keys() <= {entry.name for entry in known.graph.input}:

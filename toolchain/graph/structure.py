@@ -30,6 +30,19 @@ def sort_nodes(graph: onnx.GraphProto, path: Path) -> None:
         node.name = node.name or next(iter(node.output), "")
 
 
+def part_names(graph: onnx.GraphProto) -> None:
+    """Gives every node a name of its own, the first of several keeping the one they share: ONNX Runtime refuses others."""
+    taken: set[str] = set()
+    for node in graph.node:
+        wanted, number = node.name or next(iter(node.output), ""), 0
+        name = wanted
+        while name in taken:
+            number += 1
+            name = f"{wanted}.{number}"
+        taken.add(name)
+        node.name = name
+
+
 def _makers(graph: onnx.GraphProto, path: Path) -> dict[str, int]:
     """Tensor to the number of the node that makes it; -1 for inputs and constants."""
     makers = {entry.name: -1 for entry in (*graph.input, *graph.initializer)}

@@ -9,6 +9,7 @@ from toolchain.passes.base import Pass
 from toolchain.passes.registry import PASSES
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.findings import gather
+from toolchain.spec.model import Outline
 from toolchain.spec.resources import PACKAGE
 from toolchain.spec.schema import validate
 from toolchain.spec.suggest import nearest
@@ -29,6 +30,12 @@ def read_pipeline(source: Source) -> Pipeline:
     root = parse_yaml(source)
     validate(root, SCHEMA)
     return Pipeline(passes_of(root.entries("pipeline")))
+
+
+def pipeline_of(section: Outline) -> Pipeline:
+    """A machine's section `pipeline`. Raises as `read_pipeline`."""
+    validate(Node({"pipeline": section.node}, section.node.span, ()), SCHEMA)
+    return Pipeline(passes_of(section.node.children()))
 
 
 def passes_of(entries: list[Node]) -> tuple[Pass, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 from toolchain.graph.functions import KINDS
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.findings import gather
+from toolchain.spec.model import Outline
 from toolchain.spec.resources import PACKAGE
 from toolchain.spec.schema import validate
 from toolchain.spec.suggest import nearest
@@ -58,6 +59,13 @@ def read_templates(source: Source) -> tuple[Template, ...]:
     root = parse_yaml(source)
     validate(root, SCHEMA)
     return tuple(gather(_template, root.entries("fusion")))
+
+
+def templates_of(section: Outline) -> tuple[Template, ...]:
+    """Those of a machine's section `fusion`. Raises as `read_templates`."""
+    root = Node({"fusion": section.node}, section.node.span, ())
+    validate(root, SCHEMA)
+    return tuple(gather(_template, section.node.children()))
 
 
 def _template(node: Node) -> Template:

@@ -45,6 +45,7 @@ class _Offload:
 
     selection: Selection
     known: dict[ir.Node, str] = field(default_factory=dict[ir.Node, str])
+    places: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
 
     def refusal(self, node: ir.Node) -> str:
         """Why the machine does not take an integer call; an empty string where it does."""
@@ -107,12 +108,19 @@ class _Offload:
         return ""
 
     def _claimed(self, node: ir.Node) -> str:
-        """A tensor can be part of one other only: of the first that could hold it."""
+        """A tensor can be part of one other only: of the first in the graph that can hold it."""
         for value in data_of(node):
-            rivals = [user for user, _ in value.uses() if is_call(user, *PLACED) and not self._misplaced(user)]
-            if rivals and rivals[0] is not node:
-                return f"'{value.name}' is part of what '{rivals[0].name}' makes already"
+            earlier = [user for user, _ in value.uses() if is_call(user, *PLACED) and self._place(user) < self._place(node)]
+            holder = next((user for user in sorted(earlier, key=self._place) if not self.refusal(user)), None)
+            if holder is not None:
+                return f"'{value.name}' is part of what '{holder.name}' makes already"
         return ""
+
+    def _place(self, node: ir.Node) -> int:
+        """Where a node stands in its graph."""
+        if node not in self.places:
+            self.places.update((other, number) for number, other in enumerate(node.graph or ()))
+        return self.places[node]
 
     def _unmerged(self, node: ir.Node) -> str:
         """Padding is no operation: each reader has to take it as its own."""

@@ -1,0 +1,75 @@
+"""The first way to compute a call that the machine takes; reasons are those that a user reads."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from toolchain.graph.calls import Call
+from toolchain.schedule.kernel_file import load_kernels
+from toolchain.schedule.lowering import Lowered
+from toolchain.schedule.region import Shape
+from toolchain.schedule.selection import Selection, images_per_run
+from toolchain.spec.errors import UserError
+from toolchain.spec.evaluate import fold
+from toolchain.spec.expr import Expr, parse_expr
+from toolchain.spec.load import load_machine
+from toolchain.spec.model import Constraint
+
+ENDS = {"bias_shift": 0, "shift": 5, "low": -128, "high": 127}
+MACHINE = load_machine("vta")
+KERNELS = load_kernels(MACHINE)
+
+
+def condition(text: str) -> Expr:
+    return fold(parse_expr(text, lambda _line, _column: None))  # type: ignore[arg-type,return-value]
+
+
+def depthwise(kernel: int, dilation: int = 1, group: int = 32) -> Lowered:
+    attributes = {"strides": (1, 1), "pads": (1, 1, 1, 1), "dilations": (dilation, dilation), "group": group, **ENDS}
+    rng = np.random.default_rng(0)
+    weight, bias = rng.integers(-9, 9, (32, 32 // group, kernel, kernel), np.int8), rng.integers(-99, 99, 32, np.int32)
+    return Lowered(Call("c", "conv2d", "", ("x", "w", "b"), "y", attributes), (weight, bias), Shape(1, 32, 9, 9))
+
+
+def test_one_filter_a_channel_is_an_operation_of_its_own_or_a_convolution_with_zeros() -> None:
+    assert Selection(MACHINE, KERNELS).choose(depthwise(3)).kind == "depthwise"
+    without = {name: kernel for name, kernel in KERNELS.items() if kernel.computes != "depthwise"}
+    dense = Selection(MACHINE, without).choose(depthwise(3))
+    assert dense.kind == "conv2d"
+    weight = dense.arrays["weight"]
+    assert weight.shape == (32, 32, 3, 3)
+    np.testing.assert_array_equal(weight[np.arange(32), np.arange(32)], depthwise(3).constants[0][:, 0])
+    assert np.count_nonzero(weight) == np.count_nonzero(depthwise(3).constants[0])
+
+
+def test_a_dilated_kernel_is_filled_with_zeros_where_there_is_no_dilation() -> None:
+    machine = replace(MACHINE, operators={"conv2d": (Constraint(condition("dh == 1"), "there is no dilation"),)})
+    found = Selection(machine, KERNELS).choose(depthwise(3, 2, 1))
+    assert found.arrays["weight"].shape == (32, 32, 5, 5)
+    np.testing.assert_array_equal(found.arrays["weight"][:, :, ::2, ::2], depthwise(3, 2, 1).constants[0])
+    assert np.count_nonzero(found.arrays["weight"]) == np.count_nonzero(depthwise(3, 2, 1).constants[0])
+
+
+def test_the_reason_is_that_of_the_first_way() -> None:
+    operators = {kind: (Constraint(condition("kh <= 2"), f"a {kind} has at most 2 rows"),) for kind in ("conv2d", "depthwise")}
+    with pytest.raises(UserError, match="E1003 a depthwise has at most 2 rows"):
+        Selection(replace(MACHINE, operators=operators), KERNELS).choose(depthwise(3))
+
+
+def test_no_kernel_and_no_tile() -> None:
+    with pytest.raises(UserError, match=r"E1008 machine 'vta' has no kernel for"):
+        Selection(MACHINE, {}).choose(depthwise(3, 1, 1))
+    tiny = load_machine("vta", overrides={"LOG_WGT_BUFF": "11"})
+    with pytest.raises(UserError, match="E1004 no tile of it fits on chip"):
+        Selection(tiny, load_kernels(tiny)).choose(depthwise(3, 1, 1))
+
+
+@pytest.mark.parametrize(("kind", "text", "words"), [("conv3d", "kh", "unknown kind of operation 'conv3d'"), ("conv2d", "hk", "unknown name 'hk'")])
+def test_a_section_that_names_what_is_not_there_is_refused(kind: str, text: str, words: str) -> None:
+    with pytest.raises(UserError, match=f"E0107 {words}"):
+        Selection(replace(MACHINE, operators={kind: (Constraint(condition(text), ""),)}), KERNELS)
+
+
+def test_lockstep_levels_run_several_images() -> None:
+    assert [images_per_run(load_machine(name)) for name in ("vta", "dpuv3")] == [1, 4]
