@@ -8,7 +8,7 @@ from tests.schedule.convolutions import convolution
 from toolchain.schedule.compile import compile_operation
 from toolchain.schedule.kernel_file import load_kernel
 from toolchain.schedule.problem import state_problem
-from toolchain.schedule.tiles import rank_tilings
+from toolchain.schedule.tiles import even_sizes, rank_tilings
 from toolchain.spec.load import load_machine
 
 MACHINE = load_machine("vta")
@@ -43,3 +43,8 @@ def test_fewer_contexts_where_so_many_do_not_fit() -> None:
 def test_time_stays_near_the_estimate() -> None:
     choice = compile_operation(MACHINE, KERNEL, OPERATION, timed=3)
     assert all(abs(cycles / tiling.estimate - 1) < 0.05 for tiling, cycles in choice.tried)
+
+
+def test_sizes_cut_an_extent_as_evenly_as_any_number_of_tiles() -> None:
+    assert all(even_sizes(extent) == sorted({-(-extent // k) for k in range(1, extent + 1)}) for extent in range(1, 400))
+    assert len(even_sizes(10**6)) < 2000

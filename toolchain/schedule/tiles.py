@@ -93,10 +93,17 @@ def _candidates(problem: Problem, count: int | None = None) -> dict[str, Ints]:
         extent = problem.extents[d.name]
         most = constant(d.most, problem.numbers) if d.most else extent
         unit = constant(d.multiple, problem.numbers) if d.multiple else 1
-        even = {min(align(-(-extent // k), unit), extent) for k in range(1, extent + 1)}
+        even = {min(align(size, unit), extent) for size in even_sizes(extent)}
         each.append([s for s in sorted(even) if s <= most][:count])
     grid = np.meshgrid(*(np.array(s, np.int64) for s in each), indexing="ij")
     return {d.name: part.ravel() for d, part in zip(problem.kernel.tile, grid, strict=True)}
+
+
+def even_sizes(extent: int) -> list[int]:
+    """ceil(extent / k) for every k: those of the first few k, and the small sizes that some k gives."""
+    k = np.arange(1, math.isqrt(extent) + 2)
+    large = -(-extent // k)
+    return sorted({*large.tolist(), *k[-(-extent // large) == k].tolist()})
 
 
 def _names(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Ints]:
