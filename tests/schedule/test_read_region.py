@@ -44,7 +44,8 @@ def parted(proto: onnx.ModelProto, inputs: Samples, target: str, folder: Path) -
     found = {name: np.concatenate([one[name] for one in every]) for name in every[0]}
     reasons = {node.name or "": node.metadata_props[REASON] for node in model.graph if node.domain != REGION and kind_of(node)}
     assert machine.quantisation is not None
-    regions = [read_region(machine, kernels, model, call) for call in region_calls(model)]
+    stored = ir.load(folder / "stages" / "08-partition.onnx")
+    regions = [read_region(machine, kernels, stored, call) for call in region_calls(stored)]
     for call, region in zip(region_calls(model), regions, strict=True):
         function = region_function(model, call)
         assert region.outputs == tuple(value.name for value in function.outputs)

@@ -24,6 +24,9 @@ def read_region(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model
     """
     function = region_function(model, call)
     outer = dict(zip(function.inputs, call.inputs, strict=True))
+    for inner, value in outer.items():
+        if inner.shape is None and value is not None:  # a file keeps no shapes of a function's inputs
+            inner.shape, inner.type = value.shape, value.type
     constants = {inner: value for inner, value in outer.items() if value is not None and value.is_initializer()}
     inputs = [value for value in function.inputs if value not in constants]
     reader = _Reader(Selection(machine, kernels), images_per_run(machine), constants, set(inputs))
