@@ -104,7 +104,7 @@ def summed(data: Data, f: Frame, found: Value, keep: list[bool]) -> Value:
 
 
 def _spread(found: Value, shape: tuple[int, ...]) -> Value:
-    """Temporaries always have their lanes."""
-    if is_int(found):
-        return np.full(shape, found)
-    return found if found.shape[found.ndim - len(shape) :] == shape else np.broadcast_to(found, found.shape[: found.ndim - len(shape)] + shape)
+    """Temporaries have their lanes, except those that are one number."""
+    if is_int(found) or found.shape[found.ndim - len(shape) :] == shape:
+        return found
+    return np.broadcast_to(found, found.shape[: found.ndim - len(shape)] + shape)

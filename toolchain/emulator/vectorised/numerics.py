@@ -68,6 +68,8 @@ def wrap(value: Value, kind: ScalarType) -> Value:
         return (value - kind.low) % (1 << kind.bits) + kind.low
     if kind.bits == 64:
         return value
+    if kind.bits in (8, 16, 32):
+        return value.astype(f"{'i' if kind.signed else 'u'}{kind.bits // 8}").astype(np.int64)
     return ((value - kind.low) & ((1 << kind.bits) - 1)) + kind.low
 
 
