@@ -1,0 +1,133 @@
+"""Operations whose tensors stay in the feature memory of dpuv3: read there, left there, or both, beside channels of others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tests.schedule.convolutions import convolution
+from tests.targets.dpuv3_operations import expected, inputs, kernel, machine
+from tests.targets.test_dpuv3_kernels import additions, convolutions, depthwise, pools
+from toolchain.emulator.checks import check_program
+from toolchain.emulator.engines import engine_named
+from toolchain.emulator.state import State
+from toolchain.schedule.compile import emit_alone, pack_tensors
+from toolchain.schedule.operations.operation import Operation
+from toolchain.schedule.operations.upsample import Upsample
+from toolchain.schedule.order import order_steps
+from toolchain.schedule.pools import Pool, Slot
+from toolchain.schedule.problem import Kept, Problem, keep_on_chip, state_problem
+from toolchain.schedule.tiles import rank_tilings
+from toolchain.spec.evaluate import constant
+
+Array = NDArray[Any]
+FREE = {"fm": (Pool(0, 2048, 6144), Pool(8, 2048, 6144), Pool(16, 4096)), "pm": (Pool(0, 8192),)}
+SLOTS = {"x": Slot(0, 100), "z": Slot(0, 3000), "y": Slot(8, 200)}
+DEPTHS = [8192] * 16 + [4096] * 8
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tensor of `shape` [batch, channels, height, width] as channels from `channel` on of `channels` in feature memory."""
+
+    shape: tuple[int, int, int, int]
+    channels: int
+    channel: int
+
+    def words(self, slot: Slot) -> tuple[Array, Array, Array, Array]:
+        """(image, word of all banks, lane) of every element, and which channel it is; as arrays of the tensor's shape."""
+        n, c, h, w = np.meshgrid(*map(np.arange, self.shape), indexing="ij")
+        groups = -(-self.channels // 16)
+        there = c + self.channel
+        address = slot.address + (h // 8 * self.shape[3] + w) * groups + there // 16
+        return n, (slot.bank + h % 8) * 8192 + address, there % 16, c
+
+
+def put(state: State, buffer: Buffer, slot: Slot, values: Array) -> None:
+    n, word, lane, _ = buffer.words(slot)
+    state.memories["fm"].view(np.int8).reshape(len(state.memories["fm"]), -1, 16)[n, word, lane] = values
+
+
+def get(state: State, buffer: Buffer, slot: Slot) -> Array:
+    n, word, lane, _ = buffer.words(slot)
+    return state.memories["fm"].view(np.int8).reshape(len(state.memories["fm"]), -1, 16)[n, word, lane]
+
+
+def kept_of(problem: Problem, name: str, buffer: Buffer, slot: Slot) -> Kept | None:
+    """The tensor on chip, or None where the kernel does not take it so."""
+    whole = next(p.whole for p in problem.kernel.places if p.name == name)
+    assert whole is not None
+    scope = {**problem.numbers, f"{name}_channels": buffer.channels, f"{name}_channel": buffer.channel}
+    if whole.when is not None and not constant(whole.when, scope):
+        return None
+    assert constant(whole.size, scope) == -(-buffer.shape[2] // 8) * buffer.shape[3] * -(-buffer.channels // 16)
+    return Kept(slot, {key: constant(e, scope) for key, e in whole.names.items()})
+
+
+def run(operation: Operation, names: str, before: int = 0, after: int = 0, over: bool = False) -> bool:
+    """Compiled with the tensors of these names on chip, each after and before so many channels of others; False where that cannot be."""
+    problem = state_problem(machine(), kernel(operation.kind), operation)
+    given_values = inputs(operation)
+    shapes: Mapping[str, tuple[int, ...]] = {**{name: value.shape for name, value in given_values.items()}, "y": operation.output}
+    buffers = {name: Buffer(tuple(shapes[name]), shapes[name][1] + before + after, before) for name in names if name in shapes}
+    slots = {name: SLOTS["x" if over and name == "y" else name] for name in buffers}
+    kept = {name: kept_of(problem, name, buffer, slots[name]) for name, buffer in buffers.items()}
+    there = {name: item for name, item in kept.items() if item is not None}
+    if not buffers or len(there) < len(kept) or any(buffer.shape[0] != 4 for buffer in buffers.values()):
+        return False
+    problem = keep_on_chip(problem, there, False, FREE)
+    compiled = emit_alone(problem, rank_tilings(problem, 2, 1)[0], pack_tensors(problem))
+    state = compiled.state(**{name: value.transpose(0, 2, 3, 1) for name, value in given_values.items() if name not in there})
+    for name, value in given_values.items():
+        if name in there:
+            put(state, buffers[name], slots[name], value)
+    checked = check_program(compiled.program, state, ["fm"])
+    engine_named("fast")(compiled.program, state, checked.order)
+    y = get(state, buffers["y"], slots["y"]) if "y" in there else compiled.result(state, "y").transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(y, expected(operation, given_values))
+    return True
+
+
+WHICH = st.sampled_from(["x", "y", "xy"])
+OTHERS = st.sampled_from([(0, 0), (16, 0), (32, 20)])
+
+
+@settings(max_examples=60, deadline=None)
+@given(convolutions(), WHICH, OTHERS)
+def test_convolutions(operation: Operation, names: str, others: tuple[int, int]) -> None:
+    assume(run(operation, names, *others))
+
+
+@settings(max_examples=20, deadline=None)
+@given(depthwise(), WHICH, OTHERS)
+def test_depthwise_convolutions(operation: Operation, names: str, others: tuple[int, int]) -> None:
+    assume(run(operation, names, *others))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.booleans().flatmap(lambda average: pools(average)), WHICH, OTHERS)
+def test_pools(operation: Operation, names: str, others: tuple[int, int]) -> None:
+    assume(run(operation, names, *others))
+
+
+@settings(max_examples=20, deadline=None)
+@given(additions(), st.sampled_from(["x", "z", "xy", "xz", "xzy"]), OTHERS, st.booleans())
+def test_sums(operation: Operation, names: str, others: tuple[int, int], over: bool) -> None:
+    assume(run(operation, names, *others, over=over and "x" in names and "y" in names))
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.sampled_from([3, 16, 40]), st.integers(1, 11), st.integers(1, 9), st.integers(1, 3), st.integers(1, 3), WHICH, OTHERS)
+def test_enlargements(channels: int, height: int, width: int, factor_h: int, factor_w: int, names: str, others: tuple[int, int]) -> None:
+    assume(run(Upsample("up", (4, channels, height, width), (factor_h, factor_w)), names, *others))
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 5])
+@pytest.mark.parametrize("size", [1, 3])
+def test_strides_on_a_kept_tensor(stride: int, size: int) -> None:
+    assert run(convolution((4, 40, 23, 21), (20, size, size), strides=(stride, stride), pads=(size // 2,) * 4), "xy")
