@@ -80,6 +80,7 @@ class ControlBuffer:
             self.held.clear()  # what the step shares with earlier ones stands where the rest finds no gap
             missing = self.bring(step, element)
         if missing is None:
+            self.held.clear()
             raise fail("E1004", f"the {sum(map(len, step)) // element} records that one step names do not fit into {self.depth}")
         return missing
 

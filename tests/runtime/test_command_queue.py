@@ -1,0 +1,122 @@
+"""A matrix product through the command queue: exact however often the queue is full and kernels are swapped, tokens pushed or derived."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.runtime.matrix_product import Product, make_queue, multiply
+from toolchain.runtime.command_queue import CommandQueue, Limits
+from toolchain.runtime.queue_device import EmulatedQueueDevice
+from toolchain.schedule.kernel_file import load_kernels
+from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine
+
+UOPS = "8"
+"""log2 bytes of a micro-op buffer that holds four of the product's six kernels."""
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_a_product_of_two_contexts_is_exact_in_one_flush(explicit: bool) -> None:
+    queue = make_queue(explicit=explicit)
+    assert np.array_equal(multiply(queue, Product()), Product().expected())
+    assert queue.counts.flushes == 1
+    assert queue.records is not None
+    assert queue.records.fetches == len(queue.records.made) == 6
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+@pytest.mark.parametrize("limits", [Limits(4), Limits(12), Limits(1000, each=5)])
+def test_short_queues_and_swapped_kernels_change_nothing(explicit: bool, limits: Limits) -> None:
+    queue = make_queue(limits, explicit, LOG_UOP_BUFF=UOPS)
+    assert np.array_equal(multiply(queue, Product()), Product().expected())
+    assert queue.counts.flushes >= 5
+    assert queue.records is not None
+    assert len(queue.records.stored) == 6 < queue.records.fetches
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(2, 40), st.one_of(st.none(), st.integers(2, 9)), st.booleans(), st.sampled_from(["8", "15"]))
+def test_any_limits_give_the_same(commands: int, each: int | None, explicit: bool, uops: str) -> None:
+    product = Product(8, 2, 4, (4, 1, 2))
+    queue = make_queue(Limits(commands, each), explicit, LOG_UOP_BUFF=uops)
+    assert np.array_equal(multiply(queue, product), product.expected())
+
+
+def test_the_reference_engine_agrees() -> None:
+    product, machine = Product(4, 2, 2, (2, 1, 1)), load_machine("vta")
+    queue = CommandQueue(EmulatedQueueDevice(machine, engine="reference"), load_kernels(machine), Limits(9), explicit=True)
+    assert np.array_equal(multiply(queue, product), product.expected())
+
+
+@pytest.mark.parametrize("forget", ["load compute", "compute load", "compute store", "store compute"])
+def test_a_dependence_that_is_left_out_is_a_race(forget: str) -> None:
+    with pytest.raises(UserError, match="E060"):
+        multiply(make_queue(), Product(), forget)
+
+
+def test_finite_hardware_queues_do_not_deadlock() -> None:
+    queue = make_queue(Limits(200), explicit=True, QUEUE_DEPTH="4", TOKEN_DEPTH="2")
+    assert np.array_equal(multiply(queue, Product()), Product().expected())
+
+
+def test_equal_kernels_are_one() -> None:
+    queue = make_queue()
+    first, second = (queue.kernel([{"dst": 1, "src": 2}, {"dst": 3}]) for _ in range(2))
+    assert first is second
+    assert queue.memory.used == 0
+
+
+def test_host_copies_wait_for_what_is_queued() -> None:
+    queue = make_queue(explicit=False)
+    source, target = queue.allocate(16), queue.allocate(16)
+    queue.copy_in(source, bytes(range(16)))
+    queue.push("LOAD", memory_type="acc8", sram_base=0, dram_base=source.at("dram.out"), y_size=1, x_size=1, x_stride=1)
+    queue.push("STORE", memory_type="out", sram_base=0, dram_base=target.at("dram.out"), y_size=1, x_size=1, x_stride=1)
+    queue.copy_in(source, bytes(16))
+    assert queue.copy_out(target, 3, 4) == bytes([3, 4, 5, 6])
+    queue.free(source)
+    queue.synchronize()
+    assert queue.counts.flushes == 1
+
+
+def refusal(action: object) -> str:
+    with pytest.raises(UserError) as caught:
+        action()  # type: ignore[operator]
+    assert len(caught.value.diagnostics) == 1
+    return str(caught.value)
+
+
+def test_what_cannot_be_queued_is_said_in_one_line() -> None:
+    queue = make_queue(explicit=True, LOG_UOP_BUFF=UOPS)
+    load = {"memory_type": "inp", "dram_base": 256, "y_size": 1, "x_size": 1, "x_stride": 1}
+    assert "E1122 unknown instruction 'LAOD'; did you mean 'LOAD'" in refusal(lambda: queue.push("LAOD"))
+    assert "E1122 LOAD lacks a value for 'sram_base'" in refusal(lambda: queue.push("LOAD", **load))
+    assert "E1122" in refusal(lambda: queue.push("LOAD", **load, sram_base="here"))
+    assert "E1122 sram_base is 65536" in refusal(lambda: queue.push("LOAD", **load, sram_base=65536))
+    assert "E1122 LOAD has no field 'sram'" in refusal(lambda: queue.push("LOAD", **load, sram_base=0, sram=1))
+    assert "E1123" in refusal(lambda: queue.kernel([{"dest": 0}]))
+    assert "E1123" in refusal(lambda: queue.kernel([]))
+    assert "E1006" in refusal(lambda: queue.kernel([{"dst": 1 << 11}]))
+    assert "E1124" in refusal(lambda: queue.push_dependence("load", "store"))
+    assert "E1124" in refusal(lambda: queue.pop_dependence("lood", "store"))
+    assert "E1124" in refusal(lambda: make_queue(explicit=False).push_dependence("load", "compute"))
+    large = queue.kernel([{"dst": k} for k in range(65)])
+    alu = dict.fromkeys(("dst_factor_out", "dst_factor_in", "src_factor_out", "src_factor_in"), 0)
+    more = {"alu_opcode": "add", "iter_out": 1, "iter_in": 1, "use_imm": 1, "imm": 1}
+    assert "E1004" in refusal(lambda: queue.push("ALU", uop_bgn=large.first, uop_end=large.stop, **more, **alu))
+
+
+def test_a_token_that_nobody_pushes_is_said() -> None:
+    queue = make_queue()
+    load = {"memory_type": "inp", "sram_base": 0, "dram_base": 256, "y_size": 1, "x_size": 1, "x_stride": 1}
+    queue.pop_dependence("compute", "load")
+    queue.push("LOAD", **load)
+    assert "E1127" in refusal(queue.synchronize)
+    queue.push_dependence("load", "compute")
+    assert "E1125" in refusal(lambda: queue.push_dependence("load", "compute"))
+
+
+def test_a_machine_of_many_streams_is_refused() -> None:
+    machine = load_machine("stcp920")
+    assert "E1126" in refusal(lambda: CommandQueue(EmulatedQueueDevice(machine), {}))

@@ -1,0 +1,223 @@
+"""Drives a device instruction by instruction: buffers, kernels of records, commands by name, dependences, and flushes when a queue is full.
+
+Programs are made while they are needed: commands collect on the host, are encoded into a command buffer in DRAM, and run when the queue is full
+or the host wants a result. What is on chip stays there from one flush to the next.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolchain.isa.assembly.form import TokenError, forms, read_value
+from toolchain.isa.assembly.line import LineReader
+from toolchain.isa.binary.encode import encode_streams
+from toolchain.isa.binary.packing import matched_value
+from toolchain.isa.checks import build_program, refuse, violations
+from toolchain.isa.program import Program
+from toolchain.runtime.control_kernels import RecordAddress, RecordCache, Records, residency_of
+from toolchain.runtime.device_memory import Buffer, DeviceMemory
+from toolchain.runtime.explicit_tokens import Command, TokenBook
+from toolchain.runtime.fences import fenced
+from toolchain.runtime.queue_device import QueueDevice
+from toolchain.schedule.kernel import Kernel
+from toolchain.schedule.synchronise import synchronise
+from toolchain.spec.errors import Diagnostic, fail
+from toolchain.spec.evaluate import constant
+from toolchain.spec.model import Field, Instruction
+from toolchain.spec.suggest import nearest
+
+Value = int | str | RecordAddress
+PLACE = "command queue"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """commands: how many instructions the queue holds before it is flushed. each: how many of one unit, None for any number."""
+
+    commands: int = 1024
+    each: int | None = None
+
+
+@dataclass
+class Counts:
+    """What the device has done so far. fetches: kernels brought on chip."""
+
+    flushes: int = 0
+    commands: int = 0
+    cycles: float = 0.0
+
+
+class CommandQueue:
+    """explicit: dependences between units are pushed and popped by the caller; otherwise they are derived. For one thread.
+
+    kernels: the machine's, which say how records get on chip.
+    """
+
+    def __init__(self, device: QueueDevice, kernels: Mapping[str, Kernel], limits: Limits | None = None, explicit: bool = False) -> None:
+        self.device, self.machine, self.limits, self.explicit = device, device.machine, limits or Limits(), explicit
+        if self.machine.streams > 1:
+            raise fail("E1126", f"machine '{self.machine.name}' runs {self.machine.streams} streams, a command queue drives one")
+        self.memory, self.counts = DeviceMemory(self.machine), Counts()
+        self._commands: list[Command] = []
+        self._book = TokenBook(self.machine, self._commands)
+        self._forms = forms(self.machine)
+        self._stream = self.memory.allocate(0)
+        residency = residency_of(self.machine, kernels)
+        self.records = None if residency is None else RecordCache(residency, self._placed)
+
+    def allocate(self, size: int) -> Buffer:
+        """Consecutive bytes of shared DRAM. Raises UserError E1120 where there is no room."""
+        return self.memory.allocate(size)
+
+    def free(self, buffer: Buffer) -> None:
+        """Gives a buffer back, after everything that may use it has run. Raises UserError E1121 for one that is not allocated."""
+        self.memory.check(buffer)
+        self.synchronize()
+        self.memory.free(buffer)
+
+    def copy_in(self, buffer: Buffer, data: bytes, offset: int = 0) -> None:
+        """Host bytes to a buffer, after everything queued before has run. Raises UserError E1121 for bytes outside of it."""
+        self.memory.check(buffer, offset, len(data))
+        self.synchronize()
+        self.device.write(buffer.address + offset, data)
+
+    def copy_out(self, buffer: Buffer, offset: int = 0, count: int | None = None) -> bytes:
+        """A buffer's bytes, after everything queued has run. Raises UserError E1121 for bytes outside of it."""
+        wanted = buffer.bytes - offset if count is None else count
+        self.memory.check(buffer, offset, wanted)
+        self.synchronize()
+        return self.device.read(buffer.address + offset, wanted)
+
+    def kernel(self, records: Sequence[Mapping[str, int]]) -> Records:
+        """A kernel of control-memory records, fields by name; equal ones are one. Raises UserError E1123, E1006."""
+        if self.records is None:
+            raise fail("E1123", f"machine '{self.machine.name}' has no kernel that says how records get on chip")
+        return self.records.make(records)
+
+    def push(self, instruction: str, **values: Value) -> None:
+        """Queues an instruction, after a flush where the queue is full. values: fields by name, as numbers, as the names that assembly has for them,
+        or as places in kernels, which are then on chip when it runs.
+
+        Raises UserError E1122 for what cannot be encoded, E1004 for kernels that do not fit.
+        """
+        if instruction not in self._forms:
+            raise fail("E1122", f"unknown instruction '{instruction}'", hint=nearest(instruction, self._forms), place=PLACE)
+        form = self._forms[instruction]
+        held = {f.name: self._value(form.instruction, f, values.get(f.name)) for f in form.fields}
+        if strange := sorted(values.keys() - held.keys()):
+            raise fail("E1122", f"{instruction} has no field '{strange[0]}'", hint=nearest(strange[0], held), place=PLACE)
+        kernels = list(dict.fromkeys(value.records for value in held.values() if isinstance(value, RecordAddress)))
+        self._make_room(len(kernels) + 1)
+        for line in self._fetched(kernels).splitlines():
+            self._queue(*self._parsed(line))
+        self._queue(form.kind, {name: self._resident(form.instruction.field(name), value) for name, value in held.items()})
+
+    def push_dependence(self, source: str, target: str) -> None:
+        """The last instruction of unit `source` tells `target` when it is done. Raises UserError E1124, E1125."""
+        self._require_explicit()
+        self._book.push(source, target)
+
+    def pop_dependence(self, source: str, target: str) -> None:
+        """The next instruction of unit `target` waits for the oldest such token. Raises UserError E1124."""
+        self._require_explicit()
+        self._book.pop(source, target)
+
+    def synchronize(self) -> None:
+        """Runs what is queued and waits for it. Raises UserError E1127 for a token that nobody pushed, E0404 for what the machine forbids, and
+        whatever the device does."""
+        if not self._commands:
+            return
+        commands = list(self._commands)
+        if self.explicit:
+            self._book.settle()
+            commands = fenced(self.machine, commands, self._command(self._end(), {}))
+        else:
+            commands.append(self._command(self._end(), {}))
+        program = self._program(commands)
+        self._commands.clear()
+        if not self.explicit:
+            program = synchronise(program, self.device.contents()).program
+        self._run(program)
+
+    def _run(self, program: Program) -> None:
+        (data,) = program.streams
+        if len(data) > self._stream.bytes:
+            self.memory.free(self._stream)
+            self._stream = self.memory.allocate(len(data))
+        self.device.write(self._stream.address, data)
+        self.counts.cycles += self.device.execute(self._stream.address, len(data))
+        self.counts.flushes += 1
+        self.counts.commands += len(program)
+
+    def _require_explicit(self) -> None:
+        if not self.explicit:
+            raise fail("E1124", "this queue derives its dependences", hint="make it with explicit=True to push and pop them", place=PLACE)
+
+    def _make_room(self, count: int) -> None:
+        held = [command.unit for command in self._commands]
+        full = self.limits.each is not None and any(held.count(unit) >= self.limits.each for unit in set(held))
+        if full or len(held) + count > self.limits.commands:
+            self.synchronize()
+
+    def _placed(self, content: bytes) -> Buffer:
+        """New kernels go to DRAM at once: nothing that is queued can read there yet."""
+        found = self.memory.allocate(len(content))
+        self.device.write(found.address, content)
+        return found
+
+    def _fetched(self, kernels: Sequence[Records]) -> str:
+        return self.records.need(kernels) if self.records is not None and kernels else ""
+
+    def _value(self, instruction: Instruction, field: Field, value: Value | None) -> Value:
+        found = field.default if value is None else value
+        if found is None:
+            raise fail("E1122", f"{instruction.name} lacks a value for '{field.name}'", place=PLACE)
+        if isinstance(found, str):
+            try:
+                return read_value(field, found)
+            except TokenError as error:
+                raise fail("E1122", f"{instruction.name}: {error.message}", hint=error.hint, place=PLACE) from None
+        return found
+
+    def _resident(self, field: Field, value: Value) -> int:
+        found = self.records.address(value) if isinstance(value, RecordAddress) and self.records is not None else value
+        if not isinstance(found, int) or not field.low <= found <= field.high:
+            raise fail("E1122", f"{field.name} is {found}, outside {field.low}..{field.high}", place=PLACE)
+        return found
+
+    def _parsed(self, line: str) -> tuple[int, dict[str, int]]:
+        """Kind and fields of a line of assembly."""
+        tokens, faults = line.split(), list[tuple[int, TokenError]]()
+        reader = LineReader(self._forms[tokens[0]])
+        values = reader.read(tokens, faults)
+        for _, error in faults:
+            raise fail("E1122", f"the template that fetches records: {error.message}", hint=error.hint, place=PLACE)
+        return reader.form.kind, {f.name: value for f, value in zip(reader.form.fields, values, strict=True)}
+
+    def _command(self, kind: int, values: Mapping[str, int]) -> Command:
+        form = self._forms[self.machine.instructions[kind].name]
+        full = {f.name: values.get(f.name, f.default or 0) for f in form.fields}
+        return Command(kind, constant(form.instruction.unit, full), full)
+
+    def _queue(self, kind: int, values: Mapping[str, int]) -> None:
+        command = self._command(kind, values)
+        if self.explicit:
+            self._book.queued(command)
+        self._commands.append(command)
+
+    def _end(self) -> int:
+        return [i.name for i in self.machine.instructions].index(self.machine.program.ends)
+
+    def _program(self, commands: Sequence[Command]) -> Program:
+        machine = self.machine
+        kind, stream = np.array([c.kind for c in commands], np.int64), np.zeros(len(commands), np.int64)
+        columns: list[dict[str, np.typing.NDArray[np.int64]]] = []
+        for number, instruction in enumerate(machine.instructions):
+            rows = [c.values for c in commands if c.kind == number]
+            fixed = {f.name: matched_value(instruction, f) for f in instruction.fields if f.name in instruction.match}
+            columns.append({f.name: np.array([fixed.get(f.name, row.get(f.name, 0)) for row in rows], np.int64) for f in instruction.fields})
+        streams, offset = encode_streams(machine, kind, stream, columns)
+        program = build_program(machine, streams, kind, stream, offset, tuple(columns))
+        refuse(violations(program), lambda v: Diagnostic(v.code, f"{program.label(v.index)}: {v.message}", place=PLACE))
+        return program
