@@ -52,10 +52,7 @@ def compile_region(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
     """Raises UserError E1003 or E1008 for an operation that no kernel can do, E1004 where something does not fit, E1007 where operations and
     tensors do not go together, E1005 for a template, and E06xx for a program that breaks the machine's rules."""
     options = options or Options()
-    problems = [
-        choose_kernel(machine, kernels, bound.operation, [name for name, tensor in bound.tensors.items() if tensor in region.inputs])
-        for bound in region.operations
-    ]
+    problems = [choose_kernel(machine, kernels, bound.operation, region.alone(bound)) for bound in region.operations]
     storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])
     plan = _plan(region, problems, storage, options)
     rotation = Rotation()

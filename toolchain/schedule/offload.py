@@ -77,7 +77,7 @@ class _Offload:
         shapes = [picture_of(value, images, flattened) for value in values]
         if is_call(node, "add") and self._rows_of_pictures(node):
             return "it adds what was flattened"
-        given = [name for name, value in zip("xz", values, strict=False) if not self._made_here(value)]
+        given = [name for name, value in zip("xz", values, strict=False) if not self._made_here(value) and len(value.uses()) == 1]
         constants = [array_of(value) for value in node.inputs[1:] if value is not None] if kind_of(node) in WEIGHTED else []
         self.selection.choose(Lowered(read_call(node), constants, shapes[0], pads), given)
         return ""

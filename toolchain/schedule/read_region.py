@@ -70,7 +70,7 @@ class _Reader:
         names = dict(zip("xz", (first, *data_of(node)[1:]), strict=False))
         arrays = [array_of(self.constants[value]) for value in node.inputs[1:] if value is not None] if kind_of(node) in WEIGHTED else []
         lowered = Lowered(read_call(node), arrays, self.tensors[first.name or ""], pads)
-        operation = self.selection.choose(lowered, [name for name, value in names.items() if value in self.given])
+        operation = self.selection.choose(lowered, [name for name, value in names.items() if value in self.given and len(value.uses()) == 1])
         self.note(node.outputs[0])
         tensors = {name: value.name or "" for name, value in names.items()} | {"y": node.outputs[0].name or ""}
         return Bound(operation, tensors, tuple(self._nodes(node)))

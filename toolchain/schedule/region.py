@@ -47,3 +47,9 @@ class Region:
     outputs: tuple[str, ...]
     operations: tuple[Bound, ...]
     slices: Mapping[str, Slice]
+
+    def alone(self, bound: Bound) -> list[str]:
+        """The kernel's tensors that the host writes for this operation and no other, so that any layout will do."""
+        reads = [tensor for other in self.operations for name, tensor in other.tensors.items() if name != "y"]
+        shared = {*self.outputs, *self.slices, *(part.parent for part in self.slices.values())}
+        return [n for n, tensor in bound.tensors.items() if tensor in self.inputs and tensor not in shared and reads.count(tensor) == 1]
