@@ -19,7 +19,6 @@ from toolchain.emulator.state import State
 from toolchain.schedule.compile import emit_alone, pack_tensors
 from toolchain.schedule.operations.operation import Operation
 from toolchain.schedule.operations.upsample import Upsample
-from toolchain.schedule.order import order_steps
 from toolchain.schedule.pools import Pool, Slot
 from toolchain.schedule.problem import Kept, Problem, keep_on_chip, state_problem
 from toolchain.schedule.tiles import rank_tilings
