@@ -1,0 +1,103 @@
+"""What a build of digits costs and where its nodes went, from the files that the tasks leave."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.verify.builds import build
+from toolchain.report.explain import explain_data, explain_text
+from toolchain.report.placement import Placed, Placement, place_nodes
+from toolchain.report.summary import Summary, summarise_model
+from toolchain.report.summary_text import operations_text, summary_data, summary_text
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> Summary:
+    job, built, _ = build("dpuv3", "digits", tmp_path_factory.mktemp("builds"))
+    inferred = {"right": {"float": 0.998, "integer": 0.996, "emulator": 0.996}}
+    verified = {"exact": True, "regions": [{"compared": [{}, {}, {}]}]}
+    return summarise_model(built, job.folder / "graph", {"bundle": "here"}, inferred, verified)
+
+
+def test_everything_but_the_conversions_is_on_the_machine(summary: Summary) -> None:
+    placed = summary.placement
+    assert (placed.node_percent, placed.mac_percent) == (100.0, 100.0)
+    assert placed.conversions == 2
+    assert {node.where for node in placed.nodes} <= {"machine", "folded"}
+    assert summary.utilisation is not None
+    assert summary.utilisation == pytest.approx(100 * placed.macs * 4 / summary.time.cycles / 8192)
+    assert summary.frames_per_second == pytest.approx(4000 / summary.time.execute_ms)
+
+
+def test_the_short_summary_says_it_all(summary: Summary) -> None:
+    text = summary_text(summary)
+    assert text.startswith("digits on dpuv3, 4 images a run\n")
+    for line in ("100.0 % of ", "ms on the machine at 300 MHz", "multiply-accumulates a cycle", "float 99.80 %, integer 99.60 %, emulator 99.60 %"):
+        assert line in text
+    assert "yes, 3 tensors compared with the integer network in ONNX Runtime" in text
+    assert "numbers of the machine's file" in text
+    assert "assumed: CONV_DEPTH = 64" in text
+    assert text.rstrip().endswith("here")
+
+
+def test_what_nobody_ran_is_not_claimed(summary: Summary) -> None:
+    text = summary_text(replace(summary, exact=None, accuracy={}))
+    assert "not verified yet" in text
+    assert "accuracy" not in text
+    assert "NO: 3 tensors" in summary_text(replace(summary, exact=False))
+    assert "utilisation" not in summary_text(replace(summary, peak_macs=None))
+
+
+def test_operations_add_up(summary: Summary) -> None:
+    lines = operations_text(summary).splitlines()
+    assert len(lines) == 1 + sum(len(region.operations) for region in summary.regions)
+    data = json.loads(json.dumps(summary_data(summary), allow_nan=False))
+    assert data["macs_on_machine"] == data["macs"] == sum(node.macs for node in summary.placement.nodes)
+    assert sum(use["cycles"] for use in data["regions"][0]["operations"]) <= data["time"]["cycles"]
+
+
+def test_each_node_is_explained(summary: Summary) -> None:
+    text = explain_text(summary.placement, summary.model, summary.machine)
+    assert "100.0 % of " in text
+    assert "2 nodes convert between floating point and integers" in text
+    assert len(text.split("\n\n")[1].splitlines()) == 1 + len(summary.placement.nodes)
+    data = explain_data(summary.placement, summary.model, summary.machine)
+    assert [node["node"] for node in data["nodes"]] == [node.node for node in summary.placement.nodes]
+
+
+def test_reasons_come_by_what_they_cost() -> None:
+    def host(name: str, macs: int, reason: str) -> Placed:
+        return Placed(name, "Conv", "host", "", "", "", reason, macs, 10)
+
+    nodes = (host("a", 0, "small"), host("b", 5_000_000, "large"), Placed("c", "Conv", "machine", "c", "conv2d", "r", "", 5_000_000, 0))
+    placement = Placement((*nodes, Placed("d", "Dropout", "folded", "", "", "", "taken away by the pass x", 0, 0)), 0)
+    text = explain_text(placement, "m", "t")
+    assert text.startswith("m on t: 1 of 3 nodes (33.3 %) and 50.0 % of 10 MMAC on the machine\n")
+    assert text.index("5 MMAC: large") < text.index("0 MAC: small") < text.index("not computed at all, 1 node: taken away by the pass x")
+    assert (Placement((), 0).node_percent, Placement((), 0).mac_percent) == (0.0, 0.0)
+
+
+NETWORK = """\
+model: {name: tiny, summary: for a test, sources: [here]}
+inputs: {image: [1, 3, 8, 8]}
+layers:
+  - conv: {out: 8, kernel: 3, norm: true, act: relu}
+  - globalpool
+  - flatten
+  - dense: {out: 4}
+  - softmax
+"""
+
+
+def test_what_stays_on_the_host_has_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(NETWORK)
+    job, built, _ = build("vta", str(tmp_path / "tiny.yaml"), tmp_path / "build")
+    placed = place_nodes(built, job.folder / "graph")
+    assert [(node.operator, node.reason) for node in placed.on("host")] == [("Softmax", "no operation of the templates")]
+    assert [(node.operator, node.reason) for node in placed.on("folded")] == [("BatchNormalization", "taken away by the pass fold_batch_norm")]
+    assert all(node.reason for node in placed.nodes if node.where != "machine")
+    assert all(node.region for node in placed.on("machine"))
+    assert len({node.node for node in placed.nodes}) == len(placed.nodes)
+    assert 0 < placed.node_percent < 100

@@ -1,0 +1,28 @@
+import pytest
+
+from toolchain.report.tables import counted, scaled, table_text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (999, "999"), (1000, "1 k"), (1536, "1.54 k"), (999_600, "1000 k"), (3_858_924_544, "3.86 G"), (12_345_000, "12.3 M")],
+)
+def test_three_digits_and_a_prefix(value: int, text: str) -> None:
+    assert scaled(value) == text
+
+
+def test_a_unit_stands_behind_its_prefix() -> None:
+    assert (scaled(5, "B"), scaled(5e6, "B")) == ("5 B", "5 MB")
+
+
+def test_one_is_not_plural() -> None:
+    assert (counted(1, "node"), counted(0, "node")) == ("1 node", "0 nodes")
+
+
+def test_plain_in_a_pipe_and_ruled_on_a_terminal() -> None:
+    head, rows = ("node", "MACs"), [["conv [red]", "12"], ["x", "3456"]]
+    assert table_text(head, rows, (0,)) == "node        MACs\nconv [red]    12\nx           3456\n"
+    ruled = table_text(head, rows, (0,), terminal=True, width=40)
+    assert "\x1b[1m" in ruled
+    assert "conv [red]" in ruled
+    assert max(map(len, ruled.splitlines())) < 60

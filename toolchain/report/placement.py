@@ -1,0 +1,123 @@
+"""Where each node of a model went, and why: folded away, onto the machine in a region, or to the host."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from toolchain.graph.functions import kind_of
+from toolchain.graph.regions import region_calls, region_function
+from toolchain.passes.fuse import REASON, SOURCES
+from toolchain.runtime.host_work import host_work
+from toolchain.verify.built import Built, stage_files
+
+FOLDED, MACHINE, HOST = "folded", "machine", "host"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One node of the model as it was imported, or that a pass made.
+
+    where: folded, machine or host. operation: the fused operation that it became a part of, kind: what that computes. region: on the machine.
+    reason: why it is not on the machine, or which pass took it away. macs: multiply-accumulates of the node for one sample.
+    bytes: of the operation's operands and result for one sample, at its first node; 0 at the others.
+    """
+
+    node: str
+    operator: str
+    where: str
+    operation: str
+    kind: str
+    region: str
+    reason: str
+    macs: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Placement:
+    """nodes: in the order of the graph. conversions: nodes at the border between floating point and integers, which are not the model's own."""
+
+    nodes: tuple[Placed, ...]
+    conversions: int
+
+    def on(self, where: str) -> list[Placed]:
+        return [node for node in self.nodes if node.where == where]
+
+    @property
+    def computed(self) -> list[Placed]:
+        """The nodes that somebody computes when the model runs."""
+        return [node for node in self.nodes if node.where != FOLDED]
+
+    @property
+    def macs(self) -> int:
+        return sum(node.macs for node in self.computed)
+
+    @property
+    def machine_macs(self) -> int:
+        return sum(node.macs for node in self.on(MACHINE))
+
+    @property
+    def node_percent(self) -> float:
+        """Of the nodes that are computed, those on the machine."""
+        return 100 * len(self.on(MACHINE)) / max(len(self.computed), 1)
+
+    @property
+    def mac_percent(self) -> float:
+        """Of their multiply-accumulates; all of none are none."""
+        return 100 * self.machine_macs / self.macs if self.macs else 0.0
+
+
+def place_nodes(built: Built, stages: Path) -> Placement:
+    """stages: the folder of the graph's stages, for what passes took away."""
+    known = dict(_calls(built.partitioned))
+    floating = list(built.floating.graph)
+    names = {node.name for node in floating}
+    gone = [node for node in _folded(stages) if node.node not in names]
+    boundary = [node for node in built.partitioned.graph if kind_of(node) in ("quantize", "dequantize")]
+    return Placement((*gone, *(_placed(node, known) for node in floating)), len(boundary))
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A node of the last graph, or of a region's function, that stands for nodes of the float one."""
+
+    node: ir.Node
+    region: str
+    first: str
+
+
+def _calls(model: ir.Model) -> Iterator[tuple[str, _Call]]:
+    """By the name of each float node that it stands for."""
+    parts: list[tuple[str, Sequence[ir.Node]]] = [("", list(model.graph))]
+    parts += [(call.op_type, list(region_function(model, call))) for call in region_calls(model)]
+    for region, nodes in parts:
+        for node in nodes:
+            sources = node.metadata_props.get(SOURCES, node.name or "").split(" ")
+            yield from ((name, _Call(node, region, sources[0])) for name in sources)
+
+
+def _placed(node: ir.Node, known: Mapping[str, _Call]) -> Placed:
+    name, call = node.name or "", known.get(node.name or "")
+    macs = sum(work.macs for work in host_work([node]).values())
+    if call is None:
+        return Placed(name, node.op_type, FOLDED, "", "", "", "no result depends on it any more", 0, 0)
+    size = sum(work.bytes for work in host_work([call.node]).values()) if call.first == name else 0
+    where = MACHINE if call.region else HOST
+    operation = call.node.name or "" if kind_of(call.node) else ""
+    reason = "" if call.region else call.node.metadata_props.get(REASON, "")
+    return Placed(name, node.op_type, where, operation, kind_of(call.node), call.region, reason, macs, size)
+
+
+def _folded(folder: Path) -> Iterator[Placed]:
+    """Nodes of the imported model that a pass took away before operations were fused."""
+    files = stage_files(folder)
+    graphs = [{node.name: node.op_type for node in onnx.load(path, load_external_data=False).graph.node} for path in files]
+    passes = [path.stem.partition("-")[2] for path in files]
+    end = passes.index("fuse") if "fuse" in passes else len(files)
+    for name, operator in graphs[0].items():
+        by = next((passes[k] for k in range(1, end) if name not in graphs[k]), "")
+        if by:
+            yield Placed(name, operator, FOLDED, "", "", "", f"taken away by the pass {by}", 0, 0)

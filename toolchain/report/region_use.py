@@ -1,0 +1,103 @@
+"""What a region's program costs: cycles, bytes of each memory, room on chip, and the same for each of its operations."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolchain.emulator.checks import prepare_program
+from toolchain.isa.footprint.footprints import Footprints, granules
+from toolchain.isa.program import Ints
+from toolchain.timing.simulate import Timeline, time_program
+from toolchain.timing.usage import Basis, summarise
+from toolchain.verify.subject import Subject
+
+
+@dataclass(frozen=True)
+class OperationUse:
+    """cycles: from the end of the operation before to its own end, so that they add up; operations overlap. macs: of all images of a run.
+
+    bytes: moved from and to DRAM by its instructions.
+    """
+
+    operation: str
+    kind: str
+    instructions: int
+    cycles: float
+    macs: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class MemoryRoom:
+    """used: bytes of one instance that the program touches anywhere, of so many. read, written: bytes moved, all instances."""
+
+    memory: str
+    on_chip: bool
+    used: int
+    of: int
+    read: int
+    written: int
+
+
+@dataclass(frozen=True)
+class RegionUse:
+    """images: of a run. constants: the numbers of the machine's file that the cycles rest on."""
+
+    region: str
+    images: int
+    instructions: int
+    cycles: float
+    bound: float
+    bound_by: str
+    operations: tuple[OperationUse, ...]
+    memories: tuple[MemoryRoom, ...]
+    constants: tuple[Basis, ...]
+
+
+def use_region(subject: Subject) -> RegionUse:
+    """Times the program. Raises UserError E0501 for one that deadlocks."""
+    checked = prepare_program(subject.program, subject.state({}))
+    timeline = time_program(subject.program, checked.footprints, checked.provenance, checked.tokens)
+    found = summarise(timeline)
+    images = next(iter(subject.region.tensors.values())).batch
+    return RegionUse(
+        subject.region.name, images, len(subject.program), timeline.cycles, found.bound_cycles, found.bound_by,
+        tuple(_operations(subject, timeline)), tuple(_memories(checked.footprints)), found.constants,
+    )  # fmt: skip
+
+
+def _operations(subject: Subject, timeline: Timeline) -> Iterator[OperationUse]:
+    """In the order of the region; what belongs to no operation passes tokens on, or ends the program."""
+    end = timeline.result.end + timeline.costs.latency
+    dram = subject.program.machine.memories.index(subject.program.machine.memory[subject.map.memory])
+    moved = timeline.footprints.traffic_read[:, dram] + timeline.footprints.traffic_written[:, dram]
+    before = 0.0
+    for number, bound in enumerate(subject.region.operations):
+        mine = np.flatnonzero(subject.owner == number)
+        done = max(before, float(end[mine].max(initial=0.0)))
+        operation = bound.operation
+        yield OperationUse(operation.name, operation.kind, len(mine), done - before, operation.macs, int(moved[mine].sum()))
+        before = done
+
+
+def _memories(prints: Footprints) -> Iterator[MemoryRoom]:
+    machine, runs = prints.program.machine, prints.runs
+    read, written = prints.traffic_read.sum(axis=0), prints.traffic_written.sum(axis=0)
+    for number, memory in enumerate(machine.memories):
+        if memory.kind == "register":
+            continue
+        mine = runs.memory == number
+        first = runs.start[mine] // granules(memory) == 0  # of the first instance; lockstep ones are alike
+        used = covered(runs.start[mine][first], runs.stop[mine][first]) * memory.granule
+        yield MemoryRoom(memory.name, memory.kind != "dram", used, memory.bytes, int(read[number]), int(written[number]))
+
+
+def covered(start: Ints, stop: Ints) -> int:
+    """How many whole numbers the half-open ranges cover together."""
+    if not len(start):
+        return 0
+    rank = np.argsort(start, kind="stable")
+    start, stop = start[rank], np.maximum.accumulate(stop[rank])
+    before = np.concatenate([start[:1], stop[:-1]])
+    return int(np.maximum(stop - np.maximum(start, before), 0).sum())

@@ -1,0 +1,101 @@
+"""What a model costs on a machine, and how right it is: the last thing that a build or a report says."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolchain.graph.regions import region_calls
+from toolchain.report.placement import Placement, place_nodes
+from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
+from toolchain.runtime.timing import Modelled, modelled
+from toolchain.schedule.read_region import read_region
+from toolchain.schedule.selection import images_per_run
+from toolchain.spec.model import Host, Machine
+from toolchain.timing.usage import Basis
+from toolchain.verify.built import Built
+from toolchain.verify.subject import bundled_subject
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One model on one machine. images: that a run takes at once, which times and bytes are of. time: by the machine's declared costs.
+
+    peak_macs: multiply-accumulates that the device could do in a cycle, None where its file does not say. accuracy: share of images with the right
+    answer by way (float, integer, emulator), empty where there are no labels or nobody ran them. exact: what the verification said, None before it.
+    artefacts: files and folders by what they are.
+    """
+
+    model: str
+    machine: str
+    images: int
+    clock_khz: int
+    peak_macs: int | None
+    placement: Placement
+    regions: tuple[RegionUse, ...]
+    time: Modelled
+    constants: tuple[Basis, ...]
+    accuracy: Mapping[str, float]
+    exact: bool | None
+    tensors: int
+    artefacts: Mapping[str, str]
+
+    @property
+    def frames_per_second(self) -> float:
+        """Of the machine alone, runs one after the other."""
+        return self.images * 1000 / self.time.execute_ms if self.time.execute_ms else 0.0
+
+    @property
+    def utilisation(self) -> float | None:
+        """The model's own multiply-accumulates on the machine, of what it could have done in its cycles."""
+        if self.peak_macs is None or not self.time.cycles:
+            return None
+        return 100 * self.placement.machine_macs * self.images / self.time.cycles / self.peak_macs
+
+    @property
+    def memories(self) -> tuple[MemoryRoom, ...]:
+        """Bytes of all regions; room of the one that needs most."""
+        names = list(dict.fromkeys(memory.memory for region in self.regions for memory in region.memories))
+        parts = [[memory for region in self.regions for memory in region.memories if memory.memory == name] for name in names]
+        return tuple(
+            MemoryRoom(p[0].memory, p[0].on_chip, max(m.used for m in p), p[0].of, sum(m.read for m in p), sum(m.written for m in p)) for p in parts
+        )
+
+
+def summarise_model(
+    built: Built, stages: Path, artefacts: Mapping[str, str], inferred: Mapping[str, Any] | None = None, verified: Mapping[str, Any] | None = None
+) -> Summary:
+    """stages: the folder of the graph's stages. inferred, verified: what the tasks of these names left, where they ran.
+
+    Raises UserError E11xx for a bundle that is damaged, E0501 for a program that deadlocks.
+    """
+    machine, manifest = built.machine, built.bundle.manifest
+    uses = [_use(built, name) for name in (call.op_type for call in region_calls(built.partitioned))]
+    right: Mapping[str, float | None] = (inferred or {}).get("right", {})
+    label = f"{machine.name}:{machine.config}" if machine.config else machine.name
+    compared = sum(len(region["compared"]) for region in (verified or {}).get("regions", ()))
+    return Summary(
+        manifest.model, label, images_per_run(machine), machine.timing.clock_khz, machine.timing.peak_macs, place_nodes(built, stages),
+        tuple(uses), modelled(machine, manifest.hosts, manifest.regions), _constants(machine, uses),
+        {way: share for way, share in right.items() if share is not None}, verified["exact"] if verified else None, compared, artefacts,
+    )  # fmt: skip
+
+
+def _use(built: Built, region: str) -> RegionUse:
+    call = next(call for call in region_calls(built.partitioned) if call.op_type == region)
+    program = next(item for item in built.bundle.manifest.regions if item.name == region)
+    found = read_region(built.machine, built.kernels, built.partitioned, call)
+    return use_region(bundled_subject(built.bundle, program, found, built.machine, built.place))
+
+
+def _constants(machine: Machine, uses: Sequence[RegionUse]) -> tuple[Basis, ...]:
+    """Everything of the machine's file that the times rest on, each once."""
+    found = {basis.name: basis for use in uses for basis in use.constants}
+    found |= {basis.name: basis for basis in _host(machine.host)} if machine.host else {}
+    return tuple(found.values())
+
+
+def _host(host: Host) -> list[Basis]:
+    named = {f"host {kind} GMAC/s": quantity for kind, quantity in host.gmac_per_s.items()}
+    named |= {"host GB/s": host.gb_per_s, "launch us": host.launch_us, "transfer us": host.transfer_us, "transfer GB/s": host.transfer_gb_per_s}
+    return [Basis(f"{name} = {quantity.value:g}", None, quantity.source, bool(quantity.assumed)) for name, quantity in named.items()]

@@ -1,0 +1,93 @@
+"""A summary in words, and as data for JSON."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from toolchain.report.summary import Summary
+from toolchain.report.tables import counted, scaled, table_text
+
+NAMED = 4
+"""Assumed numbers that the short summary names."""
+
+
+def summary_text(summary: Summary) -> str:
+    """About ten lines."""
+    rows = list(_rows(summary))
+    width = max(len(name) for name, _ in rows)
+    several = f"{summary.images} images" if summary.images > 1 else "one image"
+    return "\n".join([f"{summary.model} on {summary.machine}, {several} a run", *(f"  {name:<{width}}  {text}" for name, text in rows)]) + "\n"
+
+
+def _rows(s: Summary) -> Iterator[tuple[str, str]]:
+    placed, operations = s.placement, sum(len(region.operations) for region in s.regions)
+    nodes = f"{len(placed.on('machine'))} of {len(placed.computed)} nodes ({placed.node_percent:.1f} %)"
+    macs = f"{placed.mac_percent:.1f} % of {scaled(placed.macs, 'MAC')}"
+    yield "on the machine", f"{nodes}, {macs}; {counted(len(s.regions), 'region')}, {counted(operations, 'operation')}"
+    yield "time", f"{s.time.execute_ms:.3f} ms on the machine at {s.clock_khz / 1000:g} MHz, {s.frames_per_second:.1f} frames/s"
+    yield "with the host", _whole(s)
+    if s.utilisation is not None:
+        bound = f"; no schedule of these instructions uses more than {_bound(s):.1f} %" if s.regions else ""
+        yield "utilisation", f"{s.utilisation:.1f} % of {s.peak_macs} multiply-accumulates a cycle{bound}"
+    if s.regions:
+        moved = [f"{m.memory} {scaled(m.read, 'B')} read, {scaled(m.written, 'B')} written" for m in s.memories if not m.on_chip]
+        yield "moved", "; ".join(moved)
+        yield "on-chip peak", ", ".join(f"{m.memory} {scaled(m.used, 'B')} of {scaled(m.of, 'B')}" for m in s.memories if m.on_chip)
+    if s.accuracy:
+        yield "accuracy", ", ".join(f"{way} {100 * share:.2f} %" for way, share in s.accuracy.items())
+    yield "exact", _exact(s)
+    yield "rests on", _basis(s)
+    yield from ((name, path) for name, path in s.artefacts.items())
+
+
+def _whole(s: Summary) -> str:
+    parts = {"host": s.time.host_ms, "transfer": s.time.transfer_ms, "launch": s.time.launch_ms}
+    known = [f"{name} {ms:.3f} ms" for name, ms in parts.items() if ms is not None]
+    return f"{s.time.total_ms:.3f} ms" + (f": {', '.join(known)}" if known else "; the machine's file does not say what the host costs")
+
+
+def _bound(s: Summary) -> float:
+    assert s.utilisation is not None
+    return s.utilisation * s.time.cycles / max(sum(region.bound for region in s.regions), 1.0)
+
+
+def _exact(s: Summary) -> str:
+    if s.exact is None:
+        return "not verified yet: `verify` compares every tensor"
+    found = f"{s.tensors} tensors compared with the integer network in ONNX Runtime"
+    return f"yes, {found}" if s.exact else f"NO: {found}, see what `verify` says"
+
+
+def _basis(s: Summary) -> str:
+    assumed = [basis for basis in s.constants if basis.assumed]
+    named = ", ".join(basis.name if basis.value is None else f"{basis.name} = {basis.value}" for basis in assumed[:NAMED])
+    more = f" and {len(assumed) - NAMED} more" if len(assumed) > NAMED else ""
+    return f"{len(s.constants)} numbers of the machine's file, {len(assumed)} of them assumed" + (f": {named}{more}" if assumed else "")
+
+
+def operations_text(summary: Summary, terminal: bool = False, width: int = 120) -> str:
+    """A line for each operation on the machine, in the order of the program."""
+    rows: list[list[str]] = []
+    for region in summary.regions:
+        for use in region.operations:
+            share = f"{100 * use.macs / use.cycles / summary.peak_macs:.1f}" if summary.peak_macs and use.cycles else "-"
+            milliseconds = f"{use.cycles / summary.clock_khz:.3f}"
+            rows.append([region.region, use.operation, use.kind, str(use.instructions), milliseconds, scaled(use.macs), share, scaled(use.bytes)])
+    head = ["region", "operation", "computes", "instructions", "ms", "MACs", "% of peak", "DRAM bytes"]
+    return table_text(head, rows, (0, 1, 2), terminal, width)
+
+
+def summary_data(summary: Summary) -> dict[str, Any]:
+    """What JSON holds."""
+    placed = summary.placement
+    found: dict[str, Any] = {key: value for key, value in asdict(summary).items() if key != "placement"}
+    shares = {
+        "nodes": len(placed.computed),
+        "nodes_on_machine": len(placed.on("machine")),
+        "macs": placed.macs,
+        "macs_on_machine": placed.machine_macs,
+    }
+    percents = {"node_percent": round(placed.node_percent, 3), "mac_percent": round(placed.mac_percent, 3)}
+    use = None if summary.utilisation is None else round(summary.utilisation, 3)
+    memories = [asdict(memory) for memory in summary.memories]
+    return {**found, **shares, **percents, "utilisation": use, "frames_per_second": round(summary.frames_per_second, 3), "memories": memories}

@@ -1,0 +1,39 @@
+"""Tables for a reader: ruled and coloured on a terminal, plain aligned text in a pipe or a file."""
+
+import io
+from collections.abc import Sequence
+
+from toolchain.timing.table import table
+
+
+def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (), terminal: bool = False, width: int = 120) -> str:
+    """Ends in one line feed. left: columns that are aligned to the left. width: of the terminal, in characters; a pipe has none."""
+    return _ruled(head, rows, left, width) if terminal else "\n".join(table(head, rows, left)) + "\n"
+
+
+def _ruled(head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int], width: int) -> str:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, header_style="bold", pad_edge=False)
+    for number, name in enumerate(head):
+        made.add_column(name, justify="left" if number in left else "right", overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(cell) for cell in row))
+    out = io.StringIO()
+    Console(file=out, force_terminal=True, width=width, highlight=False).print(made)
+    return out.getvalue()
+
+
+def scaled(value: float, unit: str = "") -> str:
+    """Three digits and a prefix: `3.86 G`, `512 k`; what is below a thousand stays as it is."""
+    for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.3g} {prefix}{unit}" if abs(value) < 999.5 * factor else f"{value / factor:.0f} {prefix}{unit}"
+    return f"{value:.0f} {unit}".rstrip()
+
+
+def counted(number: int, what: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{number} {what}" + ("" if number == 1 else "s")
