@@ -154,18 +154,35 @@ class _Candidates:
         return {name: np.add.reduce([part.count for part in parts]) for name, parts in self.taken.items()}
 
     def best(self, count: int) -> list[Tiling]:
-        found: list[tuple[float, int, tuple[str, ...]]] = []
-        for order in self._orders():
+        found: list[tuple[float, int, int, tuple[str, ...]]] = []
+        for rank, order in enumerate(self._orders()):
             estimate = self.estimate(order)
-            found += [(float(estimate[index]), int(index), order) for index in np.argsort(estimate, kind="stable")[:count]]
+            found += [(float(estimate[index]), rank * self._chained, int(index), order) for index in np.argsort(estimate, kind="stable")[:count]]
         taken: dict[tuple[int, float], Tiling] = {}
-        for value, index, order in sorted(found):
+        for value, _, index, order in sorted(found):
             taken.setdefault((index, value), self._tiling(index, order, value))
         return list(taken.values())[:count]
 
     def _orders(self) -> Iterator[tuple[str, ...]]:
-        """Loop orders; what reduces is innermost, so that a sum stays where it is."""
-        return itertools.permutations(d.name for d in self.problem.kernel.loops if self.problem.extents[d.name] > 1)
+        """Loop orders; what reduces is innermost, so that a sum stays where it is. Where operations hand tensors over on chip, the rows come
+        first: the next operation starts on those that are complete."""
+        rows = {w.of for w in self.problem.kernel.windows}
+        names = [d.name for d in self.problem.kernel.loops if self.problem.extents[d.name] > 1]
+        return itertools.permutations(sorted(names, key=lambda name: name not in rows) if self._chained else names)
+
+    @cached_property
+    def _chained(self) -> bool:
+        """Whether tensors are handed over on chip."""
+        return bool(self.problem.kept)
+
+    def _exposed(self, step: Step) -> Floats | float:
+        """How much of a first load or last store nothing else hides. What is known when compiling is loaded while the operation before still
+        runs, the less surely the more of the memory it takes."""
+        known = any(t.name == step.place and t.values is not None for t in self.problem.kernel.tensors)
+        if step.kind == "load" and known and self._chained:
+            memory = next(p.memory for p in self.problem.kernel.places if p.name == step.place)
+            return self.slots[step.place] * self.rooms[step.place] / sum(pool.depth for pool in self.problem.pools[memory])
+        return float(step.kind in ("load", "store"))
 
     def _tiling(self, index: int, order: tuple[str, ...], value: float) -> Tiling:
         used = {name: int(room[index]) for name, room in self.rooms.items() if room[index]}
@@ -219,6 +236,6 @@ class _Candidates:
             busy[step.unit] = busy.get(step.unit, zero) + total
             if loading and step.constants:
                 busy[loading.unit] = busy.get(loading.unit, zero) + self._records(step, times)
-            ends = ends + cycles * (step.kind in ("load", "store")) + times * STEP
+            ends = ends + cycles * self._exposed(step) + times * STEP
         together, longest = np.add.reduce(list(busy.values())), np.maximum.reduce(list(busy.values()))
         return together if self.contexts == 1 else longest + ends + (together - longest) * FRICTION
