@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from toolchain.isa.program import Ints
+from toolchain.emulator.queues.queue_lists import QueueLists, pairs_of
 from toolchain.isa.queue_table import QueueTable
-from toolchain.isa.sync_tokens import ALL_PRIOR, Moves, SyncTokens
+from toolchain.isa.sync_tokens import ALL_PRIOR, SyncTokens
 from toolchain.timing.cost import Costs
 from toolchain.timing.timeline import NOT_FETCHED, Result, empty_result
 
@@ -23,16 +23,6 @@ def run_events(table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[b
     return run.result()
 
 
-def _pairs(start: Ints, first: Ints, second: Ints) -> list[list[tuple[int, int]]]:
-    flat: list[tuple[int, int]] = list(zip(first.tolist(), second.tolist(), strict=True))
-    ends: list[int] = start.tolist()
-    return [flat[a:b] for a, b in itertools.pairwise(ends)]
-
-
-def _moves(moves: Moves) -> list[list[tuple[int, int]]]:
-    return _pairs(moves.start, moves.counter, moves.amount)
-
-
 @dataclass
 class _Port:
     """A resource instance. heap: (key, sequence, queue, work); the key is the rank, or the shared time at which a move ends."""
@@ -44,40 +34,29 @@ class _Port:
     since: float = 0.0
 
 
-class _Run:
-    """The state of the simulation; lists, because scalar numpy access is ten times slower."""
+class _Run(QueueLists):
+    """The state of the simulation."""
 
     def __init__(self, table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> None:
-        queues, counters, self.fair = len(table.stream), len(tokens.names), fair
-        self.queue_start: list[int] = table.start.tolist()
-        self.item: list[int] = table.item.tolist()
-        self.queue: list[int] = table.queue.tolist()
-        self.stream: list[int] = table.stream.tolist()
-        self.room: list[int] = table.room.tolist()
-        self.ends: list[int] = table.first[1:].tolist()
-        self.fetched: list[int] = table.first[:-1].tolist()
-        self.waiting = [0] * queues
-        self.waits, self.posts = _moves(tokens.waits), _moves(tokens.posts)
-        self.first_post: list[int] = tokens.posts.start.tolist()
-        self.moves = _pairs(costs.first, costs.port, costs.rank)
+        super().__init__(table, tokens)
+        self.fair, queues = fair, len(table.stream)
+        self.moves = pairs_of(costs.first, costs.port, costs.rank)
         self.work: list[list[float]] = [costs.work[a:b].astype(float).tolist() for a, b in itertools.pairwise(costs.first.tolist())]
         self.setup, self.cycles, self.latency = ([float(v) for v in column.tolist()] for column in (costs.setup, costs.cycles, costs.latency))
-        self.depth: list[int] = tokens.depth.tolist()
-        self.mode: list[int] = tokens.mode.tolist()
-        self.tokens: list[int] = tokens.initial.tolist()
         self.taken_room = list(self.tokens)
         self.state = [OWED] * len(tokens.posts.counter)
         self.ports = [_Port() for _ in fair]
         self.events: list[tuple[float, int, int, int, int]] = []
         self.sequence = 0
-        self.head, self.pending = [0] * queues, [0] * queues
+        self.pending = [0] * queues
         self.ready: list[int] = []
-        self.waiter: list[list[int]] = [[] for _ in range(counters)]
         self.held: list[int] = []
         self.cause = [(-1, -1)] * queues
         self.free_at, self.seen_at = [0.0] * queues, [0.0] * queues
-        self.order: list[int] = []
         self.out = empty_result(len(self.item))
+
+    def make_ready(self, queue: int) -> None:
+        self.ready.append(queue)
 
     def result(self) -> Result:
         return replace(self.out, order=np.array(self.order, np.int64))
@@ -102,25 +81,6 @@ class _Run:
                 self.show(which)
             if not self.events or self.events[0][0] > now:
                 self.start_ready(now)
-
-    def head_of(self, q: int) -> int:
-        return self.item[self.queue_start[q] + self.head[q]]
-
-    def lacking(self, i: int) -> int:
-        for c, amount in self.waits[i]:
-            if self.tokens[c] < amount:
-                return c
-        return -1
-
-    def consider(self, q: int) -> None:
-        at = self.queue_start[q] + self.head[q]
-        if at == self.queue_start[q + 1] or self.item[at] >= self.fetched[self.stream[q]]:
-            return
-        c = self.lacking(self.item[at])
-        if c < 0:
-            self.ready.append(q)
-        else:
-            self.waiter[c].append(q)
 
     def fetch(self, stream: int, by: int) -> None:
         while self.fetched[stream] < self.ends[stream]:

@@ -1,15 +1,15 @@
 """The token simulation in Python: what toolchain/templates/checker/queues.c does, step by step, where there is no compiler."""
 
 import heapq
-import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.emulator.queues.queue_lists import QueueLists
 from toolchain.isa.program import Ints
 from toolchain.isa.queue_table import QueueTable
-from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, FLAG, Moves, SyncTokens
+from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, FLAG, SyncTokens
 
 MASK = (1 << 64) - 1
 
@@ -37,13 +37,6 @@ def run_tokens(table: QueueTable, tokens: SyncTokens, seed: int | None) -> Token
     run.go()
     order, held, head, fetched = (np.array(values, np.int64) for values in (run.order, run.tokens, run.head, run.fetched))
     return TokenRun(order, held, head, fetched, np.array(run.posted, np.bool_), run.lost)
-
-
-def _by_instruction(moves: Moves) -> list[list[tuple[int, int]]]:
-    """(counter, amount) pairs of every instruction."""
-    pairs: list[tuple[int, int]] = list(zip(moves.counter.tolist(), moves.amount.tolist(), strict=True))
-    ends: list[int] = moves.start.tolist()
-    return [pairs[a:b] for a, b in itertools.pairwise(ends)]
 
 
 class _Earliest:
@@ -81,35 +74,18 @@ class _Random:
         return chosen
 
 
-@dataclass
-class _Run:
-    """The state of the simulation; lists, because scalar numpy access is ten times slower."""
+class _Run(QueueLists):
+    """The state of the simulation. blocked: queues whose first instruction waits for room for its tokens."""
 
-    table: QueueTable
-    net: SyncTokens
-    ready: _Earliest | _Random
-    order: list[int] = field(default_factory=list[int])
-    blocked: list[int] = field(default_factory=list[int])
-    lost: tuple[int, int] | None = None
+    def __init__(self, table: QueueTable, tokens: SyncTokens, ready: _Earliest | _Random) -> None:
+        super().__init__(table, tokens)
+        self.ready = ready
+        self.blocked: list[int] = []
+        self.lost: tuple[int, int] | None = None
+        self.posted = [False] * len(tokens.posts.counter)
 
-    def __post_init__(self) -> None:
-        posts, table = self.net.posts, self.table
-        self.start: list[int] = table.start.tolist()
-        self.item: list[int] = table.item.tolist()
-        self.queue: list[int] = table.queue.tolist()
-        self.stream: list[int] = table.stream.tolist()
-        self.room: list[int] = table.room.tolist()
-        self.ends: list[int] = table.first[1:].tolist()
-        self.fetched: list[int] = table.first[:-1].tolist()
-        self.waiting = [0] * len(self.stream)
-        self.waits, self.posts = _by_instruction(self.net.waits), _by_instruction(posts)
-        self.post_start: list[int] = posts.start.tolist()
-        self.tokens: list[int] = self.net.initial.tolist()
-        self.mode: list[int] = self.net.mode.tolist()
-        self.depth: list[int] = self.net.depth.tolist()
-        self.head = [0] * (len(self.start) - 1)
-        self.posted = [False] * len(posts.counter)
-        self.waiter: list[list[int]] = [[] for _ in self.tokens]
+    def make_ready(self, queue: int) -> None:
+        self.ready.push(self.head_of(queue), queue)
 
     def go(self) -> None:
         for stream in range(len(self.fetched)):
@@ -134,27 +110,8 @@ class _Run:
                 return
             self.fetched[stream] += 1
             self.waiting[queue] += 1
-            if self.item[self.start[queue] + self.head[queue]] == instruction:
+            if self.head_of(queue) == instruction:
                 self.consider(queue)
-
-    def consider(self, queue: int) -> None:
-        at = self.start[queue] + self.head[queue]
-        if at == self.start[queue + 1]:
-            return
-        instruction = self.item[at]
-        if instruction >= self.fetched[self.stream[queue]]:
-            return
-        counter = self.lacking(instruction)
-        if counter < 0:
-            self.ready.push(instruction, queue)
-        else:
-            self.waiter[counter].append(queue)
-
-    def lacking(self, instruction: int) -> int:
-        for counter, amount in self.waits[instruction]:
-            if self.tokens[counter] < amount:
-                return counter
-        return -1
 
     def take(self, instruction: int) -> None:
         room = False
@@ -165,14 +122,14 @@ class _Run:
         if room and self.blocked:
             held, self.blocked = self.blocked, []
             for queue in held:
-                self.finish(self.item[self.start[queue] + self.head[queue]], queue)
+                self.finish(self.head_of(queue), queue)
 
     def finish(self, instruction: int, queue: int) -> None:
         """Posts what there is room for; the queue goes on when everything is posted."""
         if self.lost is not None:
             return
         whole = True
-        for k, (counter, amount) in enumerate(self.posts[instruction], self.post_start[instruction]):
+        for k, (counter, amount) in enumerate(self.posts[instruction], self.first_post[instruction]):
             whole = self.post(k, counter, amount, instruction) and whole
         if self.lost is not None:
             return
