@@ -10,12 +10,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from toolchain.spec.errors import UserError
+from toolchain.tasks.names import TASKS
 
-TASKS = {
-    "build": "compile models for a machine",
-    "infer": "run a model's images: accuracy in floating point, as integers, on the emulator; cycles",
-    "verify": "compare every tensor with the integer model, and the emulator's engines with each other",
-}
 MACHINE = "name of a machine, NAME:CONFIG, or the path of a machine file"
 
 

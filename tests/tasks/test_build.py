@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.tasks.builds import ROOT, WORDS, artefacts, build, stages_run
 from toolchain import cli
 
-EVERY = ["onnx", "calibration", "graph", "bundle"]
+EVERY = ["onnx", "calibration", "graph", "bundle", "summary"]
 MACHINE = (ROOT / "targets" / "vta.yaml").read_text()
 
 

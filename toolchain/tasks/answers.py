@@ -1,15 +1,17 @@
 """What a user reads when a task is done: short texts made of the files that the stages left."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from toolchain.tasks.actions.paths import bundle_file, infer_file, verdict_file
+from toolchain.tasks.actions.paths import infer_file
 from toolchain.tasks.stage import Job
 
 
-def build_answer(job: Job) -> str:
-    """Where the result is."""
-    return f"{job.model} for {job.target.label}: {bundle_file(job)}"
+def text_answer(file: Callable[[Job], Path]) -> Callable[[Job], str]:
+    """The text of a file that a stage left."""
+    return lambda job: file(job).read_text().rstrip()
 
 
 def infer_answer(job: Job) -> str:
@@ -18,11 +20,6 @@ def infer_answer(job: Job) -> str:
     lines = [f"{job.model} on {job.target.label}, {found['images']} {found['kind']} images"]
     lines += [f"  {name:9}{_share(right)}{_remark(name, found['exact'])}" for name, right in found["right"].items()]
     return "\n".join([*lines, f"  cycles   {_cycles(found)}"])
-
-
-def verify_answer(job: Job) -> str:
-    """The verdict."""
-    return verdict_file(job).read_text().rstrip()
 
 
 def _share(right: float | None) -> str:

@@ -7,7 +7,9 @@ from types import MappingProxyType
 from typing import Any
 
 from toolchain.spec.errors import UserError
-from toolchain.tasks.answers import build_answer, infer_answer, verify_answer
+from toolchain.tasks.actions.paths import explain_file, report_file, summary_file, verdict_file
+from toolchain.tasks.answers import infer_answer, text_answer
+from toolchain.tasks.names import TASKS
 from toolchain.tasks.plan import Plan
 from toolchain.tasks.progress import tell
 from toolchain.tasks.reporter import ANSWER
@@ -19,18 +21,19 @@ Answer = Callable[[Job], str]
 
 @dataclass(frozen=True)
 class Command:
-    """stage: the last one that it needs. doc: what it does. answer: what a user reads afterwards."""
+    """stage: the last one that it needs. answer: what a user reads afterwards."""
 
     stage: str
-    doc: str
     answer: Answer
 
 
 COMMANDS: Mapping[str, Command] = MappingProxyType(
     {
-        "build": Command("bundle", "compile models for a machine", build_answer),
-        "infer": Command("infer", "run a model's images: accuracy in floating point, as integers, on the emulator; cycles", infer_answer),
-        "verify": Command("verify", "compare every tensor with the integer model, and the emulator's engines with each other", verify_answer),
+        "build": Command("summary", text_answer(summary_file)),
+        "infer": Command("infer", infer_answer),
+        "verify": Command("verify", text_answer(verdict_file)),
+        "report": Command("report", text_answer(report_file)),
+        "explain": Command("explain", text_answer(explain_file)),
     }
 )
 
@@ -38,7 +41,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
 def tasks_of(plan: Plan) -> Iterator[dict[str, Any]]:
     """A task for each stage; the command that a stage has no name for ends with it."""
     known = {step.stage.name: step.stage.doc for steps in plan.steps for step in steps.values()}
-    docs = known | {name: command.doc for name, command in COMMANDS.items()}
+    docs = {**known, **TASKS}
     yield from ({"basename": name, "name": None, "doc": doc} for name, doc in docs.items())
     steps = {name_of(step): step for steps in plan.steps for step in steps.values()}
     yield from (_task(step) for step in steps.values())
@@ -49,7 +52,7 @@ def tasks_of(plan: Plan) -> Iterator[dict[str, Any]]:
 
 def _alias(name: str, command: Command, last: Step) -> dict[str, Any]:
     meta = {ANSWER: partial(command.answer, last.job)}
-    return {"basename": name, "name": _key(last), "actions": None, "task_dep": [name_of(last)], "doc": command.doc, "meta": meta}
+    return {"basename": name, "name": _key(last), "actions": None, "task_dep": [name_of(last)], "doc": TASKS[name], "meta": meta}
 
 
 def name_of(step: Step) -> str:
@@ -70,7 +73,7 @@ def _task(step: Step) -> dict[str, Any]:
         "actions": [(_action(step), [])],
         "uptodate": [_current(step)],
         "task_dep": [name_of(before) for before in step.before],
-        "doc": command.doc if command else step.stage.doc,
+        "doc": TASKS.get(stage, step.stage.doc),
         "meta": {ANSWER: partial(command.answer, step.job)} if command else None,
         "io": {"capture": False},
     }

@@ -4,6 +4,7 @@ from toolchain.tasks.stage import GRAPH_LIBRARIES, Stage
 
 _GRAPH = ("spec", "schemas", "graph", "passes")
 _MACHINE = (*_GRAPH, "isa", "emulator", "timing", "templates", "schedule")
+_REPORT = (*_MACHINE, "runtime", "verify", "report")
 _STORED = ("params", "topology", "memories", "views", "units", "layouts")
 _ARCHITECTURE = (*_STORED, "encoding", "instructions", "functions", "numerics", "sync", "program")
 
@@ -49,6 +50,15 @@ STAGES = (
         ("graph",),
     ),
     Stage(
+        "summary",
+        "what the model costs on the machine",
+        "report:make_summary",
+        _REPORT,
+        GRAPH_LIBRARIES,
+        (*_ARCHITECTURE, "timing", "host", "kernels"),
+        ("graph", "bundle"),
+    ),
+    Stage(
         "infer",
         "what running the model's images gave",
         "infer:infer_model",
@@ -67,5 +77,23 @@ STAGES = (
         (*_ARCHITECTURE, "timing", "kernels"),
         ("onnx", "graph", "bundle"),
         reads_model=True,
+    ),
+    Stage(
+        "report",
+        "cost, accuracy and exactness, operation by operation",
+        "report:make_report",
+        _REPORT,
+        GRAPH_LIBRARIES,
+        (*_ARCHITECTURE, "timing", "host", "kernels"),
+        ("graph", "bundle", "infer", "verify"),
+    ),
+    Stage(
+        "explain",
+        "where each node went, and why",
+        "report:explain_placement",
+        _REPORT,
+        GRAPH_LIBRARIES,
+        (*_ARCHITECTURE, "kernels"),
+        ("graph", "bundle"),
     ),
 )

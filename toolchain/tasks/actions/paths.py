@@ -47,6 +47,21 @@ def verdict_file(job: Job) -> Path:
     return job.folder / "verify" / "verdict.txt"
 
 
+def summary_file(job: Job) -> Path:
+    """What a build says last."""
+    return job.folder / "summary" / "summary.txt"
+
+
+def report_file(job: Job) -> Path:
+    """The same with accuracy and exactness, and a line for each operation."""
+    return job.folder / "report" / "report.txt"
+
+
+def explain_file(job: Job) -> Path:
+    """Why each node is where it is."""
+    return job.folder / "explain" / "explain.txt"
+
+
 def machine_of(job: Job) -> Machine:
     """The machine with the build's parameters. It was checked when the build was planned."""
     return load_machine(job.target.given, overrides=dict(job.target.params))

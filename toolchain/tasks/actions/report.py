@@ -1,0 +1,67 @@
+"""What a model costs on the machine, how right it is, and why each node is where it is."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from toolchain.report.explain import explain_data, explain_text
+from toolchain.report.placement import place_nodes
+from toolchain.report.summary import Summary, summarise_model
+from toolchain.report.summary_text import operations_text, summary_data, summary_text
+from toolchain.spec.files import write_atomic
+from toolchain.tasks.actions.paths import bundle_file, explain_file, graph_file, infer_file, machine_of, report_file, summary_file, verdict_file
+from toolchain.tasks.stage import Job, Say, Step
+from toolchain.tasks.work import Made
+from toolchain.verify.built import Built, read_built
+
+
+def make_summary(step: Step, say: Say) -> Made:
+    """What a build says last. Raises UserError E11xx for a damaged bundle."""
+    say("timing the bundle")
+    summary = _summary(step.job, None, None)
+    return Made(_written(summary_file(step.job), summary_text(summary), summary_data(summary)))
+
+
+def make_report(step: Step, say: Say) -> Made:
+    """The summary with what running and verifying the model gave, and a line for each operation."""
+    job = step.job
+    say("timing the bundle")
+    summary = _summary(job, _json(infer_file(job)), _json(verdict_file(job).with_suffix(".json")))
+    text = f"{summary_text(summary)}\n{operations_text(summary)}"
+    return Made(_written(report_file(job), text, summary_data(summary)))
+
+
+def explain_placement(step: Step, say: Say) -> Made:
+    """Why each node is where it is."""
+    say("reading the stages")
+    job, built = step.job, _built(step.job)
+    placement = place_nodes(built, graph_file(job).parent)
+    named = job.model, job.target.label
+    return Made(_written(explain_file(job), explain_text(placement, *named), explain_data(placement, *named)))
+
+
+def _summary(job: Job, inferred: Mapping[str, Any] | None, verified: Mapping[str, Any] | None) -> Summary:
+    return summarise_model(_built(job), graph_file(job).parent, artefacts_of(job), inferred, verified)
+
+
+def artefacts_of(job: Job) -> dict[str, str]:
+    """Where things are, for whoever reads a report."""
+    return {"bundle": str(bundle_file(job)), "programs": str(bundle_file(job).parent), "stages": str(job.folder / "graph")}
+
+
+def _built(job: Job) -> Built:
+    return read_built(machine_of(job), job.folder / "graph", bundle_file(job))
+
+
+def _json(path: Path) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def _written(path: Path, text: str, data: Mapping[str, Any]) -> list[Path]:
+    """The text, and beside it the same as JSON."""
+    beside = path.with_suffix(".json")
+    write_atomic(path, (text.rstrip() + "\n").encode())
+    write_atomic(beside, (json.dumps(data, indent=1) + "\n").encode())
+    return [path, beside]
