@@ -1,31 +1,173 @@
 """Every kernel of VTA is exact against the integer reference and free of races, on every configuration that it serves."""
 
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.schedule.vta_operations import additions, average_pools, depthwises, exact, leaky_convolutions, max_pools, upsamples
+from tests.schedule.convolutions import convolution
+from tests.schedule.vta_operations import (
+    additions,
+    average_pools,
+    dense_layers,
+    depthwises,
+    exact,
+    expected,
+    global_pools,
+    inputs_of,
+    leaky_convolutions,
+    max_pools,
+    ran,
+    upsamples,
+)  # fmt: skip
+from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.compile import Choice, compile_operation
-from toolchain.schedule.kernel_file import load_kernel
+from toolchain.schedule.kernel_file import load_kernels
+from toolchain.schedule.network import compile_region
+from toolchain.schedule.operations.add import Add
+from toolchain.schedule.operations.depthwise import Depthwise
 from toolchain.schedule.operations.operation import Operation
+from toolchain.schedule.operations.pool import AveragePool, MaxPool
+from toolchain.schedule.operations.requantise import Requantise
+from toolchain.schedule.operations.upsample import Upsample
+from toolchain.schedule.operations.window import Window
+from toolchain.schedule.region import Bound, Region, Shape, Slice
+from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
 MACHINE = load_machine("vta")
+KERNELS = load_kernels(MACHINE)
 KINDS = {
-    "conv2d": leaky_convolutions(), "depthwise": depthwises(), "average_pool": average_pools(), "max_pool": max_pools(), "add": additions(),
-    "upsample": upsamples(),
+    "conv2d": leaky_convolutions(), "dense": dense_layers(), "depthwise": depthwises(), "average_pool": average_pools(),
+    "global_average_pool": global_pools(), "max_pool": max_pools(), "add": additions(), "upsample": upsamples(),
 }  # fmt: skip
+LEAKY = Requantise(3, -128, 127, 26, 8)
 
 
 def compiled(operation: Operation, machine: Machine = MACHINE, contexts: int = 2) -> Choice:
-    return compile_operation(machine, load_kernel(machine, operation.kind), operation, contexts, timed=1)
+    kernels = KERNELS if machine is MACHINE else load_kernels(machine)
+    return compile_operation(machine, choose_kernel(machine, kernels, operation).kernel, operation, contexts, timed=1)
+
+
+def depthwise(shape: tuple[int, int, int, int], **options: Any) -> Depthwise:
+    rng = np.random.default_rng(0)
+    weight, bias = rng.integers(-128, 128, (shape[1], 3, 3), np.int8), rng.integers(-3000, 3000, shape[1]).astype(np.int32)
+    return Depthwise("depthwise", shape, weight, bias, Window((3, 3), **{"pads": (1, 1, 1, 1), **options}), Requantise(7))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_operation_of_a_kind_is_exact(kind: str) -> None:
-    @settings(max_examples=40, deadline=None)
-    @given(KINDS[kind])
-    def check(operation: Operation) -> None:
-        assert exact(compiled(operation), operation)
+    @settings(max_examples=25, deadline=None)
+    @given(KINDS[kind], st.integers(1, 3))
+    def check(operation: Operation, contexts: int) -> None:
+        choice = compiled(operation, contexts=contexts)
+        assert choice.compiled.problem.kernel.name == kind
+        assert exact(choice, operation)
 
     check()
+
+
+FEW = [
+    convolution((3, 19, 9, 8), (21, 3, 3), pads=(1, 1, 1, 1), strides=(2, 1), slope=26, slope_shift=8),
+    convolution((6, 37, 3, 2), (40, 3, 2), bias=1 << 29, shift=20),
+    depthwise((5, 37, 9, 8), strides=(1, 2)),
+    AveragePool("average", (5, 37, 7, 9), Window((3, 3), (2, 2), (1, 1, 1, 1)), 7, LEAKY),
+    AveragePool("global", (5, 37, 9, 7), Window((9, 7)), 65, Requantise(12)),
+    MaxPool("max", (5, 37, 7, 9), Window((3, 3), (2, 2), (1, 1, 1, 1))),
+    Add("add", (5, 37, 7, 9), 33, 64, Requantise(6, 0)),
+    Upsample("upsample", (5, 37, 5, 6), (2, 3)),
+]
+
+
+@pytest.mark.parametrize("operation", FEW, ids=lambda o: o.name)
+@pytest.mark.parametrize("config", ["chisel", "batch4_block8", "block32"])
+def test_other_blocks_batches_and_fields_are_exact(config: str, operation: Operation) -> None:
+    assert exact(compiled(operation, load_machine("vta", config)), operation)
+
+
+@pytest.mark.parametrize("operation", FEW[1::3], ids=lambda o: o.name)
+def test_the_reference_engine_agrees(operation: Operation) -> None:
+    assert exact(compiled(operation), operation, "reference")
+
+
+SMALL = load_machine("vta", overrides={"LOG_INP_BUFF": "12", "LOG_WGT_BUFF": "14", "LOG_ACC_BUFF": "13", "LOG_UOP_BUFF": "11"})
+LARGE = [
+    convolution((1, 40, 30, 31), (40, 3, 3), pads=(1, 1, 1, 1), slope=26, slope_shift=8),
+    convolution((1, 100, 7, 7), (70, 7, 7)),
+    convolution((3, 1, 28, 28), (100, 28, 28)),
+    depthwise((1, 40, 30, 31)),
+    AveragePool("average", (1, 40, 30, 31), Window((3, 3), (1, 1), (1, 1, 1, 1)), 7, LEAKY),
+    AveragePool("global", (1, 80, 30, 31), Window((30, 31)), 9, Requantise(13)),
+    MaxPool("max", (1, 40, 30, 31), Window((3, 3), (2, 2), (1, 1, 1, 1))),
+    Add("add", (1, 80, 30, 31), 33, 64, LEAKY),
+    Upsample("upsample", (1, 40, 20, 21), (2, 2)),
+]
+
+
+@pytest.mark.parametrize("operation", LARGE, ids=lambda o: o.name)
+def test_tensors_larger_than_every_buffer_are_exact(operation: Operation) -> None:
+    assert exact(compiled(operation, SMALL), operation)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        MaxPool("first rows", (1, 17, 300, 300), Window((2, 2), (100, 2))),
+        AveragePool("planes", (1, 17, 2, 40_000), Window((1, 1), (1, 2)), 1, Requantise(1)),
+        AveragePool("global", (1, 17, 300, 300), Window((300, 300)), 1, Requantise(16)),
+    ],
+    ids=lambda o: o.name,
+)
+def test_planes_further_apart_than_a_stride_can_say_are_exact(operation: Operation) -> None:
+    assert exact(compiled(operation), operation)
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [
+        (convolution((1, 16, 40, 40), (16, 20, 20), pads=(16, 0, 0, 0)), "a load pads by 15 at most"),
+        (convolution((1, 16, 8, 8), (16, 3, 3), slope=1, slope_shift=15), "the slope is too small"),
+        (convolution((1, 16, 8, 8), (16, 3, 3), slope=9, slope_shift=3), "the slope is not between 0 and 1"),
+        (Add("add", (1, 16, 8, 8), 128, 1), "a factor does not fit a weight"),
+        (AveragePool("average", (1, 16, 8, 8), Window((2, 2)), 200), "the factor does not fit a weight"),
+        (MaxPool("max", (1, 16, 8, 8), Window((2, 2), pads=(2, 0, 0, 0))), "the padding is as large as the kernel"),
+        (Upsample("upsample", (1, 16, 1, 40_000), (1, 2)), "a row is longer than 65535"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_what_no_kernel_can_do_is_refused_with_its_reason(operation: Operation, reason: str) -> None:
+    with pytest.raises(UserError, match=f"E1003 .*{reason}"):
+        compiled(operation)
+
+
+def test_parts_of_a_buffer_are_read_and_written_in_place() -> None:
+    """Two results side by side in one buffer of two images; a third operation reads both, a fourth only the second."""
+    shape = (2, 32, 6, 6)
+    operations = {
+        "left": (Add("add", shape, 3, 5, Requantise(3)), {"x": "a", "z": "b", "y": "left"}),
+        "right": (MaxPool("max", shape, Window((3, 3), pads=(1, 1, 1, 1))), {"x": "a", "y": "right"}),
+        "both": (convolution((2, 64, 6, 6), (20, 3, 3), pads=(1, 1, 1, 1)), {"x": "whole", "y": "both"}),
+        "twice": (Upsample("upsample", shape, (2, 2)), {"x": "right", "y": "twice"}),
+    }
+    names = {"a": shape, "b": shape, "left": shape, "right": shape, "whole": (2, 64, 6, 6), "both": (2, 20, 6, 6), "twice": (2, 32, 12, 12)}
+    region = Region(
+        "region", {name: Shape(*found) for name, found in names.items()}, ("a", "b"), ("left", "right", "both", "twice"),
+        tuple(Bound(operation, tensors) for operation, tensors in operations.values()), {"left": Slice("whole", 0), "right": Slice("whole", 32)},
+    )  # fmt: skip
+    found = compile_region(MACHINE, KERNELS, region)
+    values: dict[str, Any] = dict(zip("ab", inputs_of(operations["left"][0]).values(), strict=True))
+    state = found.state(values)
+    ran(found.program, state)
+    for name, (operation, tensors) in operations.items():
+        if name == "both":
+            values["whole"] = np.concatenate([values["left"], values["right"]], 1)
+        values[name] = expected(operation, _operands(tensors, values))
+        assert np.array_equal(found.result(state, name), values[name]), name
+
+
+def _operands(tensors: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {role: values[name] for role, name in tensors.items() if role != "y"}
