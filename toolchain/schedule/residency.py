@@ -184,12 +184,13 @@ def _room(members: Sequence[Candidate], candidates: Mapping[str, Candidate], slo
 def _left(
     kept: Mapping[str, Candidate], slots: Mapping[str, Slot], pools: Mapping[str, tuple[Pool, ...]], operation: int
 ) -> Mapping[str, tuple[Pool, ...]]:
-    """The stretches of each pool that no resident takes during an operation."""
+    """The stretches of each pool that no resident takes during an operation; one of no depth where they take everything."""
     live = [(c, slots[name]) for name, c in kept.items() if c.first <= operation <= c.last]
     found: dict[str, tuple[Pool, ...]] = {}
     for memory, whole in pools.items():
         here = [(slot, c.size) for c, slot in live if c.memory == memory]
-        found[memory] = tuple(part for pool in whole for part in _gaps(pool, here)) if here else whole
+        left = tuple(part for pool in whole for part in _gaps(pool, here)) if here else whole
+        found[memory] = left or (replace(whole[0], depth=0),)
     return found
 
 
