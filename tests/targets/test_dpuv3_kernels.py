@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.convolutions import convolution
-from tests.targets.dpuv3_operations import assert_exact, compiled, expected, inputs, machine, result
+from tests.targets.dpuv3_operations import assert_exact, compiled, expected, inputs, kernel, machine, result
 from toolchain.schedule.compile import compile_operation
 from toolchain.schedule.kernel_file import load_kernel
 from toolchain.schedule.operations.add import Add
@@ -82,6 +82,27 @@ def additions(draw: st.DrawFn) -> Add:
 @given(convolutions(), st.integers(1, 3))
 def test_any_convolution_is_exact(operation: Conv2d, contexts: int) -> None:
     assert_exact(operation, contexts)
+
+
+@st.composite
+def first_layers(draw: st.DrawFn) -> Conv2d:
+    """Stride 2 on few channels."""
+    kernel = draw(st.sampled_from([(3, 3), (7, 7), (5, 4), (2, 7)]))
+    pads = draw(st.tuples(*(st.integers(0, kernel[k % 2] - 1) for k in range(4))))
+    shape = draw(st.sampled_from([1, 4, 5])), draw(st.sampled_from([1, 3, 4, 7])), draw(st.integers(7, 40)), draw(st.integers(7, 40))
+    return convolution(shape, (draw(st.sampled_from([16, 20])), *kernel), draw(st.integers(0, 99)), strides=(2, 2), pads=pads, shift=11)
+
+
+@settings(max_examples=30, deadline=None)
+@given(first_layers())
+def test_any_first_layer_with_two_by_two_pixels_in_the_channels_is_exact(operation: Conv2d) -> None:
+    try:
+        choice = compile_operation(machine(), kernel("squares"), operation, timed=1)
+    except UserError as error:
+        assert "no less work" in str(error)
+        return
+    given_values = inputs(operation)
+    np.testing.assert_array_equal(result(choice, given_values), expected(operation, given_values))
 
 
 @settings(max_examples=20, deadline=None)
@@ -182,6 +203,12 @@ def test_what_is_not_known_of_the_machine_can_be_refused() -> None:
             continue
         with pytest.raises(UserError, match=r"E1003 .*are not known"):
             compile_operation(strict, load_kernel(strict, "conv2d"), operation)
+
+
+def test_the_first_layer_of_a_residual_network_takes_a_third() -> None:
+    operation = convolution((4, 3, 112, 112), (64, 7, 7), strides=(2, 2), pads=(3, 3, 3, 3), shift=11, low=0)
+    plain, squares = (compile_operation(machine(), kernel(name), operation).cycles for name in ("conv2d", "squares"))
+    assert squares < 0.4 * plain
 
 
 def test_a_kernel_larger_than_the_parameter_memory_is_refused() -> None:
