@@ -8,7 +8,7 @@ from tests.graph.onnx_builder import model
 
 F = np.float32
 OUTPUTS = {
-    "mixed": [1, 24, 8, 8], "short": [1, 24, 8, 8], "m": [1, 32, 8, 8], "again": [1, 64, 8, 8], "rows_sum": [1, 1024], "total": [1, 24],
+    "mixed": [1, 24, 8, 8], "short": [1, 24, 8, 8], "m": [1, 32, 8, 8], "m2": [1, 16, 8, 8], "again": [1, 64, 8, 8], "rows_sum": [1, 1024], "total": [1, 24],
 }  # fmt: skip
 
 
@@ -30,6 +30,9 @@ def corners() -> onnx.ModelProto:
         n("Conv", ["padded", "w_pad"], ["a"], "after_pad"),
         n("Pad", ["base", "pads2"], ["padded2"], "pad2"),
         n("MaxPool", ["padded2"], ["m"], "max_of_pad", kernel_shape=[3, 3]),
+        n("Relu", ["a"], ["a_relu"], "a_relu"),
+        n("Pad", ["a_relu", "pads2"], ["padded3"], "pad3"),
+        n("MaxPool", ["padded3"], ["m2"], "max_of_relu", kernel_shape=[3, 3]),
         n("Conv", ["base", "w_group"], ["g"], "grouped", group=2, pads=[1, 1, 1, 1]),
         n("Conv", ["base", "w_wide"], ["d"], "dilated", dilations=[2, 2], pads=[2, 2, 2, 2]),
         n("Conv", ["base", "w_odd"], ["odd"], "odd"),

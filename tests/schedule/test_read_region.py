@@ -78,6 +78,7 @@ def test_the_corners(target: str, tmp_path: Path) -> None:
     assert reasons["off_the_block"] == "'big.int8' would begin at channel 8 of the result, which is no multiple of 16"
     assert "is part of what 'inner' makes already" in reasons["a_part_of_two"]
     assert "'max_of_pad' reads this one" in reasons["pad2"]
+    assert operations["max_of_relu"].operation.numbers["pad_left"] == 1
     assert reasons["rows_sum"] == "it adds what was flattened"
     assert "is part of what 'nested' makes already" in reasons["wide"]
     assert not {"row_sum", "last", "dilated", "max_of_pad"} & set(reasons)

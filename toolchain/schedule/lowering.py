@@ -28,7 +28,7 @@ Array = NDArray[Any]
 class Lowered:
     """call: as the graph has it. constants: what follows its tensors as operands. input: the first tensor, with as many images as a run takes.
 
-    pads: zeros around the input (top, left, bottom, right), of a pad operation before it.
+    pads: zeros around the input (top, left, bottom, right), of a pad operation before it, for which padding of its own does the same.
     """
 
     call: Call
@@ -134,9 +134,10 @@ def _window(given: Lowered) -> Window:
 
 
 def _max_pool(given: Lowered) -> Iterator[Operation]:
-    if any(given.pads):
-        raise fail("E1003", f"'{given.call.name}' takes the maximum of padding with zeros, which operations leave out")
-    yield MaxPool(given.call.name, given.input, _window(given))
+    window = _window(given)
+    if any(pad >= size for pad, size in zip(window.pads, (*window.kernel, *window.kernel), strict=True)):
+        raise fail("E1003", f"'{given.call.name}' has windows of nothing but padding")
+    yield MaxPool(given.call.name, given.input, window)
 
 
 def _average_pool(given: Lowered) -> Iterator[Operation]:

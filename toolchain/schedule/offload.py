@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from toolchain.graph.calls import read_call
-from toolchain.graph.functions import kind_of
+from toolchain.graph.functions import INTEGER, kind_of
 from toolchain.passes.context import Device
 from toolchain.schedule.kernel import Kernel
 from toolchain.schedule.lowering import Lowered, computes
@@ -18,7 +18,9 @@ from toolchain.spec.expr import Binary, Const, Name, walk
 from toolchain.spec.model import Layout, Machine
 
 PADDED = ("conv2d", "average_pool")
-"""Kinds for which a zero around the picture is the same as padding of their own."""
+"""Kinds for which a zero around the picture is the same as padding of their own; for a maximum, where nothing is below zero."""
+MOVES = ("max_pool", "upsample", "concat", "flatten", "pad")
+"""Kinds whose results are some of their operands' values, or zero."""
 
 
 def device_of(machine: Machine, kernels: Mapping[str, Kernel]) -> Device:
@@ -85,7 +87,7 @@ class _Offload:
     def _made_here(self, value: ir.Value) -> bool:
         """Whether the machine writes a tensor; a node that is being asked about reads nothing of its own."""
         maker = value.producer()
-        return maker is not None and is_call(maker, *PLACED, *PADDED, "dense", "add", "max_pool", "upsample") and not self.refusal(maker)
+        return maker is not None and is_call(maker, *PLACED, *PADDED, *MOVES, "dense", "add") and not self.refusal(maker)
 
     def _rows_of_pictures(self, node: ir.Node) -> bool:
         """Whether an operand is a picture of several pixels that was flattened: only a dense layer knows how that stands."""
@@ -126,7 +128,8 @@ class _Offload:
         """Padding is no operation: each reader has to take it as its own."""
         value = node.outputs[0]
         readers = [user for user, _ in value.uses()]
-        other = next((user for user in readers if not is_call(user, *PADDED)), None)
+        fitting = (*PADDED, "max_pool") if _never_negative(value) else PADDED
+        other = next((user for user in readers if not is_call(user, *fitting)), None)
         if value.is_graph_output() or not readers or other is not None:
             return f"padding goes into a convolution or an average after it, and {f'{other.name!r}' if other else 'an output'} reads this one"
         for user in readers:
@@ -137,3 +140,13 @@ class _Offload:
             if reason:
                 return f"with it, '{user.name}' does not run on the machine: {reason}"
         return ""
+
+
+def _never_negative(value: ir.Value) -> bool:
+    """Whether a stored tensor holds nothing below zero, by the limits of what made it."""
+    maker = value.producer()
+    if maker is None or maker.domain != INTEGER:
+        return False
+    if is_call(maker, *MOVES):
+        return all(_never_negative(operand) for operand in data_of(maker))
+    return int(read_call(maker).attributes.get("low", -1)) >= 0
