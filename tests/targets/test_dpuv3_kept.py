@@ -96,25 +96,25 @@ WHICH = st.sampled_from(["x", "y", "xy"])
 OTHERS = st.sampled_from([(0, 0), (16, 0), (32, 20)])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(convolutions(), WHICH, OTHERS)
 def test_convolutions(operation: Operation, names: str, others: tuple[int, int]) -> None:
     assume(run(operation, names, *others))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(depthwise(), WHICH, OTHERS)
 def test_depthwise_convolutions(operation: Operation, names: str, others: tuple[int, int]) -> None:
     assume(run(operation, names, *others))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.booleans().flatmap(lambda average: pools(average)), WHICH, OTHERS)
 def test_pools(operation: Operation, names: str, others: tuple[int, int]) -> None:
     assume(run(operation, names, *others))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(additions(), st.sampled_from(["x", "z", "xy", "xz", "xzy"]), OTHERS, st.booleans())
 def test_sums(operation: Operation, names: str, others: tuple[int, int], over: bool) -> None:
     assume(run(operation, names, *others, over=over and "x" in names and "y" in names))

@@ -78,7 +78,7 @@ def additions(draw: st.DrawFn) -> Add:
     return Add("add", shape, 1 << x, 1 << z, draw(requantisations()))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(convolutions(), st.integers(1, 3))
 def test_any_convolution_is_exact(operation: Conv2d, contexts: int) -> None:
     assert_exact(operation, contexts)
@@ -89,41 +89,36 @@ def first_layers(draw: st.DrawFn) -> Conv2d:
     """Stride 2 on few channels."""
     kernel = draw(st.sampled_from([(3, 3), (7, 7), (5, 4), (2, 7)]))
     pads = draw(st.tuples(*(st.integers(0, kernel[k % 2] - 1) for k in range(4))))
-    shape = draw(st.sampled_from([1, 4, 5])), draw(st.sampled_from([1, 3, 4, 7])), draw(st.integers(7, 40)), draw(st.integers(7, 40))
+    shape = draw(st.sampled_from([1, 4, 5])), draw(st.sampled_from([1, 3, 4])), draw(st.integers(7, 40)), draw(st.integers(7, 40))
     return convolution(shape, (draw(st.sampled_from([16, 20])), *kernel), draw(st.integers(0, 99)), strides=(2, 2), pads=pads, shift=11)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(first_layers())
 def test_any_first_layer_with_two_by_two_pixels_in_the_channels_is_exact(operation: Conv2d) -> None:
-    try:
-        choice = compile_operation(machine(), kernel("squares"), operation, timed=1)
-    except UserError as error:
-        assert "no less work" in str(error)
-        return
-    given_values = inputs(operation)
+    choice, given_values = compile_operation(machine(), kernel("squares"), operation, timed=1), inputs(operation)
     np.testing.assert_array_equal(result(choice, given_values), expected(operation, given_values))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(depthwise(), st.integers(1, 2))
 def test_any_depthwise_convolution_is_exact(operation: Depthwise, contexts: int) -> None:
     assert_exact(operation, contexts)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(pools(average=True))
 def test_any_average_is_exact(operation: AveragePool) -> None:
     assert_exact(operation)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(pools(average=False), st.integers(1, 2))
 def test_any_maximum_is_exact(operation: MaxPool, contexts: int) -> None:
     assert_exact(operation, contexts)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(additions())
 def test_any_sum_is_exact(operation: Add) -> None:
     assert_exact(operation)
