@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import onnx
+from google.protobuf.message import DecodeError
 
 from toolchain.graph.session import open_session
 from toolchain.spec.errors import fail
@@ -14,7 +15,7 @@ def open_segment(model: bytes, members: Mapping[str, bytes], place: str) -> Any:
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(model)
-    except (ValueError, RuntimeError, TypeError):
+    except DecodeError:
         raise fail("E1107", "a host segment of the bundle is no ONNX model", place=place) from None
     wanted = dict.fromkeys(_locations(proto, place))
     for name in wanted:

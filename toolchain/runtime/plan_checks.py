@@ -67,8 +67,13 @@ def _region(region: RegionProgram) -> Iterator[str]:
             yield f"the tensor '{name[:80]}' {where} has no proper place"
     for port in (*region.inputs, *region.outputs):
         stored = held.tensors.get(port.tensor)
-        if stored is None or not _sizes(port.shape) or math.prod(stored.shape) != math.prod(port.shape) * region.samples:
+        if stored is None or not _sizes(port.shape) or not _holds(stored.shape, port.shape, region.samples):
             yield f"the tensor '{port.name[:80]}' {where} is not in its map, or of another size there"
+
+
+def _holds(stored: tuple[int, ...], shape: tuple[int, ...], samples: int) -> bool:
+    """Whether a region's tensor is that many samples of a shape."""
+    return stored[0] % samples == 0 and math.prod(stored) == math.prod(shape) * samples
 
 
 def _order(manifest: Manifest) -> Iterator[str]:

@@ -42,6 +42,11 @@ class Modelled:
         """Of what is known."""
         return self.execute_ms + sum(part or 0.0 for part in (self.host_ms, self.transfer_ms, self.launch_ms))
 
+    @property
+    def sample_ms(self) -> float:
+        """Of one sample, as long as there are enough to fill every run."""
+        return self.total_ms / self.samples
+
 
 def modelled(machine: Machine, hosts: Iterable[HostSegment], regions: Iterable[RegionProgram]) -> Modelled:
     """What the plan costs; host segments run once a sample."""

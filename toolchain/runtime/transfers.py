@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from toolchain.runtime.contents import Port, RegionProgram
 from toolchain.runtime.device import Bytes, Range
 from toolchain.schedule.dram_map import DramMap, StoredTensor, get_tensor, put_tensor
+from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 
 Array = NDArray[Any]
@@ -22,17 +23,25 @@ def buffer_of(held: DramMap, tensor: str) -> Range:
 
 
 def pack(machine: Machine, region: RegionProgram, samples: Sequence[Sample]) -> dict[Range, Bytes]:
-    """The region's input buffers. samples: tensors by the graph's names, at most as many as a run takes; the rest is zeros."""
+    """The region's input buffers. samples: tensors by the graph's names, at most as many as a run takes; the rest is zeros.
+
+    Raises UserError E1104 for a tensor that is not what the region expects.
+    """
     found: dict[Range, Bytes] = {}
     for port in region.inputs:
         where, stored = buffer_of(region.map, port.tensor), region.map.tensors[port.tensor]
         data = found.setdefault(where, np.zeros(where.bytes, np.uint8))
-        put_tensor(machine, stored, data, _together([sample[port.name] for sample in samples], stored, region.samples))
+        try:
+            put_tensor(machine, stored, data, _together([sample[port.name] for sample in samples], stored, region.samples))
+        except ValueError as error:
+            raise fail("E1104", f"the tensor '{port.name}' does not fit region '{region.name}': {error}") from None
     return found
 
 
 def _together(parts: Sequence[Array], stored: StoredTensor, samples: int) -> Array:
     """The parts one behind the other along the batch, in the region's shape; zeros for those that are missing."""
+    if len({part.dtype for part in parts}) != 1:
+        raise ValueError("its samples have different types")
     whole = np.zeros((samples, stored.shape.batch // samples, *stored.shape[1:]), parts[0].dtype)
     for number, part in enumerate(parts):
         whole[number] = part.reshape(whole.shape[1:])

@@ -1,0 +1,53 @@
+"""Modelled milliseconds follow from what the machine's file declares, and from nothing else."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.runtime.small import bundle, network
+from toolchain.runtime.contents import HostSegment, Work
+from toolchain.runtime.timing import Modelled, Shares, modelled, segment_ms
+from toolchain.spec.model import Host, Machine, Quantity
+
+
+def declared(machine: Machine) -> Machine:
+    """conv2d 2 GMAC/s, anything else with multiply-accumulates 1, bytes 4 GB/s; launch 3 us, transfers 5 us and 8 GB/s; layouts 16 GB/s."""
+    rates = {"conv2d": Quantity(2.0, "test"), "default": Quantity(1.0, "test")}
+    host = Host(rates, *(Quantity(value, "test") for value in (4.0, 3.0, 5.0, 8.0)))
+    return replace(machine, host=host, layouts=tuple(replace(layout, gb_per_s=Quantity(16.0, "test")) for layout in machine.layouts))
+
+
+def test_segments_cost_by_kind() -> None:
+    machine = declared(network()[0])
+    assert machine.host is not None
+    work = {"conv2d": Work(1, 4_000_000, 9), "dense": Work(1, 1_000_000, 9), "Relu": Work(3, 0, 8_000_000)}
+    assert segment_ms(HostSegment("", (), (), work), machine.host) == pytest.approx(2.0 + 1.0 + 2.0)
+
+
+@pytest.mark.parametrize(("target", "samples"), [("vta", 1), ("dpuv3", 4)])
+def test_a_plan_costs_what_its_steps_do(target: str, samples: int) -> None:
+    machine, held = declared(network(target)[0]), bundle(target).manifest
+    found = modelled(machine, held.hosts, held.regions)
+    cycles = sum(region.cycles for region in held.regions)
+    moved = [region.map.tensors[port.tensor].bytes for region in held.regions for port in (*region.inputs, *region.outputs)]
+    assert (found.samples, found.cycles) == (samples, cycles)
+    assert found.execute_ms == cycles / machine.timing.clock_khz
+    assert found.launch_ms == pytest.approx(2 * 3e-3)
+    assert found.transfer_ms == pytest.approx(sum(5e-3 + size / 8e6 + size / 16e6 for size in moved))
+    assert found.host_ms == pytest.approx(samples * sum(work.bytes / 4e6 for segment in held.hosts for work in segment.work.values()))
+    assert found.total_ms == pytest.approx(found.execute_ms + found.host_ms + found.transfer_ms + found.launch_ms)
+    assert found.sample_ms == found.total_ms / samples
+
+
+def test_what_is_not_declared_is_not_guessed() -> None:
+    held = bundle().manifest
+    found = modelled(replace(network()[0], host=None), held.hosts, held.regions)
+    assert (found.host_ms, found.transfer_ms, found.launch_ms) == (None, None, None)
+    assert found.total_ms == found.execute_ms > 0
+    assert modelled(network()[0], (), ()) == Modelled(1, 0, 0.0, 0, 0, 0)
+
+
+def test_shares_add_up() -> None:
+    both = Shares(1, 2, 3, 4) + Shares(host=1, execute=0.5)
+    assert both == Shares(2, 2, 3, 4.5)
+    assert both.total == 11.5
