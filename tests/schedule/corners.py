@@ -8,7 +8,8 @@ from tests.graph.onnx_builder import model
 
 F = np.float32
 OUTPUTS = {
-    "mixed": [1, 24, 8, 8], "short": [1, 24, 8, 8], "m": [1, 32, 8, 8], "m2": [1, 16, 8, 8], "again": [1, 64, 8, 8], "rows_sum": [1, 1024], "total": [1, 24],
+    "mixed": [1, 24, 8, 8], "short": [1, 24, 8, 8],
+    "m": [1, 32, 8, 8], "m2": [1, 16, 8, 8], "again": [1, 64, 8, 8], "rows_sum": [1, 1024], "total": [1, 24],
 }  # fmt: skip
 
 
