@@ -1,5 +1,7 @@
 """The compile helper: a cache that a broken or missing compiler cannot poison."""
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +65,26 @@ def test_a_cache_that_cannot_be_made_is_done_without(tmp_path: Path, monkeypatch
     library = native.load_library("homeless", "int homeless(void) { return 7; }")
     assert library is not None
     assert library.homeless() == 7
+
+
+class FullDisk(type(Path())):
+    """A path that nothing can be written to, as on a full disk."""
+
+    def write_text(self, *_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@needs_compiler
+def test_a_disk_that_is_full_is_told_in_one_line(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "Path", FullDisk)
+    with pytest.raises(UserError, match=f"^E0712 no library can be kept in {cache}: No space left on device; make room there, or set [^\n]*$"):
+        native.load_library("full", "int full(void) { return 1; }")
+
+
+@needs_compiler
+def test_what_cannot_be_loaded_is_told_in_one_line(cache: Path) -> None:
+    with pytest.raises(UserError, match=f"^E0712 no library can be kept in {cache}: [^\n]*missing_symbol[^\n]*$"):
+        native.load_library("unbound", "int missing_symbol(void); int unbound(void) { return missing_symbol(); }", ("-Wl,-z,now",))
 
 
 def test_a_compiler_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ def compiler() -> str:
 def load_library(name: str, source: str, flags: tuple[str, ...] = ()) -> ctypes.CDLL | None:
     """The compiled library, or None where there is no compiler; the caller then does the same work without it.
 
-    Raises UserError E0710 with the compiler's first words when it refuses the source.
+    Raises UserError E0710 with the compiler's first words when it refuses the source, E0712 where there is no room for the library.
     """
     path = compiler()
     return _load(path, name, source, flags) if path else None
@@ -56,11 +56,20 @@ def load_library(name: str, source: str, flags: tuple[str, ...] = ()) -> ctypes.
 @functools.cache
 def _load(path: str, name: str, source: str, flags: tuple[str, ...]) -> ctypes.CDLL:
     target = _folder() / f"{name}-{_key(path, source, flags)}.so"
-    if not _whole(target):
-        with filelock.FileLock(f"{target}.lock"):
-            if not _whole(target):
-                _build(path, source, flags, target)
-    return ctypes.CDLL(str(target))
+    try:
+        _ensure(path, source, flags, target)
+        return ctypes.CDLL(str(target))
+    except OSError as error:
+        raise fail("E0712", f"no library can be kept in {target.parent}: {error.strerror or error}", hint=f"make room there, or {WITHOUT}") from None
+
+
+def _ensure(path: str, source: str, flags: tuple[str, ...], target: Path) -> None:
+    """Compiles unless that was done before. Raises OSError where the cache cannot be written after all."""
+    if _whole(target):
+        return
+    with filelock.FileLock(f"{target}.lock"):
+        if not _whole(target):
+            _build(path, source, flags, target)
 
 
 def _whole(target: Path) -> bool:
