@@ -1,0 +1,38 @@
+"""One search for operations of the same sizes, whatever their values are."""
+
+import numpy as np
+import pytest
+
+from tests.schedule.convolutions import convolution
+from toolchain.schedule.kernel_file import load_kernel
+from toolchain.schedule.problem import state_problem
+from toolchain.schedule.tile_choice import TileChoice
+from toolchain.schedule.tiles import Tiling, rank_tilings
+from toolchain.spec.load import load_machine
+
+MACHINE = load_machine("vta")
+KERNEL = load_kernel(MACHINE, "conv2d")
+
+
+def test_operations_of_the_same_sizes_share_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = list[str]()
+
+    def counted(*given: object) -> list[Tiling]:
+        searched.append("once")
+        return rank_tilings(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("toolchain.schedule.tile_choice.rank_tilings", counted)
+    choice = TileChoice(2, 1)
+    found = [choice.best(state_problem(MACHINE, KERNEL, convolution((1, 32, 9, 9), (32, 3, 3), seed))) for seed in range(3)]
+    assert searched == ["once"]
+    assert found[0] is found[1] is found[2]
+    choice.best(state_problem(MACHINE, KERNEL, convolution((1, 32, 9, 9), (48, 3, 3))))
+    assert searched == ["once", "once"]
+
+
+def test_the_quickest_of_those_timed_is_never_slower() -> None:
+    problem = state_problem(MACHINE, KERNEL, convolution((1, 64, 14, 14), (64, 3, 3), pads=(1, 1, 1, 1)))
+    timed, ranked = TileChoice(2, 4).best(problem), rank_tilings(problem, 2, 4)
+    assert timed in ranked
+    assert TileChoice(2, 1).best(problem) == ranked[0]
+    assert np.isfinite(timed.estimate)
