@@ -25,9 +25,10 @@ def test_an_elements_address_is_where_reading_finds_it(coordinates: tuple[int, i
 def test_the_writer_is_the_last_before_the_cut() -> None:
     subject, _ = small()
     byte = element_address(subject.program.machine, subject.map, "result", (0, 0, 0, 0))
-    writer = last_writer(prints(subject), "dram", byte, len(subject.program))
+    granule = byte // subject.program.machine.memory["dram"].granule
+    writer = last_writer(prints(subject), "dram", granule, len(subject.program))
     assert writer == labelled(subject, "late store")
-    assert last_writer(prints(subject), "dram", byte, writer) is None
+    assert last_writer(prints(subject), "dram", granule, writer) is None
     assert last_writer(prints(subject), "dram", 0, len(subject.program)) is None
 
 

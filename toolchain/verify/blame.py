@@ -25,18 +25,17 @@ def element_address(machine: Machine, stands: DramMap, tensor: str, coordinates:
     return stands.segments[stored.segment].address + stored.offset + scalar * packing.dtype.itemsize
 
 
-def last_writer(prints: Footprints, memory: str, byte: int, stop: int) -> int | None:
-    """The last of the first `stop` instructions of the program that writes the byte of a memory's first instance; None where none does."""
+def last_writer(prints: Footprints, memory: str, granule: int, stop: int) -> int | None:
+    """The last of the first `stop` instructions of the program that writes a granule, counted as in footprints; None where none does."""
     machine, runs = prints.program.machine, prints.runs
-    number, granule = machine.memories.index(machine.memory[memory]), byte // machine.memory[memory].granule
+    number = machine.memories.index(machine.memory[memory])
     touches = runs.write & (runs.memory == number) & (runs.start <= granule) & (granule < runs.stop) & (runs.instruction < stop)
     return int(runs.instruction[touches].max()) if touches.any() else None
 
 
-def describe_writer(prints: Footprints, memory: str, byte: int, index: int, listing: Sequence[str]) -> Writer:
+def describe_writer(prints: Footprints, memory: str, granule: int, index: int, listing: Sequence[str]) -> Writer:
     """The instruction in words, and those that its value came from."""
     machine = prints.program.machine
-    granule = byte // machine.memory[memory].granule
     place = range_text(machine, machine.memories.index(machine.memory[memory]), granule, granule + 1, memory in prints.alike)
     before = tuple(f"{instruction_text(prints.program, k)} ({listing[k]})" for k in sources(prints, index))
     return Writer(index, instruction_text(prints.program, index), listing[index], place, before)

@@ -10,14 +10,16 @@ from toolchain.graph.regions import region_calls
 from toolchain.passes.error_table import error_table
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
+from toolchain.schedule.network import Options, compile_region
 from toolchain.schedule.read_region import read_region
 from toolchain.schedule.selection import images_per_run
 from toolchain.verify.built import Built
 from toolchain.verify.compare import differing_bits
 from toolchain.verify.oracle import first_images, oracle_tensors
+from toolchain.verify.peek import Peek
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.region_ladder import climb_region
-from toolchain.verify.subject import bundled_subject
+from toolchain.verify.subject import Subject, bundled_subject
 from toolchain.verify.verdict import ModelVerdict, OutputVerdict, RegionVerdict
 
 Array = NDArray[Any]
@@ -53,7 +55,16 @@ def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: Sa
     say(f"{region.name} on the machine")
     program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
     subject = bundled_subject(built.bundle, program, region, built.machine, built.place)
-    return climb_region(subject, expected, size)
+    return climb_region(subject, expected, size, _peek(built, subject, say))
+
+
+def _peek(built: Built, subject: Subject, say: Callable[[str], object]) -> Peek | None:
+    """Needed where some tensor stays on chip: the region compiled once more, as the bundle's was, and with every tensor stored."""
+    region = subject.region
+    if all(name in subject.map.tensors for name in region.tensors):
+        return None
+    say(f"{region.name} with every tensor stored")
+    return Peek(compile_region(built.machine, built.kernels, region, Options(check=False, stored=True)))
 
 
 def _outputs(built: Built, images: Samples, expected: Mapping[str, Array]) -> list[OutputVerdict]:

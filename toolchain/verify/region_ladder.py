@@ -1,6 +1,7 @@
 """One region on the machine against the integer network: every tensor, as soon as it is complete."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from toolchain.emulator.state import State
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints
 from toolchain.spec.errors import UserError
-from toolchain.verify.blame import describe_writer, element_address, last_writer
-from toolchain.verify.compare import first_difference
+from toolchain.verify.blame import describe_writer, last_writer
+from toolchain.verify.compare import FirstDifference, first_difference
 from toolchain.verify.cuts import Cut, find_cuts
+from toolchain.verify.peek import Peek
+from toolchain.verify.readings import Readings
 from toolchain.verify.reference_sample import SampleSize, sample_reference
 from toolchain.verify.subject import Subject
 from toolchain.verify.verdict import Compared, Difference, RegionVerdict
@@ -22,32 +25,23 @@ from toolchain.verify.verdict import Compared, Difference, RegionVerdict
 Array = NDArray[Any]
 
 
-def climb_region(subject: Subject, expected: Mapping[str, Array], size: SampleSize) -> RegionVerdict:
+def climb_region(subject: Subject, expected: Mapping[str, Array], size: SampleSize, peek: Peek | None = None) -> RegionVerdict:
     """Runs the region on the inputs that `expected` holds and compares everything else that it holds.
 
-    expected: int8 tensors of the integer network by name, [images, ...] with as many elements as the region's tensor.
+    expected: int8 tensors of the integer network by name, [images, ...] with as many elements as the region's tensor. peek: for tensors on chip.
     Raises UserError E05xx for a deadlock and E07xx for what an engine refuses; races and bad addresses are in the verdict.
     """
     wanted = {name: expected[name].reshape(shape) for name, shape in subject.region.tensors.items() if name in expected}
     inputs = {name: wanted[name] for name in subject.region.inputs}
     state = subject.state(inputs)
     checked, hazards, warnings = _checked(subject, state)
-    prints = checked.footprints
-    compared = _run_in_pieces(subject, state, wanted, prints)
+    comparing = _Comparing(Readings(subject, peek), wanted, checked.footprints)
+    compared = comparing.run(state)
     seen = {item.tensor for item in compared}
-    unseen = tuple((name, _reason(subject, name, wanted)) for name in subject.region.tensors if name not in seen)
+    unseen = tuple((name, comparing.reason(name)) for name in subject.region.tensors if name not in seen)
     ordered = _ordered(subject, inputs, state, checked.order)
-    sampled = sample_reference(subject.program, prints, subject.listing, lambda: subject.state(inputs), size)
-    return RegionVerdict(
-        subject.region.name,
-        len(subject.program),
-        tuple(compared),
-        unseen,
-        hazards,
-        warnings,
-        ordered,
-        sampled,
-    )
+    sampled = sample_reference(subject.program, checked.footprints, subject.listing, lambda: subject.state(inputs), size)
+    return RegionVerdict(subject.region.name, len(subject.program), tuple(compared), unseen, hazards, warnings, ordered, sampled)
 
 
 def _checked(subject: Subject, state: State) -> tuple[Checked, tuple[str, ...], tuple[str, ...]]:
@@ -59,42 +53,52 @@ def _checked(subject: Subject, state: State) -> tuple[Checked, tuple[str, ...], 
     return checked, (), tuple(d.headline() for d in checked.warnings)
 
 
-def _run_in_pieces(subject: Subject, state: State, wanted: Mapping[str, Array], prints: Footprints) -> list[Compared]:
-    """The program in its own order, stopped after each operation; in the end the outputs are looked at again."""
-    engine, done, compared = engine_named("fast"), 0, list[Compared]()
-    for cut in find_cuts(subject.region, subject.owner):
-        engine(subject.program, state, np.arange(done, cut.stop, dtype=np.int64))
-        done = cut.stop
-        compared += [_compare(subject, state, name, wanted[name], cut, prints) for name in cut.tensors if _readable(subject, name, wanted)]
-    engine(subject.program, state, np.arange(done, len(subject.program), dtype=np.int64))
-    end = Cut(len(subject.region.operations) - 1, len(subject.program), subject.region.outputs)
-    wrong = {item.tensor for item in compared if item.difference}
-    outputs = [name for name in end.tensors if name not in wrong and _readable(subject, name, wanted)]
-    return compared + [item for name in outputs if (item := _compare(subject, state, name, wanted[name], end, prints)).difference]
+@dataclass(frozen=True)
+class _Comparing:
+    """wanted: what the tensors should hold, in the region's shapes."""
 
+    readings: Readings
+    wanted: Mapping[str, Array]
+    prints: Footprints
 
-def _readable(subject: Subject, name: str, wanted: Mapping[str, Array]) -> bool:
-    return name in wanted and name in subject.map.tensors
+    @property
+    def subject(self) -> Subject:
+        return self.readings.subject
 
+    def run(self, state: State) -> list[Compared]:
+        """The program in its own order, stopped after each operation; in the end the outputs are looked at again."""
+        subject, engine, done, compared = self.subject, engine_named("fast"), 0, list[Compared]()
+        for cut in find_cuts(subject.region, subject.owner):
+            engine(subject.program, state, np.arange(done, cut.stop, dtype=np.int64))
+            done = cut.stop
+            compared += [self._compare(state, name, cut) for name in cut.tensors if self._readable(name)]
+        engine(subject.program, state, np.arange(done, len(subject.program), dtype=np.int64))
+        end = Cut(len(subject.region.operations) - 1, len(subject.program), subject.region.outputs)
+        wrong = {item.tensor for item in compared if item.difference}
+        outputs = [name for name in end.tensors if name not in wrong and self._readable(name)]
+        return compared + [item for name in outputs if (item := self._compare(state, name, end)).difference]
 
-def _reason(subject: Subject, name: str, wanted: Mapping[str, Array]) -> str:
-    if name not in wanted:
-        return "the integer network has no tensor of this name"
-    return "it is not in DRAM" if name not in subject.map.tensors else "no operation makes it"
+    def _readable(self, name: str) -> bool:
+        return name in self.wanted and bool(self.readings.where(name))
 
+    def reason(self, name: str) -> str:
+        """Why a tensor was not compared."""
+        if name not in self.wanted:
+            return "the integer network has no tensor of this name"
+        return "no operation makes it" if self.readings.where(name) else "it never reaches DRAM, and nothing says how to read it on chip"
 
-def _compare(subject: Subject, state: State, name: str, wanted: Array, cut: Cut, prints: Footprints) -> Compared:
-    found = first_difference(wanted, subject.result(state, name))
-    after = subject.region.operations[cut.operation].operation.name if cut.operation >= 0 else ""
-    memory, difference = subject.map.memory, None
-    if found:
-        machine = subject.program.machine
-        byte = element_address(machine, subject.map, name, found.coordinates)
-        writer = last_writer(prints, memory, byte, cut.stop)
-        told = None if writer is None else describe_writer(prints, memory, byte, writer, subject.listing)
-        operation, nodes = _makers(subject, name, writer)
-        difference = Difference(name, found.coordinates, found.expected, found.found, found.differing, operation, nodes, told)
-    return Compared(name, after, memory, wanted.size, difference)
+    def _compare(self, state: State, name: str, cut: Cut) -> Compared:
+        found = first_difference(self.wanted[name], self.readings.read(state, name))
+        after = self.subject.region.operations[cut.operation].operation.name if cut.operation >= 0 else ""
+        difference = self._difference(state, name, cut, found) if found else None
+        return Compared(name, after, self.readings.where(name), self.wanted[name].size, difference)
+
+    def _difference(self, state: State, name: str, cut: Cut, found: FirstDifference) -> Difference:
+        place = self.readings.locate(state, self.prints, name, found.coordinates)
+        writer = last_writer(self.prints, *place, cut.stop) if place else None
+        told = describe_writer(self.prints, *place, writer, self.subject.listing) if place and writer is not None else None
+        operation, nodes = _makers(self.subject, name, writer)
+        return Difference(name, found.coordinates, found.expected, found.found, found.differing, operation, nodes, told)
 
 
 def _makers(subject: Subject, name: str, writer: int | None) -> tuple[str, tuple[str, ...]]:
@@ -111,8 +115,3 @@ def _ordered(subject: Subject, inputs: Mapping[str, Array], finished: State, ord
     state = subject.state(inputs)
     engine_named("fast")(subject.program, state, order)
     return all(np.array_equal(subject.result(state, name), subject.result(finished, name)) for name in subject.region.outputs)
-
-
-def unequal(verdicts: Sequence[RegionVerdict]) -> list[Compared]:
-    """Every tensor that differs, in the order in which they are made."""
-    return [item for verdict in verdicts for item in verdict.compared if item.difference]

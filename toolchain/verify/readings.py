@@ -1,0 +1,50 @@
+"""A region's tensors out of a state, wherever they are: in DRAM where the map says, or on chip."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from toolchain.emulator.state import State
+from toolchain.isa.footprint.footprints import Footprints, granules
+from toolchain.verify.blame import element_address
+from toolchain.verify.peek import Peek
+from toolchain.verify.subject import Subject
+from toolchain.verify.verdict import Coordinates
+
+ON_CHIP = "on chip"
+
+
+@dataclass(frozen=True)
+class Readings:
+    """peek: for what never reaches DRAM; None where everything does."""
+
+    subject: Subject
+    peek: Peek | None = None
+
+    def where(self, tensor: str) -> str:
+        """The memory of DRAM, or `on chip`; empty for a tensor that cannot be read."""
+        if tensor in self.subject.map.tensors:
+            return self.subject.map.memory
+        return ON_CHIP if self.peek and self.peek.knows(tensor) else ""
+
+    def read(self, state: State, tensor: str) -> NDArray[Any]:
+        """[images, channels, height, width]. Raises KeyError for a tensor that cannot be read."""
+        if tensor in self.subject.map.tensors:
+            return self.subject.result(state, tensor)
+        if self.peek is None:
+            raise KeyError(tensor)
+        return self.peek.read(state, tensor)
+
+    def locate(self, state: State, prints: Footprints, tensor: str, coordinates: Coordinates) -> tuple[str, int] | None:
+        """Memory and granule of an element, as footprints count them; None where nothing says where it is."""
+        machine = self.subject.program.machine
+        if tensor in self.subject.map.tensors:
+            name = self.subject.map.memory
+            return name, element_address(machine, self.subject.map, tensor, coordinates) // machine.memory[name].granule
+        element = self.peek.locate(state, tensor, coordinates) if self.peek else None
+        if element is None:
+            return None
+        memory = machine.memory[element.memory]
+        instance = 0 if element.memory in prints.alike else element.instance
+        return element.memory, instance * granules(memory) + element.start // memory.granule
