@@ -43,9 +43,9 @@ def test_the_next_operation_starts_where_the_last_one_ended() -> None:
     assert rotation.peak["inp"] == max(stop for memory, _, stop in second if memory == "inp")
 
 
-def test_what_does_not_fit_behind_starts_again() -> None:
+def test_what_does_not_fit_behind_goes_on_at_the_start() -> None:
     rotation = Rotation()
-    turns = [[part for part in taken(3, rotation) if part[0] == "acc"] for _ in range(2)]
-    room = sum(stop - start for _, start, stop in turns[0])
-    assert 2 * room > sum(MACHINE.memory["acc"].depths)
-    assert turns[0] == turns[1]
+    first, second = ([(start, stop) for memory, start, stop in taken(3, rotation) if memory == "acc"] for _ in range(2))
+    assert second[0][0] == first[-1][1]
+    assert second[1][0] == 0
+    assert second[0][1] + (second[1][1] - second[1][0]) > sum(MACHINE.memory["acc"].depths)
