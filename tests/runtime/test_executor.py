@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from numpy.typing import NDArray
 
@@ -13,6 +14,7 @@ from tests.runtime.small import bundle, images, network
 from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
 from toolchain.runtime.archive import data_name
+from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.bundle import write_bundle
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.emulator_device import EmulatorDevice
@@ -53,6 +55,25 @@ def test_samples_come_in_groups_and_the_last_one_is_filled_up(target: str) -> No
         assert outcome.samples == count
         assert outcome.cycles == sum(r.cycles for r in executor.manifest.regions) * -(-count // group)
         assert all(np.array_equal(array, wanted[name][:count]) for name, array in outcome.outputs.items())
+
+
+def test_a_model_without_regions_runs_on_the_host(tmp_path: Path) -> None:
+    x = ir.Value(name="x", shape=ir.Shape((2, 3)), type=ir.TensorType(ir.DataType.FLOAT))
+    node = ir.node("Exp", [x], name="e", num_outputs=1)
+    node.outputs[0].name, node.outputs[0].shape, node.outputs[0].type = "y", ir.Shape((2, 3)), ir.TensorType(ir.DataType.FLOAT)
+    model = ir.Model(ir.Graph([x], [node.outputs[0], x], nodes=[node], opset_imports={"": 21}, name="host"), ir_version=8)
+    write_bundle(tmp_path / "host.bundle", assemble_bundle("host", network()[0], model, {}))
+    executor, given = load(tmp_path / "host.bundle"), np.arange(12, dtype=np.float32).reshape(4, 3)
+    outcome = executor.run({"x": given})
+    assert (outcome.samples, outcome.runs, executor.group) == (2, 0, 1)
+    assert np.allclose(outcome.outputs["y"], np.exp(given))
+    assert np.array_equal(outcome.outputs["x"], given)
+
+
+def test_a_region_without_a_program_is_one_line() -> None:
+    machine, model, compiled = network()
+    with pytest.raises(UserError, match="small: E1109 the region 'region1' has no program"):
+        assemble_bundle("small", machine, model, {"region0": compiled["region0"]})
 
 
 def test_no_samples_are_no_runs() -> None:

@@ -152,6 +152,16 @@ def test_work_is_counted_by_kind() -> None:
     assert step.work["Gemm"].macs == 2100
 
 
+@pytest.mark.parametrize(("group", "kind", "macs"), [(1, "Conv", 4 * 25 * 36), (2, "Conv", 4 * 25 * 18), (4, "depthwise", 4 * 25 * 9)])
+def test_convolutions_with_a_group_a_channel_are_told_apart(group: int, kind: str, macs: int) -> None:
+    weights = numpy_helper.from_array(np.ones((4, 4 // group, 3, 3), np.float32), "w")
+    conv = helper.make_node("Conv", ["x", "w"], ["y"], "y", group=group, pads=[1, 1, 1, 1])
+    graph = helper.make_graph([conv], "g", [info("x", (1, 4, 5, 5))], [info("y", (1, 4, 5, 5))], [weights])
+    (step,) = cut_model(ir.from_proto(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 21)])))
+    assert isinstance(step, HostModel)
+    assert {name: work.macs for name, work in step.work.items()} == {kind: macs}
+
+
 def test_segments_that_reach_outside_are_refused() -> None:
     outside = helper.make_tensor("w", FLOAT, [4], np.zeros(4, np.float32).tobytes(), raw=True)
     outside.ClearField("raw_data")

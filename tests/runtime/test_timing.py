@@ -20,8 +20,8 @@ def declared(machine: Machine) -> Machine:
 def test_segments_cost_by_kind() -> None:
     machine = declared(network()[0])
     assert machine.host is not None
-    work = {"conv2d": Work(1, 4_000_000, 9), "dense": Work(1, 1_000_000, 9), "Relu": Work(3, 0, 8_000_000)}
-    assert segment_ms(HostSegment("", (), (), work), machine.host) == pytest.approx(2.0 + 1.0 + 2.0)
+    work = {"conv2d": Work(1, 4_000_000, 9), "dense": Work(1, 1_000_000, 9), "Relu": Work(3, 0, 8_000_000), "Conv": Work(1, 6_000_000, 9)}
+    assert segment_ms(HostSegment("", (), (), work), machine.host) == pytest.approx(2.0 + 1.0 + 2.0 + 3.0)
 
 
 @pytest.mark.parametrize(("target", "samples"), [("vta", 1), ("dpuv3", 4)])

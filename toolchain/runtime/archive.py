@@ -54,7 +54,7 @@ def read_archive(path: Path) -> dict[str, bytes]:
             with zipfile.ZipFile(file) as archive:
                 _check_members(archive, size, place)
                 return {entry.filename: archive.read(entry) for entry in archive.infolist()}
-    except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, RuntimeError):
+    except (zipfile.BadZipFile, EOFError, ValueError, OverflowError, NotImplementedError, RuntimeError):
         raise fail("E1101", "not a bundle: it is no zip archive, or a damaged one", place=place) from None
     except OSError as error:
         raise fail("E0001", f"cannot read the bundle: {error.strerror or error}", place=place) from None

@@ -8,19 +8,28 @@ import onnx_ir as ir
 from toolchain.graph.functions import kind_of
 from toolchain.runtime.contents import Work
 
-WEIGHTED = {"conv2d": 1, "Conv": 1, "ConvInteger": 1, "dense": 1}
+CONVOLUTIONS = ("conv2d", "Conv", "ConvInteger")
+WEIGHTED = {**dict.fromkeys(CONVOLUTIONS, 1), "depthwise": 1, "dense": 1}
 """Operators whose results each take a row of the weights, and which operand these are."""
 
 
 def host_work(nodes: Sequence[ir.Node]) -> dict[str, Work]:
-    """By kind: of a fused or integer call its kind, of any other node its operator. Tensors of unknown shape count as nothing."""
+    """By kind: of a fused or integer call its kind, of any other node its operator, but `depthwise` for a convolution that has as many groups as
+    channels. Tensors of unknown shape count as nothing."""
     found: dict[str, Work] = {}
     for node in nodes:
-        kind = kind_of(node) or node.op_type
+        kind = _kind(node)
         before = found.get(kind, Work(0, 0, 0))
         tensors = (value for value in (*node.inputs, *node.outputs) if value is not None)
         found[kind] = Work(before.nodes + 1, before.macs + _macs(kind, node), before.bytes + sum(map(_bytes, tensors)))
     return dict(sorted(found.items()))
+
+
+def _kind(node: ir.Node) -> str:
+    kind, group = kind_of(node) or node.op_type, node.attributes.get("group")
+    if kind in CONVOLUTIONS and group is not None and group.as_int() > 1 and _shape(node.inputs[0])[1:2] == (group.as_int(),):
+        return "depthwise"
+    return kind
 
 
 def _macs(kind: str, node: ir.Node) -> int:

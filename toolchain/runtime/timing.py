@@ -2,10 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 
 from toolchain.runtime.contents import HostSegment, RegionProgram
 from toolchain.runtime.transfers import buffer_of, ports_of
 from toolchain.spec.model import Host, Machine
+
+ALIKE = MappingProxyType({"Conv": "conv2d", "ConvInteger": "conv2d", "Gemm": "dense", "MatMul": "dense", "MatMulInteger": "dense"})
+"""Operators that a machine's file need not name: they cost what the operation of that kind costs."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ def segment_ms(segment: HostSegment, host: Host) -> float:
 
 
 def _work_ms(kind: str, macs: int, size: int, host: Host) -> float:
-    rate = host.gmac_per_s.get(kind) or host.gmac_per_s.get("default")
+    rate = host.gmac_per_s.get(kind) or host.gmac_per_s.get(ALIKE.get(kind, "default")) or host.gmac_per_s.get("default")
     if macs and rate is not None:
         return macs / rate.value / 1e6
     return size / host.gb_per_s.value / 1e6
