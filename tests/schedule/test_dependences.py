@@ -1,6 +1,7 @@
 """Dependences against a plain walk over every cell."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from tests.schedule.cells import EVERY, Op, cells, copies, memory, program
@@ -30,6 +31,16 @@ def test_needs_are_the_latest_writers_and_readers_of_each_unit(ops: list[Op]) ->
         ]
         assert needs[index] == expected
     assert needs[-1] == [-1, -1, -1]
+
+
+@given(ops=copies(quiet=True, most=30))
+@settings(max_examples=20, deadline=None)
+def test_without_a_compiler_they_are_the_same(ops: list[Op]) -> None:
+    made = program(MACHINE, ops)
+    quick = dependences(made)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("toolchain.schedule.dependences.load_library", lambda *_: None)
+        assert np.array_equal(dependences(made).needs, quick.needs)
 
 
 def test_what_stores_is_known() -> None:

@@ -3,17 +3,21 @@
 The program's order says which of two accesses comes first. Nothing here knows of counters.
 """
 
+import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.emulator.compile import load_library
 from toolchain.isa.footprint.footprints import Runs, join_runs
 from toolchain.isa.footprint.provenance import Provenance, register_instance
 from toolchain.isa.program import Ints, Program
 
 Needs = NDArray[np.int32]
+CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
 FEW = 8
 """Runs of an instruction that are looked at one by one."""
 
@@ -63,9 +67,32 @@ def _sweep(runs: Runs, unit: Ints, needs: Needs) -> None:
     never cut. An instruction meets what was there before it; a writer that another one follows is left in place, as
     whoever waits for the later one waits for both."""
     edges = np.unique(np.concatenate([runs.start, runs.stop]))
-    units = needs.shape[1]
-    last = np.full((2 * units, len(edges)), -1, np.int32)
     low, high = np.searchsorted(edges, runs.start), np.searchsorted(edges, runs.stop)
+    library = load_library("dependences", (CHECKER / "dependences.c").read_text())
+    if library is None:
+        sweep_pieces(runs, low, high, len(edges), unit, needs)
+    else:
+        _sweep_native(library, runs, low, high, len(edges), unit, needs)
+
+
+class _Task(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("runs", "units")),
+        *((name, ctypes.c_void_p) for name in ("who", "low", "high", "unit", "write", "last", "needs")),
+    )
+
+
+def _sweep_native(library: ctypes.CDLL, runs: Runs, low: Ints, high: Ints, pieces: int, unit: Ints, needs: Needs) -> None:
+    last = np.full((pieces, 2 * needs.shape[1]), -1, np.int32)
+    held = [np.ascontiguousarray(part, np.int64) for part in (runs.instruction, low, high, unit)]
+    held += [np.ascontiguousarray(runs.write, np.uint8), last, needs]
+    library.sweep(ctypes.byref(_Task(len(low), needs.shape[1], *(part.ctypes.data for part in held))))
+
+
+def sweep_pieces(runs: Runs, low: Ints, high: Ints, pieces: int, unit: Ints, needs: Needs) -> None:
+    """The same with numpy: runs as pieces low..high - 1."""
+    units = needs.shape[1]
+    last = np.full((2 * units, pieces), -1, np.int32)
     bottom: list[int] = low.tolist()
     top: list[int] = high.tolist()
     write: list[bool] = runs.write.tolist()
@@ -78,12 +105,12 @@ def _sweep(runs: Runs, unit: Ints, needs: Needs) -> None:
             touched = [(write[k], slice(bottom[k], top[k])) for k in range(first, stop)]
         else:
             touched = [(w, _pieces(low[first:stop], high[first:stop], runs.write[first:stop] == w)) for w in (True, False)]
-        for writes, pieces in touched:
+        for writes, where in touched:
             if writes:
-                np.maximum(needs[index], last[units:, pieces].max(axis=1, initial=-1), out=needs[index])
-            np.maximum(needs[index], last[:units, pieces].max(axis=1, initial=-1), out=needs[index])
-        for writes, pieces in touched:
-            last[unit_of[index] + (0 if writes else units), pieces] = index
+                np.maximum(needs[index], last[units:, where].max(axis=1, initial=-1), out=needs[index])
+            np.maximum(needs[index], last[:units, where].max(axis=1, initial=-1), out=needs[index])
+        for writes, where in touched:
+            last[unit_of[index] + (0 if writes else units), where] = index
 
 
 def _pieces(low: Ints, high: Ints, chosen: NDArray[np.bool_]) -> Ints:
