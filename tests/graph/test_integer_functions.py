@@ -88,13 +88,15 @@ def test_convolution_and_dense(data: st.DataObject, numerics: Numerics) -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.data(), rules)
 def test_sums_and_pools(data: st.DataObject, numerics: Numerics) -> None:
-    kind = data.draw(st.sampled_from(["add", "average_pool", "max_pool", "upsample", "pad", "flatten", "concat"]))
-    shape = (data.draw(st.integers(1, 2)), data.draw(sizes), data.draw(st.integers(1, 8)), data.draw(st.integers(1, 8)))
+    kind = data.draw(st.sampled_from(["add", "average_pool", "max_pool", "upsample", "pad", "flatten", "concat", "shuffle"]))
+    group = data.draw(st.integers(1, 3)) if kind == "shuffle" else 1
+    shape = (data.draw(st.integers(1, 2)), data.draw(sizes) * group, data.draw(st.integers(1, 8)), data.draw(st.integers(1, 8)))
     count = {"add": 2, "concat": data.draw(st.integers(2, 4))}.get(kind, 1)
     leaky = kind == "add" and data.draw(st.booleans())
     variant = str(count) if kind == "concat" else "leaky" if leaky else ""
     attributes: dict[str, Any] = {
         "axis": 1,
+        "group": group,
         "factors": (data.draw(sizes), data.draw(sizes)),
         "multiply": 7,
         "multiply_x": 1,

@@ -79,6 +79,9 @@ def test_the_corners(target: str, tmp_path: Path) -> None:
     assert "is part of what 'inner' makes already" in reasons["a_part_of_two"]
     assert "'max_of_pad' reads this one" in reasons["pad2"]
     assert operations["max_of_relu"].operation.numbers["pad_left"] == 1
+    assert operations["mix"].tensors["y"] == "mixed_up.int8"
+    assert operations["mix"].nodes == ("mix", "mixed_up.apart", "mixed_up.swapped", "mixed_up")
+    assert "'g.int8' has none" in reasons["g_up"]
     assert reasons["rows_sum"] == "it adds what was flattened"
     assert "is part of what 'nested' makes already" in reasons["wide"]
     assert not {"row_sum", "last", "dilated", "max_of_pad"} & set(reasons)

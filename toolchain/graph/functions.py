@@ -13,6 +13,7 @@ from onnx import parser
 
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.versions import OPSET
+from toolchain.spec.model.quantisation import COPIES
 
 FUSED, INTEGER = "tilewright.fused", "tilewright.integer"
 WINDOW = ("kernel_shape", "strides", "pads")
@@ -72,6 +73,18 @@ SUM = """
   ym = Mul (yi, my)
   total = Add (xm, ym)
 """
+SHUFFLE = """
+  groups = Constant <value_int: int = @group> ()
+  axis0 = Constant <value = int64[1] {0}> ()
+  grouped = Unsqueeze (groups, axis0)
+  rest = Constant <value = int64[1] {-1}> ()
+  images = Shape <start = 0, end = 1> (x)
+  picture = Shape <start = 2> (x)
+  whole = Shape (x)
+  split = Concat <axis = 0> (images, grouped, rest, picture)
+  apart = Reshape (x, split)
+  swapped = Transpose <perm = [0, 2, 1, 3, 4]> (apart)
+"""
 KINDS: dict[str, Kind] = {
     "conv2d": Kind(
         ("x", "w", "b"),
@@ -104,6 +117,7 @@ KINDS: dict[str, Kind] = {
     ),
     "max_pool": Kind(("x",), WINDOW, f"r = MaxPool <{_refs(*WINDOW)}> (x)", f"y = MaxPool <{_refs(*WINDOW)}> (x)"),
     "upsample": Kind(("x",), ("factors",), "", ""),
+    "shuffle": Kind(("x",), ("group",), "", ""),
     "pad": Kind(
         ("x",),
         ("pads",),
@@ -114,7 +128,8 @@ KINDS: dict[str, Kind] = {
     "concat": Kind((), ("axis",), "", ""),
 }
 """Everything that can be fused and offloaded; operators outside stay as they are, on the host."""
-COPIES = ("max_pool", "upsample", "pad", "flatten", "concat")
+SPELLED = ("concat", "upsample", "shuffle")
+"""Kinds whose text is the same in both forms; see _copy."""
 ACTIVATIONS = {"": "y = Identity (r)", "relu": "y = Relu (r)", "leaky": "y = LeakyRelu <alpha: float = @alpha> (r)"}
 CLIP = """low = Constant <value_float: float = @minimum> ()
   high = Constant <value_float: float = @maximum> ()
@@ -143,7 +158,7 @@ def fused_function(name: str) -> ir.Function:
     kind, _, variant = name.partition("__")
     declared = KINDS[kind]
     extra = {"leaky": ("alpha",), "clip": ("minimum", "maximum")}.get(variant, ())
-    body = _copy(kind, variant, "r") if kind in ("concat", "upsample") else declared.core
+    body = _copy(kind, variant, "r") if kind in SPELLED else declared.core
     activation = ACTIVATIONS["" if kind in COPIES else variant] if variant != "clip" else CLIP
     return _function(FUSED, name, (*declared.attributes, *extra), _operands(kind, variant), f"{body}\n  {activation}")
 
@@ -154,7 +169,7 @@ def integer_function(name: str, numerics: Numerics) -> ir.Function:
     kind, _, variant = name.partition("__")
     declared = KINDS[kind]
     if not declared.scaled:
-        body = _copy(kind, variant, "y") if kind in ("concat", "upsample") else declared.sums
+        body = _copy(kind, variant, "y") if kind in SPELLED else declared.sums
         return _function(INTEGER, name, declared.attributes, _operands(kind, variant), body)
     total = "scaledsum" if kind == "average_pool" else "total"
     channels = kind in ("conv2d", "dense") and numerics.form == "multiplier"
@@ -229,6 +244,8 @@ def _leak(name: str) -> str:
 def _copy(kind: str, variant: str, result: str) -> str:
     if kind == "concat":
         return f"{result} = Concat <axis: int = @axis> ({', '.join(_operands(kind, variant))})"
+    if kind == "shuffle":
+        return f"{SHUFFLE}\n  {result} = Reshape (swapped, whole)"
     return f"""factors = Constant <value_ints: ints = @factors> ()
   zero1 = Constant <value = int64[1] {{0}}> ()
   one1 = Constant <value = int64[1] {{1}}> ()

@@ -112,10 +112,17 @@ def _upsample(attributes: Attributes, operands: Sequence[np.typing.NDArray[Any]]
     return operands[0].repeat(height, 2).repeat(width, 3)
 
 
+def _shuffle(attributes: Attributes, operands: Sequence[np.typing.NDArray[Any]]) -> Ints:
+    """Channel i of group g becomes channel i * group + g."""
+    images, channels, height, width = operands[0].shape
+    return operands[0].reshape(images, attributes["group"], -1, height, width).swapaxes(1, 2).reshape(images, channels, height, width)
+
+
 _COPIES: dict[str, Callable[[Attributes, Sequence[np.typing.NDArray[Any]]], Ints]] = {
     "max_pool": _max_pool,
     "pad": _pad,
     "upsample": _upsample,
+    "shuffle": _shuffle,
     "flatten": lambda _, operands: operands[0].reshape(len(operands[0]), -1),
     "concat": lambda attributes, operands: np.concatenate(list(operands), attributes["axis"]),
 }

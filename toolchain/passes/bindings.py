@@ -163,6 +163,15 @@ def _flatten(match: Match, _: ir.Graph) -> Binding:
     return Fused("", (x,), {}) if result == (size[0], int(np.prod(size[1:]))) else "the result is not one row for each picture"
 
 
+def _shuffle(match: Match, _: ir.Graph) -> Binding:
+    (x,) = _given(match, "x")
+    size, apart, result = shape_of(x), shape_of(match.nodes["apart"].outputs[0]), shape_of(match.nodes["together"].outputs[0])
+    swapped = ints(match.nodes["swap"], "perm", ()) == (0, 2, 1, 3, 4)
+    if len(apart) != 5 or not swapped or result != size or (apart[0], apart[1] * apart[2], *apart[3:]) != size:
+        return "the channels are not shuffled between groups"
+    return Fused("", (x,), {"group": apart[1]})
+
+
 _BINDERS: Mapping[str, Callable[[Match, ir.Graph], Binding]] = MappingProxyType(
     {
         "conv2d": _convolution,
@@ -174,5 +183,6 @@ _BINDERS: Mapping[str, Callable[[Match, ir.Graph], Binding]] = MappingProxyType(
         "upsample": _upsample,
         "pad": _pad,
         "flatten": _flatten,
+        "shuffle": _shuffle,
     }
 )

@@ -29,12 +29,14 @@ class Lowered:
     """call: as the graph has it. constants: what follows its tensors as operands. input: the first tensor, with as many images as a run takes.
 
     pads: zeros around the input (top, left, bottom, right), of a pad operation before it, for which padding of its own does the same.
+    shuffle: groups of a channel shuffle after it, 1 for none.
     """
 
     call: Call
     constants: Sequence[Array]
     input: Shape
     pads: tuple[int, int, int, int] = NO_PADS
+    shuffle: int = 1
 
 
 def lower(given: Lowered) -> Iterator[Operation]:
@@ -77,12 +79,18 @@ def _convolution(given: Lowered) -> Iterator[Operation]:
     weight, bias = _constants(given)
     attributes, group = given.call.attributes, int(given.call.attributes["group"])
     strides, dilations = _pair(attributes["strides"]), _pair(attributes["dilations"])
-    if group == given.input.channels == len(weight):
+    if group == given.input.channels == len(weight) and given.shuffle == 1:
         kernel = _pair(weight.shape[2:])
         yield Depthwise(
             given.call.name, given.input, weight[:, 0], bias, Window(kernel, strides, _pads(given), dilations), _requantise(given.call)
         )  # fmt: skip
-    yield from _dilated(given, _dense_weights(weight, group), bias, strides, dilations)
+    weight = _shuffled(_dense_weights(weight, group), given.shuffle)
+    yield from _dilated(given, weight, _shuffled(bias, given.shuffle), strides, dilations)
+
+
+def _shuffled(rows: Array, group: int) -> Array:
+    """Row i of group g becomes row i * group + g: the filters in the order of the shuffled channels."""
+    return rows.reshape(group, len(rows) // group, *rows.shape[1:]).swapaxes(0, 1).reshape(rows.shape)
 
 
 def _dilated(given: Lowered, weight: Array, bias: Array, strides: tuple[int, int], dilations: tuple[int, int]) -> Iterator[Operation]:

@@ -11,7 +11,7 @@ from toolchain.graph.functions import INTEGER, kind_of
 from toolchain.passes.context import Device
 from toolchain.schedule.kernel import Kernel
 from toolchain.schedule.lowering import Lowered, computes
-from toolchain.schedule.pictures import PLACED, WEIGHTED, array_of, data_of, is_call, merged_pads, picture_of
+from toolchain.schedule.pictures import PLACED, WEIGHTED, array_of, data_of, is_call, merged_pads, picture_of, shuffle_after
 from toolchain.schedule.selection import Selection, images_per_run
 from toolchain.spec.errors import UserError
 from toolchain.spec.expr import Binary, Const, Name, walk
@@ -19,7 +19,7 @@ from toolchain.spec.model import Layout, Machine
 
 PADDED = ("conv2d", "average_pool")
 """Kinds for which a zero around the picture is the same as padding of their own; for a maximum, where nothing is below zero."""
-MOVES = ("max_pool", "upsample", "concat", "flatten", "pad")
+MOVES = ("max_pool", "upsample", "concat", "flatten", "pad", "shuffle")
 """Kinds whose results are some of their operands' values, or zero."""
 
 
@@ -64,16 +64,19 @@ class _Offload:
             return self._misplaced(node) or self._claimed(node)
         if kind == "pad":
             return self._unmerged(node)
-        return self._uncomputed(node, self._takes(data_of(node)[0].producer(), "pad"))
+        if kind == "shuffle":
+            return self._unshuffled(node)
+        return self._uncomputed(node)
 
     def _takes(self, node: ir.Node | None, *kinds: str) -> bool:
         return node is not None and is_call(node, *kinds) and not self.refusal(node)
 
-    def _uncomputed(self, node: ir.Node, merged: bool) -> str:
+    def _uncomputed(self, node: ir.Node, merged: bool = False, shuffle: int = 1) -> str:
+        """merged: a pad operation before it is its own padding even if that has not been settled. shuffle: as in Lowered."""
         if not computes(kind_of(node)):
             return f"no operation computes {kind_of(node)}"
         images = images_per_run(self.selection.machine)
-        first, pads = merged_pads(node, merged)
+        first, pads = merged_pads(node, merged or self._takes(data_of(node)[0].producer(), "pad"))
         values = [first, *data_of(node)[1:]]
         flattened = self._takes(first.producer(), "flatten")
         shapes = [picture_of(value, images, flattened) for value in values]
@@ -81,8 +84,18 @@ class _Offload:
             return "it adds what was flattened"
         given = [name for name, value in zip("xz", values, strict=False) if not self._made_here(value) and len(value.uses()) == 1]
         constants = [array_of(value) for value in node.inputs[1:] if value is not None] if kind_of(node) in WEIGHTED else []
-        self.selection.choose(Lowered(read_call(node), constants, shapes[0], pads), given)
+        self.selection.choose(Lowered(read_call(node), constants, shapes[0], pads, shuffle), given)
         return ""
+
+    def _unshuffled(self, node: ir.Node) -> str:
+        """A shuffle is no operation: the convolution before it makes its channels in that order."""
+        value = data_of(node)[0]
+        maker = value.producer()
+        if maker is None or shuffle_after(maker) is not node:
+            return f"channels are shuffled by the convolution that makes them for nobody else, and '{value.name}' has none"
+        if self.refusal(maker):
+            return f"'{maker.name}', whose channels it shuffles, does not run on the machine"
+        return self._uncomputed(maker, shuffle=int(read_call(node).attributes["group"]))
 
     def _made_here(self, value: ir.Value) -> bool:
         """Whether the machine writes a tensor; a node that is being asked about reads nothing of its own."""

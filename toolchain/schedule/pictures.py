@@ -57,10 +57,18 @@ def merged_pads(node: ir.Node, merged: bool) -> tuple[ir.Value, tuple[int, int, 
     return (data_of(maker)[0], pads_of(maker)) if merged and maker is not None and is_call(maker, "pad") else (value, NO_PADS)
 
 
+def shuffle_after(node: ir.Node) -> ir.Node | None:
+    """The channel shuffle that alone reads what a convolution makes: its filters can make the channels in that order."""
+    value = node.outputs[0]
+    users = [user for user, _ in value.uses()]
+    single = is_call(node, "conv2d") and len(users) == 1 and not value.is_graph_output()
+    return users[0] if single and is_call(users[0], "shuffle") else None
+
+
 def array_of(value: ir.Value) -> NDArray[Any]:
     """The values of a constant operand."""
     assert value.const_value is not None
     return value.const_value.numpy()
 
 
-__all__ = ["PLACED", "WEIGHTED", "Call", "array_of", "data_of", "is_call", "merged_pads", "pads_of", "picture_of"]
+__all__ = ["PLACED", "WEIGHTED", "Call", "array_of", "data_of", "is_call", "merged_pads", "pads_of", "picture_of", "shuffle_after"]

@@ -11,7 +11,7 @@ from toolchain.graph.regions import region_function
 from toolchain.passes.fuse import SOURCES
 from toolchain.schedule.kernel import Kernel
 from toolchain.schedule.lowering import Lowered
-from toolchain.schedule.pictures import PLACED, WEIGHTED, array_of, data_of, is_call, merged_pads, picture_of
+from toolchain.schedule.pictures import PLACED, WEIGHTED, array_of, data_of, is_call, merged_pads, picture_of, shuffle_after
 from toolchain.schedule.region import Bound, Region, Shape, Slice
 from toolchain.schedule.selection import Selection, images_per_run
 from toolchain.spec.model import Machine
@@ -55,7 +55,7 @@ class _Reader:
         """The operation of a call; none for one that only says where tensors stand."""
         if is_call(node, *PLACED):
             self._place(node)
-        elif not is_call(node, "pad"):
+        elif not is_call(node, "pad", "shuffle"):
             yield self._operation(node)
 
     def _place(self, node: ir.Node) -> None:
@@ -69,14 +69,16 @@ class _Reader:
         first, pads = merged_pads(node, True)
         names = dict(zip("xz", (first, *data_of(node)[1:]), strict=False))
         arrays = [array_of(self.constants[value]) for value in node.inputs[1:] if value is not None] if kind_of(node) in WEIGHTED else []
-        lowered = Lowered(read_call(node), arrays, self.tensors[first.name or ""], pads)
+        shuffle = shuffle_after(node)
+        result, group = (node.outputs[0], 1) if shuffle is None else (shuffle.outputs[0], int(read_call(shuffle).attributes["group"]))
+        lowered = Lowered(read_call(node), arrays, self.tensors[first.name or ""], pads, group)
         operation = self.selection.choose(lowered, [name for name, value in names.items() if value in self.given and len(value.uses()) == 1])
-        self.note(node.outputs[0])
-        tensors = {name: value.name or "" for name, value in names.items()} | {"y": node.outputs[0].name or ""}
-        return Bound(operation, tensors, tuple(self._nodes(node)))
+        self.note(result)
+        tensors = {name: value.name or "" for name, value in names.items()} | {"y": result.name or ""}
+        return Bound(operation, tensors, tuple(self._nodes(node, shuffle)))
 
-    def _nodes(self, node: ir.Node) -> Iterator[str]:
+    def _nodes(self, node: ir.Node, shuffle: ir.Node | None) -> Iterator[str]:
         """The nodes of the float graph that an operation stands for."""
         maker = data_of(node)[0].producer()
-        for part in [maker, node] if maker is not None and is_call(maker, "pad") else [node]:
-            yield from part.metadata_props.get(SOURCES, part.name or "").split(" ")
+        for part in (maker if is_call(maker, "pad") else None, node, shuffle):
+            yield from () if part is None else part.metadata_props.get(SOURCES, part.name or "").split(" ")

@@ -6,6 +6,8 @@ from typing import Literal
 Rounding = Literal["half_up", "half_even", "half_away", "floor"]
 Form = Literal["power_of_two", "multiplier"]
 Order = Literal["activation_first", "shift_first"]
+COPIES = ("concat", "max_pool", "pad", "upsample", "flatten", "shuffle")
+"""Operations that move values and cannot rescale them: their tensors always share a scale."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Numerics:
     accumulator_bits: int = 32
     average: AverageRule = field(default_factory=AverageRule)
     leaky: Fraction | None = None
-    one_scale: tuple[str, ...] = ("concat", "max_pool", "pad", "upsample", "flatten")
+    one_scale: tuple[str, ...] = COPIES
 
     @property
     def accumulator(self) -> Range:

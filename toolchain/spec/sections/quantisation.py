@@ -5,11 +5,9 @@ from typing import Any
 
 from toolchain.spec.context import Context
 from toolchain.spec.errors import fail
-from toolchain.spec.model.quantisation import AverageRule, Fraction, Numerics, Range
+from toolchain.spec.model.quantisation import COPIES, AverageRule, Fraction, Numerics, Range
 from toolchain.spec.yaml_nodes import Node
 
-COPIES = ("concat", "max_pool", "pad", "upsample", "flatten")
-"""Operations that move values and cannot rescale them: their tensors always share a scale."""
 RANGES = ("weight", "activation", "bias", "shift", "bias_shift", "align")
 SHIFTS = ("shift", "bias_shift", "align")
 SIZES: Mapping[str, tuple[int, int]] = {"multiplier_bits": (1, 31), "accumulator_bits": (8, 32)}
