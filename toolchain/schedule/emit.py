@@ -14,7 +14,7 @@ from toolchain.schedule.constants import Fetch, Residency, constant_bytes, plan_
 from toolchain.schedule.kernel import Kernel
 from toolchain.schedule.order import Instance
 from toolchain.schedule.problem import Problem
-from toolchain.schedule.render import render
+from toolchain.schedule.render import Renderer
 from toolchain.schedule.synchronise import synchronise
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.evaluate import constant
@@ -129,6 +129,7 @@ class _Writer:
     lines: list[str] = field(default_factory=list[str])
     labels: list[str] = field(default_factory=list[str])
     owner: list[int] = field(default_factory=list[int])
+    renderer: Renderer = field(default_factory=Renderer)
 
     def part(self, number: int, part: Part, scope: Mapping[str, int], fetches: Sequence[Sequence[Fetch]], places: Sequence[Sequence[int]]) -> None:
         """An operation, each step after the constants that it lacks."""
@@ -147,8 +148,8 @@ class _Writer:
 
     def add(self, kernel: Kernel, template: str, scope: Mapping[str, Any], label: str, number: int) -> None:
         """What a template writes."""
-        written = [line for line in render(kernel.folder, template, scope).splitlines() if line.strip()]
-        self.lines += [f"{line}\n" for line in written]
+        written = self.renderer.lines(kernel.folder, template, scope)
+        self.lines += written
         self.labels += [label] * len(written)
         self.owner += [number] * len(written)
 
