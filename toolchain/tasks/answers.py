@@ -9,9 +9,9 @@ from toolchain.tasks.actions.paths import infer_file
 from toolchain.tasks.stage import Job
 
 
-def text_answer(file: Callable[[Job], Path]) -> Callable[[Job], str]:
+def text_answer(file: Callable[[Job], Path], job: Job) -> str:
     """The text of a file that a stage left."""
-    return lambda job: file(job).read_text().rstrip()
+    return file(job).read_text().rstrip()
 
 
 def infer_answer(job: Job) -> str:

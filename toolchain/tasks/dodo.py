@@ -1,20 +1,24 @@
-"""What doit reads: the tasks of the variables on its command line, and how it shall run them."""
+"""What doit reads: the tasks of the variables on its command line."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from doit import doit_cmd
-from doit.exceptions import InvalidTask
+from doit.exceptions import InvalidTask, TaskFailed
 
 from toolchain.spec.errors import UserError
 from toolchain.tasks.graph import tasks_of
+from toolchain.tasks.names import TASKS
 from toolchain.tasks.plan import make_plan
 
 
 def task_model() -> Iterator[dict[str, Any]]:
-    """Every task of every model that the variables name."""
+    """Every task of every model that the variables name; without any variable the tasks alone, so that `doit list` has something to say."""
     given: dict[str, str] = dict(doit_cmd._CMDLINE_VARS or {})  # pyright: ignore[reportPrivateUsage]  # doit itself ignores unknown names
     try:
         yield from tasks_of(make_plan(given))
     except UserError as error:
-        raise InvalidTask(str(error)) from None
+        if given:
+            raise InvalidTask(str(error)) from None
+        yield from ({"basename": name, "doc": doc, "actions": [partial(TaskFailed, str(error))]} for name, doc in TASKS.items())

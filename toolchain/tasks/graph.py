@@ -21,7 +21,7 @@ Answer = Callable[[Job], str]
 
 @dataclass(frozen=True)
 class Command:
-    """stage: the last one that it needs. answer: what a user reads afterwards."""
+    """stage: the last one that it needs. answer: what a user reads afterwards; doit's workers must be able to send it."""
 
     stage: str
     answer: Answer
@@ -29,11 +29,11 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = MappingProxyType(
     {
-        "build": Command("summary", text_answer(summary_file)),
+        "build": Command("summary", partial(text_answer, summary_file)),
         "infer": Command("infer", infer_answer),
-        "verify": Command("verify", text_answer(verdict_file)),
-        "report": Command("report", text_answer(report_file)),
-        "explain": Command("explain", text_answer(explain_file)),
+        "verify": Command("verify", partial(text_answer, verdict_file)),
+        "report": Command("report", partial(text_answer, report_file)),
+        "explain": Command("explain", partial(text_answer, explain_file)),
     }
 )
 
