@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain.schedule.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Step, Tensor, Whole, Window
+from toolchain.schedule.kernel_common import STEPS, with_common
 from toolchain.schedule.operations.kinds import KINDS
 from toolchain.schedule.operations.operation import OperationKind
 from toolchain.spec.checks.scope import Scope, problems
@@ -21,7 +22,6 @@ from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import MAX_BYTES, Node, parse_yaml
 
 KERNEL_SCHEMA = PACKAGE / "schemas" / "kernels.schema.json"
-STEPS = ("load", "start", "compute", "finish", "store")
 OF_WINDOW = ("first", "count", "before", "after", "window")
 
 
@@ -58,7 +58,8 @@ def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Ke
         choices[param] = (*choices.get(param, ()), choice)
     names = {**{c.name: c.value for c in machine.timing.constants}, **machine.params}
     context, shared = Context(root, machine.config, names, choices), _shared(machine, root)
-    return {name: _Reader(machine, context, node, folder, _kind(node), shared).kernel(name) for name, node in root.members("kernels")}
+    kernels = {name: with_common(root, node) for name, node in root.members("kernels")}
+    return {name: _Reader(machine, context, node, folder, _kind(node), shared).kernel(name) for name, node in kernels.items()}
 
 
 @dataclass(frozen=True)

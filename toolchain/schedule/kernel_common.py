@@ -1,0 +1,53 @@
+"""What several kernels of a file have in common stands once, under `common`, and becomes part of each kernel that names it."""
+
+from toolchain.spec.errors import fail
+from toolchain.spec.suggest import nearest
+from toolchain.spec.yaml_nodes import Node
+
+STEPS = ("load", "start", "compute", "finish", "store")
+NEEDED = ("computes", "tile", "places", "tensors", "steps", "end")
+
+
+def with_common(root: Node, kernel: Node) -> Node:
+    """A kernel with its common parts in place: their entries stand before its own, steps in the order in which a tile takes them.
+
+    Raises UserError E1002 for a part that is not there, for what is given twice, and for a section that a kernel lacks.
+    """
+    known = dict(root.members("common"))
+    joined: dict[str, Node] = {}
+    for part in [*(_part(known, name) for name in kernel.entries("common")), kernel]:
+        for key, node in part.items():
+            if key not in ("common", "doc"):
+                joined[key] = _both(key, joined[key], node) if key in joined else node
+    lacking = [key for key in NEEDED if key not in joined]
+    if lacking:
+        raise fail("E1002", f"a kernel needs '{lacking[0]}'", kernel.where())
+    if kernel.entries("common"):
+        steps = joined["steps"]
+        joined["steps"] = Node(sorted(steps.value, key=_rank), steps.span, steps.path)
+    return Node(joined, kernel.span, kernel.path, kernel.style, kernel.key_span)
+
+
+def _part(known: dict[str, Node], name: Node) -> Node:
+    if name.value not in known:
+        raise fail("E1002", f"there is no common part '{name.value}'", name.span, nearest(str(name.value), known))
+    return known[name.value]
+
+
+def _both(key: str, first: Node, second: Node) -> Node:
+    """One section of two parts."""
+    if isinstance(first.value, list):
+        return Node([*first.children(), *second.children()], second.span, second.path)
+    if not isinstance(first.value, dict):
+        raise fail("E1002", f"'{key}' stands in the kernel and in a common part, or in two", second.where())
+    members = dict(first.items())
+    for name, node in second.items():
+        if name in members:
+            raise fail("E1002", f"'{name}' stands in the kernel and in a common part, or in two", node.where())
+        members[name] = node
+    return Node(members, second.span, second.path, second.style, second.key_span)
+
+
+def _rank(step: Node) -> int:
+    """Loads first; what is no step of a known kind is left to the reader to refuse."""
+    return next((number for number, kind in enumerate(STEPS) if step.get(kind)), 0)
