@@ -12,7 +12,6 @@ from toolchain.schedule.kernel import Place, Step
 from toolchain.schedule.pools import Slot
 from toolchain.schedule.problem import Problem
 from toolchain.schedule.tiles import Tiling
-from toolchain.schedule.windows import window_names
 from toolchain.spec.evaluate import constant
 
 Tile = Mapping[str, tuple[int, int]]
@@ -36,7 +35,7 @@ class Instance:
             names |= {name: size, f"{name}_at": first}
         for w in problem.kernel.windows:
             if w.of in self.tile:
-                names |= window_names(w, *self.tile[w.of], problem.numbers)
+                names |= problem.rows(w, *self.tile[w.of])
         scope = {**problem.numbers, **names}
         for place in (p for p in problem.kernel.places if p.name in self.slots):
             kept = problem.kept.get(place.name)

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from toolchain.schedule.kernel import Kernel, Step
+from toolchain.schedule.kernel import Kernel, Step, Window
 from toolchain.schedule.kernel_file import numbers_of
 from toolchain.schedule.operations.operation import Operation
 from toolchain.schedule.pools import Pool, Slot, pools_of
+from toolchain.schedule.windows import window_names
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
@@ -35,6 +37,17 @@ class Problem:
     steps: tuple[Step, ...]
     pools: Mapping[str, tuple[Pool, ...]]
     kept: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
+
+    def rows(self, window: Window, first: int, size: int) -> dict[str, int]:
+        """What `window_names` gives for a range of output rows; ranges come back for every channel tile."""
+        key = window.name, first, size
+        if key not in self._rows:
+            self._rows[key] = window_names(window, first, size, self.numbers)
+        return self._rows[key]
+
+    @cached_property
+    def _rows(self) -> dict[tuple[str, int, int], dict[str, int]]:
+        return {}
 
     def loads(self, place: str) -> Step | None:
         """The step that fills a place, or None for what is made on chip."""
