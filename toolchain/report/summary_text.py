@@ -24,7 +24,8 @@ def _rows(s: Summary) -> Iterator[tuple[str, str]]:
     nodes = f"{len(placed.on('machine'))} of {len(placed.computed)} nodes ({placed.node_percent:.1f} %)"
     macs = f"{placed.mac_percent:.1f} % of {scaled(placed.macs, 'MAC')}"
     yield "on the machine", f"{nodes}, {macs}; {counted(len(s.regions), 'region')}, {counted(operations, 'operation')}"
-    yield "time", f"{s.time.execute_ms:.3f} ms on the machine at {s.clock_khz / 1000:g} MHz, {s.frames_per_second:.1f} frames/s"
+    machine = f"{s.time.cycles:,.0f} cycles at {s.clock_khz / 1000:g} MHz"
+    yield "time", f"{s.time.execute_ms:.3f} ms on the machine ({machine}), {s.frames_per_second:,.1f} frames/s"
     yield "with the host", _whole(s)
     if s.utilisation is not None:
         bound = f"; no schedule of these instructions uses more than {_bound(s):.1f} %" if s.regions else ""
@@ -71,9 +72,9 @@ def operations_text(summary: Summary, terminal: bool = False, width: int = 120) 
     for region in summary.regions:
         for use in region.operations:
             share = f"{100 * use.macs / use.cycles / summary.peak_macs:.1f}" if summary.peak_macs and use.cycles else "-"
-            milliseconds = f"{use.cycles / summary.clock_khz:.3f}"
-            rows.append([region.region, use.operation, use.kind, str(use.instructions), milliseconds, scaled(use.macs), share, scaled(use.bytes)])
-    head = ["region", "operation", "computes", "instructions", "ms", "MACs", "% of peak", "DRAM bytes"]
+            numbers = [str(use.instructions), f"{use.cycles:,.0f}", scaled(use.macs), share, scaled(use.bytes)]
+            rows.append([region.region, use.operation, use.kind, *numbers])
+    head = ["region", "operation", "computes", "instructions", "cycles", "MACs", "% of peak", "DRAM bytes"]
     return table_text(head, rows, (0, 1, 2), terminal, width)
 
 
