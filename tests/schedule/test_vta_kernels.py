@@ -16,6 +16,7 @@ from tests.schedule.vta_operations import (
     depthwises,
     exact,
     expected,
+    first_layers,
     global_pools,
     inputs_of,
     leaky_convolutions,
@@ -28,6 +29,7 @@ from toolchain.schedule.compile import Choice, compile_operation
 from toolchain.schedule.kernel_file import load_kernels
 from toolchain.schedule.network import compile_region
 from toolchain.schedule.operations.add import Add
+from toolchain.schedule.operations.conv2d import Conv2d
 from toolchain.schedule.operations.depthwise import Depthwise
 from toolchain.schedule.operations.operation import Operation
 from toolchain.schedule.operations.pool import AveragePool, MaxPool
@@ -48,9 +50,9 @@ KINDS = {
 LEAKY = Requantise(3, -128, 127, 26, 8)
 
 
-def compiled(operation: Operation, machine: Machine = MACHINE, contexts: int = 2) -> Choice:
+def compiled(operation: Operation, machine: Machine = MACHINE, contexts: int = 2, given: tuple[str, ...] = ()) -> Choice:
     kernels = KERNELS if machine is MACHINE else load_kernels(machine)
-    return compile_operation(machine, choose_kernel(machine, kernels, operation).kernel, operation, contexts, timed=1)
+    return compile_operation(machine, choose_kernel(machine, kernels, operation, given).kernel, operation, contexts, timed=1)
 
 
 def depthwise(shape: tuple[int, int, int, int], **options: Any) -> Depthwise:
@@ -69,6 +71,22 @@ def test_any_operation_of_a_kind_is_exact(kind: str) -> None:
         assert exact(choice, operation)
 
     check()
+
+
+@settings(max_examples=40, deadline=None)
+@given(first_layers())
+def test_a_picture_that_the_host_writes_is_stored_by_squares(operation: Conv2d) -> None:
+    choice = compiled(operation, given=("x",))
+    taps = operation.weight.shape[2] * operation.weight.shape[3]
+    assert choice.compiled.problem.kernel.name in ("squares", "dense") or taps <= 4
+    assert exact(choice, operation)
+
+
+def test_a_first_layer_by_squares_takes_less_than_half_as_long() -> None:
+    operation = convolution((1, 3, 64, 64), (32, 7, 7), strides=(2, 2), pads=(3, 3, 3, 3))
+    assert compiled(operation, given=("x",)).cycles < 0.45 * compiled(operation).cycles
+    blocks = load_machine("vta", "batch4_block8")
+    assert exact(compiled(operation, blocks, given=("x",)), operation)
 
 
 FEW = [

@@ -138,6 +138,19 @@ def dense_layers(draw: st.DrawFn) -> Conv2d:
 
 
 @st.composite
+def first_layers(draw: st.DrawFn) -> Conv2d:
+    """Even strides over few channels: what can be stored two by two pixels side by side."""
+    kernel = draw(st.tuples(st.integers(2, 7), st.integers(2, 7)))
+    pads = draw(st.tuples(*(st.integers(0, kernel[k % 2] - 1) for k in range(4))))
+    height, width = (draw(st.integers(max(kernel[k] - pads[k] - pads[k + 2], 1), 13)) for k in (0, 1))
+    shape, end = (draw(st.integers(1, 2)), draw(st.integers(1, 4)), height, width), draw(endings())
+    rng, outputs = np.random.default_rng(draw(st.integers(0, 99))), draw(CHANNELS)
+    weight = rng.integers(-128, 128, (outputs, shape[1], *kernel), np.int8)
+    bias, strides = rng.integers(-5000, 5001, outputs).astype(np.int32), draw(st.tuples(st.sampled_from([2, 4]), st.sampled_from([2, 4])))
+    return Conv2d("first", shape, weight, bias, strides, pads, (1, 1), end.shift, end.low, end.high, end.slope, end.slope_shift)
+
+
+@st.composite
 def depthwises(draw: st.DrawFn) -> Depthwise:
     window, size = draw(windows())
     shape = _shape(draw, size)
