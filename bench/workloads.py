@@ -78,9 +78,9 @@ def c2_micro_ops() -> list[int]:
     return words
 
 
-def c2_program(machine: Machine) -> Program:
-    """308 instructions or so: loads, products, requantisation and stores, ordered by tokens between the three queues."""
-    rows, tiles = Rows(machine), [(r, pair) for r in range(4) for pair in range(2)]
+def c2_program(machine: Machine, images: int = 1) -> Program:
+    """290 instructions: loads, products, requantisation and stores, ordered by tokens between the three queues; the same again for more images."""
+    rows, tiles = Rows(machine), [(r, pair) for _ in range(images) for r in range(4) for pair in range(2)]
     total = len(tiles) * 4 * 2
     rows.add("LOAD", memory_type=0, sram_base=0, dram_base=MICRO // 4, y_size=1, x_size=86, x_stride=86)
     group = 0
