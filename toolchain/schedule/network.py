@@ -13,6 +13,7 @@ from toolchain.schedule.order import order_steps
 from toolchain.schedule.problem import Problem, keep_on_chip
 from toolchain.schedule.region import Region
 from toolchain.schedule.residency import Candidate, Residents, find_candidates, place_residents, without
+from toolchain.schedule.ring import find_rings
 from toolchain.schedule.rotation import Rotation
 from toolchain.schedule.storage import Storage, plan_storage
 from toolchain.schedule.tile_choice import TileChoice
@@ -55,8 +56,8 @@ def compile_region(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
     problems = [choose_kernel(machine, kernels, bound.operation, region.alone(bound)) for bound in region.operations]
     storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])
     plan = _plan(region, problems, storage, options)
-    rotation = Rotation()
-    parts = [part_of(p, order_steps(p, rotation.turn(p, tiling))) for p, tiling in zip(plan.problems, plan.tilings, strict=True)]
+    rotation, rings = Rotation(), find_rings(plan.problems)
+    parts = [part_of(p, order_steps(p, rotation.turn(p, tiling), rings)) for p, tiling in zip(plan.problems, plan.tilings, strict=True)]
     residency = plan_constants(machine, parts)
     kernel = pool_kernel(parts)
     view = kernel.loading.view if kernel and kernel.loading else ""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from toolchain.schedule.kernel import Place, Step
 from toolchain.schedule.pools import Slot
 from toolchain.schedule.problem import Problem
+from toolchain.schedule.ring import Ring, Tiles
 from toolchain.schedule.tiles import Tiling
 from toolchain.spec.evaluate import constant
 
@@ -64,17 +65,23 @@ class _Slots:
         return self.slots[slot], freed
 
 
-def order_steps(problem: Problem, tiling: Tiling) -> list[Instance]:
-    """All step instances, in an order in which they could run one by one."""
+def order_steps(problem: Problem, tiling: Tiling, rings: Mapping[str, Ring] | None = None) -> list[Instance]:
+    """All step instances, in an order in which they could run one by one. rings: memories that are filled round and round, also by the operations
+    before and after, with what is known when compiling."""
     slots = {name: _Slots(found) for name, found in [*tiling.places.items(), *((name, (kept.slot,)) for name, kept in problem.kept.items())]}
     places = {p.name: p for p in problem.kernel.places}
+    tiles = {name: Tiles(ring) for name, ring in (rings or {}).items()}
     events: list[Instance] = []
     loads: list[tuple[int, Instance]] = []
     ahead = 4 * max(tiling.slots.values(), default=1)
     for step, tile in _work(problem, tiling):
         now, taken = len(events), dict[str, Slot]()
         for name in dict.fromkeys((step.place, *step.uses)):
-            slot, freed = slots[name].use(_key(places[name], tile), now)
+            key, memory = _key(places[name], tile), places[name].memory
+            if memory in tiles and name in problem.known:
+                slot, freed = tiles[memory].use(name, key, tiling.room[name], tiling.slots[name], now)
+            else:
+                slot, freed = slots[name].use(key, now)
             taken[name] = slot
             load = problem.loads(name)
             if freed is not None and load is not None:

@@ -38,6 +38,16 @@ class Problem:
     pools: Mapping[str, tuple[Pool, ...]]
     kept: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
 
+    @property
+    def chained(self) -> bool:
+        """Whether tensors are handed over on chip."""
+        return bool(self.kept)
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """Tensors whose values are known when compiling."""
+        return frozenset(t.name for t in self.kernel.tensors if t.values is not None)
+
     def rows(self, window: Window, first: int, size: int) -> dict[str, int]:
         """What `window_names` gives for a range of output rows; ranges come back for every channel tile."""
         key = window.name, first, size

@@ -22,6 +22,8 @@ STEP = 2.0
 """Cycles that a step costs beside its work: tokens arrive a little after it."""
 FRICTION = 1 / 16
 """The share of the other units' work that does not hide behind the busiest one, for ranking; timing decides."""
+HANDOVER = 1 / 256
+"""What a cycle costs for which the next operation waits: little, as it mostly has something else to do, but tiles get no larger than need be."""
 
 FEW = 3
 """Sizes of each dimension that are tried first where any tile will do."""
@@ -124,7 +126,8 @@ def _distinct(problem: Problem, sizes: Mapping[str, Ints], place: Place) -> Ints
 
 
 def _slots(problem: Problem, sizes: Mapping[str, Ints], rooms: Mapping[str, Ints], contexts: int) -> tuple[dict[str, list[Taken]], NDArray[np.bool_]]:
-    """Slots of each place, and whether they fit: `contexts`, and where room is left, as many as there are tiles."""
+    """Slots of each place, and whether they fit: `contexts`, and where room is left, as many as there are tiles. Where tensors are handed over
+    on chip, what is known when compiling has as many as there is room for: it can be loaded long before it is needed."""
     free, taken = Rooms(problem.pools, len(next(iter(sizes.values())))), dict[str, list[Taken]]()
     for place in problem.kernel.places:
         distinct = _distinct(problem, sizes, place)
@@ -132,8 +135,10 @@ def _slots(problem: Problem, sizes: Mapping[str, Ints], rooms: Mapping[str, Ints
     fits = free.fit
     for place in problem.kernel.places if contexts > 1 else ():
         more = np.maximum(_distinct(problem, sizes, place) - contexts, 0)
-        grows = (more <= free.holds(place.memory, rooms[place.name])) & (problem.loads(place.name) is not None)
-        taken[place.name] += free.fill(place.memory, rooms[place.name], np.where(grows, more, 0))
+        held = free.holds(place.memory, rooms[place.name])
+        some = np.maximum(held - 1, 0) if problem.chained and place.name in problem.known else 0
+        grown = np.where(more <= held, more, some) * (problem.loads(place.name) is not None)
+        taken[place.name] += free.fill(place.memory, rooms[place.name], grown)
     return taken, fits
 
 
@@ -157,7 +162,9 @@ class _Candidates:
         found: list[tuple[float, int, int, tuple[str, ...]]] = []
         for rank, order in enumerate(self._orders()):
             estimate = self.estimate(order)
-            found += [(float(estimate[index]), rank * self._chained, int(index), order) for index in np.argsort(estimate, kind="stable")[:count]]
+            found += [
+                (float(estimate[index]), rank * self.problem.chained, int(index), order) for index in np.argsort(estimate, kind="stable")[:count]
+            ]
         taken: dict[tuple[int, float], Tiling] = {}
         for value, _, index, order in sorted(found):
             taken.setdefault((index, value), self._tiling(index, order, value))
@@ -168,20 +175,19 @@ class _Candidates:
         first: the next operation starts on those that are complete."""
         rows = {w.of for w in self.problem.kernel.windows}
         names = [d.name for d in self.problem.kernel.loops if self.problem.extents[d.name] > 1]
-        return itertools.permutations(sorted(names, key=lambda name: name not in rows) if self._chained else names)
-
-    @cached_property
-    def _chained(self) -> bool:
-        """Whether tensors are handed over on chip."""
-        return bool(self.problem.kept)
+        return itertools.permutations(sorted(names, key=lambda name: name not in rows) if self.problem.chained else names)
 
     def _exposed(self, step: Step) -> Floats | float:
         """How much of a first load or last store nothing else hides. What is known when compiling is loaded while the operation before still
-        runs, the less surely the more of the memory it takes."""
-        known = any(t.name == step.place and t.values is not None for t in self.problem.kernel.tensors)
-        if step.kind == "load" and known and self._chained:
+        runs, the less surely the more of the memory it takes. What stays on chip is handed over when all that depends on one tile of the
+        operands is complete."""
+        if step.kind == "load" and self.problem.chained and step.place in self.problem.known:
             memory = next(p.memory for p in self.problem.kernel.places if p.name == step.place)
             return self.slots[step.place] * self.rooms[step.place] / sum(pool.depth for pool in self.problem.pools[memory])
+        if step.kind == "compute" and step.place in self.problem.kept:
+            given = {d for p in self.problem.kernel.places if p.name in self.problem.kept and p.name != step.place for d in p.by}
+            trips = (self.problem.extents[d.name] / self.sizes[d.name] for d in self.problem.kernel.loops if d.name not in given)
+            return math.prod(trips, start=np.ones(len(self.rooms[step.place]))) * HANDOVER
         return float(step.kind in ("load", "store"))
 
     def _tiling(self, index: int, order: tuple[str, ...], value: float) -> Tiling:
