@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from toolchain.graph.calls import Call
 from toolchain.graph.integer_reference import accumulate
-from toolchain.graph.numerics import Numerics, Range
-from toolchain.graph.requantisation import fraction_of, product, too_large
+from toolchain.graph.numerics import Fraction, Numerics, Range
+from toolchain.graph.requantisation import fraction_of, limits, product, slope_of, too_large
 from toolchain.spec.errors import UserError
 
 CALL = Call("d", "dense", "", ("x", "w", "b"), "y", {})
@@ -61,3 +61,26 @@ def test_no_multiplier_is_said() -> None:
     for factor in (1e9, 1e-12):
         with pytest.raises(UserError, match=r"E0919 node 'd' .dense. cannot be quantised: no multiplier of 8 bits"):
             fraction_of(CALL, factor, numerics)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "machine", "wanted"),
+    [
+        (0.1, Fraction(26, 8), Fraction(26, 8)),
+        (0.1, None, Fraction(13, 7)),
+        (0.2, Fraction(26, 8), Fraction(13, 6)),
+        (0.01, Fraction(26, 8), Fraction(41, 12)),
+        (0.5, None, Fraction(1, 1)),
+        (1.0, None, Fraction(1, 0)),
+        (-0.25, None, Fraction(-1, 2)),
+        (1e-7, None, Fraction(0, 0)),
+        (0.0, None, Fraction(0, 0)),
+    ],
+)
+def test_a_slope_is_the_machines_only_where_it_is_nearest(alpha: float, machine: Fraction | None, wanted: Fraction) -> None:
+    assert slope_of(alpha, Numerics(leaky=machine)) == wanted
+
+
+def test_a_slope_of_nothing_is_a_relu() -> None:
+    leaky = Call("c", "conv2d", "leaky", ("x", "w", "b"), "y", {"alpha": 1e-7})
+    assert limits(leaky, 0.5, Numerics()) == {"low": 0, "high": 127, "slope": 0, "slope_shift": 0}

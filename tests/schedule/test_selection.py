@@ -73,3 +73,18 @@ def test_a_section_that_names_what_is_not_there_is_refused(kind: str, text: str,
 
 def test_lockstep_levels_run_several_images() -> None:
     assert [images_per_run(load_machine(name)) for name in ("vta", "dpuv3")] == [1, 4]
+
+
+def leaky(slope: int, shift: int, low: int = -128) -> Lowered:
+    given = depthwise(3, 1, 1)
+    attributes = {**given.call.attributes, "slope": slope, "slope_shift": shift, "low": low}
+    return replace(given, call=replace(given.call, attributes=attributes))
+
+
+def test_slopes_that_change_nothing_are_none_and_steep_ones_are_refused() -> None:
+    selection = Selection(MACHINE, KERNELS)
+    found = [selection.choose(leaky(*slope)).numbers for slope in ((0, 0, 0), (8, 3), (13, 7))]
+    assert [(n["slope"], n["slope_shift"]) for n in found] == [(0, 0), (0, 0), (13, 7)]
+    for slope, text in (((2, 0), "2"), ((-1, 2), "-0.25")):
+        with pytest.raises(UserError, match=f"E1003 'c' has a slope of {text} below zero"):
+            selection.choose(leaky(*slope))

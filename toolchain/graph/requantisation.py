@@ -15,6 +15,8 @@ from toolchain.spec.errors import UserError, fail
 Floats = np.typing.NDArray[np.float32]
 EXACT_BITS = 53
 """Whole numbers of a float64."""
+SLOPE_BITS, SLOPE_ERROR = 15, 50
+"""Of a leaky slope on machines that have none of their own: bits behind the point at most; the share of it that it may be off."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,21 @@ def limits(call: Call, scale: float, numerics: Numerics) -> dict[str, int]:
     if call.activation == "clip":
         low = max(low, math.ceil(max(call.attributes["minimum"] / scale, -(2.0**20)) - 0.5))
         high = min(high, math.floor(min(call.attributes["maximum"] / scale, 2.0**20) + 0.5))
-    slope = numerics.leaky or Fraction(round(call.attributes.get("alpha", 0.0) * 2**8), 8)
-    return {"low": low, "high": high} | ({"slope": slope.numerator, "slope_shift": slope.shift} if call.activation == "leaky" else {})
+    if call.activation != "leaky":
+        return {"low": low, "high": high}
+    slope = slope_of(call.attributes["alpha"], numerics)
+    return {"low": low if slope.numerator else max(low, 0), "high": high, "slope": slope.numerator, "slope_shift": slope.shift}
+
+
+def slope_of(alpha: float, numerics: Numerics) -> Fraction:
+    """The machine's slope, where none of its precision is nearer to the model's; else one near the model's own, which such a machine has to refuse.
+
+    0 / 1 for slopes too small to be told from a relu.
+    """
+    if numerics.leaky is not None and round(alpha * 2**numerics.leaky.shift) == numerics.leaky.numerator:
+        return numerics.leaky
+    near = (Fraction(round(alpha * 2**shift), shift) for shift in range(SLOPE_BITS + 1))
+    return next((f for f in near if f.numerator and abs(f.numerator / 2**f.shift - alpha) <= abs(alpha) / SLOPE_ERROR), Fraction(0, 0))
 
 
 def weight_scale(weights: Floats, numerics: Numerics) -> float:

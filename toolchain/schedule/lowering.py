@@ -53,8 +53,20 @@ def computes(kind: str) -> bool:
 
 def _requantise(call: Call) -> Requantise:
     attributes = call.attributes
-    slope, slope_shift = (int(attributes.get(name, 0)) for name in ("slope", "slope_shift"))
-    return Requantise(int(attributes["shift"]), int(attributes["low"]), int(attributes["high"]), slope, slope_shift)
+    return Requantise(int(attributes["shift"]), int(attributes["low"]), int(attributes["high"]), *_slope(call))
+
+
+def _slope(call: Call) -> tuple[int, int]:
+    """Of a leaky activation; (0, 0) where there is none, or what is below zero is cut off by the limits or stays as it is.
+
+    Raises UserError E1003 for slopes that are no fraction from 0 to 1.
+    """
+    slope, shift = (int(call.attributes.get(name, 0)) for name in ("slope", "slope_shift"))
+    if slope == 0 or slope == 1 << shift:
+        return 0, 0
+    if not 0 < slope < 1 << shift:
+        raise fail("E1003", f"'{call.name}' has a slope of {slope / 2**shift:g} below zero")
+    return slope, shift
 
 
 def _pads(given: Lowered) -> tuple[int, int, int, int]:

@@ -49,7 +49,8 @@ class Numerics:
     form: every scale is 2**-position, or a requantisation multiplies by m / 2**s (m of multiplier_bits bits), for each output
     channel when per_channel. shift: s of a requantisation. bias_shift: bias is added as bias << bias_shift.
     order: activation on the exact value or on the rounded one. align: how far an operand of a sum is shifted left to meet the other.
-    leaky: the slope, whatever the model's is, if the machine has one. one_scale: kinds of operations whose tensors share a scale.
+    leaky: the one slope that the machine has, if it has but one; a model's that is not nearest to it stays as it is.
+    one_scale: kinds of operations whose tensors share a scale.
     """
 
     weight: Range = Range(-127, 127)
