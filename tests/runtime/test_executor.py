@@ -79,6 +79,7 @@ def test_a_region_without_a_program_is_one_line() -> None:
 def test_no_samples_are_no_runs() -> None:
     outcome = opened("vta").run({"x": images(0)})
     assert (outcome.samples, outcome.runs, outcome.cycles) == (0, 0, 0.0)
+    assert {name: array.shape for name, array in outcome.outputs.items()} == {"end.y": (0, 10, 8, 8), "conv3.y": (0, 10, 8, 8)}
 
 
 def test_any_tensor_of_the_plan_can_be_watched() -> None:

@@ -32,6 +32,13 @@ def test_another_machine_is_refused() -> None:
     assert "E1105 the bundle was made for vta, this is vta:ultra96" in refusal("vta", "vta:ultra96", LOG_UOP_BUFF="14")
 
 
+def test_parameters_that_the_machine_refuses_are_one_line() -> None:
+    target = target_of(load_machine("vta"))
+    with pytest.raises(UserError, match=r"a\.bundle: E1105 the bundle was made for a vta that cannot be: LOG_BLOCK = 99 is outside") as caught:
+        bundle_machine(replace(target, params={**target.params, "LOG_BLOCK": 99}), "a.bundle")
+    assert "\n" not in str(caught.value)
+
+
 def test_timing_alone_is_no_other_machine() -> None:
     assert bundle_machine(target_of(load_machine("vta")), "", load_machine("vta", overrides={"CLOCK_KHZ": "5"})).params["CLOCK_KHZ"] == 5
 

@@ -116,7 +116,8 @@ class Executor:
                 cycles += run.cycles if isinstance(run, RegionProgram) else 0.0
                 runs += isinstance(run, RegionProgram)
             found += [{name: sample[name] for name in (*outputs, *watch) if name in sample} for sample in group]
-        return Outcome(_joined(found, outputs), _joined(found, watch), len(samples), runs, cycles, shares)
+        empty = {entry.name: np.zeros((0, *entry.shape[1:]), entry.dtype) for entry in self.manifest.outputs} if not samples else {}
+        return Outcome(empty or _joined(found, outputs), _joined(found, watch), len(samples), runs, cycles, shares)
 
     def _step(self, step: Step, group: Sequence[Tensors]) -> Shares:
         """Runs a step for a group of samples, which it adds its results to."""
@@ -150,10 +151,9 @@ def _samples(interfaces: Sequence[Interface], inputs: Mapping[str, Array]) -> li
         given, shape = inputs[entry.name], entry.shape
         fits = given.ndim == len(shape) and given.ndim > 0 and given.shape[1:] == shape[1:] and given.shape[0] % shape[0] == 0
         if not fits or str(given.dtype) != entry.dtype:
-            form = "x".join(map(str, (f"{shape[0]}*samples", *shape[1:]) if shape else ("scalar",)))
-            raise fail(
-                "E1108", f"the input '{entry.name}' is {entry.dtype} {form}; given is {given.dtype} {'x'.join(map(str, given.shape)) or 'scalar'}"
-            )
+            wanted = ", ".join(map(str, ("samples" if shape[0] == 1 else f"{shape[0]} * samples", *shape[1:]))) if shape else ""
+            message = f"the input '{entry.name}' is {entry.dtype} [{wanted}]; given is {given.dtype} {list(given.shape)}"
+            raise fail("E1108", message)
         counts[entry.name] = given.shape[0] // shape[0]
     if len(set(counts.values())) > 1:
         raise fail("E1108", f"the inputs have different numbers of samples: {', '.join(f'{name} {count}' for name, count in counts.items())}")

@@ -4,7 +4,7 @@ import re
 
 from toolchain.isa.check_machine import load_checked_machine
 from toolchain.runtime.contents import Target
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import UserError, fail
 from toolchain.spec.fingerprint import fingerprint, section_hashes
 from toolchain.spec.model import Machine
 
@@ -47,4 +47,8 @@ def _searched(target: Target, place: str) -> Machine:
     wrong = {name: value for name, value in target.params.items() if name in plain.settable and plain.params[name] != value}
     if not wrong:
         return plain
-    return load_checked_machine(target.name, target.config, {name: chosen.get((name, value), str(value)) for name, value in wrong.items()})
+    try:
+        return load_checked_machine(target.name, target.config, {name: chosen.get((name, value), str(value)) for name, value in wrong.items()})
+    except UserError as error:
+        message = f"the bundle was made for a {target.name} that cannot be: {error.diagnostics[0].message}"
+        raise fail("E1105", message, hint="build the model again", place=place) from None
