@@ -1,4 +1,4 @@
-"""The variables of a command line, `target=vta model=digits`, checked before anything starts."""
+"""The variables of a command line, `target=NAME model=NAME`, checked before anything starts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
