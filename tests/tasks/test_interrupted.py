@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tasks.builds import COMMAND, ROOT, WORDS, artefacts, build, environment
+from tests.tasks.builds import COMMAND, WORDS, artefacts, build, environment
 
 KILLS = int(os.environ.get("TILEWRIGHT_KILLS", "3"))
 

@@ -1,0 +1,82 @@
+"""What the tasks answer: digits on both machines that compile networks, once."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tasks.builds import ROOT, build, environment, stages_run
+from toolchain import cli
+from toolchain.tasks.names import TASKS
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where both machines were asked for everything."""
+    return tmp_path_factory.mktemp("commands")
+
+
+@pytest.mark.parametrize("target", ["vta", "dpuv3"])
+def test_every_task_answers(target: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(folder)
+    answers: dict[str, str] = {}
+    for task in ("report", *TASKS):
+        assert cli.main([task, f"target={target}", "model=digits"]) == 0
+        captured = capfd.readouterr()
+        answers[task] = captured.out
+        if task != "report":
+            assert stages_run(captured.err) in ([task], ["summary"], [])
+    assert f"digits on {target}" in answers["build"]
+    assert "equal to the integers in every output" in answers["infer"]
+    assert f"digits on {target}: exact; 12 tensors" in answers["verify"]
+    assert "no race, no deadlock" in answers["verify"]
+    assert "exact           yes" in answers["report"]
+    assert "part of conv2" in answers["explain"]
+    found = json.loads((folder / "build" / target / "digits" / "infer" / "infer.json").read_text())
+    assert found["exact"]
+    assert found["images"] == 600
+    assert found["right"]["emulator"] == found["right"]["integer"]
+    assert found["right"]["emulator"] >= max(0.97, found["right"]["float"] - 0.005)
+
+
+def test_two_machines_share_what_no_machine_changes(folder: Path) -> None:
+    """Both were built; the second needed no model and no calibration of its own."""
+    assert sorted(path.name for path in (folder / "build").iterdir()) == [".machines", "dpuv3", "models", "vta"]
+    assert {path.name for path in (folder / "build" / "models" / "digits").glob("*.json")} == {"onnx.receipt.json", "calibration.receipt.json"}
+
+
+def test_an_operator_that_stays_on_the_host_is_an_error_where_that_is_not_wanted(folder: Path) -> None:
+    """squeezenet ends with a softmax, which no machine here computes."""
+    done = build(folder, "build", "target=vta", "model=squeezenet", "fallback=no")
+    assert done.returncode == 1
+    (line,) = (line for line in done.stderr.splitlines() if not line.endswith((" ...", " s")))
+    assert "E0920" in line
+    assert "Softmax" in line
+
+
+def _doit(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, "-m", "doit", *words], cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+
+
+def test_doit_does_the_same(folder: Path) -> None:
+    (folder / "dodo.py").write_text((ROOT / "dodo.py").read_text())
+    listed = _doit(folder, "list")
+    assert listed.returncode == 0, listed.stderr
+    assert {line.split()[0] for line in listed.stdout.splitlines()} == set(TASKS)
+    wrong = _doit(folder, "build", "tarrget=vta")
+    assert (wrong.returncode, wrong.stderr) == (3, "ERROR: E1201 unknown variable 'tarrget'; did you mean 'target'?\n")
+    nothing = _doit(folder, "-n", "2", "build", "target=vta", "model=digits")
+    assert nothing.returncode == 0, nothing.stderr
+    assert stages_run(nothing.stderr) == []
+    assert nothing.stdout.startswith("digits on vta")
+
+
+def test_workers_build_as_one_process_does(folder: Path, tmp_path: Path) -> None:
+    """doit hands tasks to processes of its own; what they leave is the same."""
+    (tmp_path / "dodo.py").write_text((ROOT / "dodo.py").read_text())
+    done = _doit(tmp_path, "-n", "2", "build", "target=vta", "model=digits")
+    assert done.returncode == 0, done.stderr
+    name = "build/vta/digits/bundle/digits.bundle"
+    assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
