@@ -12,6 +12,7 @@ from toolchain.models.build import build_model
 from toolchain.models.images import seeded_samples
 from toolchain.models.load import load_model
 from toolchain.models.model import Model
+from toolchain.spec.errors import UserError
 
 LEAST, MOST = 0.5, 8.0
 """Bounds of the deviation of every convolution's and dense layer's result; measured: 0.70 to 7.1 over all networks, 152 layers deep."""
@@ -80,3 +81,9 @@ def test_weights_are_multiples_of_one_eight_bit_scale(tmp_path: Path) -> None:
     mantissa, _ = np.frexp(step)
     assert mantissa * 256 == int(mantissa * 256)
     assert len(np.unique(weights)) > 100
+
+
+def test_sums_that_24_bits_do_not_hold_are_refused(tmp_path: Path) -> None:
+    model = small("- upsample: {factor: 24}\n- flatten\n- dense: {out: 1}\n")
+    with pytest.raises(UserError, match=r"E0811 'dense.weight' has sums of 276480 products; made-up weights have at most 262144"):
+        build_model(model, tmp_path)

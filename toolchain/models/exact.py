@@ -10,6 +10,8 @@ WEIGHT_SHIFT = 3
 _WEIGHT_LIMIT = 64
 _INPUT_LIMIT = 63
 _EXACT = 1 << 24
+DEEPEST = _EXACT // _WEIGHT_LIMIT
+"""Products in one sum for which inputs still have a bit."""
 _FEW = 320
 _SIDE = 28
 _GRID = float(1 << 12)
@@ -22,7 +24,7 @@ def mean(x: Floats, axes: tuple[int, ...]) -> Reals:
 
 
 def coarse_input(x: Floats, depth: int) -> tuple[Floats, float]:
-    """x as whole numbers times a power of two, few enough bits that sums of `depth` products are exact in float32."""
+    """x as whole numbers times a power of two, few enough bits that sums of `depth` products, at most DEEPEST, are exact in float32."""
     limit = min(_INPUT_LIMIT, _EXACT // (_WEIGHT_LIMIT * depth))
     typical = float(mean(np.abs(x), tuple(range(x.ndim)))) or 1.0
     _, exponent = np.frexp(6.0 * typical / limit)

@@ -14,6 +14,7 @@ from toolchain.models.geometry import Floats, Taps, attribute, taps_of
 from toolchain.models.images import seeded_samples
 from toolchain.models.random_bits import bell, key_of, signed_bytes
 from toolchain.models.skeleton import Skeleton
+from toolchain.spec.errors import fail
 
 Parameter = tuple[str, Floats]
 _Steps = Generator[Parameter, None, Floats]
@@ -25,7 +26,7 @@ _ONE_PLACE = Taps((1, 1), (1, 1), (0, 0, 0, 0), (1, 1), (1, 1))
 
 
 def seeded(skeleton: Skeleton, seed: int) -> Iterator[Parameter]:
-    """Every parameter's name and values, in the order in which the graph uses them."""
+    """Every parameter's name and values, in the order in which the graph uses them. Raises UserError E0811 for sums that are too long."""
     walk = _Walk(skeleton, seed)
     for number, node in enumerate(skeleton.proto.graph.node):
         yield from walk.visit(number, node)
@@ -67,6 +68,8 @@ class _Walk:
         shape = self._skeleton.shapes[node.input[1]] if node.input[1] in self._aliases else self._skeleton.parameters[name]
         turned = node.op_type == "Gemm" and not attribute(node, "transB", 0)
         rows = shape[::-1] if turned else shape
+        if math.prod(rows[1:]) > exact.DEEPEST:
+            raise fail("E0811", f"'{name}' has sums of {math.prod(rows[1:])} products; made-up weights have at most {exact.DEEPEST}")
         whole = bell(key_of(self._seed, name), math.prod(shape)).reshape(rows[0], rows[1], -1)
         coarse, unit = exact.coarse_input(x.reshape(*x.shape[:2], *x.shape[2:] or (1, 1)), whole[0].size)
         taps = taps_of(node, shape[2:], self._skeleton.shapes[node.output[0]]) if node.op_type == "Conv" else _ONE_PLACE
