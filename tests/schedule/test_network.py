@@ -19,6 +19,8 @@ from toolchain.schedule.dram_map import DramMap
 from toolchain.schedule.kernel import Kernel
 from toolchain.schedule.kernel_file import load_kernels
 from toolchain.schedule.network import Options, compile_region
+from toolchain.schedule.operations.add import Add
+from toolchain.schedule.operations.requantise import Requantise
 from toolchain.schedule.region import Bound, Region, Shape
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
@@ -111,3 +113,49 @@ def test_the_map_survives_json() -> None:
 def test_no_kernel_is_one_line() -> None:
     with pytest.raises(UserError, match="E1008 machine 'vta' has no kernel for 'conv2d'"):
         compile_region(MACHINES["vta"], {}, two_convolutions())
+
+
+def block(size: int, channels: int = 16) -> Region:
+    """Two convolutions in a row and the sum of the first's result and the second's."""
+    shape = (4, channels, size, size)
+    first, second = (replace(convolution(shape, (channels, 1, 1), k, 500), name=f"c{k}") for k in (0, 1))
+    total = Add("sum", shape, 1, 1, Requantise(1, 0, 127))
+    bound = Bound(first, {"x": "x", "y": "a"}), Bound(second, {"x": "a", "y": "b"}), Bound(total, {"x": "a", "z": "b", "y": "y"})
+    last = Bound(replace(convolution(shape, (channels, 1, 1), 2, 500), name="last"), {"x": "y", "y": "out"})
+    return Region("block", {name: Shape(*shape) for name in ("x", "a", "b", "y", "out")}, ("x",), ("out",), (*bound, last), {})
+
+
+def test_tensors_stay_on_chip_and_the_result_is_the_same() -> None:
+    machine, kernels = MACHINES["dpuv3"], KERNELS["dpuv3"]
+    kept, moved = (compile_region(machine, kernels, block(20), Options(resident=resident)) for resident in (True, False))
+    assert set(kept.map.tensors) == {"x", "out"}
+    assert kept.map.segments["swap"].bytes == 0 < moved.map.segments["swap"].bytes
+    assert kept.cycles < 0.8 * moved.cycles
+    assert proven(kept, machine)
+    assert proven(moved, machine)
+
+
+def test_a_sum_is_made_over_its_operand() -> None:
+    compiled = compile_region(MACHINES["dpuv3"], KERNELS["dpuv3"], block(64, 32))
+    one = 64 // 8 * 64 * 2
+    assert compiled.peak["fm"] < 3 * one
+    assert set(compiled.map.tensors) == {"x", "out"}
+    assert proven(compiled, MACHINES["dpuv3"])
+
+
+def test_what_finds_no_room_goes_through_dram() -> None:
+    machine = MACHINES["dpuv3"]
+    compiled = compile_region(machine, KERNELS["dpuv3"], block(260))
+    assert set(compiled.map.tensors) == {"x", "a", "b", "y", "out"}
+    assert proven(compiled, machine)
+
+
+def test_every_tensor_can_be_stored_to_be_looked_at() -> None:
+    machine, region = MACHINES["dpuv3"], block(12)
+    compiled = compile_region(machine, KERNELS["dpuv3"], region, Options(stored=True))
+    inputs = images(region)
+    state, wanted = compiled.state(inputs), expected(region, inputs, machine.quantisation or Numerics())
+    for index, bound in enumerate(region.operations):
+        who = np.flatnonzero(compiled.owner == index)
+        engine_named("fast")(compiled.program, state, np.arange(who[0], who[-1] + 1))
+        assert np.array_equal(compiled.result(state, bound.tensors["y"]), wanted[bound.tensors["y"]]), bound.operation.name
