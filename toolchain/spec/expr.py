@@ -5,6 +5,7 @@ its own (toolchain/isa/semantics/ir.py). `//`, `%` and `>>` floor, as in Python;
 """
 
 import ast
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -187,10 +188,16 @@ def _comparison(node: ast.Compare, locate: Locate, sub: Callable[[ast.expr], Exp
     return parts[0] if len(parts) == 1 else Logic("and", tuple(parts), span=span)
 
 
+@functools.cache
+def _members(kind: type[Expr]) -> tuple[str, ...]:
+    """The names of what a node of this kind holds; asked for at every node, and slow to find out."""
+    return tuple(member.name for member in fields(kind))
+
+
 def children(expr: Expr) -> Iterator[Expr]:
     """The direct sub-expressions of any node, also of leaves that other modules add."""
-    for item in fields(expr):
-        value: Any = getattr(expr, item.name)
+    for name in _members(type(expr)):
+        value: Any = getattr(expr, name)
         if isinstance(value, Expr):
             yield value
         elif isinstance(value, tuple):
@@ -210,11 +217,11 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     if changed is not None:
         return changed
     values: dict[str, Any] = {}
-    for item in fields(expr):
-        value: Any = getattr(expr, item.name)
+    for name in _members(type(expr)):
+        value: Any = getattr(expr, name)
         if isinstance(value, Expr):
             value = rewrite(value, change)
         elif isinstance(value, tuple):
             value = tuple(rewrite(v, change) if isinstance(v, Expr) else v for v in value)  # pyright: ignore
-        values[item.name] = value
+        values[name] = value
     return type(expr)(**values)
