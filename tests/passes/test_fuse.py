@@ -9,6 +9,7 @@ from onnx import helper
 from tests.graph.onnx_builder import conv_net, model, save
 from tests.passes.test_fold import PASSES
 from toolchain.graph.load import load_graph
+from toolchain.graph.numerics import Fraction, Numerics
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import Store
 from toolchain.passes.context import Context
@@ -55,6 +56,15 @@ def test_activations(case: str, tmp_path: Path) -> None:
     nodes, constants, wanted = ACTIVE[case]
     kinds, _ = fused([n("Conv", ["x", "w"], ["t"]), *nodes], X, {"w": W} | constants, tmp_path)
     assert kinds == wanted
+
+
+@pytest.mark.parametrize(("alpha", "wanted"), [(0.1, ["conv2d__leaky"]), (0.2, ["conv2d", "average_pool__leaky"])])
+def test_a_slope_that_the_machine_lacks_does_not_keep_the_convolution_from_it(alpha: float, wanted: list[str], tmp_path: Path) -> None:
+    nodes = [n("Conv", ["x", "w"], ["t"]), n("LeakyRelu", ["t"], ["y"], alpha=alpha)]
+    path = save(model(nodes, X, {"y": None}, {"w": W}), tmp_path)
+    for leaky, kinds in ((None, ["conv2d__leaky"]), (Fraction(26, 8), wanted)):
+        context = Context(str(path), numerics=Numerics(leaky=leaky))
+        assert [node.op_type for node in run_passes(load_graph(path), [*PASSES, Fuse()], context).graph] == kinds
 
 
 BORDER = "the divisor of the average changes at the border"

@@ -6,6 +6,8 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from toolchain.graph.calls import fused_call
+from toolchain.graph.numerics import Numerics
+from toolchain.graph.requantisation import slope_of
 from toolchain.graph.rewrite import drop_unused_constants
 from toolchain.passes.base import Pass
 from toolchain.passes.bindings import Fused, bind
@@ -30,21 +32,28 @@ class Fuse(Pass):
         templates = [template for template in context.templates or default_templates() if template.computes not in self.keep]
         for node in reversed(list(model.graph)):
             if node.graph is not None and node.domain in ("", "ai.onnx"):
-                _fuse(model, node, templates)
+                _fuse(model, node, templates, context.numerics)
         drop_unused_constants(model.graph)
         return model
 
 
-def _fuse(model: ir.Model, node: ir.Node, templates: list[Template]) -> None:
+def _fuse(model: ir.Model, node: ir.Node, templates: list[Template], numerics: Numerics | None) -> None:
     reason = "no operation of the templates"
     for template in templates:
         match = find(template, node)
         found = bind(match, model.graph) if match else ""
-        if match and isinstance(found, Fused):
+        if match and isinstance(found, Fused) and not _foreign(match, found, numerics):
             _replace(model, node, match, found)
             return
         reason = found if isinstance(found, str) and found else reason
     node.metadata_props[REASON] = reason
+
+
+def _foreign(match: Match, fused: Fused, numerics: Numerics | None) -> bool:
+    """Whether an activation with a slope that the machine does not have would keep the operation before it on the host as well."""
+    own = numerics.leaky if numerics else None
+    together = fused.variant == "leaky" and len(match.taken) > 1
+    return together and own is not None and numerics is not None and slope_of(fused.attributes["alpha"], numerics) != own
 
 
 def _replace(model: ir.Model, anchor: ir.Node, match: Match, fused: Fused) -> None:
