@@ -1,8 +1,12 @@
 """Whole regions as one program: exact, free of races, and every instruction belongs to an operation."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +30,7 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
+ROOT = Path(__file__).resolve().parents[2]
 MACHINES = {name: load_machine(name) for name in ("vta", "dpuv3")}
 KERNELS = {name: load_kernels(machine) for name, machine in MACHINES.items()}
 
@@ -159,3 +164,21 @@ def test_every_tensor_can_be_stored_to_be_looked_at() -> None:
         who = np.flatnonzero(compiled.owner == index)
         engine_named("fast")(compiled.program, state, np.arange(who[0], who[-1] + 1))
         assert np.array_equal(compiled.result(state, bound.tensors["y"]), wanted[bound.tensors["y"]]), bound.operation.name
+
+
+def test_another_hash_seed_gives_the_same_bytes() -> None:
+    script = (
+        "import hashlib; from tests.schedule.test_network import *\n"
+        "for name, region in (('vta', two_convolutions()), ('dpuv3', block(12))):\n"
+        "    c = compile_region(MACHINES[name], KERNELS[name], region)\n"
+        "    parts = [c.program.streams[0], *c.constants.values(), json.dumps(c.map.plain()).encode(), repr(c.listing).encode()]\n"
+        "    print(hashlib.sha256(b''.join(parts)).hexdigest())\n"
+    )
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", script], env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(seen) == 1
