@@ -67,7 +67,7 @@ def test_any_operation_of_a_kind_is_exact(kind: str) -> None:
     @given(KINDS[kind], st.integers(1, 3))
     def check(operation: Operation, contexts: int) -> None:
         choice = compiled(operation, contexts=contexts)
-        assert choice.compiled.problem.kernel.name == kind
+        assert choice.compiled.problem.kernel.name.removeprefix("overlapping_") == kind
         assert exact(choice, operation)
 
     check()
@@ -95,7 +95,7 @@ FEW = [
     depthwise((5, 37, 9, 8), strides=(1, 2)),
     AveragePool("average", (5, 37, 7, 9), Window((3, 3), (2, 2), (1, 1, 1, 1)), 7, LEAKY),
     AveragePool("global", (5, 37, 9, 7), Window((9, 7)), 65, Requantise(12)),
-    MaxPool("max", (5, 37, 7, 9), Window((3, 3), (2, 2), (1, 1, 1, 1))),
+    MaxPool("max", (5, 37, 7, 9), Window((3, 4), (2, 1), (1, 2, 1, 1))),
     Add("add", (5, 37, 7, 9), 33, 64, Requantise(6, 0)),
     Upsample("upsample", (5, 37, 5, 6), (2, 3)),
 ]
@@ -107,7 +107,7 @@ def test_other_blocks_batches_and_fields_are_exact(config: str, operation: Opera
     assert exact(compiled(operation, load_machine("vta", config)), operation)
 
 
-@pytest.mark.parametrize("operation", FEW[1::3], ids=lambda o: o.name)
+@pytest.mark.parametrize("operation", FEW[5::2], ids=lambda o: o.name)
 def test_the_reference_engine_agrees(operation: Operation) -> None:
     assert exact(compiled(operation), operation, "reference")
 
@@ -120,7 +120,8 @@ LARGE = [
     depthwise((1, 40, 30, 31)),
     AveragePool("average", (1, 40, 30, 31), Window((3, 3), (1, 1), (1, 1, 1, 1)), 7, LEAKY),
     AveragePool("global", (1, 80, 30, 31), Window((30, 31)), 9, Requantise(13)),
-    MaxPool("max", (1, 40, 30, 31), Window((3, 3), (2, 2), (1, 1, 1, 1))),
+    MaxPool("overlapping", (1, 40, 30, 31), Window((3, 3), (2, 2), (1, 1, 1, 1))),
+    MaxPool("max", (1, 40, 30, 31), Window((2, 3), (2, 2), (0, 1, 1, 0))),
     Add("add", (1, 80, 30, 31), 33, 64, LEAKY),
     Upsample("upsample", (1, 40, 20, 21), (2, 2)),
 ]

@@ -173,7 +173,7 @@ def global_pools(draw: st.DrawFn) -> AveragePool:
 
 @st.composite
 def max_pools(draw: st.DrawFn) -> MaxPool:
-    window, size = draw(windows(5))
+    window, size = draw(windows(7))
     return MaxPool("max", _shape(draw, size), window)
 
 
