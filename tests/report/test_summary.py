@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.verify.builds import build
-from toolchain.report.explain import explain_data, explain_text
+from toolchain.report.explain import explain_data, explain_text, read_placement
 from toolchain.report.placement import Placed, Placement, place_nodes
 from toolchain.report.summary import Summary, summarise_model
 from toolchain.report.summary_text import operations_text, summary_data, summary_text
@@ -51,9 +51,10 @@ def test_what_nobody_ran_is_not_claimed(summary: Summary) -> None:
 
 
 def test_operations_add_up(summary: Summary) -> None:
-    lines = operations_text(summary).splitlines()
-    assert len(lines) == 1 + sum(len(region.operations) for region in summary.regions)
     data = json.loads(json.dumps(summary_data(summary), allow_nan=False))
+    lines = operations_text(data).splitlines()
+    assert len(lines) == 1 + sum(len(region.operations) for region in summary.regions)
+    assert "\x1b[1m" in operations_text(data, terminal=True)
     assert data["macs_on_machine"] == data["macs"] == sum(node.macs for node in summary.placement.nodes)
     assert sum(use["cycles"] for use in data["regions"][0]["operations"]) <= data["time"]["cycles"]
 
@@ -65,6 +66,7 @@ def test_each_node_is_explained(summary: Summary) -> None:
     assert len(text.split("\n\n")[1].splitlines()) == 1 + len(summary.placement.nodes)
     data = explain_data(summary.placement, summary.model, summary.machine)
     assert [node["node"] for node in data["nodes"]] == [node.node for node in summary.placement.nodes]
+    assert read_placement(json.loads(json.dumps(data))) == summary.placement
 
 
 def test_reasons_come_by_what_they_cost() -> None:

@@ -1,7 +1,7 @@
 """Why each node of a model is where it is."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -49,3 +49,8 @@ def explain_data(placement: Placement, model: str, machine: str) -> dict[str, An
     shares = {"node_percent": round(placement.node_percent, 3), "mac_percent": round(placement.mac_percent, 3), "macs": placement.macs}
     nodes = [asdict(node) for node in placement.nodes]
     return {"model": model, "machine": machine, **shares, "conversions": placement.conversions, "nodes": nodes}
+
+
+def read_placement(data: Mapping[str, Any]) -> Placement:
+    """What `explain_data` was made of. Raises KeyError or TypeError for anything else."""
+    return Placement(tuple(Placed(**node) for node in data["nodes"]), data["conversions"])

@@ -1,6 +1,6 @@
 """A summary in words, and as data for JSON."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -66,14 +66,14 @@ def _basis(s: Summary) -> str:
     return f"{len(s.constants)} numbers of the machine's file, {len(assumed)} of them assumed" + (f": {named}{more}" if assumed else "")
 
 
-def operations_text(summary: Summary, terminal: bool = False, width: int = 120) -> str:
-    """A line for each operation on the machine, in the order of the program."""
+def operations_text(data: Mapping[str, Any], terminal: bool = False, width: int = 120) -> str:
+    """A line for each operation on the machine, in the order of the program. data: of `summary_data`, or read back from JSON."""
     rows: list[list[str]] = []
-    for region in summary.regions:
-        for use in region.operations:
-            share = f"{100 * use.macs / use.cycles / summary.peak_macs:.1f}" if summary.peak_macs and use.cycles else "-"
-            numbers = [str(use.instructions), f"{use.cycles:,.0f}", scaled(use.macs), share, scaled(use.bytes)]
-            rows.append([region.region, use.operation, use.kind, *numbers])
+    for region in data["regions"]:
+        for use in region["operations"]:
+            share = f"{100 * use['macs'] / use['cycles'] / data['peak_macs']:.1f}" if data["peak_macs"] and use["cycles"] else "-"
+            numbers = [str(use["instructions"]), f"{use['cycles']:,.0f}", scaled(use["macs"]), share, scaled(use["bytes"])]
+            rows.append([region["region"], use["operation"], use["kind"], *numbers])
     head = ["region", "operation", "computes", "instructions", "cycles", "MACs", "% of peak", "DRAM bytes"]
     return table_text(head, rows, (0, 1, 2), terminal, width)
 

@@ -1,17 +1,49 @@
 """What a user reads when a task is done: short texts made of the files that the stages left."""
 
 import json
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toolchain.tasks.actions.paths import infer_file
+from toolchain.tasks.actions.paths import explain_file, infer_file, report_file
 from toolchain.tasks.stage import Job
+
+BETWEEN = "\n\n"
+"""What stands between a summary and its table."""
 
 
 def text_answer(file: Callable[[Job], Path], job: Job) -> str:
     """The text of a file that a stage left."""
     return file(job).read_text().rstrip()
+
+
+def report_answer(job: Job) -> str:
+    """The file's text; on a terminal its table is ruled."""
+    plain = text_answer(report_file, job)
+    if not sys.stdout.isatty():
+        return plain
+    from toolchain.report.summary_text import operations_text
+
+    table = operations_text(_json(report_file(job)), True, shutil.get_terminal_size().columns)
+    return f"{plain.partition(BETWEEN)[0]}{BETWEEN}{table.rstrip()}"
+
+
+def explain_answer(job: Job) -> str:
+    """The same for `explain`."""
+    if not sys.stdout.isatty():
+        return text_answer(explain_file, job)
+    from toolchain.report.explain import explain_text, read_placement
+
+    data = _json(explain_file(job))
+    return explain_text(read_placement(data), data["model"], data["machine"], True, shutil.get_terminal_size().columns).rstrip()
+
+
+def _json(text: Path) -> dict[str, Any]:
+    """What stands beside a text."""
+    found: dict[str, Any] = json.loads(text.with_suffix(".json").read_text())
+    return found
 
 
 def infer_answer(job: Job) -> str:

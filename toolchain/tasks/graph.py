@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 from toolchain.spec.errors import UserError
-from toolchain.tasks.actions.paths import explain_file, report_file, summary_file, verdict_file
-from toolchain.tasks.answers import infer_answer, text_answer
+from toolchain.tasks.actions.paths import summary_file, verdict_file
+from toolchain.tasks.answers import explain_answer, infer_answer, report_answer, text_answer
 from toolchain.tasks.names import TASKS
 from toolchain.tasks.plan import Plan
 from toolchain.tasks.progress import tell
@@ -32,8 +32,8 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "build": Command("summary", partial(text_answer, summary_file)),
         "infer": Command("infer", infer_answer),
         "verify": Command("verify", partial(text_answer, verdict_file)),
-        "report": Command("report", partial(text_answer, report_file)),
-        "explain": Command("explain", partial(text_answer, explain_file)),
+        "report": Command("report", report_answer),
+        "explain": Command("explain", explain_answer),
     }
 )
 

@@ -28,8 +28,8 @@ def make_report(step: Step, say: Say) -> Made:
     job = step.job
     say("timing the bundle")
     summary = _summary(job, _json(infer_file(job)), _json(verdict_file(job).with_suffix(".json")))
-    text = f"{summary_text(summary)}\n{operations_text(summary)}"
-    return Made(_written(report_file(job), text, summary_data(summary)))
+    data = summary_data(summary)
+    return Made(_written(report_file(job), f"{summary_text(summary)}\n{operations_text(data)}", data))
 
 
 def explain_placement(step: Step, say: Say) -> Made:
