@@ -82,12 +82,24 @@ class Transaction:
             return True
         if a.site.path == b.site.path and a.site.order != b.site.order and _same_element(a, b):
             return False
+        if not self._meet(a, b):
+            return False
         shared = _common(a.site.path, b.site.path)
         if "read" in (a.kind, b.kind):
             read, write = (a, b) if a.kind == "read" else (b, a)
             return self._read_after_write(read, write, shared)
         first, second = (a, b) if a.site.order <= b.site.order else (b, a)
         return self._overwritten(first, second, shared)
+
+    def _meet(self, a: Note, b: Note) -> bool:
+        """Whether two notes touch the same bytes at all, at whatever time; most do not, and times are long."""
+        unit = _unit(a, b)
+        first, second = (self._expand(np.asarray(n.at).reshape(-1) * n.site.step, n.site.bytes, unit) for n in (a, b))
+        base = int(first.min())
+        touched = np.zeros(int(first.max()) - base + 1, np.bool_)
+        touched[first - base] = True
+        near = second[(second >= base) & (second < base + len(touched))] - base
+        return bool(touched[near].any())
 
     def _read_after_write(self, read: Note, write: Note, depth: int) -> bool:
         unit = _unit(read, write)
