@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runtime.matrix_product import Product, make_queue, multiply
+from tests.runtime.small import network
+from toolchain.emulator.engines import engine_named
 from toolchain.runtime.command_queue import CommandQueue, Limits
 from toolchain.runtime.queue_device import EmulatedQueueDevice
 from toolchain.schedule.kernel_file import load_kernels
@@ -120,3 +122,28 @@ def test_a_token_that_nobody_pushes_is_said() -> None:
 def test_a_machine_of_many_streams_is_refused() -> None:
     machine = load_machine("stcp920")
     assert "E1126" in refusal(lambda: CommandQueue(EmulatedQueueDevice(machine), {}))
+
+
+@pytest.mark.parametrize(("target", "limits"), [("vta", Limits(17)), ("dpuv3", Limits(9)), ("dpuv3", Limits(1000, each=3))])
+def test_any_machine_s_program_runs_command_by_command(target: str, limits: Limits) -> None:
+    """A compiled region's instructions, pushed one after the other: what is latched and what is on chip lives through the flushes."""
+    machine, _, regions = network(target)
+    compiled = regions["region0"]
+    x, y = compiled.map.inputs[0], compiled.map.outputs[0]
+    image = np.random.default_rng(1).integers(-64, 64, tuple(compiled.map.tensors[x].shape), np.int8)
+    wanted = compiled.state({x: image})
+    engine_named("fast")(compiled.program, wanted, compiled.checked.order)
+    device, given = EmulatedQueueDevice(machine), compiled.state({x: image})
+    for mine, theirs in ((device.state.memories, given.memories), (device.state.host, given.host)):
+        for name, array in theirs.items():
+            mine[name][:] = array
+    queue = CommandQueue(device, load_kernels(machine), limits)
+    queue.allocate(max(segment.address + segment.bytes for segment in compiled.map.segments.values()))
+    for index in range(len(compiled.program)):
+        instruction = machine.instructions[int(compiled.program.kind[index])]
+        if instruction.name != machine.program.ends:
+            fields = [f.name for f in instruction.fields if f.name not in instruction.match]
+            queue.push(instruction.name, **{name: compiled.program.field(index, name) for name in fields})
+    queue.synchronize()
+    assert queue.counts.flushes > 3
+    assert np.array_equal(compiled.map.read(machine, device.state, y), compiled.result(wanted, y))

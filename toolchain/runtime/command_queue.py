@@ -62,7 +62,7 @@ class CommandQueue:
         self._commands: list[Command] = []
         self._book = TokenBook(self.machine, self._commands)
         self._forms = forms(self.machine)
-        self._stream = self.memory.allocate(0)
+        self._stream: Buffer | None = None
         residency = residency_of(self.machine, kernels)
         self.records = None if residency is None else RecordCache(residency, self._placed)
 
@@ -142,13 +142,20 @@ class CommandQueue:
 
     def _run(self, program: Program) -> None:
         (data,) = program.streams
-        if len(data) > self._stream.bytes:
-            self.memory.free(self._stream)
-            self._stream = self.memory.allocate(len(data))
-        self.device.write(self._stream.address, data)
-        self.counts.cycles += self.device.execute(self._stream.address, len(data))
+        stream = self._command_buffer(len(data))
+        self.device.write(stream.address, data)
+        self.counts.cycles += self.device.execute(stream.address, len(data))
         self.counts.flushes += 1
         self.counts.commands += len(program)
+
+    def _command_buffer(self, size: int) -> Buffer:
+        """The one of the flush before, or a larger one in its place."""
+        if self._stream is None or size > self._stream.bytes:
+            if self._stream is not None:
+                self.memory.free(self._stream)
+                self._stream = None
+            self._stream = self.memory.allocate(size)
+        return self._stream
 
     def _require_explicit(self) -> None:
         if not self.explicit:
