@@ -1,6 +1,7 @@
 """Content-addressed constants of control memories: their bytes, and where on chip each one is when a step needs it."""
 
 import math
+from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -61,10 +62,11 @@ class Residency:
 
 @dataclass
 class ControlBuffer:
-    """A control memory of `depth` elements: what is where, the least recently used content goes first."""
+    """A control memory of `depth` elements: what is where, the least recently used content goes first. taken: the same, by address."""
 
     depth: int
     held: dict[bytes, tuple[int, int]] = field(default_factory=dict[bytes, tuple[int, int]])
+    taken: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def place(self, content: bytes) -> int:
         """The first element of a content that is there. Raises KeyError for another."""
@@ -77,12 +79,17 @@ class ControlBuffer:
         """
         missing = self.bring(step, element)
         if missing is None:
-            self.held.clear()  # what the step shares with earlier ones stands where the rest finds no gap
+            self.clear()  # what the step shares with earlier ones stands where the rest finds no gap
             missing = self.bring(step, element)
         if missing is None:
-            self.held.clear()
+            self.clear()
             raise fail("E1004", f"the {sum(map(len, step)) // element} records that one step names do not fit into {self.depth}")
         return missing
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self.held.clear()
+        self.taken.clear()
 
     def touch(self, content: bytes) -> int | None:
         """Where a content is; it counts as used now."""
@@ -108,16 +115,17 @@ class ControlBuffer:
             place = self.gap(count)
             if place is not None:
                 self.held[content] = (place, count)
+                insort(self.taken, (place, count))
                 return place
             oldest = next((c for c in self.held if c not in keep), None)
             if oldest is None:
                 return None
-            del self.held[oldest]
+            self.taken.remove(self.held.pop(oldest))
 
     def gap(self, count: int) -> int | None:
         """The lowest address with room."""
         at = 0
-        for start, size in sorted(self.held.values()):
+        for start, size in self.taken:
             if start - at >= count:
                 return at
             at = start + size
