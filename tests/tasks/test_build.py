@@ -44,12 +44,6 @@ def _again(capfd: pytest.CaptureFixture[str], *words: str) -> list[str]:
     return stages_run(capfd.readouterr().err)
 
 
-def _edit(path: str, old: str, new: str) -> None:
-    text = Path(path).read_text()
-    assert old in text
-    Path(path).write_text(text.replace(old, new))
-
-
 def test_nothing_to_do(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = artefacts(folder)
     assert _again(capfd) == []
@@ -59,6 +53,27 @@ def test_nothing_to_do(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
 def test_a_comment_is_no_change(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with (folder / "targets" / "vta.yaml").open("a") as file:
         file.write("\n# a word\n")
+    assert _again(capfd) == []
+
+
+CHANGES = [
+    ("a timing number", "targets/vta.yaml", "GEMM_LATENCY: {value: 4", "GEMM_LATENCY: {value: 5", ["bundle", "summary"]),
+    ("what may be offloaded", "targets/vta.yaml", "  activation: [-128, 127]", "  activation: [-127, 127]", ["graph", "bundle", "summary"]),
+    ("a host cost", "targets/vta.yaml", "launch_us: {value: 50", "launch_us: {value: 51", ["summary"]),
+    ("a template", "targets/vta/store.asm.j2", "", "{# a word #}", ["graph", "bundle", "summary"]),
+    ("a word in the model's file", "models/digits.yaml", "summary: ", "summary: again ", ["onnx", "calibration"]),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "path", "wanted"), [(o, n, p, w) for _, p, o, n, w in CHANGES], ids=[name for name, *_ in CHANGES])
+def test_only_what_a_change_touches_runs_again(
+    old: str, new: str, path: str, wanted: list[str], folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In the model's file even less: calibrated again it is what it was, so nothing after it runs."""
+    text = (folder / path).read_text()
+    assert old in text
+    (folder / path).write_text(text.replace(old, new, 1) if old else new + text)
+    assert _again(capfd) == wanted
     assert _again(capfd) == []
 
 

@@ -4,11 +4,13 @@ import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
+from toolchain.tasks.hashes import digest_of
 from toolchain.tasks.stage import Job
 
 
@@ -63,8 +65,14 @@ def explain_file(job: Job) -> Path:
 
 
 def machine_of(job: Job) -> Machine:
-    """The machine with the build's parameters. It was checked when the build was planned."""
-    return load_machine(job.target.given, overrides=dict(job.target.params))
+    """The machine with the build's parameters, which was checked when the build was planned."""
+    return _machine(job.target.given, job.target.params, digest_of(job.target.sections))
+
+
+@lru_cache(maxsize=2)
+def _machine(given: str, params: tuple[tuple[str, str], ...], _digest: str) -> Machine:
+    """One object for all stages of a build: what is derived from a machine is kept with it."""
+    return load_machine(given, overrides=dict(params))
 
 
 def sizes_of(job: Job) -> dict[str, int]:
