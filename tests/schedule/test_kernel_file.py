@@ -49,3 +49,25 @@ def test_an_unknown_kernel_and_a_machine_without() -> None:
         load_kernel(MACHINE, "conv3d")
     with pytest.raises(UserError, match="E1001 machine 'stcp920' has no kernels"):
         load_kernel(load_machine("stcp920"), "conv2d")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("pools: {fm: {banks: 8}}", "pools: {fn: {banks: 8}}", "E1002 unknown memory 'fn'"),
+        ("pools: {fm: {banks: 8}}", "pools: {fm: {banks: 7}}", "E1002 the 24 banks of 'fm' do not divide into pools of 7"),
+        ("registers: base", "registers: bass", "E1002 the host sets no registers 'bass'; did you mean 'base'?"),
+        ("registers: base", "registers: ci", "E1002 the host sets no registers 'ci'"),
+        ("constants: 3}", "constants: 4}", "E1002 segment 'constants' has register 4, and 'base' has 4"),
+        ("{at: c_at, pixel: c, line: ow * c,", "{pixel: c, line: ow * c,", "has other names than a tile of it: at"),
+        ("over: [x, z]", "over: [x, q]", "E1002 unknown place 'q'"),
+        ("when: x_kept and sampled", "when: q_kept and sampled", "E0107 unknown name 'q_kept'"),
+    ],
+)
+def test_faults_in_what_stays_on_chip_are_told(old: str, new: str, message: str) -> None:
+    path = PATH.parents[1] / "dpuv3" / "kernels.yaml"
+    text = path.read_text()
+    assert old in text
+    with pytest.raises(UserError) as caught:
+        read_kernels(load_machine("dpuv3"), Source("kernels.yaml", text.replace(old, new, 1)), path.parent)
+    assert message in str(caught.value)

@@ -55,3 +55,19 @@ def test_regions_do_not_meet_and_addresses_count_elements() -> None:
 def test_a_tensor_larger_than_dram_is_refused() -> None:
     with pytest.raises(UserError, match="E1004 tensor 'a' of"):
         place_regions(MACHINE, {"a": ("dram.wgt", 1 << 28)})
+
+
+def test_a_layout_with_a_type_of_its_own_is_stored_in_it() -> None:
+    machine = load_machine("dpuv3")
+    stored = pack_tensors(state_problem(machine, load_kernel(machine, "conv2d"), OPERATION)).stored["bias"]
+    assert np.frombuffer(stored, "<i4")[:17].tolist() == (2 * OPERATION.bias).tolist()
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_a_choice_that_all_elements_make_alike_gives_what_each_alone_gives(dilation: int) -> None:
+    machine = load_machine("dpuv3")
+    operation = convolution((1, 3, 9, 9), (5, 3, 2), dilations=(dilation, 1))
+    packed = pack_tensors(state_problem(machine, load_kernel(machine, "conv2d"), operation))
+    spread = np.zeros((5, 2 * dilation + 1, 2, 3), np.int8)
+    spread[:, ::dilation] = operation.weight.transpose(0, 2, 3, 1)
+    assert np.array_equal(packed.packings["w"].fetch(packed.stored["w"]), spread)
