@@ -36,7 +36,20 @@ def test_emulate_writes_what_it_is_asked_for(golden_program: tuple[Path, Path, b
     assert data["cycles"] > 0
     assert data["instructions"] * 16 == program.stat().st_size
     assert {unit["name"] for unit in data["units"]} == {"load", "compute", "store"}
+    assert data["ms"] == pytest.approx(data["cycles"] / 100_000)
+    moved = {memory["name"]: (memory["read_bytes"], memory["written_bytes"]) for memory in data["memories"]}
+    assert (moved["dram"], moved["inp"][1], moved["wgt"][1]) == ((5792, 1152), 2304, 12 * 256)
     assert json.loads(trace.read_text())["traceEvents"]
+
+
+def test_a_parameter_of_the_machine_can_be_set_for_a_run(golden_program: tuple[Path, Path, bytes], tmp_path: Path) -> None:
+    program, before, _ = golden_program
+    report, found = tmp_path / "run.json", list[float]()
+    for khz in (100_000, 200_000):
+        words = ["emulate", "vta", str(program), "--memory", f"dram={before}", "--set", f"CLOCK_KHZ={khz}", "--json", str(report)]
+        assert main(words) == 0
+        found.append(json.loads(report.read_text())["ms"])
+    assert found[0] == pytest.approx(2 * found[1])
 
 
 def test_out_with_a_place_writes_just_that(golden_program: tuple[Path, Path, bytes], tmp_path: Path) -> None:
