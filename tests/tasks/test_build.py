@@ -170,6 +170,14 @@ def test_an_open_size_can_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert _again(capfd, "build", "target=vta", "model=net.onnx", "dim=batch:1") == EVERY
 
 
+def test_a_model_file_need_not_be_called_as_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    _network(Path("net.onnx"), _open)
+    Path(".my net.yaml").write_text("model: {name: other, summary: small}\nonnx: net.onnx\ninputs: {x: [1, 3, 8, 8]}\n")
+    assert _again(capfd, "build", "target=vta", "model=./.my net.yaml") == EVERY
+    assert Path("build/vta/my_net/bundle/my_net.bundle").is_file()
+
+
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
 def test_a_file_cut_short_is_one_line(share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)

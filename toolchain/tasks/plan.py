@@ -8,7 +8,7 @@ from toolchain.models.names import find_model
 from toolchain.spec.errors import fail
 from toolchain.tasks.code import code_hashes
 from toolchain.tasks.machines import Target, load_target
-from toolchain.tasks.stage import Job, Step
+from toolchain.tasks.stage import Job, Step, folder_name
 from toolchain.tasks.stages import STAGES
 from toolchain.tasks.variables import Variables, read_variables
 
@@ -43,7 +43,7 @@ def _models(target: Target, variables: Variables) -> tuple[str, ...]:
 
 def _job(given: str, target: Target, variables: Variables, root: Path) -> Job:
     path = find_model(given)
-    return Job(path.stem, given, path, target, variables, root)
+    return Job(folder_name(path.stem), given, path, target, variables, root)
 
 
 def steps_of(job: Job, code: Mapping[str, str]) -> dict[str, Step]:

@@ -1,5 +1,6 @@
 """One stage of a build: what it depends on, where its files are, and what makes them."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,7 @@ class Job:
 
     @property
     def label(self) -> str:
-        return self.model + "".join(f"+{name}-{size}" for name, size in self.variables.dims)
+        return folder_name(self.model + "".join(f"+{name}-{size}" for name, size in self.variables.dims))
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,11 @@ class Step:
         """Why the stage must run; empty where it needs not."""
         receipt = self.receipt()
         return receipt.changes(self.parts(), self.folder) if receipt else ["first time"]
+
+
+def folder_name(text: str) -> str:
+    """A text of the user's as the name of one visible folder."""
+    return re.sub(r"[^\w.+-]", "_", text).lstrip(".") or "_"
 
 
 def _file(path: Path) -> str:

@@ -7,7 +7,7 @@ from toolchain.models.build import build_model
 from toolchain.models.load import load_model
 from toolchain.models.model import Model, Stored
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.actions.paths import sizes_file
+from toolchain.tasks.actions.paths import onnx_file, sizes_file
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 
@@ -18,11 +18,12 @@ def make_onnx(step: Step, say: Say) -> Made:
     say("reading the model")
     model = load_model(str(step.job.path), dims)
     say("copying" if isinstance(model.origin, Stored) else "making the weights")
-    path = build_model(model, step.folder)
-    stamp, sizes = path.with_suffix(".stamp.json"), sizes_file(step.job)
+    built, path, sizes = build_model(model, step.folder), onnx_file(step.job), sizes_file(step.job)
+    names: list[str] = json.loads(built.with_suffix(".stamp.json").read_text())["files"]
+    built.replace(path)
     write_atomic(sizes, json.dumps(dict(sorted((_open_sizes(model) | dims).items()))).encode())
-    files = [step.folder / name for name in json.loads(stamp.read_text())["files"]]
-    return Made([*files, sizes], _sources(model))  # not the stamp, which the receipt replaces: it changes with code that changes nothing
+    weights = [step.folder / name for name in names if name != built.name]
+    return Made([path, *weights, sizes], _sources(model))  # not the stamp, which the receipt replaces: it changes with code that changes nothing
 
 
 def _open_sizes(model: Model) -> dict[str, int]:
