@@ -1,10 +1,11 @@
 """What is wrong with a kernel is said where it stands."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from toolchain.schedule.kernel_file import load_kernel, read_kernels
+from toolchain.schedule.kernel_file import load_kernel, load_kernels, read_kernels
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
 
@@ -71,3 +72,12 @@ def test_faults_in_what_stays_on_chip_are_told(old: str, new: str, message: str)
     with pytest.raises(UserError) as caught:
         read_kernels(load_machine("dpuv3"), Source("kernels.yaml", text.replace(old, new, 1)), path.parent)
     assert message in str(caught.value)
+
+
+def test_a_machine_given_by_path_has_its_own_kernels(tmp_path: Path) -> None:
+    """Those beside its file, not those of a machine of the same name on the search path."""
+    for name in ("vta.yaml", "vta"):
+        source = PATH.parents[1] / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
+    assert {kernel.folder for kernel in load_kernels(load_machine(str(tmp_path / "vta.yaml"))).values()} == {tmp_path / "vta"}
+    assert {kernel.folder.resolve() for kernel in load_kernels(load_machine("vta")).values()} == {PATH.parent}

@@ -58,3 +58,11 @@ def test_a_folder_that_cannot_be_written_is_no_reason_to_stop(tmp_path: Path) ->
 def test_an_unknown_parameter_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="E0104 unknown parameter 'LOG_BLOK'"):
         load_target("vta", (("LOG_BLOK", "4"),), tmp_path)
+
+
+def test_kernels_stand_beside_the_machine_or_on_the_search_path(tmp_path: Path) -> None:
+    given = _written(tmp_path, VTA)
+    assert load_target(given, (), tmp_path / "cache").folder.resolve() == ROOT / "targets" / "vta"
+    (tmp_path / "vta").mkdir()
+    (tmp_path / "vta" / "kernels.yaml").write_text("kernels: {}\n")
+    assert load_target(given, (), tmp_path / "cache").folder == tmp_path / "vta"

@@ -14,7 +14,7 @@ from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Const, Expr
 from toolchain.spec.files import read_limited
-from toolchain.spec.load import search_path
+from toolchain.spec.load import companion
 from toolchain.spec.model import Machine
 from toolchain.spec.resources import PACKAGE
 from toolchain.spec.schema import validate
@@ -46,7 +46,7 @@ def load_kernel(machine: Machine, name: str) -> Kernel:
 
 
 def _kernel_path(machine: Machine) -> Path | None:
-    return next((p for p in (folder / machine.name / "kernels.yaml" for folder in search_path()) if p.is_file()), None)
+    return companion(Path(machine.path), machine.name, "kernels.yaml")
 
 
 def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Kernel]:
@@ -134,7 +134,7 @@ class _Reader:
             tuple(self.tensor(key, value, given) for key, value in node.members("tensors")), constants,
             tuple(self.step(n, sized | kept, given | kept, [p.name for p in places], [c.name for c in constants]) for n in node.entries("steps")),
             self.loading(residency) if residency else None, self.template(node.value["end"]), node.where(),
-            self.shared.pools, self.shared.registers, self.shared.segments,
+            self.shared.pools, self.shared.registers, self.shared.segments, self.template(node.value["begin"]) if node.get("begin") else "",
         )  # fmt: skip
 
     def expr(self, node: Node, names: Iterable[str], arrays: Iterable[str] = ()) -> Expr:

@@ -21,6 +21,12 @@ def search_path() -> list[Path]:
     return [folder for folder in dict.fromkeys([*extra, *own]) if is_folder(folder)]
 
 
+def companion(path: Path, name: str, file: str) -> Path | None:
+    """A file in the folder of machine `name`, which stands beside the machine's own file at `path` or on the search path."""
+    folders = [path.parent, *search_path()]
+    return next((found for found in (folder / name / file for folder in folders) if is_file(found)), None)
+
+
 def list_targets() -> dict[str, Path]:
     """Every machine by name; the first folder on the search path wins."""
     found: dict[str, Path] = {}
@@ -66,4 +72,4 @@ def load_text(text: str, path: str, config: str = "", overrides: Mapping[str, st
     return elaborate(root, config, overrides or {})
 
 
-__all__ = ["UserError", "find_target", "list_targets", "load_file", "load_machine", "load_text", "search_path"]
+__all__ = ["UserError", "companion", "find_target", "list_targets", "load_file", "load_machine", "load_text", "search_path"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.spec.files import write_atomic
-from toolchain.spec.load import find_target
+from toolchain.spec.load import companion, find_target
 from toolchain.spec.resources import PACKAGE
 from toolchain.tasks.code import package_hash
 
@@ -34,7 +34,8 @@ class Target:
     @property
     def folder(self) -> Path:
         """Where the machine's kernels and templates are."""
-        return self.path.parent / self.name
+        kernels = companion(self.path, self.name, "kernels.yaml")
+        return kernels.parent if kernels else self.path.parent / self.name
 
 
 def load_target(given: str, params: tuple[tuple[str, str], ...], cache: Path) -> Target:

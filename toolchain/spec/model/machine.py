@@ -53,6 +53,8 @@ class Machine:
     fusion: Outline | None = None
     pipeline: Outline | None = None
 
+    path: str = field(default="", compare=False)
+    """its file, as messages print it"""
     choices: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """(parameter, choice) -> its number, for `SHR == SHR.full`"""
 
