@@ -41,8 +41,9 @@ class Candidate:
     stored: bool
     over: tuple[str, ...]
 
-    def meets(self, other: "Candidate") -> bool:
-        return self.first <= other.last and other.first <= self.last
+    def meets(self, other: "Candidate", apart: int = 0) -> bool:
+        """Whether there are fewer than `apart` operations between one and the other."""
+        return self.first - apart <= other.last and other.first - apart <= self.last
 
 
 def find_candidates(region: Region, problems: Sequence[Problem], storage: Storage) -> dict[str, Candidate]:
@@ -140,16 +141,34 @@ class Residents:
 
 
 def place_residents(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], operations: int) -> Residents:
-    """The largest buffers first, each in the smallest pool with room, at the lowest address; what finds no room stays in DRAM."""
-    groups = _groups(candidates)
-    slots, sizes = dict[str, Slot](), dict[str, int]()
-    for members in sorted(groups, key=lambda group: (-group[0].size, min(c.first for c in group))):
-        slot = _room(members, candidates, slots, pools[members[0].memory])
-        if slot is not None:
-            slots |= {c.name: slot for c in members}
-            sizes |= {c.name: c.size for c in members}
+    """The largest buffers first, each in the smallest pool with room, at the lowest address; what finds no room stays in DRAM.
+
+    Where as much can stay so, nobody, or as few as possible, take the room of what the operation just before still reads: that would have to
+    end first.
+    """
+    tried = [_slots(candidates, pools, apart) for apart in ((1,), (1, 0), (0,))]
+    slots = max(tried, key=lambda found: sum(candidates[name].size for name in found))
     kept = {name: candidates[name] for name in candidates if name in slots}
     return Residents(slots, kept, tuple(_left(kept, slots, pools, index) for index in range(operations)))
+
+
+def _slots(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], apart: Sequence[int]) -> dict[str, Slot]:
+    """apart: operations between the last use of some room and its next owner, what is tried first."""
+    slots: dict[str, Slot] = {}
+    for members in sorted(_groups(candidates), key=lambda group: (-group[0].size, min(c.first for c in group))):
+        found = (_room(members[0].size, list(_others(members, candidates, slots, more)), pools[members[0].memory]) for more in apart)
+        slot = next((s for s in found if s is not None), None)
+        if slot is not None:
+            slots |= {c.name: slot for c in members}
+    return slots
+
+
+def _others(members: Sequence[Candidate], candidates: Mapping[str, Candidate], slots: Mapping[str, Slot], apart: int) -> Iterator[tuple[Slot, int]]:
+    """Slots and sizes of those placed that live too near in time."""
+    for name, slot in slots.items():
+        other = candidates[name]
+        if other.memory == members[0].memory and any(other.meets(c, apart) for c in members):
+            yield slot, other.size
 
 
 def _groups(candidates: Mapping[str, Candidate]) -> list[list[Candidate]]:
@@ -162,17 +181,11 @@ def _groups(candidates: Mapping[str, Candidate]) -> list[list[Candidate]]:
     return list({id(group): group for group in group_of.values()}.values())
 
 
-def _room(members: Sequence[Candidate], candidates: Mapping[str, Candidate], slots: Mapping[str, Slot], pools: Sequence[Pool]) -> Slot | None:
-    """A place that nobody has while any of the members lives."""
-    size = members[0].size
+def _room(size: int, others: Sequence[tuple[Slot, int]], pools: Sequence[Pool]) -> Slot | None:
+    """The lowest address beside others, in the smallest pool that has one."""
     for pool in sorted(pools, key=lambda p: (p.depth, p.bank)):
-        taken = sorted(
-            (slot.address, slot.address + candidates[name].size)
-            for name, slot in slots.items()
-            if candidates[name].memory == members[0].memory and slot.bank == pool.bank and any(candidates[name].meets(c) for c in members)
-        )
         at = pool.start
-        for start, stop in taken:
+        for start, stop in sorted((slot.address, slot.address + room) for slot, room in others if slot.bank == pool.bank):
             if start >= at + size:
                 break
             at = max(at, stop)
