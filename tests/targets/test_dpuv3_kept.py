@@ -68,9 +68,9 @@ def kept_of(problem: Problem, name: str, buffer: Buffer, slot: Slot) -> Kept | N
     return Kept(slot, {key: constant(e, scope) for key, e in whole.names.items()})
 
 
-def run(operation: Operation, names: str, before: int = 0, after: int = 0, over: bool = False) -> bool:
-    """Compiled with the tensors of these names on chip, each after and before so many channels of others; False where that cannot be."""
-    problem = state_problem(machine(), kernel(operation.kind), operation)
+def run(operation: Operation, names: str, before: int = 0, after: int = 0, over: bool = False, by: str = "") -> bool:
+    """Compiled with the tensors of these names on chip, each between so many channels of others; False where that cannot be. by: the kernel."""
+    problem = state_problem(machine(), kernel(by or operation.kind), operation)
     given_values = inputs(operation)
     shapes: Mapping[str, tuple[int, ...]] = {**{name: value.shape for name, value in given_values.items()}, "y": operation.output}
     buffers = {name: Buffer(tuple(shapes[name]), shapes[name][1] + before + after, before) for name in names if name in shapes}
@@ -130,3 +130,9 @@ def test_enlargements(channels: int, height: int, width: int, factor_h: int, fac
 @pytest.mark.parametrize("size", [1, 3])
 def test_strides_on_a_kept_tensor(stride: int, size: int) -> None:
     assert run(convolution((4, 40, 23, 21), (20, size, size), strides=(stride, stride), pads=(size // 2,) * 4), "xy")
+
+
+@pytest.mark.parametrize(("by", "stride"), [("squares", 2), ("columns", 1)])
+def test_first_layers_leave_their_results_there(by: str, stride: int) -> None:
+    operation = convolution((4, 3, 37, 30), (20, 3, 3), strides=(stride, stride), pads=(1, 1, 1, 1))
+    assert run(operation, "y", 16, 32, by=by)

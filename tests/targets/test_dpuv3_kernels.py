@@ -85,18 +85,25 @@ def test_any_convolution_is_exact(operation: Conv2d, contexts: int) -> None:
 
 
 @st.composite
-def first_layers(draw: st.DrawFn) -> Conv2d:
-    """Stride 2 on few channels."""
+def first_layers(draw: st.DrawFn, stride: int) -> Conv2d:
+    """On few channels."""
     kernel = draw(st.sampled_from([(3, 3), (7, 7), (5, 4), (2, 7)]))
     pads = draw(st.tuples(*(st.integers(0, kernel[k % 2] - 1) for k in range(4))))
     shape = draw(st.sampled_from([1, 4, 5])), draw(st.sampled_from([1, 3, 4])), draw(st.integers(7, 40)), draw(st.integers(7, 40))
-    return convolution(shape, (draw(st.sampled_from([16, 20])), *kernel), draw(st.integers(0, 99)), strides=(2, 2), pads=pads, shift=11)
+    return convolution(shape, (draw(st.sampled_from([16, 20])), *kernel), draw(st.integers(0, 99)), strides=(stride, stride), pads=pads, shift=11)
 
 
 @settings(max_examples=12, deadline=None)
-@given(first_layers())
+@given(first_layers(2))
 def test_any_first_layer_with_two_by_two_pixels_in_the_channels_is_exact(operation: Conv2d) -> None:
     choice, given_values = compile_operation(machine(), kernel("squares"), operation, timed=1), inputs(operation)
+    np.testing.assert_array_equal(result(choice, given_values), expected(operation, given_values))
+
+
+@settings(max_examples=16, deadline=None)
+@given(first_layers(1))
+def test_any_first_layer_with_four_columns_in_the_channels_is_exact(operation: Conv2d) -> None:
+    choice, given_values = compile_operation(machine(), kernel("columns"), operation, timed=1), inputs(operation)
     np.testing.assert_array_equal(result(choice, given_values), expected(operation, given_values))
 
 
@@ -204,6 +211,12 @@ def test_the_first_layer_of_a_residual_network_takes_a_third() -> None:
     operation = convolution((4, 3, 112, 112), (64, 7, 7), strides=(2, 2), pads=(3, 3, 3, 3), shift=11, low=0)
     plain, squares = (compile_operation(machine(), kernel(name), operation).cycles for name in ("conv2d", "squares"))
     assert squares < 0.4 * plain
+
+
+def test_a_first_layer_with_stride_1_takes_two_thirds() -> None:
+    operation = convolution((4, 3, 64, 64), (16, 3, 3), pads=(1, 1, 1, 1), shift=11)
+    plain, columns = (compile_operation(machine(), kernel(name), operation).cycles for name in ("conv2d", "columns"))
+    assert columns < 0.67 * plain
 
 
 def test_a_kernel_larger_than_the_parameter_memory_is_refused() -> None:
