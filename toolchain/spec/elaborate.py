@@ -49,14 +49,13 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
     findings.settle()
     target = root.value["target"]
     machine = Machine(
-        name=target.text("name"), config=context.config, summary=target.text("summary"),
-        sources=tuple(n.value for n in target.entries("sources")), models=tuple(n.value for n in target.entries("models")),
-        params=context.names, levels=levels, memories=memories, views=looks, units=units, encoding=packing, instructions=known, functions=functions, counters=counters, sync=sync, illegal=illegal,
-        rules=rules, timing=clock, layouts=stored, program=ending, portable=warnings, assumptions=assumptions(root),
+        name=target.text("name"), config=context.config, summary=target.text("summary"), sources=tuple(n.value for n in target.entries("sources")),
+        models=tuple(n.value for n in target.entries("models")), params=context.names, levels=levels, memories=memories, views=looks, units=units,
+        encoding=packing, instructions=known, functions=functions, counters=counters, sync=sync, illegal=illegal, rules=rules, timing=clock,
+        layouts=stored, program=ending, portable=warnings, assumptions=assumptions(root),
         choices={(p, c): i for p, names in context.choices.items() for i, c in enumerate(names)}, host=host,
-        configs=tuple(dict(root.members("configs"))), nops=nops, settable=tuple(dict(root.members("params"))), quantisation=numerics, operators=offloaded,
-        fusion=offloading.outline(root, "fusion"), pipeline=offloading.outline(root, "pipeline"),
-        path=root.span.source.path,
+        configs=tuple(dict(root.members("configs"))), nops=nops, settable=tuple(dict(root.members("params"))), quantisation=numerics,
+        operators=offloaded, fusion=offloading.outline(root, "fusion"), pipeline=offloading.outline(root, "pipeline"), path=root.span.source.path,
     )  # fmt: skip
     check(machine, root)
     return machine
