@@ -17,7 +17,8 @@ NOTES = frozenset({"doc", "source", "clock_source", "peak_source", "assumed"})
 def render(machine: Machine, without: frozenset[str] = frozenset()) -> dict[str, Any]:
     """Sections in the order of a machine file; keys named in `without`, and empty ones, are left out."""
     sections: dict[str, Any] = {
-        "target": {"name": machine.name, "config": machine.config, "summary": machine.summary, "sources": machine.sources, "models": machine.models},
+        "target": {"name": machine.name, "config": machine.config, "summary": machine.summary, "sources": machine.sources}
+        | ({"models": machine.models} if machine.models else {}),
         "params": parameters(machine),
         "topology": machine.levels,
         "memories": machine.memories,
