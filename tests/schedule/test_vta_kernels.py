@@ -102,7 +102,7 @@ FEW = [
 
 
 @pytest.mark.parametrize("operation", FEW, ids=lambda o: o.name)
-@pytest.mark.parametrize("config", ["chisel", "batch4_block8", "block32"])
+@pytest.mark.parametrize("config", ["chisel", "hls", "batch4_block8", "block32"])
 def test_other_blocks_batches_and_fields_are_exact(config: str, operation: Operation) -> None:
     assert exact(compiled(operation, load_machine("vta", config)), operation)
 

@@ -109,6 +109,9 @@ def emit(machine: Machine, name: str, parts: Sequence[Part], residency: Residenc
     Raises UserError E1005 for a template, and all of `assemble` and `synchronise`.
     """
     writer, at = _Writer(), 0
+    first = parts[0].problem
+    if first.kernel.begin:
+        writer.add(first.kernel, first.kernel.begin, {**first.numbers, **scopes[0]}, "begin", -1)
     for number, (part, scope) in enumerate(zip(parts, scopes, strict=True)):
         stop = at + len(part.steps)
         writer.part(number, part, scope, residency.fetches[at:stop], residency.places[at:stop])

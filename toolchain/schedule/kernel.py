@@ -131,7 +131,8 @@ class Kernel:
     """computes: the kind of operation. folder: where its templates stand. loading: for its constants, where it has any.
 
     pools: by memory, how many neighbouring banks one slot takes part of. registers: the memory of the host's base registers, empty
-    where addresses are absolute; segments: by name, the register that holds its address.
+    where addresses are absolute; segments: by name, the register that holds its address. begin, end: templates of a program's first and
+    last instructions; no begin: empty.
     """
 
     name: str
@@ -152,6 +153,7 @@ class Kernel:
     pools: Mapping[str, int] = field(default_factory=dict[str, int])
     registers: str = ""
     segments: Mapping[str, int] = field(default_factory=dict[str, int])
+    begin: str = ""
 
     @property
     def loops(self) -> tuple[Dimension, ...]:
