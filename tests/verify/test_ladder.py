@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.verify.builds import build
+from toolchain.graph.regions import region_calls, region_function
+from toolchain.schedule.read_region import read_region
 from toolchain.spec.errors import UserError
 from toolchain.verify.built import Built, read_built, stage_before
-from toolchain.verify.ladder import verify_model
+from toolchain.verify.ladder import lost_tensors, verify_model
 from toolchain.verify.oracle import Samples
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.text import verdict_data, verdict_text
@@ -81,3 +83,21 @@ def test_stages_are_found_by_their_pass(digits: Digits, tmp_path: Path) -> None:
     assert stage_before(folder / "graph", "nothing").stem.endswith("partition")
     with pytest.raises(UserError, match="E0001 there are no stages of a graph here"):
         read_built(built.machine, tmp_path, tmp_path / "no.bundle")
+
+
+def test_a_node_that_no_operation_stands_for_is_told(digits: Digits) -> None:
+    _, built, _ = digits
+    (call,) = region_calls(built.partitioned)
+    region, nodes = read_region(built.machine, built.kernels, built.partitioned, call), list(region_function(built.partitioned, call))
+    assert lost_tensors(region, nodes) == []
+    operations = tuple(bound for bound in region.operations if bound.operation.name != "conv3")
+    without = {name: shape for name, shape in region.tensors.items() if name != "conv3.int8"}
+    assert lost_tensors(replace(region, operations=operations, tensors=without), nodes) == ["conv3.int8"]
+
+
+def test_a_model_without_regions_says_so(tmp_path: Path) -> None:
+    (tmp_path / "soft.yaml").write_text("model: {name: soft, summary: for a test}\ninputs: {row: [1, 10]}\nlayers: [softmax]\n")
+    _, built, samples = build("vta", str(tmp_path / "soft.yaml"), tmp_path / "build")
+    verdict = verify_model(built, samples, FEW)
+    assert verdict.exact
+    assert "nothing runs on the machine" in verdict_text(verdict)

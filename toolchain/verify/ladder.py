@@ -1,17 +1,20 @@
 """The whole ladder for one built model: float network, integer network in ONNX Runtime, fast engine, reference engine, and the host's parts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from toolchain.graph.regions import region_calls
+from toolchain.graph.regions import region_calls, region_function
 from toolchain.passes.error_table import error_table
+from toolchain.passes.fuse import SOURCES
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
 from toolchain.schedule.network import Options, compile_region
 from toolchain.schedule.read_region import read_region
+from toolchain.schedule.region import Region
 from toolchain.schedule.selection import images_per_run
 from toolchain.verify.built import Built
 from toolchain.verify.compare import differing_bits
@@ -55,7 +58,16 @@ def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: Sa
     say(f"{region.name} on the machine")
     program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
     subject = bundled_subject(built.bundle, program, region, built.machine, built.place)
-    return climb_region(subject, expected, size, _peek(built, subject, say))
+    verdict = climb_region(subject, expected, size, _peek(built, subject, say))
+    lost = tuple((name, "no operation of the region stands for it") for name in lost_tensors(region, region_function(built.partitioned, call)))
+    return replace(verdict, unseen=(*verdict.unseen, *lost))
+
+
+def lost_tensors(region: Region, nodes: Iterable[ir.Node]) -> list[str]:
+    """What nodes make that the region does not have, those left out that were merged into an operation: padding, a shuffle of its result."""
+    merged = {name for bound in region.operations for name in bound.nodes}
+    apart = [node for node in nodes if not merged.issuperset(node.metadata_props.get(SOURCES, node.name or "").split(" "))]
+    return [value.name or "" for node in apart for value in node.outputs if value.name not in region.tensors]
 
 
 def _peek(built: Built, subject: Subject, say: Callable[[str], object]) -> Peek | None:

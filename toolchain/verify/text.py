@@ -27,6 +27,8 @@ def _lines(verdict: ModelVerdict) -> Iterator[str]:
     word = "exact" if verdict.exact else "NOT EXACT"
     compared = f"{verdict.tensors} tensors of {verdict.images} image{'s' if verdict.images > 1 else ''}, {elements} elements"
     yield f"{verdict.model} on {verdict.machine}: {word}; {compared}, compared with the integer network"
+    if not verdict.regions:
+        yield "nothing runs on the machine"
     for region in verdict.regions:
         yield from _region(region)
     for output in verdict.outputs:
