@@ -16,17 +16,17 @@ TW_INLINE void tw_step_bytes(tw_sums *acc, const int pixels, const int rows, con
     const __m512i flip = _mm512_set1_epi32(is_signed ? (int)0x80808080u : 0);
     for (int q = 0; q < quads; q++) {
         __m512i weights[4];
-#pragma GCC unroll 4
+        TW_UNROLL(4)
         for (int k = 0; k < columns; k++) weights[k] = _mm512_loadu_si512(w[k] + q * 64);
-#pragma GCC unroll 16
+        TW_UNROLL(16)
         for (int p = 0; p < pixels; p++) {
-#pragma GCC unroll 8
+            TW_UNROLL(8)
             for (int r = 0; r < rows; r++) {
                 int32_t four;
                 memcpy(&four, a[p] + r * row_step + q * 4, 4);
                 __m512i x = _mm512_set1_epi32(four);
                 if (is_signed) x = _mm512_xor_si512(x, flip);
-#pragma GCC unroll 4
+                TW_UNROLL(4)
                 for (int k = 0; k < columns; k++) acc[(p * rows + r) * columns + k] = _mm512_dpbusd_epi32(acc[(p * rows + r) * columns + k], x, weights[k]);
             }
         }
@@ -47,27 +47,27 @@ TW_INLINE void tw_window_bytes(const int pixels, const int rows, const int colum
                                const uint8_t *a, const int64_t *table, int64_t steps, const int8_t *w, int64_t w_step, const int32_t *fix)
 {
     tw_sums acc[32];
-#pragma GCC unroll 16
+    TW_UNROLL(16)
     for (int p = 0; p < pixels; p++)
-#pragma GCC unroll 8
+        TW_UNROLL(8)
         for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+            TW_UNROLL(4)
             for (int k = 0; k < columns; k++)
                 acc[(p * rows + r) * columns + k] = tw_add(tw_load(init + p * init_step + k * column_step + r * row_gap), tw_load(fix + k * 16));
     for (int64_t t = 0; t < steps; t++) {
         const uint8_t *at[16];
         const int8_t *weights[4];
-#pragma GCC unroll 16
+        TW_UNROLL(16)
         for (int p = 0; p < pixels; p++) at[p] = a + table[t * pixels + p];
-#pragma GCC unroll 4
+        TW_UNROLL(4)
         for (int k = 0; k < columns; k++) weights[k] = w + k * w_step + t * (quads * 64);
         tw_step_bytes(acc, pixels, rows, columns, at, row_step, weights, quads, is_signed);
     }
-#pragma GCC unroll 16
+    TW_UNROLL(16)
     for (int p = 0; p < pixels; p++)
-#pragma GCC unroll 8
+        TW_UNROLL(8)
         for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
+            TW_UNROLL(4)
             for (int k = 0; k < columns; k++) tw_store(tile + p * pixel_step + k * column_step + r * row_gap, acc[(p * rows + r) * columns + k]);
 }
 /* d[pixel] += the sum over T steps of A[pixel + step] times b[step]; `fix` is added once. */
@@ -76,16 +76,16 @@ TW_INLINE void tw_accumulate_bytes(const int pixels, const int lanes, const int 
                                    const int32_t *fix)
 {
     tw_sums acc[16];
-#pragma GCC unroll 16
+    TW_UNROLL(16)
     for (int p = 0; p < pixels; p++) acc[p] = tw_add(tw_load_lanes(d + d_pixel[p], lanes), tw_load(fix));
     for (int64_t t = 0; t < steps; t++) {
         const uint8_t *at[16];
         const int8_t *weights[1] = {b[t] + b_at};
-#pragma GCC unroll 16
+        TW_UNROLL(16)
         for (int p = 0; p < pixels; p++) at[p] = a + a_step[t] + a_pixel[p];
         tw_step_bytes(acc, pixels, 1, 1, at, 0, weights, quads, is_signed);
     }
-#pragma GCC unroll 16
+    TW_UNROLL(16)
     for (int p = 0; p < pixels; p++) tw_store_lanes(d + d_pixel[p], acc[p], lanes);
 }
 #else

@@ -1,8 +1,15 @@
 /* What every engine needs, whatever the machine. */
-#if defined(__GNUC__) && !defined(__clang__)
+/* TW_UNROLL(N): a loop of at most N turns, whose number is known when it is inlined: sums stay in registers only without it. */
+#if defined(__clang__)
+#define TW_LOOP
+#define TW_UNROLL(N) _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define TW_PRAGMA(TEXT) _Pragma(#TEXT)
 #define TW_LOOP _Pragma("GCC unroll 1")
+#define TW_UNROLL(N) TW_PRAGMA(GCC unroll N)
 #else
 #define TW_LOOP
+#define TW_UNROLL(N)
 #endif
 typedef int8_t int8_u __attribute__((aligned(1), may_alias));
 typedef uint8_t uint8_u __attribute__((aligned(1), may_alias));
