@@ -34,6 +34,8 @@ def test_every_task_answers(target: str, folder: Path, monkeypatch: pytest.Monke
     assert "no race, no deadlock" in answers["verify"]
     assert "exact           yes" in answers["report"]
     assert "part of conv2" in answers["explain"]
+    trace = json.loads((folder / "build" / target / "digits" / "report" / "region0.trace.json").read_text())
+    assert {"compute" if target == "vta" else "conv"} <= {row["args"].get("name") for row in trace["traceEvents"] if row["ph"] == "M"}
     found = json.loads((folder / "build" / target / "digits" / "infer" / "infer.json").read_text())
     assert found["exact"]
     assert found["images"] == 600

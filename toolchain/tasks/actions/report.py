@@ -5,14 +5,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from toolchain.emulator.checks import prepare_program
 from toolchain.report.explain import explain_data, explain_text
 from toolchain.report.placement import place_nodes
 from toolchain.report.summary import Summary, summarise_model
 from toolchain.report.summary_text import operations_text, summary_data, summary_text
+from toolchain.runtime.bundle import read_bundle
+from toolchain.runtime.executor import region_image
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import bundle_file, explain_file, graph_file, infer_file, machine_of, report_file, summary_file, verdict_file
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
+from toolchain.timing.simulate import time_program
+from toolchain.timing.trace import write_trace
 from toolchain.verify.built import Built, read_built
 
 
@@ -24,12 +29,26 @@ def make_summary(step: Step, say: Say) -> Made:
 
 
 def make_report(step: Step, say: Say) -> Made:
-    """The summary with what running and verifying the model gave, and a line for each operation."""
+    """The summary with what running and verifying the model gave, a line for each operation, and every region's instructions on a time line."""
     job = step.job
     say("timing the bundle")
     summary = _summary(job, _json(infer_file(job)), _json(verdict_file(job).with_suffix(".json")))
     data = summary_data(summary)
-    return Made(_written(report_file(job), f"{summary_text(summary)}\n{operations_text(data)}", data))
+    written = _written(report_file(job), f"{summary_text(summary)}\n{operations_text(data)}", data)
+    say("drawing time lines")
+    return Made([*written, *_traces(job)])
+
+
+def _traces(job: Job) -> list[Path]:
+    """REGION.trace.json for Perfetto and chrome://tracing."""
+    machine, bundle = machine_of(job), read_bundle(bundle_file(job))
+    paths: list[Path] = []
+    for region in bundle.manifest.regions:
+        image = region_image(bundle, region, machine, str(bundle_file(job)))
+        ready = prepare_program(image.program, image.map.state(machine, image.constants))
+        paths.append(report_file(job).parent / f"{region.name}.trace.json")
+        write_trace(time_program(image.program, ready.footprints, ready.provenance, ready.tokens), paths[-1])
+    return paths
 
 
 def explain_placement(step: Step, say: Say) -> Made:
