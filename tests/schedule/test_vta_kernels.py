@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.convolutions import convolution
@@ -63,7 +63,7 @@ def depthwise(shape: tuple[int, int, int, int], **options: Any) -> Depthwise:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_operation_of_a_kind_is_exact(kind: str) -> None:
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(KINDS[kind], st.integers(1, 3))
     def check(operation: Operation, contexts: int) -> None:
         choice = compiled(operation, contexts=contexts)
@@ -73,7 +73,7 @@ def test_any_operation_of_a_kind_is_exact(kind: str) -> None:
     check()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(first_layers())
 def test_a_picture_that_the_host_writes_is_stored_by_squares(operation: Conv2d) -> None:
     choice = compiled(operation, given=("x",))
