@@ -111,6 +111,11 @@ CASES = {
     "opset": (mangled(lambda m: m.ClearField("opset_import")), "E0901", "no operator set"),
     "future": (relu(opset=999), "E0906", "operator set 999"),
     "operator": (model([n("Rleu", ["x"], ["y"], "r")], {"x": [1]}, {"y": [1]}), "E0906", "did you mean 'Relu'"),
+    "domain": (
+        model([helper.make_node("Frob", ["x"], ["y"], "r", domain="com.me")], {"x": [1]}, {"y": [1]}, opset=17),
+        "E0906",
+        "No opset import for domain com.me optype Frob",
+    ),
     "undefined": (model([n("Relu", ["z"], ["y"], "r")], {"x": [1]}, {"y": [1]}), "E0903", "node 'r' (Relu) reads the tensor 'z'"),
     "twice": (model([n("Relu", ["x"], ["y"], "r"), n("Abs", ["x"], ["y"], "s")], {"x": [1]}, {"y": [1]}), "E0903", "node 's' (Abs) and by node 'r'"),
     "cycle": (
@@ -192,6 +197,13 @@ def test_unsorted_nodes_are_sorted(tmp_path: Path) -> None:
     proto.graph.node.extend(nodes)
     loaded = load_graph(save(proto, tmp_path), {"batch": 1})
     assert next(node.name for node in loaded.graph) == "conv1"
+
+
+def test_node_names_are_lines_of_their_own(tmp_path: Path) -> None:
+    names = ["a\nb", "a b", "", "c"]
+    nodes = [n("Relu", [f"t{i}"], [f"t{i + 1}"], name) for i, name in enumerate(names)]
+    found = load_graph(save(model(nodes, {"t0": [1, 4]}, {"t4": [1, 4]}), tmp_path))
+    assert [node.name for node in found.graph] == ["a b", "a b.1", "t3", "c"]
 
 
 def test_damaged_bytes_are_one_line_or_a_model(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ SINGLE = {
     "pool same": (n("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], auto_pad="SAME_UPPER"), {}, "max_pool"),
     "dilated pool": (n("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], dilations=[2, 2]), {}, "the pool is dilated"),
     "average": (n("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2]), {}, "average_pool"),
+    "dilated average": (n("AveragePool", ["x"], ["y"], kernel_shape=[2, 2], strides=[4, 4], dilations=[3, 3]), {}, "the pool is dilated"),
     "average with border": (n("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1), {}, "average_pool"),
     "average without": (n("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]), {}, BORDER),
     "global": (n("GlobalAveragePool", ["x"], ["y"]), {}, "average_pool"),

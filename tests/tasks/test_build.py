@@ -178,6 +178,15 @@ def test_a_model_file_need_not_be_called_as_its_model(tmp_path: Path, monkeypatc
     assert Path("build/vta/my_net/bundle/my_net.bundle").is_file()
 
 
+def test_two_models_of_one_name_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two"):
+        Path(name).mkdir()
+        _network(Path(name) / "net.onnx", _open)
+    assert cli.main(["build", "target=vta", "model=one/net.onnx,two/net.onnx", "dim=batch:1"]) == 1
+    assert _error(capfd.readouterr().err).startswith("E1202 'one/net.onnx' and 'two/net.onnx' would both be built")
+
+
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
 def test_a_file_cut_short_is_one_line(share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)

@@ -35,6 +35,8 @@ def test_dimensions_may_have_colons_in_their_names() -> None:
         ("dim", "batch:x", "E1202", "cannot be 'x'"),
         ("dim", "batch:\u0663", "E1202", "at least 1"),
         ("params", ":3", "E1202", "NAME:VALUE"),
+        ("params", "A:3,B:1,A:4", "E1202", "'A' in 'params' is 3 and 4"),
+        ("model", ",", "E1202", "names none"),
         ("fallback", "maybe", "E1202", "yes or no"),
     ],
 )

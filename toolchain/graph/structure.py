@@ -31,10 +31,13 @@ def sort_nodes(graph: onnx.GraphProto, path: Path) -> None:
 
 
 def part_names(graph: onnx.GraphProto) -> None:
-    """Gives every node a name of its own, the first of several keeping the one they share: ONNX Runtime refuses others."""
+    """Gives every node a name of its own, the first of several keeping the one they share: ONNX Runtime refuses others.
+
+    A name is one line, as listings and messages take it.
+    """
     taken: set[str] = set()
     for node in graph.node:
-        wanted, number = node.name or next(iter(node.output), ""), 0
+        wanted, number = " ".join((node.name or next(iter(node.output), "")).split()), 0
         name = wanted
         while name in taken:
             number += 1

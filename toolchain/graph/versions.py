@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import onnx
-from onnx import defs, inliner, version_converter
+from onnx import defs, inliner, shape_inference, version_converter
 
 from toolchain.graph.node_text import node_text
 from toolchain.spec.errors import fail
@@ -33,7 +33,7 @@ def _convert(proto: onnx.ModelProto, version: int, path: Path) -> onnx.ModelProt
     names = {next(iter(node.output), ""): node.name for node in proto.graph.node}
     try:
         converted = version_converter.convert_version(proto, OPSET)
-    except (RuntimeError, version_converter.ConvertError) as error:
+    except (RuntimeError, version_converter.ConvertError, shape_inference.InferenceError) as error:
         reason = str(error).strip().splitlines()[0][:200]
         raise fail("E0906", f"cannot convert operator set {version} to {OPSET}: {reason}", place=str(path)) from None
     for node in converted.graph.node:

@@ -112,6 +112,8 @@ def _average_pool(match: Match, _: ir.Graph) -> Binding:
     if node is None:
         return Fused("", (x,), {"kernel_shape": (1, 1), "strides": (1, 1), "pads": (0, 0, 0, 0)})
     if is_operator(node, "AveragePool"):
+        if any(step != 1 for step in ints(node, "dilations", (1, 1))):
+            return "the pool is dilated"
         found = _window(match, node)
         declared = ints(node, "pads", (0, 0, 0, 0)) if text(node, "auto_pad", "NOTSET") == "NOTSET" else (-1,)
         if (

@@ -30,6 +30,7 @@ def make_plan(given: Mapping[str, str], root: Path = ROOT) -> Plan:
         raise fail("E1202", "which machine? there is no 'target='", hint="for example target=NAME; `tilewright target list` says which there are")
     target = load_target(variables.target, variables.params, root / ".machines")
     jobs = tuple(_job(name, target, variables, root) for name in _models(target, variables))
+    _no_two_alike(jobs)
     code = code_hashes(sorted({name for stage in STAGES for name in stage.packages}), sorted({name for stage in STAGES for name in stage.libraries}))
     return Plan(jobs, tuple(steps_of(job, code) for job in jobs))
 
@@ -44,6 +45,16 @@ def _models(target: Target, variables: Variables) -> tuple[str, ...]:
 def _job(given: str, target: Target, variables: Variables, root: Path) -> Job:
     path = find_model(given)
     return Job(folder_name(path.stem), given, path, target, variables, root)
+
+
+def _no_two_alike(jobs: tuple[Job, ...]) -> None:
+    """Raises UserError E1202 where two models would be built in one folder."""
+    seen: dict[str, Job] = {}
+    for job in jobs:
+        other = seen.setdefault(job.model, job)
+        if other is not job:
+            text = f"'{other.given}' and '{job.given}' would both be built in '{job.folder}'"
+            raise fail("E1202", text, hint="rename one of them, or build one after the other")
 
 
 def steps_of(job: Job, code: Mapping[str, str]) -> dict[str, Step]:

@@ -32,11 +32,18 @@ def read_variables(given: Mapping[str, str]) -> Variables:
             raise fail("E1202", f"the variable '{name}' is empty", hint=f"leave '{name}=' out")
     return Variables(
         given.get("target", ""),
-        tuple(dict.fromkeys(filter(None, given.get("model", "").split(",")))),
+        _models(given.get("model")),
         tuple(_pairs("params", given.get("params", ""))),
         tuple((name, _size(name, value)) for name, value in _pairs("dim", given.get("dim", ""))),
         _yes(given.get("fallback", "yes")),
     )
+
+
+def _models(text: str | None) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(filter(None, (text or "").split(","))))
+    if text is not None and not found:
+        raise fail("E1202", f"the variable 'model' names none: '{text}'", hint="leave 'model=' out for the machine's own choice")
+    return found
 
 
 def _pairs(variable: str, text: str) -> list[tuple[str, str]]:
@@ -46,7 +53,8 @@ def _pairs(variable: str, text: str) -> list[tuple[str, str]]:
         name, colon, value = entry.replace("=", ":", 1).rpartition(":")
         if not (name and colon and value):
             raise fail("E1202", f"'{entry}' in '{variable}' does not have the form NAME:VALUE")
-        found[name] = value
+        if found.setdefault(name, value) != value:
+            raise fail("E1202", f"'{name}' in '{variable}' is {found[name]} and {value}")
     return sorted(found.items())
 
 
