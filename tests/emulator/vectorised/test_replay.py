@@ -1,4 +1,4 @@
-"""An instruction that was met before does its steps, without loops; on what the memories hold now."""
+"""An instruction that was met twice before does its steps, without loops; on what the memories hold now."""
 
 import gc
 import weakref
@@ -40,9 +40,10 @@ def refused(*_: object) -> None:
     raise AssertionError("a loop is walked again")
 
 
-def test_the_second_time_no_loop_is_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_third_time_no_loop_is_walked(monkeypatch: pytest.MonkeyPatch) -> None:
     program = program_of(PRODUCTS)
-    both(program, 1)
+    for _ in range(2):
+        both(program, 1)
     monkeypatch.setattr(Loop, "__call__", refused)
     expected, found = both(program, 2)
     assert np.array_equal(found.memories["acc"], expected.memories["acc"])
@@ -51,7 +52,8 @@ def test_the_second_time_no_loop_is_walked(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_what_has_other_fields_is_walked(monkeypatch: pytest.MonkeyPatch) -> None:
     program = program_of(PRODUCTS)
-    both(program, 1)
+    for _ in range(2):
+        both(program, 1)
     monkeypatch.setattr(Loop, "__call__", refused)
     with pytest.raises(AssertionError, match="walked again"):
         both(decode(program.machine, streams([word(0, a=1, b=3, n=3, m=5)])), 1)
@@ -59,7 +61,8 @@ def test_what_has_other_fields_is_walked(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_other_control_memories_are_walked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     program = program_of("for i in range(n):\n    acc[ctl[i % 4].lo % 4][o] += m\n")
-    first, _ = both(program, 1)
+    for _ in range(2):
+        first, _ = both(program, 1)
     monkeypatch.setattr(Loop, "__call__", refused)
     expected, found = both(program, 2, first)
     assert np.array_equal(found.memories["acc"], expected.memories["acc"])
@@ -80,7 +83,7 @@ def test_more_steps_than_are_kept() -> None:
     machine = tiny("t[o]: wrap(i32) = m\nfor i in range(n), j in range(b):\n    t[o] = t[o] * 3 - feat[0, i + j][o]\nacc[0][o] = t[o]\n")
     program = decode(machine, streams([word(0, b=40, n=16, m=3)] * 2))
     assert MOST_STEPS < 40 * 16
-    for seed in range(2):
+    for seed in range(3):
         expected, found = both(program, seed)
         assert np.array_equal(found.memories["acc"], expected.memories["acc"])
 
@@ -88,7 +91,7 @@ def test_more_steps_than_are_kept() -> None:
 def test_a_state_is_not_kept_by_what_is_remembered() -> None:
     program = program_of(PRODUCTS)
     state = random_state(program.machine, 1)
-    for _ in range(2):
+    for _ in range(3):
         vectorised.run(program, state, issue_order(program))
     gone = weakref.ref(state)
     memory = weakref.ref(state.memories["acc"])

@@ -30,7 +30,7 @@ def run(program: Program, state: State, order: Ints) -> None:
 
 
 class Compiled:
-    """One kind of instruction. replays: by key, what an execution did that will do the same again."""
+    """One kind of instruction. met: the keys of what was executed; replays: by key, the steps of what was executed more than once."""
 
     def __init__(self, statements: Statements, kept: Kept) -> None:
         self.action = statements.compile()
@@ -38,6 +38,7 @@ class Compiled:
         self.everything = self.keys.number(statements.reads.all)
         self.kept = kept
         self.replays: dict[int, Replay] = kept.table()
+        self.met: dict[int, bool] = kept.table()
 
     def execute(self, session: Session, stream: int, fields: tuple[int, ...], place: Mapping[str, Value]) -> None:
         """Executes one instruction."""
@@ -47,18 +48,23 @@ class Compiled:
         key = self.keys.key(self.everything, session, stream, fields)
         replay = self.replays.pop(key, None)
         if replay is None:
-            replay = self._first(session, key, stream, fields, place)
+            replay = self._walk(session, key, stream, fields, place)
         else:
             replay.run(session)
         if replay:
             self.replays[key] = replay
 
-    def _first(self, session: Session, key: int, stream: int, fields: tuple[int, ...], place: Mapping[str, Value]) -> Replay | None:
+    def _walk(self, session: Session, key: int, stream: int, fields: tuple[int, ...], place: Mapping[str, Value]) -> Replay | None:
+        """Through loops and branches; what is met for the second time is noted, as most of what is met twice is met again."""
         frame = Frame(session, self.axes, stream, fields, place)
         frame.keys = self.keys.start()
         frame.keys[self.everything] = key
-        recorder = frame.recorder = Recorder()
+        recorder = frame.recorder = Recorder() if key in self.met else None
         self.action(frame)
+        if recorder is None:
+            if self.kept.room(0):
+                self.met[key] = True
+            return None
         if recorder.full:
             return None
         replay = Replay(recorder, self.axes.temps)
