@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -99,3 +100,20 @@ def test_a_state_is_not_kept_by_what_is_remembered() -> None:
     gc.collect()
     assert gone() is None
     assert memory() is None
+
+
+def test_threads_do_not_take_each_other_s_steps() -> None:
+    program = program_of(PRODUCTS)
+    states = [random_state(program.machine, seed) for seed in range(4)]
+    wanted = [both(program, seed)[0].memories["acc"] for seed in range(4)]
+
+    def differences(number: int) -> int:
+        found = 0
+        for _ in range(40):
+            state = states[number].copy()
+            vectorised.run(program, state, issue_order(program))
+            found += not np.array_equal(state.memories["acc"], wanted[number])
+        return found
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(differences, range(4))) == [0, 0, 0, 0]
