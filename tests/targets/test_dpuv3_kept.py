@@ -65,7 +65,7 @@ def kept_of(problem: Problem, name: str, buffer: Buffer, slot: Slot) -> Kept | N
     if whole.when is not None and not constant(whole.when, scope):
         return None
     assert constant(whole.size, scope) == -(-buffer.shape[2] // 8) * buffer.shape[3] * -(-buffer.channels // 16)
-    return Kept(slot, {key: constant(e, scope) for key, e in whole.names.items()})
+    return Kept(slot, constant(whole.size, scope), {key: constant(e, scope) for key, e in whole.names.items()})
 
 
 def run(operation: Operation, names: str, before: int = 0, after: int = 0, over: bool = False, by: str = "") -> bool:

@@ -15,6 +15,7 @@ from toolchain.schedule.region import Region
 from toolchain.schedule.residency import Candidate, Residents, find_candidates, place_residents, without
 from toolchain.schedule.ring import find_rings
 from toolchain.schedule.rotation import Rotation
+from toolchain.schedule.side_by_side import run_side_by_side
 from toolchain.schedule.storage import Storage, plan_storage
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiles import Tiling
@@ -77,7 +78,8 @@ def _plan(region: Region, problems: Sequence[Problem], storage: Storage, options
         tilings, crowded = _tilings(own, choice, residents, options)
         if crowded is None:
             dram = {name: buffer for name, buffer in storage.buffers.items() if options.stored or residents.stored(name)}
-            return _Plan(own, tilings, residents, replace(storage, buffers=dram))
+            planned = run_side_by_side(region, storage, list(zip(own, tilings, strict=True)), choice)
+            return _Plan([problem for problem, _ in planned], [tiling for _, tiling in planned], residents, replace(storage, buffers=dram))
         candidates = without(candidates, [crowded])
 
 

@@ -1,6 +1,6 @@
 """Room on chip: slots of a place go into pools of banks, every slot into one of them, for one candidate or for thousands at once."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -97,3 +97,14 @@ def slots_of(taken: list[Taken], index: int, room: int, pools: tuple[Pool, ...])
         pool = pools[int(part.pool[index])]
         found += [Slot(pool.bank, pool.start + int(part.address[index]) + k * room) for k in range(int(part.count[index]))]
     return tuple(found)
+
+
+def gaps(pool: Pool, taken: Sequence[tuple[Slot, int]]) -> Iterator[Pool]:
+    """The stretches of a pool beside what is taken: slots and their sizes."""
+    at = pool.start
+    for start, stop in sorted({(slot.address, slot.address + size) for slot, size in taken if slot.bank == pool.bank}):
+        if start > at:
+            yield Pool(pool.bank, start - at, at)
+        at = max(at, stop)
+    if at < pool.start + pool.depth:
+        yield Pool(pool.bank, pool.start + pool.depth - at, at)

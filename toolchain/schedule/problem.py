@@ -16,9 +16,10 @@ from toolchain.spec.model import Machine
 
 @dataclass(frozen=True)
 class Kept:
-    """Where a whole tensor stands on chip, and names: what templates see of its place."""
+    """Where a whole tensor stands on chip, its elements in each bank, and names: what templates see of its place."""
 
     slot: Slot
+    size: int
     names: Mapping[str, int]
 
 
@@ -26,7 +27,8 @@ class Kept:
 class Problem:
     """numbers: the operation's and the kernel's own, and DIMENSION_all. extents: by dimension. steps: those that apply.
 
-    pools: of each memory. kept: places whose tensors stay on chip as a whole; the tiles of others share what is left.
+    pools: of each memory. kept: places whose tensors stay on chip as a whole; the tiles of others share what is left. followed: other operations
+    come after it, which can start on the rows that are complete.
     """
 
     machine: Machine
@@ -37,6 +39,7 @@ class Problem:
     steps: tuple[Step, ...]
     pools: Mapping[str, tuple[Pool, ...]]
     kept: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
+    followed: bool = False
 
     @property
     def chained(self) -> bool:
@@ -80,9 +83,10 @@ def _steps(kernel: Kernel, numbers: Mapping[str, int]) -> tuple[Step, ...]:
 
 
 def keep_on_chip(problem: Problem, kept: Mapping[str, Kept], stored: bool, pools: Mapping[str, tuple[Pool, ...]]) -> Problem:
-    """The problem where some tensors stay on chip: nothing of them is loaded, and stored only if someone needs them in DRAM."""
+    """The problem among others of a region, where some tensors stay on chip: nothing of them is loaded, and they are stored only if someone needs
+    them in DRAM."""
     numbers = {**problem.numbers, **{f"{name}_kept": 1 for name in kept}}
     steps = tuple(
         s for s in _steps(problem.kernel, numbers) if s.place not in kept or s.kind not in ("load", "store") or (s.kind == "store" and stored)
     )
-    return replace(problem, steps=steps, pools=pools, kept=kept, numbers=numbers)
+    return replace(problem, steps=steps, pools=pools, kept=kept, numbers=numbers, followed=True)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from toolchain.schedule.kernel import Place, Whole
-from toolchain.schedule.pools import Pool, Slot
+from toolchain.schedule.pools import Pool, Slot, gaps
 from toolchain.schedule.problem import Kept, Problem
 from toolchain.schedule.region import Region
 from toolchain.schedule.storage import Storage
@@ -126,7 +126,7 @@ class Residents:
     def kept(self, operation: int) -> dict[str, Kept]:
         """By place, the tensors of an operation that are on chip."""
         return {
-            use.place.name: Kept(self.slots[name], use.names)
+            use.place.name: Kept(self.slots[name], candidate.size, use.names)
             for name, candidate in self.candidates.items()
             for use in (*candidate.writes, *candidate.reads)
             if use.operation == operation
@@ -202,19 +202,9 @@ def _left(
     found: dict[str, tuple[Pool, ...]] = {}
     for memory, whole in pools.items():
         here = [(slot, c.size) for c, slot in live if c.memory == memory]
-        left = tuple(part for pool in whole for part in _gaps(pool, here)) if here else whole
+        left = tuple(part for pool in whole for part in gaps(pool, here)) if here else whole
         found[memory] = left or (replace(whole[0], depth=0),)
     return found
-
-
-def _gaps(pool: Pool, taken: Sequence[tuple[Slot, int]]) -> Iterator[Pool]:
-    at = pool.start
-    for start, stop in sorted({(slot.address, slot.address + size) for slot, size in taken if slot.bank == pool.bank}):
-        if start > at:
-            yield Pool(pool.bank, start - at, at)
-        at = max(at, stop)
-    if at < pool.start + pool.depth:
-        yield Pool(pool.bank, pool.start + pool.depth - at, at)
 
 
 def without(candidates: Mapping[str, Candidate], names: Collection[str]) -> dict[str, Candidate]:

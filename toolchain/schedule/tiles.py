@@ -163,7 +163,7 @@ class _Candidates:
         for rank, order in enumerate(self._orders()):
             estimate = self.estimate(order)
             found += [
-                (float(estimate[index]), rank * self.problem.chained, int(index), order) for index in np.argsort(estimate, kind="stable")[:count]
+                (float(estimate[index]), rank * self.problem.followed, int(index), order) for index in np.argsort(estimate, kind="stable")[:count]
             ]
         taken: dict[tuple[int, float], Tiling] = {}
         for value, _, index, order in sorted(found):
@@ -171,11 +171,11 @@ class _Candidates:
         return list(taken.values())[:count]
 
     def _orders(self) -> Iterator[tuple[str, ...]]:
-        """Loop orders; what reduces is innermost, so that a sum stays where it is. Where operations hand tensors over on chip, the rows come
-        first: the next operation starts on those that are complete."""
+        """Loop orders; what reduces is innermost, so that a sum stays where it is. Where operations follow, the rows come first: the
+        next one starts on those that are complete."""
         rows = {w.of for w in self.problem.kernel.windows}
         names = [d.name for d in self.problem.kernel.loops if self.problem.extents[d.name] > 1]
-        return itertools.permutations(sorted(names, key=lambda name: name not in rows) if self.problem.chained else names)
+        return itertools.permutations(sorted(names, key=lambda name: name not in rows) if self.problem.followed else names)
 
     def _exposed(self, step: Step) -> Floats | float:
         """How much of a first load or last store nothing else hides. What is known when compiling is loaded while the operation before still
