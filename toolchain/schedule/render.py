@@ -50,20 +50,26 @@ class Renderer:
 
 def _names(folder: Path, name: str) -> set[str]:
     """What a template and those that it imports take from outside."""
-    environment, found, seen = _environment(folder), set[str](), set[str]()
-    waiting = [name]
+    found, seen, waiting = set[str](), set[str](), [name]
     while waiting:
         part = waiting.pop()
-        if part in seen:
-            continue
-        seen.add(part)
-        try:
-            assert environment.loader is not None
-            tree = environment.parse(environment.loader.get_source(environment, part)[0], part)
-        except jinja2.TemplateSyntaxError as error:
-            raise fail("E1005", f"cannot read the template: {error.message}", place=f"{folder / part}:{error.lineno}") from None
-        except jinja2.TemplateError as error:
-            raise fail("E1005", f"the template fails: {error}", place=str(folder / part)) from None
-        found |= meta.find_undeclared_variables(tree)
-        waiting += [other for other in meta.find_referenced_templates(tree) if other is not None]
+        if part not in seen:
+            seen.add(part)
+            names, others = _own_names(folder, part)
+            found |= names
+            waiting += others
     return found
+
+
+@lru_cache(maxsize=256)
+def _own_names(folder: Path, name: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """What a template takes from outside, and which ones it imports."""
+    environment = _environment(folder)
+    try:
+        assert environment.loader is not None
+        tree = environment.parse(environment.loader.get_source(environment, name)[0], name)
+    except jinja2.TemplateSyntaxError as error:
+        raise fail("E1005", f"cannot read the template: {error.message}", place=f"{folder / name}:{error.lineno}") from None
+    except jinja2.TemplateError as error:
+        raise fail("E1005", f"the template fails: {error}", place=str(folder / name)) from None
+    return frozenset(meta.find_undeclared_variables(tree)), tuple(other for other in meta.find_referenced_templates(tree) if other is not None)
