@@ -96,9 +96,8 @@ def races(program: Program, seed: int) -> bool:
     place = queue_table(program.queue, program.queues).position
     clocks = happens_before(program, order, tokens)
     found = relevant(prints, hazards(prints, Timeline(order, provenance.position, program.queue, place, clocks)), frozenset(program.machine.memory))
-    return bool(
-        len(found) or len(prints.faults) or control_conflicts(prints) or stale_reads(provenance) or sync_faults(program, tokens, order, clocks)
-    )
+    stale = stale_reads(provenance, state.written)
+    return bool(len(found) or len(prints.faults) or control_conflicts(prints) or stale or sync_faults(program, tokens, order, clocks))
 
 
 @pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{Path(n).stem}{''.join(o.values())}" for n, o in CASES])

@@ -57,7 +57,7 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
         *latched_violations(provenance),
         *_faults(provenance, prints),
         *control_conflicts(prints),
-        *stale_reads(provenance),
+        *stale_reads(provenance, state.written),
         *self_conflicts(provenance, prints),
     ]
     severe = np.array([m.hazard == "error" for m in program.machine.memories])[found.memory] if len(found) else np.zeros(0, np.bool_)
