@@ -103,7 +103,8 @@ def windows(draw: st.DrawFn, most: int = 4) -> tuple[Window, tuple[int, int]]:
     kernel, dilations = draw(st.tuples(st.integers(1, most), st.integers(1, most))), draw(st.tuples(st.integers(1, 2), st.integers(1, 2)))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     pads = draw(st.tuples(*(st.integers(0, reach[k % 2] - 1) for k in range(4))))
-    height, width = (draw(st.integers(max(reach[k] - pads[k] - pads[k + 2], 1), 11)) for k in (0, 1))
+    least = [max(reach[k] - pads[k] - pads[k + 2], 1) for k in (0, 1)]
+    height, width = (draw(st.integers(n, max(n, 11))) for n in least)
     return Window(kernel, draw(st.tuples(SMALL, SMALL)), pads, dilations), (height, width)
 
 
