@@ -38,6 +38,16 @@ def test_a_shape_that_is_not_fixed_is_told(dims: list[int | str | None], text: s
         stored_inputs(_model(tmp_path / "m.onnx", dims))
 
 
+@pytest.mark.parametrize(("kind", "text"), [(10, "float16"), (7, "int64"), (8, "string"), (0, "no tensor")])
+def test_inputs_of_other_types_are_told(kind: int, text: str, tmp_path: Path) -> None:
+    path = _model(tmp_path / "m.onnx", [1, 3])
+    model = onnx.load(path)
+    model.graph.input[0].type.tensor_type.elem_type = kind
+    onnx.save(model, path)
+    with pytest.raises(UserError, match=rf"E0807 the input 'x' is {text}; inputs must be float"):
+        stored_inputs(path)
+
+
 def test_weights_beside_the_model_are_found(tmp_path: Path) -> None:
     (tmp_path / "w.bin").write_bytes(bytes(4))
     assert external_files(_model(tmp_path / "m.onnx", [1], "w.bin")) == [tmp_path / "w.bin"]

@@ -67,6 +67,13 @@ def test_a_slope_that_the_machine_lacks_does_not_keep_the_convolution_from_it(al
         assert [node.op_type for node in run_passes(load_graph(path), [*PASSES, Fuse()], context).graph] == kinds
 
 
+def test_indices_of_a_pool_that_are_a_result_keep_it_as_it_is(tmp_path: Path) -> None:
+    proto = model([n("MaxPool", ["x"], ["y", "i"], "pool", kernel_shape=[2, 2])], X, {"y": None}, {})
+    proto.graph.output.append(helper.make_tensor_value_info("i", 7, None))
+    (node,) = run_passes(load_graph(save(proto, tmp_path)), [*PASSES, Fuse()], Context()).graph
+    assert (node.op_type, node.metadata_props[REASON]) == ("MaxPool", "the indices of the pool are used")
+
+
 BORDER = "the divisor of the average changes at the border"
 ASYMMETRIC = {"coordinate_transformation_mode": "asymmetric"}
 SINGLE = {

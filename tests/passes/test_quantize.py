@@ -212,6 +212,27 @@ def test_samples_that_do_not_fit(given: dict[str, np.ndarray], words: str, tmp_p
         calibrate(folded(branchy(), tmp_path), given)
 
 
+NO_NUMBERS = {
+    "zero by zero": [n("Sub", ["x", "x"], ["z"]), n("Div", ["x", "z"], ["t"], "ratio"), n("Relu", ["t"], ["y"], "last")],
+    "overflow": [n("Mul", ["x", "big"], ["z"]), n("Exp", ["z"], ["t"], "ratio"), n("Sigmoid", ["t"], ["y"], "last")],
+    "batch norm": [n("BatchNormalization", ["x", "one", "one", "one", "less"], ["t"], "ratio"), n("Relu", ["t"], ["y"], "last")],
+}
+
+
+@pytest.mark.parametrize("case", NO_NUMBERS)
+def test_a_network_that_makes_no_numbers_is_told_by_its_first_node(case: str, tmp_path: Path) -> None:
+    constants = {"big": np.full((1,), 1e4, F), "one": np.ones(3, F), "less": np.full(3, -1, F)}
+    network = folded(model(NO_NUMBERS[case], {"x": [1, 3, 8, 8]}, {"y": None}, constants), tmp_path)
+    with pytest.raises(UserError, match=r"E0921 node 'ratio.*' \(.*\) makes NaN or infinity of a calibration sample in the tensor '(t|ratio.*)'"):
+        calibrate(network, samples())
+
+
+def test_an_input_without_a_batch_axis_is_told(tmp_path: Path) -> None:
+    network = load_graph(save(model([n("Relu", ["x"], ["y"])], {"x": []}, {"y": []}), tmp_path))
+    with pytest.raises(UserError, match=r"E0916 samples of shape .* do not fit the input 'x'"):
+        calibrate(network, {"x": np.ones(2, F)})
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "samples": 1, "tensors": {"a": {"maximum": -1, "bins": [], "means": []}}}', "[" * 9000]
 )

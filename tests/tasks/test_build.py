@@ -178,6 +178,18 @@ def test_a_model_file_need_not_be_called_as_its_model(tmp_path: Path, monkeypatc
     assert Path("build/vta/my_net/bundle/my_net.bundle").is_file()
 
 
+def test_too_little_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    def huge(model: onnx.ModelProto) -> None:
+        for axis in (2, 3):
+            for tensor in (model.graph.input[0], model.graph.output[0]):
+                tensor.type.tensor_type.shape.dim[axis].dim_value = 1 << 26
+
+    monkeypatch.chdir(tmp_path)
+    _network(Path("net.onnx"), huge)
+    assert cli.main(["build", "target=vta", "model=net.onnx"]) == 1
+    assert _error(capfd.readouterr().err) == "net.onnx: E0005 there is not enough memory for calibration net"
+
+
 def test_two_models_of_one_name_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("one", "two"):

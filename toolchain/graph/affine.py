@@ -43,8 +43,9 @@ def _batch_norm(node: ir.Node) -> tuple[ir.Value, Vector, Vector] | None:
     if value is None or any(array is None for array in found) or integer(node, "training_mode", 0):
         return None
     scale, bias, mean, variance = (np.asarray(array, np.float64) for array in found)
-    a = scale / np.sqrt(variance + real(node, "epsilon", 1e-5))
-    return value, a, bias - mean * a
+    with np.errstate(invalid="ignore", divide="ignore"):  # a variance that is none: calibration tells
+        a = scale / np.sqrt(variance + real(node, "epsilon", 1e-5))
+        return value, a, bias - mean * a
 
 
 def _per_channel(array: np.typing.NDArray[Any], shape: tuple[int, ...]) -> Vector | None:

@@ -47,14 +47,15 @@ class _Sums:
         self.counts = self.counts + count(values)
         self.maximum = max(self.maximum, float(np.abs(values).max(initial=0)))
         axes = tuple(axis for axis in range(values.ndim) if axis != 1)
-        self.means = self.means + values.mean(axes, dtype=np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):  # what is no number is told in the end
+            self.means = self.means + values.mean(axes, dtype=np.float64)
 
 
 def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
     """Runs the float network on every sample and keeps what each tensor held.
 
     samples: [count, ...] for every input, each entry one input of the network without its batch axis.
-    Raises UserError E0916 where the samples do not fit the inputs or are no numbers.
+    Raises UserError E0916 where the samples do not fit the inputs or are no numbers, E0921 where the network makes NaN or infinity of them.
     """
     number = _check(model, samples, place)
     values = [value for node in model.graph for value in node.outputs if value.dtype == ir.DataType.FLOAT and value.name]
@@ -66,7 +67,18 @@ def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
         for name, array in (run_session(session, one) | one).items():
             if name in sums:
                 sums[name].add(np.ascontiguousarray(array, np.float32))
+    _check_finite(model, sums, place)
     return Table(number, {name: _seen(sums[name], number) for name in sorted(sums)})
+
+
+def _check_finite(model: ir.Model, sums: Mapping[str, _Sums], place: str) -> None:
+    """One NaN or infinity in a tensor leaves the mean of its channel none either. The first node in order is the one to blame."""
+    for node in model.graph:
+        for value in node.outputs:
+            found = sums.get(value.name or "")
+            if found and not np.isfinite([found.maximum, *np.atleast_1d(found.means)]).all():
+                text = f"node '{node.name}' ({node.op_type}) makes NaN or infinity of a calibration sample in the tensor '{value.name}'"
+                raise fail("E0921", text, place=place)
 
 
 def _seen(sums: _Sums, number: int) -> Seen:
@@ -82,7 +94,7 @@ def _check(model: ir.Model, samples: Samples, place: str) -> int:
     if len(counts) != 1 or 0 in counts:
         raise fail("E0916", "there must be samples, equally many for every input", place=place)
     for name, array in samples.items():
-        if array.shape[1:] != wanted[name][1:] or wanted[name][0] != 1:
+        if array.shape[1:] != wanted[name][1:] or wanted[name][:1] != (1,):
             text = f"samples of shape {array.shape[1:]} do not fit the input '{name}' of shape {wanted[name]}"
             raise fail("E0916", text, hint="the batch dimension must be 1", place=place)
         if not np.isfinite(array).all():

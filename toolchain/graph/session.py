@@ -12,10 +12,12 @@ from toolchain.spec.errors import fail
 Array = np.typing.NDArray[Any]
 _ORT: Any = onnxruntime
 THREADS = 2
+WRONG = ("Pad_Fusion",)
+"""Rewriting of ONNX Runtime that changes results: zeros around a picture become padding of a max pool, which counts for nothing there."""
 
 
 def open_session(model: bytes | Path, optimise: bool = True, files: Mapping[str, bytes] | None = None) -> Any:
-    """A session on the processor. files: external data by location, for a model in memory. Raises UserError E0910 when ONNX Runtime refuses the model."""
+    """A session on the processor. files: external data by location, for a model in memory. Raises UserError E0910 for a model that is refused."""
     options = _ORT.SessionOptions()
     options.add_session_config_entry("session.x64quantprecision", "1")
     options.log_severity_level = 3
@@ -26,7 +28,7 @@ def open_session(model: bytes | Path, optimise: bool = True, files: Mapping[str,
         options.add_external_initializers_from_files_in_memory(list(files), list(files.values()), [len(data) for data in files.values()])
     given, place = (str(model), str(model)) if isinstance(model, Path) else (model, "")
     try:
-        return _ORT.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+        return _ORT.InferenceSession(given, options, providers=["CPUExecutionProvider"], disabled_optimizers=list(WRONG))
     except _refusals() as error:
         raise fail("E0910", f"ONNX Runtime refuses the model: {_line(error)}", place=place) from None
 

@@ -13,7 +13,7 @@ from toolchain.spec.errors import fail
 def stored_inputs(path: Path, dims: Mapping[str, int] | None = None) -> dict[str, Shape]:
     """Shapes of the inputs by name. dims: sizes of open dimensions by their name, or `input.axis` for one without.
 
-    Raises UserError E0807 for a file that is no model, or an input without a fixed shape.
+    Raises UserError E0807 for a file that is no model, or an input without a fixed shape or of another type than float32.
     """
     return {value.name: _fixed(value, path, dims or {}) for value in _inputs(path)}
 
@@ -57,6 +57,10 @@ def _is_fixed(dim: onnx.TensorShapeProto.Dimension) -> bool:
 
 
 def _fixed(value: onnx.ValueInfoProto, path: Path, dims: Mapping[str, int]) -> Shape:
+    kind = value.type.tensor_type.elem_type
+    if kind != onnx.TensorProto.FLOAT:
+        given = onnx.TensorProto.DataType.Name(kind).lower() if value.type.HasField("tensor_type") and kind else "no tensor"
+        raise fail("E0807", f"the input '{value.name}' is {given}", hint="inputs must be float (float32)", place=str(path))
     found = value.type.tensor_type.shape.dim
     sizes = [dim.dim_value if _is_fixed(dim) else dims.get(dim.dim_param or f"{value.name}.{axis}", 0) for axis, dim in enumerate(found)]
     if not all(sizes):

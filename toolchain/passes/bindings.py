@@ -93,7 +93,7 @@ def _max_pool(match: Match, _: ir.Graph) -> Binding:
     node = match.nodes["pool"]
     if any(step != 1 for step in ints(node, "dilations", (1, 1))):
         return "the pool is dilated"
-    if any(value.uses() for value in node.outputs[1:]):
+    if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
         return "the indices of the pool are used"
     return _window(match, node)
 

@@ -39,6 +39,8 @@ def perform(step: Step, say: Say) -> None:
                 made = _action(step)(step, say)
             write_receipt(step.receipt_path, new_receipt(parts, made.read, made.written, step.folder))
             _tidy(step.folder, made.written)
+        except MemoryError:
+            raise fail("E0005", f"there is not enough memory for {step.title}", place=str(step.job.path)) from None
         except OSError as error:
             raise fail("E0005", f"the system refused: {error.strerror}", place=str(error.filename or step.folder)) from None
 
