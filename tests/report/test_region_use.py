@@ -27,6 +27,13 @@ def test_operations_share_the_cycles_and_the_instructions() -> None:
     assert found.images == 1
 
 
+def test_an_operation_cannot_beat_the_peak_of_the_unit_that_it_keeps() -> None:
+    found = use_region(small()[0])
+    assert {use.unit for use in found.operations} <= {"load", "compute", "store"}
+    assert all(0 < use.busy <= found.bound for use in found.operations)
+    assert all(use.macs <= 256 * use.busy for use in found.operations)
+
+
 def test_bytes_and_room_follow_from_the_footprints() -> None:
     subject, _ = small()
     found = use_region(subject)

@@ -15,15 +15,16 @@ from toolchain.verify.subject import Subject
 
 @dataclass(frozen=True)
 class OperationUse:
-    """cycles: from the end of the operation before to its own end, so that they add up; operations overlap. macs: of all images of a run.
-
-    bytes: moved from and to DRAM by its instructions.
+    """cycles: from the end of the operation before to its own end, so that they add up; operations overlap. busy: cycles that its instructions
+    keep `unit`, the one they keep longest. macs: of all images of a run. bytes: moved from and to DRAM by its instructions.
     """
 
     operation: str
     kind: str
     instructions: int
     cycles: float
+    unit: str
+    busy: float
     macs: int
     bytes: int
 
@@ -72,12 +73,15 @@ def _operations(subject: Subject, timeline: Timeline) -> Iterator[OperationUse]:
     end = timeline.result.end + timeline.costs.latency
     dram = subject.program.machine.memories.index(subject.program.machine.memory[subject.map.memory])
     moved = timeline.footprints.traffic_read[:, dram] + timeline.footprints.traffic_written[:, dram]
+    work, units = timeline.result.end - timeline.result.start - timeline.contended, subject.program.machine.units
     before = 0.0
     for number, bound in enumerate(subject.region.operations):
         mine = np.flatnonzero(subject.owner == number)
         done = max(before, float(end[mine].max(initial=0.0)))
-        operation = bound.operation
-        yield OperationUse(operation.name, operation.kind, len(mine), done - before, operation.macs, int(moved[mine].sum()))
+        busy = np.bincount(subject.program.unit[mine], work[mine], len(units))
+        busiest, operation = int(busy.argmax()), bound.operation
+        longest = units[busiest].name, float(busy[busiest])
+        yield OperationUse(operation.name, operation.kind, len(mine), done - before, *longest, operation.macs, int(moved[mine].sum()))
         before = done
 
 

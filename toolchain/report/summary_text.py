@@ -71,10 +71,11 @@ def operations_text(data: Mapping[str, Any], terminal: bool = False, width: int 
     rows: list[list[str]] = []
     for region in data["regions"]:
         for use in region["operations"]:
-            share = f"{100 * use['macs'] / use['cycles'] / data['peak_macs']:.1f}" if data["peak_macs"] and use["cycles"] else "-"
-            numbers = [str(use["instructions"]), f"{use['cycles']:,.0f}", scaled(use["macs"]), share, scaled(use["bytes"])]
+            share = f"{100 * use['macs'] / use['busy'] / data['peak_macs']:.1f}" if data["peak_macs"] and use["busy"] else "-"
+            cycles = [f"{use['cycles']:,.0f}", f"{use['unit']} {use['busy']:,.0f}"]
+            numbers = [str(use["instructions"]), *cycles, scaled(use["macs"]), share, scaled(use["bytes"])]
             rows.append([region["region"], use["operation"], use["kind"], *numbers])
-    head = ["region", "operation", "computes", "instructions", "cycles", "MACs", "% of peak", "DRAM bytes"]
+    head = ["region", "operation", "computes", "instructions", "cycles", "busy", "MACs", "% of peak", "DRAM bytes"]
     return table_text(head, rows, (0, 1, 2), terminal, width)
 
 
