@@ -112,6 +112,18 @@ def test_single_operators(case: str, tmp_path: Path) -> None:
     assert wanted in (reasons or kinds)
 
 
+@pytest.mark.parametrize("shape", [(5, 1), (1, 1, 5), (2, 1)])
+def test_a_bias_that_stands_otherwise_is_none(shape: tuple[int, ...], tmp_path: Path) -> None:
+    constants = {"w": np.random.default_rng(0).normal(size=(6, 5)).astype(F), "b": np.arange(np.prod(shape), dtype=F).reshape(shape)}
+    kinds, _ = fused(
+        [n("MatMul", ["x", "w"], ["t"]), n("Add", ["t", "b"], ["y"])], {"x": [shape[0] if shape[-1] == 1 else 2, 6]}, constants, tmp_path
+    )
+    assert kinds == ["dense", "Add"]
+    if len(shape) == 2:
+        kinds, reasons = fused([n("Gemm", ["x", "w", "b"], ["y"])], {"x": [shape[0], 6]}, constants, tmp_path)
+        assert (kinds, len(reasons)) == (["Gemm"], 1)
+
+
 @pytest.mark.parametrize("swap", [False, True])
 def test_matmul_and_bias_in_either_order(swap: bool, tmp_path: Path) -> None:
     constants = {"w": np.random.default_rng(0).normal(size=(6, 5)).astype(F), "b": np.ones(5, F)}

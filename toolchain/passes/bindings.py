@@ -64,6 +64,8 @@ def _bias(match: Match, graph: ir.Graph, channels: int, name: str) -> ir.Value |
         return value
     if array.size not in (1, channels):
         return f"the bias has {array.size} values for {channels} channels"
+    if array.ndim > 2 or array.size not in (1, array.shape[-1]):
+        return "the bias does not stand along the channels"
     return add_constant(graph, f"{name}.bias", np.broadcast_to(array.reshape(-1), (channels,)).astype(np.float32))
 
 

@@ -37,8 +37,8 @@ def perform(step: Step, say: Say) -> None:
             step.folder.mkdir(parents=True, exist_ok=True)
             with _rare_collections():
                 made = _action(step)(step, say)
+            _tidy(step.folder, made.written)  # before the receipt: later stages read what is in the folder
             write_receipt(step.receipt_path, new_receipt(parts, made.read, made.written, step.folder))
-            _tidy(step.folder, made.written)
         except MemoryError:
             raise fail("E0005", f"there is not enough memory for {step.title}", place=str(step.job.path)) from None
         except OSError as error:
