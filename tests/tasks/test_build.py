@@ -216,6 +216,7 @@ def test_a_file_cut_short_is_one_line(share: float, tmp_path: Path, monkeypatch:
         (("target=vtta",), "E0001 unknown target 'vtta'; did you mean 'vta'?"),
         (("target=vta", "model=digitz"), "E0001 unknown model 'digitz'; did you mean 'digits'?"),
         (("target=vta", "model=no/such.onnx"), "E0001 there is no model file 'no/such.onnx'"),
+        (("target=vta", "target=dpuv3"), "E1202 'target' is vta and dpuv3; a variable stands once"),
         (("vta",), "E0002 'vta' does not have the form NAME=VALUE; for example target=NAME"),
     ],
 )
