@@ -7,7 +7,10 @@ from toolchain.tasks.plan import make_plan
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The exit code: 0 done, 1 when a stage found errors. Raises UserError E0002 for what is not NAME=VALUE, E1202 for two values of one name, and all of make_plan."""
+    """The exit code: 0 done, 1 when a stage found errors.
+
+    Raises UserError E0002 for what is not NAME=VALUE, E1202 for two values of one name, and all of make_plan.
+    """
     from toolchain.tasks.embedded import run_task
 
     given: dict[str, str] = {}
