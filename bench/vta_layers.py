@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from toolchain.emulator.checks import check_program
 from toolchain.emulator.engines import engine_named
 from toolchain.schedule.compile import Choice, compile_operation
-from toolchain.schedule.kernel_file import load_kernel
+from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.operations.conv2d import Conv2d
 from toolchain.spec.load import load_machine
 

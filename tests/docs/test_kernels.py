@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.test_machine_description import keys
-from toolchain.schedule.kernel_file import KERNEL_SCHEMA, read_kernels
+from toolchain.schedule.kernels.kernel_file import KERNEL_SCHEMA, read_kernels
 from toolchain.spec.errors import Source
 from toolchain.spec.load import load_machine
 from toolchain.spec.schema import read_schema

@@ -16,10 +16,10 @@ from toolchain.passes.quantize import SCALE
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.contents import Bundle
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.kernel_file import load_kernels
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import Options, compile_region
 from toolchain.schedule.operations.conv2d import Conv2d
-from toolchain.schedule.region import Bound, Region, Shape
+from toolchain.schedule.regions.region import Bound, Region, Shape
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 

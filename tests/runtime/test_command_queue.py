@@ -10,7 +10,7 @@ from tests.runtime.small import network
 from toolchain.emulator.engines import engine_named
 from toolchain.runtime.command_queue import CommandQueue, Limits
 from toolchain.runtime.queue_device import EmulatedQueueDevice
-from toolchain.schedule.kernel_file import load_kernels
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from toolchain.runtime.control_kernels import RecordCache, Records, residency_of
 from toolchain.runtime.device_memory import Buffer, DeviceMemory
-from toolchain.schedule.kernel_file import load_kernels
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.load import load_machine
 
 MACHINE = load_machine("vta", overrides={"LOG_UOP_BUFF": "8"})

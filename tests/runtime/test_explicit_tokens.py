@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolchain.runtime.explicit_tokens import Command, TokenBook
-from toolchain.schedule.carriers import POST, WAIT
+from toolchain.schedule.synchronisation.carriers import POST, WAIT
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 

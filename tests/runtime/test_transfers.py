@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from toolchain.runtime.contents import Port, RegionProgram
 from toolchain.runtime.transfers import buffer_of, pack, unpack
-from toolchain.schedule.dram_map import DramMap, Segment, StoredTensor, host_axes
-from toolchain.schedule.packing import view_packing
-from toolchain.schedule.region import Shape
+from toolchain.schedule.placement.dram_map import DramMap, Segment, StoredTensor, host_axes
+from toolchain.schedule.placement.packing import view_packing
+from toolchain.schedule.regions.region import Shape
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 

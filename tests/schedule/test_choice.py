@@ -6,7 +6,7 @@ import pytest
 
 from tests.schedule.convolutions import convolution
 from toolchain.schedule.choice import choose_kernel
-from toolchain.schedule.kernel_file import load_kernels
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.operations.upsample import Upsample
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine

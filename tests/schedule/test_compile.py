@@ -10,7 +10,7 @@ from toolchain.emulator.checks import check_program
 from toolchain.emulator.engines import engine_named
 from toolchain.emulator.queues.order import issue_order
 from toolchain.schedule.compile import Choice, compile_operation
-from toolchain.schedule.kernel_file import load_kernel
+from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.operations.conv2d import Conv2d
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine

@@ -10,7 +10,7 @@ import pytest
 
 from tests.schedule.convolutions import convolution
 from toolchain.schedule.compile import compile_operation
-from toolchain.schedule.kernel_file import load_kernel, read_kernels
+from toolchain.schedule.kernels.kernel_file import load_kernel, read_kernels
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
 

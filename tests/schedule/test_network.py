@@ -14,18 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.convolutions import convolution
-from tests.schedule.regions import Builder, expected
+from tests.schedule.made_regions import Builder, expected
 from toolchain.emulator.engines import engine_named
 from toolchain.emulator.queues.order import issue_order
 from toolchain.graph.numerics import Numerics
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.dram_map import DramMap
-from toolchain.schedule.kernel import Kernel
-from toolchain.schedule.kernel_file import load_kernels
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import Options, compile_region
 from toolchain.schedule.operations.add import Add
 from toolchain.schedule.operations.requantise import Requantise
-from toolchain.schedule.region import Bound, Region, Shape
+from toolchain.schedule.placement.dram_map import DramMap
+from toolchain.schedule.regions.region import Bound, Region, Shape
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

@@ -17,7 +17,7 @@ from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program
 from toolchain.isa.program_file import load_program
-from toolchain.schedule.synchronise import synchronise
+from toolchain.schedule.synchronisation.synchronise import synchronise
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from toolchain.graph.calls import Call
-from toolchain.schedule.kernel_file import load_kernels
-from toolchain.schedule.lowering import Lowered
-from toolchain.schedule.region import Shape
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.regions.lowering import Lowered
+from toolchain.schedule.regions.region import Shape
 from toolchain.schedule.selection import Selection, images_per_run
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import fold

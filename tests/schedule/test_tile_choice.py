@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tests.schedule.convolutions import convolution
-from toolchain.schedule.kernel_file import load_kernel
-from toolchain.schedule.problem import state_problem
+from toolchain.schedule.kernels.kernel_file import load_kernel
+from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.tile_choice import TileChoice
-from toolchain.schedule.tiles import Tiling, rank_tilings
+from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.load import load_machine
 
 MACHINE = load_machine("vta")

@@ -26,7 +26,7 @@ from tests.schedule.vta_operations import (
 )  # fmt: skip
 from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.compile import Choice, compile_operation
-from toolchain.schedule.kernel_file import load_kernels
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import compile_region
 from toolchain.schedule.operations.add import Add
 from toolchain.schedule.operations.conv2d import Conv2d
@@ -36,7 +36,7 @@ from toolchain.schedule.operations.pool import AveragePool, MaxPool
 from toolchain.schedule.operations.requantise import Requantise
 from toolchain.schedule.operations.upsample import Upsample
 from toolchain.schedule.operations.window import Window
-from toolchain.schedule.region import Bound, Region, Shape, Slice
+from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

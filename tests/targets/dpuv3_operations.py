@@ -13,8 +13,8 @@ from toolchain.emulator.queues.order import issue_order
 from toolchain.graph.integer_reference import evaluate
 from toolchain.graph.numerics import Numerics, Range
 from toolchain.schedule.compile import Choice, compile_operation
-from toolchain.schedule.kernel import Kernel
-from toolchain.schedule.kernel_file import load_kernel
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.operations.operation import Operation
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

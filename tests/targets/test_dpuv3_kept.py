@@ -17,11 +17,11 @@ from toolchain.emulator.checks import check_program
 from toolchain.emulator.engines import engine_named
 from toolchain.emulator.state import State
 from toolchain.schedule.compile import emit_alone, pack_tensors
+from toolchain.schedule.kernels.pools import Pool, Slot
+from toolchain.schedule.kernels.problem import Kept, Problem, keep_on_chip, state_problem
 from toolchain.schedule.operations.operation import Operation
 from toolchain.schedule.operations.upsample import Upsample
-from toolchain.schedule.pools import Pool, Slot
-from toolchain.schedule.problem import Kept, Problem, keep_on_chip, state_problem
-from toolchain.schedule.tiles import rank_tilings
+from toolchain.schedule.tiling.tiles import rank_tilings
 from toolchain.spec.evaluate import constant
 
 Array = NDArray[Any]

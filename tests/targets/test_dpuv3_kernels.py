@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.schedule.convolutions import convolution
 from tests.targets.dpuv3_operations import assert_exact, compiled, expected, inputs, kernel, machine, result
 from toolchain.schedule.compile import compile_operation
-from toolchain.schedule.kernel_file import load_kernel
+from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.operations.add import Add
 from toolchain.schedule.operations.conv2d import Conv2d
 from toolchain.schedule.operations.depthwise import Depthwise

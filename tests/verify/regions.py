@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.schedule.convolutions import convolution, direct, image
-from toolchain.schedule.kernel_file import load_kernel
+from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.network import compile_region
-from toolchain.schedule.region import Bound, Region, Shape
+from toolchain.schedule.regions.region import Bound, Region, Shape
 from toolchain.spec.load import load_machine
 from toolchain.verify.subject import Subject, compiled_subject
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.schedule.convolutions import convolution
-from toolchain.schedule.region import Bound, Region, Shape, Slice
+from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
 from toolchain.verify.cuts import Cut, find_cuts
 
 SHAPE = Shape(1, 4, 4, 4)

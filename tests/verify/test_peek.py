@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from tests.schedule.convolutions import convolution, direct, image
 from tests.verify.regions import labelled, with_field
 from toolchain.emulator.engines import engine_named
-from toolchain.schedule.kernel_file import load_kernels
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import Options, compile_region
-from toolchain.schedule.region import Bound, Region, Shape
+from toolchain.schedule.regions.region import Bound, Region, Shape
 from toolchain.spec.load import load_machine
 from toolchain.verify.peek import Peek
 from toolchain.verify.readings import ON_CHIP, Readings

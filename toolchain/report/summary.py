@@ -9,7 +9,7 @@ from toolchain.graph.regions import region_calls
 from toolchain.report.placement import Placement, place_nodes
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
 from toolchain.runtime.timing import Modelled, modelled
-from toolchain.schedule.read_region import read_region
+from toolchain.schedule.regions.read_region import read_region
 from toolchain.schedule.selection import images_per_run
 from toolchain.spec.model import Host, Machine
 from toolchain.timing.usage import Basis

@@ -20,8 +20,8 @@ from toolchain.runtime.device_memory import Buffer, DeviceMemory
 from toolchain.runtime.explicit_tokens import Command, TokenBook
 from toolchain.runtime.fences import fenced
 from toolchain.runtime.queue_device import QueueDevice
-from toolchain.schedule.kernel import Kernel
-from toolchain.schedule.synchronise import synchronise
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.synchronisation.synchronise import synchronise
 from toolchain.spec.errors import Diagnostic, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Field, Instruction

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from toolchain.schedule.dram_map import DramMap
+from toolchain.schedule.placement.dram_map import DramMap
 
 
 @dataclass(frozen=True)

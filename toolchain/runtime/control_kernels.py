@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from toolchain.runtime.device_memory import Buffer
-from toolchain.schedule.constants import ControlBuffer, pack_records
-from toolchain.schedule.kernel import Kernel, Loading
-from toolchain.schedule.render import render
+from toolchain.schedule.kernels.constants import ControlBuffer, pack_records
+from toolchain.schedule.kernels.kernel import Kernel, Loading
+from toolchain.schedule.kernels.render import render
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine, Memory
 

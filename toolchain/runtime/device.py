@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.isa.program import Program
-from toolchain.schedule.dram_map import DramMap
+from toolchain.schedule.placement.dram_map import DramMap
 
 Bytes = NDArray[np.uint8]
 

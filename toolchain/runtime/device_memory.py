@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from toolchain.schedule.packing import PAGE
+from toolchain.schedule.placement.packing import PAGE
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

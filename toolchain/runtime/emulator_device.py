@@ -12,8 +12,8 @@ from toolchain.emulator.queues.order import issue_order
 from toolchain.emulator.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.runtime.device import Bytes, Image, Ran, Range
-from toolchain.schedule.dram_map import StoredTensor
-from toolchain.schedule.packing import view_packing
+from toolchain.schedule.placement.dram_map import StoredTensor
+from toolchain.schedule.placement.packing import view_packing
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from toolchain.runtime.explicit_tokens import Command
-from toolchain.schedule.carriers import POST, WAIT, Bit, Channel, carriers
+from toolchain.schedule.synchronisation.carriers import POST, WAIT, Bit, Channel, carriers
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

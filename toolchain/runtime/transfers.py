@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from toolchain.runtime.contents import Port, RegionProgram
 from toolchain.runtime.device import Bytes, Range
-from toolchain.schedule.dram_map import DramMap, StoredTensor, get_tensor, put_tensor
+from toolchain.schedule.placement.dram_map import DramMap, StoredTensor, get_tensor, put_tensor
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

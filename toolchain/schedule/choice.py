@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Mapping
 
-from toolchain.schedule.kernel import Kernel
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.operations.operation import Operation
-from toolchain.schedule.problem import Problem, state_problem
-from toolchain.schedule.storage import layout_of
+from toolchain.schedule.placement.storage import layout_of
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 

@@ -10,12 +10,12 @@ from toolchain.emulator.checks import Checked, prepare_program
 from toolchain.emulator.state import State, new_state
 from toolchain.isa.program import Program
 from toolchain.schedule.emit import POOL, emit, part_of, plan_constants
-from toolchain.schedule.kernel import Kernel
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.operations.operation import Operation
-from toolchain.schedule.order import order_steps
-from toolchain.schedule.packing import Packing, Region, packing, place_regions, tensor_values
-from toolchain.schedule.problem import Problem, state_problem
-from toolchain.schedule.tiles import Tiling, rank_tilings
+from toolchain.schedule.placement.packing import Packing, Region, packing, place_regions, tensor_values
+from toolchain.schedule.tiling.order import order_steps
+from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline, time_program

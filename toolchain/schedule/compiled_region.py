@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from toolchain.emulator.checks import Checked
 from toolchain.emulator.state import State
 from toolchain.isa.program import Ints, Program
-from toolchain.schedule.dram_map import DramMap
-from toolchain.schedule.region import Region
+from toolchain.schedule.placement.dram_map import DramMap
+from toolchain.schedule.regions.region import Region
 from toolchain.timing.simulate import Timeline
 
 

@@ -4,13 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolchain.schedule.arena import Need, share_room
-from toolchain.schedule.dram_map import DramMap, Segment, StoredTensor, packing_of
 from toolchain.schedule.emit import POOL
-from toolchain.schedule.packing import PAGE, Array, packing, tensor_values
-from toolchain.schedule.problem import Problem
-from toolchain.schedule.region import Region
-from toolchain.schedule.storage import Storage
+from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.placement.arena import Need, share_room
+from toolchain.schedule.placement.dram_map import DramMap, Segment, StoredTensor, packing_of
+from toolchain.schedule.placement.packing import PAGE, Array, packing, tensor_values
+from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

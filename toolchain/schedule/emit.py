@@ -10,12 +10,12 @@ import numpy as np
 from toolchain.emulator.state import State
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.program import Ints, Program
-from toolchain.schedule.constants import Fetch, Residency, constant_bytes, plan_residency
-from toolchain.schedule.kernel import Kernel
-from toolchain.schedule.order import Instance
-from toolchain.schedule.problem import Problem
-from toolchain.schedule.render import Renderer
-from toolchain.schedule.synchronise import synchronise
+from toolchain.schedule.kernels.constants import Fetch, Residency, constant_bytes, plan_residency
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.kernels.render import Renderer
+from toolchain.schedule.synchronisation.synchronise import synchronise
+from toolchain.schedule.tiling.order import Instance
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr, Name, walk

@@ -8,17 +8,17 @@ from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.dram import Placed, place_region
 from toolchain.schedule.emit import Emitted, emit, part_of, plan_constants, pool_kernel
-from toolchain.schedule.kernel import Kernel
-from toolchain.schedule.order import order_steps
-from toolchain.schedule.problem import Problem, keep_on_chip
-from toolchain.schedule.region import Region
-from toolchain.schedule.residency import Candidate, Residents, find_candidates, place_residents, without
-from toolchain.schedule.ring import find_rings
-from toolchain.schedule.rotation import Rotation
-from toolchain.schedule.side_by_side import run_side_by_side
-from toolchain.schedule.storage import Storage, plan_storage
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.problem import Problem, keep_on_chip
+from toolchain.schedule.placement.residency import Candidate, Residents, find_candidates, place_residents, without
+from toolchain.schedule.placement.storage import Storage, plan_storage
+from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tile_choice import TileChoice
-from toolchain.schedule.tiles import Tiling
+from toolchain.schedule.tiling.order import order_steps
+from toolchain.schedule.tiling.ring import find_rings
+from toolchain.schedule.tiling.rotation import Rotation
+from toolchain.schedule.tiling.side_by_side import run_side_by_side
+from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import time_program

@@ -9,9 +9,9 @@ import onnx_ir as ir
 from toolchain.graph.calls import read_call
 from toolchain.graph.functions import INTEGER, kind_of
 from toolchain.passes.context import Device
-from toolchain.schedule.kernel import Kernel
-from toolchain.schedule.lowering import Lowered, computes
-from toolchain.schedule.pictures import PLACED, WEIGHTED, array_of, data_of, is_call, merged_pads, picture_of, shuffle_after
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.regions.lowering import Lowered, computes
+from toolchain.schedule.regions.pictures import PLACED, WEIGHTED, array_of, data_of, is_call, merged_pads, picture_of, shuffle_after
 from toolchain.schedule.selection import Selection, images_per_run
 from toolchain.spec.errors import UserError
 from toolchain.spec.expr import Binary, Const, Name, walk

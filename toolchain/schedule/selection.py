@@ -5,11 +5,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from toolchain.schedule.choice import choose_kernel
-from toolchain.schedule.kernel import Kernel
-from toolchain.schedule.lowering import Lowered, lower
+from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.operations.kinds import KINDS
 from toolchain.schedule.operations.operation import Operation
-from toolchain.schedule.tiles import tile_fits
+from toolchain.schedule.regions.lowering import Lowered, lower
+from toolchain.schedule.tiling.tiles import tile_fits
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.evaluate import constant

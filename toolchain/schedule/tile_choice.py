@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from toolchain.emulator.checks import prepare_program
 from toolchain.schedule.compile import emit_alone, pack_tensors
-from toolchain.schedule.kernel import Kernel
-from toolchain.schedule.pools import Pool
-from toolchain.schedule.problem import Problem
-from toolchain.schedule.tiles import Tiling, rank_tilings
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.pools import Pool
+from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.expr import Expr, Name, walk
 from toolchain.timing.simulate import time_program
 

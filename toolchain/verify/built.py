@@ -9,8 +9,8 @@ import onnx_ir as ir
 from toolchain.graph.stage_file import read_stage
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.contents import Bundle
-from toolchain.schedule.kernel import Kernel
-from toolchain.schedule.kernel_file import load_kernels
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.isa.program import Ints
-from toolchain.schedule.region import Region
+from toolchain.schedule.regions.region import Region
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from toolchain.passes.fuse import SOURCES
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
 from toolchain.schedule.network import Options, compile_region
-from toolchain.schedule.read_region import read_region
-from toolchain.schedule.region import Region
+from toolchain.schedule.regions.read_region import read_region
+from toolchain.schedule.regions.region import Region
 from toolchain.schedule.selection import images_per_run
 from toolchain.verify.built import Built
 from toolchain.verify.compare import differing_bits

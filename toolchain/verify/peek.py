@@ -16,7 +16,7 @@ from toolchain.emulator.reference.engine import Listener, Reference
 from toolchain.emulator.state import State
 from toolchain.isa.program import Ints
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.region import Region
+from toolchain.schedule.regions.region import Region
 from toolchain.verify.blame import element_address
 from toolchain.verify.verdict import Coordinates
 

@@ -12,8 +12,8 @@ from toolchain.isa.program import Ints, Program
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.executor import region_image
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.dram_map import DramMap
-from toolchain.schedule.region import Region
+from toolchain.schedule.placement.dram_map import DramMap
+from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

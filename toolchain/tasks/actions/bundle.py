@@ -7,9 +7,9 @@ from toolchain.graph.stage_file import read_stage
 from toolchain.runtime.assemble import assemble_bundle, listing_text
 from toolchain.runtime.bundle import write_bundle
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.kernel_file import load_kernels
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import Options, compile_region
-from toolchain.schedule.read_region import read_region
+from toolchain.schedule.regions.read_region import read_region
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of
 from toolchain.tasks.stage import Say, Step

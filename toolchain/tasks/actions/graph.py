@@ -9,7 +9,7 @@ from toolchain.passes.partition import Partition
 from toolchain.passes.pipeline import Pipeline
 from toolchain.passes.pipeline import pipeline_of as read_section
 from toolchain.passes.templates import templates_of
-from toolchain.schedule.kernel_file import load_kernels
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.offload import device_of
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine

@@ -1,0 +1,83 @@
+"""What is wrong with a kernel is said where it stands."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels, read_kernels
+from toolchain.spec.errors import Source, UserError
+from toolchain.spec.load import load_machine
+
+MACHINE = load_machine("vta")
+PATH = Path(__file__).resolve().parents[3] / "targets" / "vta" / "kernels.yaml"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("{memory: wgt, by: [oc, ic]", "{memory: wgts, by: [oc, ic]", "E1002 unknown memory 'wgts'; did you mean 'wgt'?"),
+        ("by: [oc, ic]", "by: [oc, ci]", "E1002 unknown dimension 'ci'; known: n, oc, oh, ow, ic"),
+        ("size: oc * ic * taps", "size: oc * ic * tops", "E0107 unknown name 'tops'; did you mean 'taps'?"),
+        ("layout: weights", "layout: weigths", "E1002 unknown layout 'weigths'; did you mean 'weights'?"),
+        ("view: dram.inp", "view: dram.imp", "E1002 unknown view 'dram.imp'; did you mean 'dram.inp'?"),
+        ("of: oh, stride", "of: height, stride", "E1002 unknown dimension 'height'"),
+        ("extents: [batch, in_channels, height, width]", "extents: [batch, in_channels]", "E1002 layout 'activations' has 4 extents: N C H W"),
+        ("{dst: y_slot, src: y_slot", "{dest: y_slot, src: y_slot", "E1002 unknown field of an element of 'uop' 'dest'; did you mean 'dst'?"),
+        ("unit: store", "unit: stor", "E1002 unknown unit 'stor'; did you mean 'store'?"),
+        ("template: store.asm.j2", "template: stroe.asm.j2", "E1002 there is no template 'stroe.asm.j2'"),
+        ("constants: [window]", "constants: [windows]", "E1002 unknown constant 'windows'; did you mean 'window'?"),
+        ("{store: y, uses", "{load: x, store: y, uses", "E1002 a step is one of load, start, compute, finish, store"),
+        ("computes: conv2d", "computes: conv3d", "E1002 unknown operation 'conv3d'; did you mean 'conv2d'?"),
+        ("reduces: true", "reduce: true", "E0108 unknown key 'reduce'"),
+        ("    residency:", "    # residency:", "E1002 constants stand in one memory"),
+        ("weight[o, i, h, w]", "weights[o, i, h, w]", "E0121 memory cannot be read here"),
+    ],
+)
+def test_faults_are_told_with_their_place(old: str, new: str, message: str) -> None:
+    text = PATH.read_text()
+    assert old in text
+    with pytest.raises(UserError) as caught:
+        read_kernels(MACHINE, Source("kernels.yaml", text.replace(old, new, 1)), PATH.parent)
+    assert message in str(caught.value)
+    line = next(n for n, (a, b) in enumerate(zip(text.splitlines(), text.replace(old, new, 1).splitlines(), strict=True), 1) if a != b)
+    places = [d.span.line for d in caught.value.diagnostics if d.span]
+    assert line in places or "residency" in old or "windows" in message
+
+
+def test_an_unknown_kernel_and_a_machine_without() -> None:
+    with pytest.raises(UserError, match="E1001 machine 'vta' has no kernel 'conv3d'; did you mean 'conv2d'"):
+        load_kernel(MACHINE, "conv3d")
+    with pytest.raises(UserError, match="E1001 machine 'stcp920' has no kernels"):
+        load_kernel(load_machine("stcp920"), "conv2d")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("pools: {fm: {banks: 8}}", "pools: {fn: {banks: 8}}", "E1002 unknown memory 'fn'"),
+        ("pools: {fm: {banks: 8}}", "pools: {fm: {banks: 7}}", "E1002 the 24 banks of 'fm' do not divide into pools of 7"),
+        ("registers: base", "registers: bass", "E1002 the host sets no registers 'bass'; did you mean 'base'?"),
+        ("registers: base", "registers: ci", "E1002 the host sets no registers 'ci'"),
+        ("constants: 3}", "constants: 4}", "E1002 segment 'constants' has register 4, and 'base' has 4"),
+        ("{at: c_at, pixel: c, line: ow * c,", "{pixel: c, line: ow * c,", "has other names than a tile of it: at"),
+        ("over: [x, z]", "over: [x, q]", "E1002 unknown place 'q'"),
+        ("when: x_kept and sampled", "when: q_kept and sampled", "E0107 unknown name 'q_kept'"),
+    ],
+)
+def test_faults_in_what_stays_on_chip_are_told(old: str, new: str, message: str) -> None:
+    path = PATH.parents[1] / "dpuv3" / "kernels.yaml"
+    text = path.read_text()
+    assert old in text
+    with pytest.raises(UserError) as caught:
+        read_kernels(load_machine("dpuv3"), Source("kernels.yaml", text.replace(old, new, 1)), path.parent)
+    assert message in str(caught.value)
+
+
+def test_a_machine_given_by_path_has_its_own_kernels(tmp_path: Path) -> None:
+    """Those beside its file, not those of a machine of the same name on the search path."""
+    for name in ("vta.yaml", "vta"):
+        source = PATH.parents[1] / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
+    assert {kernel.folder for kernel in load_kernels(load_machine(str(tmp_path / "vta.yaml"))).values()} == {tmp_path / "vta"}
+    assert {kernel.folder.resolve() for kernel in load_kernels(load_machine("vta")).values()} == {PATH.parent}

@@ -1,0 +1,167 @@
+"""Random regions, and what they must give: every operation by the integer reference, which knows nothing of machines."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.graph.integer_reference import evaluate
+from toolchain.graph.numerics import Numerics
+from toolchain.schedule.operations.add import Add
+from toolchain.schedule.operations.conv2d import Conv2d
+from toolchain.schedule.operations.depthwise import Depthwise
+from toolchain.schedule.operations.operation import Operation
+from toolchain.schedule.operations.pool import AveragePool, MaxPool
+from toolchain.schedule.operations.requantise import Requantise
+from toolchain.schedule.operations.upsample import Upsample
+from toolchain.schedule.operations.window import Window
+from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
+
+Array = NDArray[Any]
+
+
+def expected(region: Region, inputs: Mapping[str, Array], numerics: Numerics) -> dict[str, Array]:
+    """Every tensor of the region, int8 [batch, channels, height, width]."""
+    known = dict(inputs)
+    for bound in region.operations:
+        operands = [_tensor(region, known, bound.tensors[name]) for name in ("x", "z") if name in bound.tensors]
+        known[bound.tensors["y"]] = reference(bound.operation, operands, numerics)
+    return {name: _tensor(region, known, name) for name in region.tensors}
+
+
+def _tensor(region: Region, known: Mapping[str, Array], name: str) -> Array:
+    if name in known:
+        return known[name]
+    parts = sorted((part.channel, child) for child, part in region.slices.items() if part.parent == name)
+    if parts:
+        return np.concatenate([_tensor(region, known, child) for _, child in parts], axis=1)
+    part = region.slices[name]
+    return _tensor(region, known, part.parent)[:, part.channel : part.channel + region.tensors[name].channels]
+
+
+def reference(operation: Operation, operands: list[Array], numerics: Numerics) -> Array:
+    """One operation's result."""
+    match operation:
+        case Conv2d():
+            window = Window((operation.weight.shape[2], operation.weight.shape[3]), operation.strides, operation.pads, operation.dilations)
+            end = Requantise(operation.shift, operation.low, operation.high, operation.slope, operation.slope_shift)
+            return _evaluate("conv2d", operands, numerics, window, end, [operation.weight, operation.bias], group=1)
+        case Depthwise():
+            arrays = [operation.weight[:, None], operation.bias]
+            return _evaluate("conv2d", operands, numerics, operation.window, operation.requantise, arrays, group=operation.input[1])
+        case MaxPool():
+            return _evaluate("max_pool", operands, numerics, operation.window, Requantise())
+        case AveragePool():
+            return _evaluate("average_pool", operands, numerics, operation.window, operation.requantise, multiply=operation.multiply)
+        case Add():
+            factors = {"multiply_x": operation.multiply_x, "multiply_y": operation.multiply_z}
+            return _evaluate("add", operands, numerics, Window((1, 1)), operation.requantise, **factors)
+        case Upsample():
+            return evaluate("upsample", "none", {"factors": operation.factors}, operands, numerics)
+        case _:
+            raise ValueError(operation.kind)
+
+
+def _evaluate(
+    kind: str, operands: list[Array], numerics: Numerics, window: Window, end: Requantise, arrays: list[Array] | None = None, **more: int
+) -> Array:
+    attributes = {
+        "kernel_shape": window.kernel, "strides": window.strides, "pads": window.pads, "dilations": window.dilations, "bias_shift": 0,
+        "shift": end.shift, "low": end.low, "high": end.high, "slope": end.slope, "slope_shift": end.slope_shift, **more,
+    }  # fmt: skip
+    return evaluate(kind, "leaky" if end.slope else "none", attributes, [*operands, *(arrays or [])], numerics)
+
+
+@dataclass
+class Builder:
+    """A region that grows by random operations of the kinds that a machine has kernels for."""
+
+    rng: np.random.Generator
+    kinds: Collection[str]
+    batch: int = 1
+    low: int = -128
+    tensors: dict[str, Shape] = field(default_factory=dict[str, Shape])
+    operations: list[Bound] = field(default_factory=list[Bound])
+    slices: dict[str, Slice] = field(default_factory=dict[str, Slice])
+    inputs: list[str] = field(default_factory=list[str])
+
+    def region(self, steps: int) -> Region:
+        """A region of so many steps; what nobody reads is its output."""
+        size = int(self.rng.integers(5, 12))
+        self.tensors["in0"] = Shape(self.batch, int(self.rng.choice([3, 16, 32])), size, size + int(self.rng.integers(0, 3)))
+        self.inputs.append("in0")
+        for _ in range(steps):
+            self.step()
+        read = {name for bound in self.operations for key, name in bound.tensors.items() if key != "y"}
+        ends = tuple(n for n in self.tensors if n not in read and n not in self.slices)
+        return Region("random", self.tensors, tuple(self.inputs), ends, tuple(self.operations), self.slices)
+
+    def step(self) -> None:
+        """One operation, or a concat, of tensors that are there."""
+        kind = str(self.rng.choice([*sorted(self.kinds), "concat"]))
+        if kind == "concat":
+            self.concat()
+        elif kind == "add":
+            self.add()
+        else:
+            self.window(kind)
+
+    def end(self) -> Requantise:
+        low = int(self.rng.choice([0, self.low]))
+        return Requantise(int(self.rng.integers(1, 9)), low, int(self.rng.choice([127, 127, 127, 127, 90])))
+
+    def put(self, operation: Operation, **sources: str) -> None:
+        name = f"t{len(self.operations)}"
+        self.tensors[name] = Shape(*operation.output)
+        self.operations.append(Bound(operation, {**sources, "y": name}))
+
+    def window(self, kind: str) -> None:
+        """An operation with one operand."""
+        source = str(self.rng.choice(sorted(self.tensors)))
+        shape, name = tuple(self.tensors[source]), f"op{len(self.operations)}"
+        kernel = int(self.rng.choice([1, 2, 3]))
+        pad = int(self.rng.integers(0, (kernel + 1) // 2))
+        window = Window((kernel, kernel), (int(self.rng.integers(1, 3)),) * 2, (pad, pad, pad, pad))
+        if min(shape[2:]) + 2 * pad < kernel or (kind == "upsample" and shape[2] > 12):
+            return
+        channels = int(self.rng.choice([16, 32, 24]))
+        end = self.end()
+        match kind:
+            case "conv2d":
+                weight, bias = self.weights((channels, shape[1], kernel, kernel))
+                options = {"shift": end.shift + 6, "low": end.low, "high": end.high}
+                self.put(Conv2d(name, shape, weight, bias, window.strides, window.pads, **options), x=source)
+            case "depthwise":
+                weight, bias = self.weights((shape[1], kernel, kernel))
+                self.put(Depthwise(name, shape, weight, bias, window, end), x=source)
+            case "max_pool":
+                self.put(MaxPool(name, shape, window), x=source)
+            case "average_pool":
+                self.put(AveragePool(name, shape, window, int(self.rng.integers(1, 64)), end), x=source)
+            case _:
+                self.put(Upsample(name, shape, (2, 2)), x=source)
+
+    def weights(self, shape: tuple[int, ...]) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
+        return self.rng.integers(-127, 128, shape, np.int8), self.rng.integers(-3000, 3000, shape[0]).astype(np.int32)
+
+    def add(self) -> None:
+        """Two tensors of one shape, where there are two."""
+        source = str(self.rng.choice(sorted(self.tensors)))
+        other = str(self.rng.choice([n for n in sorted(self.tensors) if self.tensors[n] == self.tensors[source]]))
+        factors = [1 << int(self.rng.integers(0, 3)), 1]
+        self.rng.shuffle(factors)
+        self.put(Add(f"op{len(self.operations)}", tuple(self.tensors[source]), *factors, self.end()), x=source, z=other)
+
+    def concat(self) -> None:
+        """Tensors of one size that are not in another concat yet, all but the last with whole blocks of channels."""
+        free = [n for n in sorted(self.tensors) if n not in self.slices]
+        first = str(self.rng.choice(free))
+        _, channels, *size = self.tensors[first]
+        others = [n for n in free if n != first and [*self.tensors[n][2:]] == size]
+        if channels % 16 or not others:
+            return
+        second, name = str(self.rng.choice(others)), f"cat{len(self.slices)}"
+        self.tensors[name] = Shape(self.batch, channels + self.tensors[second].channels, size[0], size[1])
+        self.slices |= {first: Slice(name, 0), second: Slice(name, channels)}

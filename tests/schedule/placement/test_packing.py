@@ -1,0 +1,73 @@
+"""Tensors in DRAM against the layout written out by hand, and back again."""
+
+import numpy as np
+import pytest
+
+from tests.schedule.convolutions import convolution, image
+from toolchain.schedule.compile import pack_tensors
+from toolchain.schedule.kernels.kernel_file import load_kernel
+from toolchain.schedule.kernels.problem import state_problem
+from toolchain.schedule.placement.packing import PAGE, place_regions
+from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine
+
+MACHINE = load_machine("vta")
+OPERATION = convolution((1, 20, 3, 2), (17, 2, 3), pads=(0, 1, 0, 1), bias=200_000)
+PROBLEM = state_problem(MACHINE, load_kernel(MACHINE, "conv2d"), OPERATION)
+TENSORS = pack_tensors(PROBLEM)
+
+
+def test_weights_stand_in_tiles_and_missing_channels_are_zero() -> None:
+    padded = np.zeros((32, 32, 2, 3), np.int8)
+    padded[:17, :20] = OPERATION.weight
+    tiles = padded.reshape(2, 16, 2, 16, 2, 3).transpose(0, 2, 4, 5, 1, 3)
+    assert TENSORS.stored["w"] == tiles.tobytes()
+
+
+def test_the_bias_is_a_product_with_the_constant_vector() -> None:
+    tiles = np.frombuffer(TENSORS.stored["bias"], np.int8).reshape(2, PROBLEM.numbers["tiles"], 16, 16).astype(np.int64)
+    vector = np.frombuffer(TENSORS.stored["one"], np.int8).astype(np.int64)
+    sums = (tiles @ vector).sum(axis=1).ravel()
+    assert sums[:17].tolist() == (OPERATION.bias.astype(np.int64) + OPERATION.half).tolist()
+    assert not sums[17:].any()
+
+
+def test_what_is_stored_comes_back() -> None:
+    x = image(OPERATION)
+    packing = TENSORS.packings["x"]
+    stored = packing.store(x)
+    assert len(stored) == packing.bytes == 2 * 3 * 2 * 16
+    assert np.array_equal(packing.fetch(stored), x)
+
+
+def test_a_tensor_of_another_shape_or_range_is_refused() -> None:
+    with pytest.raises(ValueError, match="the tensor is"):
+        TENSORS.packings["x"].store(np.zeros((1, 20, 2, 3), np.int8))
+    with pytest.raises(ValueError, match="int8 does not hold"):
+        TENSORS.packings["x"].store(np.full((1, 20, 3, 2), 128))
+
+
+def test_regions_do_not_meet_and_addresses_count_elements() -> None:
+    regions = place_regions(MACHINE, {"a": ("dram.wgt", 300), "b": ("dram.inp", 5000), "c": ("dram.acc", 64)})
+    assert [(r.address, r.base) for r in regions.values()] == [(PAGE, PAGE // 256), (2 * PAGE, 2 * PAGE // 16), (4 * PAGE, 4 * PAGE // 64)]
+
+
+def test_a_tensor_larger_than_dram_is_refused() -> None:
+    with pytest.raises(UserError, match="E1004 tensor 'a' of"):
+        place_regions(MACHINE, {"a": ("dram.wgt", 1 << 28)})
+
+
+def test_a_layout_with_a_type_of_its_own_is_stored_in_it() -> None:
+    machine = load_machine("dpuv3")
+    stored = pack_tensors(state_problem(machine, load_kernel(machine, "conv2d"), OPERATION)).stored["bias"]
+    assert np.frombuffer(stored, "<i4")[:17].tolist() == (2 * OPERATION.bias).tolist()
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_a_choice_that_all_elements_make_alike_gives_what_each_alone_gives(dilation: int) -> None:
+    machine = load_machine("dpuv3")
+    operation = convolution((1, 3, 9, 9), (5, 3, 2), dilations=(dilation, 1))
+    packed = pack_tensors(state_problem(machine, load_kernel(machine, "conv2d"), operation))
+    spread = np.zeros((5, 2 * dilation + 1, 2, 3), np.int8)
+    spread[:, ::dilation] = operation.weight.transpose(0, 2, 3, 1)
+    assert np.array_equal(packed.packings["w"].fetch(packed.stored["w"]), spread)

@@ -1,0 +1,87 @@
+"""Regions read back give, by the integer reference, what ONNX Runtime gives for the whole model; the corners go where they should."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from tests.graph.onnx_builder import save
+from tests.passes.test_quantize import branchy
+from tests.passes.test_quantize import samples as branchy_samples
+from tests.schedule.corners import corners, samples
+from tests.schedule.made_regions import expected
+from toolchain.graph.functions import kind_of
+from toolchain.graph.integer_graph import integer_tensors
+from toolchain.graph.regions import REGION, region_calls, region_function
+from toolchain.graph.running import open_model
+from toolchain.graph.session import run_session
+from toolchain.passes.build import build_graph, calibration_table
+from toolchain.passes.context import Context
+from toolchain.passes.fuse import REASON
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.offload import device_of
+from toolchain.schedule.regions.read_region import read_region
+from toolchain.schedule.regions.region import Region, Slice
+from toolchain.schedule.selection import images_per_run
+from toolchain.spec.load import load_machine
+
+Samples = Callable[[int], dict[str, np.ndarray]]
+
+
+def parted(proto: onnx.ModelProto, inputs: Samples, target: str, folder: Path) -> tuple[list[Region], dict[str, str], dict[str, np.ndarray]]:
+    """Regions, why what stays on the host does (by node), and what ONNX Runtime finds in every tensor of as many images as a run takes."""
+    path, machine = save(proto, folder), load_machine(target)
+    kernels, images = load_kernels(machine), images_per_run(machine)
+    table = calibration_table(path, {}, inputs(4))
+    context = Context(str(path), numerics=machine.quantisation, table=table, device=device_of(machine, kernels))
+    model = build_graph(path, {}, context, folder / "stages")
+    whole = ir.load(folder / "stages" / "07-quantize.onnx")
+    session = open_model(whole, integer_tensors(whole))
+    every = [run_session(session, {name: array[k : k + 1] for name, array in inputs(images).items()}) for k in range(images)]
+    found = {name: np.concatenate([one[name] for one in every]) for name in every[0]}
+    reasons = {node.name or "": node.metadata_props[REASON] for node in model.graph if node.domain != REGION and kind_of(node)}
+    assert machine.quantisation is not None
+    stored = ir.load(folder / "stages" / "08-partition.onnx")
+    regions = [read_region(machine, kernels, stored, call) for call in region_calls(stored)]
+    for call, region in zip(region_calls(model), regions, strict=True):
+        function = region_function(model, call)
+        assert region.outputs == tuple(value.name for value in function.outputs)
+        given = {name: found[name].reshape(region.tensors[name]) for name in region.inputs}
+        for name, array in expected(region, given, machine.quantisation).items():
+            np.testing.assert_array_equal(array, found[name].reshape(region.tensors[name]), err_msg=name)
+    return regions, reasons, found
+
+
+@pytest.mark.parametrize("target", ["vta", "dpuv3"])
+def test_every_kind_of_operation(target: str, tmp_path: Path) -> None:
+    regions, reasons, _ = parted(branchy(), branchy_samples, target, tmp_path)
+    assert {bound.operation.kind for region in regions for bound in region.operations} >= {"conv2d", "add", "max_pool", "average_pool", "upsample"}
+    assert "depthwise" not in reasons
+
+
+@pytest.mark.parametrize("target", ["vta", "dpuv3"])
+def test_the_corners(target: str, tmp_path: Path) -> None:
+    regions, reasons, _ = parted(corners(), samples, target, tmp_path)
+    operations = {bound.operation.name: bound for region in regions for bound in region.operations}
+    slices = {name: part for region in regions for name, part in region.slices.items()}
+    assert operations["after_pad"].operation.numbers["pad_left"] == 2
+    assert operations["after_pad"].nodes == ("pad", "after_pad")
+    assert operations["grouped"].operation.arrays["weight"].shape == (32, 32, 3, 3)
+    assert operations["picture_to_row"].operation.arrays["weight"].shape == (24, 64, 4, 4)
+    assert slices["inner.int8"] == Slice("nested.int8", 0)
+    assert slices["g.int8"] == Slice("inner.int8", 16)
+    assert slices["a.int8"] == Slice("nested.int8", 48)
+    assert slices["odd.int8"] == Slice("short.int8", 16)
+    assert reasons["off_the_block"] == "'big.int8' would begin at channel 8 of the result, which is no multiple of 16"
+    assert "is part of what 'inner' makes already" in reasons["a_part_of_two"]
+    assert "'max_of_pad' reads this one" in reasons["pad2"]
+    assert operations["max_of_relu"].operation.numbers["pad_left"] == 1
+    assert operations["mix"].tensors["y"] == "mixed_up.int8"
+    assert operations["mix"].nodes == ("mix", "mixed_up.apart", "mixed_up.swapped", "mixed_up")
+    assert "'g.int8' has none" in reasons["g_up"]
+    assert reasons["rows_sum"] == "it adds what was flattened"
+    assert "is part of what 'nested' makes already" in reasons["wide"]
+    assert not {"row_sum", "last", "dilated", "max_of_pad"} & set(reasons)

@@ -1,0 +1,49 @@
+"""What instructions know while a plan grows."""
+
+from tests.schedule.cells import EVERY, cells
+from toolchain.schedule.synchronisation.carriers import carriers
+from toolchain.schedule.synchronisation.plan import ADDED, Plan
+
+
+def plan(overlaps: str = "") -> Plan:
+    machine = cells(EVERY, overlaps=overlaps)
+    return Plan(machine, carriers(machine))
+
+
+def test_a_queue_knows_what_stands_before() -> None:
+    serial, early = plan(), plan("a")
+    for grown, expected in ((serial, [1, 0, 0]), (early, [0, 0, 0])):
+        grown.append(0, 1, 0, grown.next_row(0))
+        assert grown.next_row(0) == expected
+        assert grown.next_row(1) == [0, 0, 0]
+
+
+def test_a_token_brings_what_its_poster_knows() -> None:
+    grown = plan()
+    a = grown.append(0, 1, 0, grown.next_row(0))
+    b = grown.append(1, 1, 1, grown.learn(grown.next_row(1), a))
+    c = grown.append(2, 1, 2, grown.learn(grown.next_row(2), b))
+    assert grown.rows[c] == [1, 1, 0]
+    assert grown.knows(c, a)
+    assert not grown.knows(a, b)
+    assert grown.first_to_know(2, a) == c
+    assert grown.first_to_know(0, b) is None
+
+
+def test_what_is_learnt_late_is_passed_down_the_queue() -> None:
+    grown = plan()
+    a = grown.append(0, 1, 0, grown.next_row(0))
+    members = [grown.append(1 + k, 1, 1, grown.next_row(1)) for k in range(3)]
+    grown.teach(members[1], a)
+    assert [grown.knows(member, a) for member in members] == [False, True, True]
+    assert grown.next_row(1) == [1, 3, 0]
+
+
+def test_idle_instructions_are_not_the_programs() -> None:
+    grown = plan()
+    kind = grown.nop(1, "wait", grown.links[0, 1].channel)
+    assert kind is not None
+    assert grown.machine.instructions[kind].name == "IDLE"
+    assert grown.nop(1, "wait", grown.links[1, 0].channel) is not None
+    grown.append(ADDED, kind, 1, grown.next_row(1))
+    assert grown.source == [-1]

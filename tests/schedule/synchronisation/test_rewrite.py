@@ -1,0 +1,34 @@
+"""Bits set, cleared, and instructions put in between: what comes out decodes to itself."""
+
+import numpy as np
+
+from tests.schedule.cells import EVERY, Op, cells, memory, program
+from toolchain.isa.binary.decode import decode
+from toolchain.isa.binary.encode import encode_program
+from toolchain.schedule.synchronisation.carriers import carriers
+from toolchain.schedule.synchronisation.rewrite import without_tokens
+from toolchain.schedule.synchronisation.synchronise import synchronise
+
+STAR = cells(dict.fromkeys(("ab", "ba", "bc", "cb"), ""))
+
+
+def test_programs_decode_to_themselves() -> None:
+    found = synchronise(program(STAR, [Op(0, 0, 1), Op(2, 1, 2), Op(0, 2, 3)]), memory(STAR)).program
+    again = decode(STAR, found.streams)
+    assert encode_program(found) == found.streams
+    for name in ("kind", "unit", "offset", "row", "stream"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
+
+
+def test_tokens_are_forgotten_and_nothing_else() -> None:
+    machine = cells(EVERY)
+    plain = program(machine, [Op(0, 0, 1), Op(1, 1, 2), Op(2, 2, 3)])
+    found = synchronise(plain, memory(machine)).program
+    assert found.streams != plain.streams
+    assert without_tokens(found, carriers(machine)).streams == plain.streams
+
+
+def test_it_is_a_fixed_point() -> None:
+    machine = cells(EVERY)
+    once = synchronise(program(machine, [Op(0, 0, 1), Op(1, 1, 2), Op(0, 2, 0), Op(2, 0, 3)]), memory(machine)).program
+    assert synchronise(once, memory(machine)).program.streams == once.streams

@@ -1,0 +1,69 @@
+"""Steps in order: what each needs is there, no slot is taken from who still reads it, and loads run ahead."""
+
+import pytest
+
+from tests.schedule.convolutions import convolution
+from toolchain.schedule.kernels.kernel_file import load_kernel
+from toolchain.schedule.kernels.problem import Problem, state_problem
+from toolchain.schedule.tiling.order import Instance, order_steps
+from toolchain.schedule.tiling.tiles import rank_tilings
+from toolchain.spec.load import load_machine
+
+MACHINE = load_machine("vta")
+OPERATION = convolution((1, 96, 15, 14), (80, 3, 3), pads=(1, 1, 1, 1))
+PROBLEM = state_problem(MACHINE, load_kernel(MACHINE, "conv2d"), OPERATION)
+
+
+def simulated(problem: Problem, steps: list[Instance]) -> int:
+    """Walks the steps with what each slot holds; how many loads there are."""
+    places = {p.name: p for p in problem.kernel.places}
+    held: dict[tuple[str, int], object] = {}
+    loads = 0
+    for item in steps:
+        for name, address in item.slots.items():
+            tile = {d: item.tile[d] for d in places[name].by}
+            if item.step.kind in ("load", "start") and name == item.step.place:
+                loads += item.step.kind == "load"
+                held[name, address] = tile
+            assert held[name, address] == tile, (item.step.kind, name)
+    return loads
+
+
+@pytest.mark.parametrize("contexts", [1, 2, 3])
+def test_every_step_finds_its_tiles_in_their_slots(contexts: int) -> None:
+    for tiling in rank_tilings(PROBLEM, contexts, 12):
+        assert simulated(PROBLEM, order_steps(PROBLEM, tiling)) > 0
+
+
+def test_every_output_and_every_product_is_there_once() -> None:
+    tiling = rank_tilings(PROBLEM, 2, 1)[0]
+    steps = order_steps(PROBLEM, tiling)
+    for kind, dims in (("store", ("oc", "oh", "ow")), ("compute", ("oc", "oh", "ow", "ic"))):
+        volume = 0
+        for item in steps:
+            part = 1
+            for d in dims if item.step.kind == kind else ():
+                part *= item.tile[d][1]
+            volume += part if item.step.kind == kind else 0
+        whole = 1
+        for d in dims:
+            whole *= PROBLEM.extents[d]
+        assert volume == whole
+
+
+def test_what_stays_on_chip_is_loaded_once() -> None:
+    tiling = rank_tilings(PROBLEM, 2, 1)[0]
+    steps = order_steps(PROBLEM, tiling)
+    for place in PROBLEM.kernel.places:
+        loads = [tuple(item.tile.items()) for item in steps if item.step.kind == "load" and item.step.place == place.name]
+        if place.name in tiling.slots and tiling.slots[place.name] >= len(set(loads)):
+            assert len(loads) == len(set(loads))
+
+
+def test_loads_run_ahead_of_the_step_that_needs_them() -> None:
+    tiling = rank_tilings(PROBLEM, 2, 1)[0]
+    kinds = [item.step.kind for item in order_steps(PROBLEM, tiling)]
+    first = kinds.index("compute")
+    between = [k for k in kinds[first : len(kinds) - kinds[::-1].index("compute")] if k == "load"]
+    assert len(between) > 1
+    assert kinds[:first].count("load") > len({"x", "w", "bias", "one"})

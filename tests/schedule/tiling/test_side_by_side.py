@@ -1,0 +1,78 @@
+"""A convolution and a pool that hand a tensor over in DRAM: at once, exact, and each with room of its own."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.schedule.convolutions import convolution
+from tests.schedule.made_regions import expected
+from toolchain.emulator.engines import engine_named
+from toolchain.graph.numerics import Numerics
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.kernels.problem import state_problem
+from toolchain.schedule.network import Options, compile_region
+from toolchain.schedule.operations.pool import MaxPool
+from toolchain.schedule.operations.window import Window
+from toolchain.schedule.placement.storage import plan_storage
+from toolchain.schedule.regions.region import Bound, Region, Shape
+from toolchain.schedule.tile_choice import TileChoice
+from toolchain.schedule.tiling.side_by_side import run_side_by_side
+from toolchain.spec.load import load_machine
+
+MACHINE = load_machine("dpuv3")
+KERNELS = load_kernels(MACHINE)
+
+
+def large(size: int) -> Region:
+    """A tensor between two operations of different units that no pool of banks holds."""
+    small, wide = (1, 16, size, size), (1, 32, size, size)
+    first = replace(convolution(small, (16, 1, 1), 0, 500), name="first")
+    conv = replace(convolution(small, (32, 5, 5), 1, 500, pads=(2, 2, 2, 2)), name="conv")
+    pool = MaxPool("pool", wide, Window((2, 2), (2, 2)))
+    half = 1, 32, size // 2, size // 2
+    last = replace(convolution(half, (16, 1, 1), 2, 500), name="last")
+    tensors = {"x": Shape(*small), "s": Shape(*small), "t": Shape(*wide), "p": Shape(*half), "y": Shape(1, 16, *half[2:])}
+    bound = (
+        Bound(first, {"x": "x", "y": "s"}),
+        Bound(conv, {"x": "s", "y": "t"}),
+        Bound(pool, {"x": "t", "y": "p"}),
+        Bound(last, {"x": "p", "y": "y"}),
+    )
+    return Region("large", tensors, ("x",), ("y",), bound, {})
+
+
+def overlap(cycles: list[tuple[float, float]]) -> float:
+    """The share of the shorter one's time that both run."""
+    (a, b), (c, d) = cycles
+    return max(min(b, d) - max(a, c), 0) / min(b - a, d - c)
+
+
+def test_the_pool_runs_beside_the_convolution_and_is_exact() -> None:
+    region = large(196)
+    compiled = compile_region(MACHINE, KERNELS, region)
+    assert "t" in compiled.map.tensors
+    times = compiled.timeline.result
+    spans = [(float(times.start[compiled.owner == k].min()), float(times.end[compiled.owner == k].max())) for k in (1, 2)]
+    assert overlap(spans) > 0.6
+    inputs = {"x": np.random.default_rng(0).integers(-128, 128, tuple(region.tensors["x"]), np.int8)}
+    state = compiled.state(inputs)
+    engine_named("fast")(compiled.program, state, compiled.checked.order)
+    assert np.array_equal(compiled.result(state, "y"), expected(region, inputs, MACHINE.quantisation or Numerics())["y"])
+
+
+def test_sharing_the_memory_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = Options(check=False)
+    beside = compile_region(MACHINE, KERNELS, large(196), quick).cycles
+    monkeypatch.setattr("toolchain.schedule.network.run_side_by_side", lambda *given: given[2])
+    assert beside < 0.9 * compile_region(MACHINE, KERNELS, large(196), quick).cycles
+
+
+def test_operations_of_one_unit_keep_the_whole_memory() -> None:
+    machine = load_machine("vta")
+    region = large(32)
+    problems = [state_problem(machine, load_kernels(machine)[b.operation.kind], b.operation) for b in region.operations]
+    choice = TileChoice(2, 1)
+    planned = [(problem, choice.best(problem)) for problem in problems]
+    storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])
+    assert run_side_by_side(region, storage, planned, choice) == planned

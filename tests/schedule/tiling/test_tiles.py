@@ -1,0 +1,50 @@
+"""The search: what it offers fits, in the order of its estimate, and the estimate is worth something."""
+
+from itertools import pairwise
+
+import pytest
+
+from tests.schedule.convolutions import convolution
+from toolchain.schedule.compile import compile_operation
+from toolchain.schedule.kernels.kernel_file import load_kernel
+from toolchain.schedule.kernels.problem import state_problem
+from toolchain.schedule.tiling.tiles import even_sizes, rank_tilings
+from toolchain.spec.load import load_machine
+
+MACHINE = load_machine("vta")
+KERNEL = load_kernel(MACHINE, "conv2d")
+OPERATION = convolution((1, 64, 28, 28), (128, 3, 3), pads=(1, 1, 1, 1))
+
+
+@pytest.mark.parametrize("contexts", [1, 2, 3])
+def test_slots_fit_into_their_memories_and_estimates_rise(contexts: int) -> None:
+    found = rank_tilings(state_problem(MACHINE, KERNEL, OPERATION), contexts, 50)
+    assert len(found) == 50
+    assert all(a.estimate <= b.estimate for a, b in pairwise(found))
+    for tiling in found:
+        used: dict[str, int] = {}
+        for place in KERNEL.places:
+            if place.name in tiling.room:
+                used[place.memory] = used.get(place.memory, 0) + tiling.room[place.name] * tiling.slots[place.name]
+        assert all(size <= sum(MACHINE.memory[name].depths) for name, size in used.items())
+
+
+def test_no_tiling_is_offered_twice() -> None:
+    found = rank_tilings(state_problem(MACHINE, KERNEL, OPERATION), 2, 50)
+    assert len({(tuple(t.sizes.items()), t.order) for t in found}) == 50
+
+
+def test_fewer_contexts_where_so_many_do_not_fit() -> None:
+    machine = load_machine("vta", overrides={"LOG_WGT_BUFF": "12"})
+    (tiling,) = rank_tilings(state_problem(machine, load_kernel(machine, "conv2d"), OPERATION), 2, 1)
+    assert tiling.slots["w"] == 1
+
+
+def test_time_stays_near_the_estimate() -> None:
+    choice = compile_operation(MACHINE, KERNEL, OPERATION, timed=3)
+    assert all(abs(cycles / tiling.estimate - 1) < 0.05 for tiling, cycles in choice.tried)
+
+
+def test_sizes_cut_an_extent_as_evenly_as_any_number_of_tiles() -> None:
+    assert all(even_sizes(extent) == sorted({-(-extent // k) for k in range(1, extent + 1)}) for extent in range(1, 400))
+    assert len(even_sizes(10**6)) < 2000

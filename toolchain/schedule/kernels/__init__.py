@@ -1,0 +1,1 @@
+"""Kernels of machines: how one operation runs on one of them."""

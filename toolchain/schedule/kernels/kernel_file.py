@@ -1,0 +1,248 @@
+"""Reads a machine's kernels: targets/NAME/kernels.yaml, every name checked against the machine and the operation."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.schedule.kernels.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Step, Tensor, Whole, Window
+from toolchain.schedule.kernels.kernel_common import STEPS, with_common
+from toolchain.schedule.operations.kinds import KINDS
+from toolchain.schedule.operations.operation import OperationKind
+from toolchain.spec.checks.scope import Scope, problems
+from toolchain.spec.context import Context
+from toolchain.spec.errors import Source, UserError, fail
+from toolchain.spec.evaluate import constant
+from toolchain.spec.expr import Const, Expr
+from toolchain.spec.files import read_limited
+from toolchain.spec.load import companion
+from toolchain.spec.model import Machine
+from toolchain.spec.resources import PACKAGE
+from toolchain.spec.schema import validate
+from toolchain.spec.suggest import nearest
+from toolchain.spec.yaml_nodes import MAX_BYTES, Node, parse_yaml
+
+KERNEL_SCHEMA = PACKAGE / "schemas" / "kernels.schema.json"
+OF_WINDOW = ("first", "count", "before", "after", "window")
+
+
+def load_kernels(machine: Machine) -> dict[str, Kernel]:
+    """The machine's kernels by name. Raises UserError E1001 where it has none, and all of `read_kernels`."""
+    path = _kernel_path(machine)
+    if path is None:
+        raise fail("E1001", f"machine '{machine.name}' has no kernels", hint=f"write targets/{machine.name}/kernels.yaml")
+    try:
+        text = read_limited(path, MAX_BYTES, "the kernel file").decode()
+    except UnicodeDecodeError as error:
+        raise fail("E0001", f"the kernel file is not UTF-8 text at byte {error.start:#x}", place=str(path)) from None
+    return read_kernels(machine, Source(str(path), text), path.parent)
+
+
+def load_kernel(machine: Machine, name: str) -> Kernel:
+    """The machine's kernel of that name. Raises UserError E1001 where there is none, and all of `load_kernels`."""
+    known = load_kernels(machine)
+    if name not in known:
+        raise fail("E1001", f"machine '{machine.name}' has no kernel '{name}'", place=str(_kernel_path(machine)), hint=nearest(name, known))
+    return known[name]
+
+
+def _kernel_path(machine: Machine) -> Path | None:
+    return companion(Path(machine.path), machine.name, "kernels.yaml")
+
+
+def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Kernel]:
+    """Raises UserError E0101.. for the YAML, E0107 for an unknown name in an expression, E1002 for what the machine lacks."""
+    root = parse_yaml(source)
+    validate(root, KERNEL_SCHEMA)
+    choices: dict[str, tuple[str, ...]] = {}
+    for (param, choice), _ in sorted(machine.choices.items(), key=lambda item: item[1]):
+        choices[param] = (*choices.get(param, ()), choice)
+    names = {**{c.name: c.value for c in machine.timing.constants}, **machine.params}
+    context, shared = Context(root, machine.config, names, choices), _shared(machine, root)
+    kernels = {name: with_common(root, node) for name, node in root.members("kernels")}
+    return {name: _Reader(machine, context, node, folder, _kind(node), shared).kernel(name) for name, node in kernels.items()}
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What all kernels of a file have in common, as in Kernel."""
+
+    pools: Mapping[str, int]
+    registers: str
+    segments: Mapping[str, int]
+
+
+def _shared(machine: Machine, root: Node) -> _Shared:
+    pools = {name: _pool(machine, name, node) for name, node in root.members("pools")}
+    node = root.get("registers")
+    if node is None:
+        return _Shared(pools, "", {})
+    held = machine.memory.get(str(node.value))
+    if held is None or not held.host:
+        known = [m.name for m in machine.memories if m.host]
+        raise fail("E1002", f"the host sets no registers '{node.value}'", node.span, nearest(str(node.value), known))
+    for name, n in root.members("segments"):
+        if n.value >= held.depths[0]:
+            raise fail("E1002", f"segment '{name}' has register {n.value}, and '{held.name}' has {held.depths[0]}", n.span)
+    return _Shared(pools, held.name, {name: int(n.value) for name, n in root.members("segments")})
+
+
+def _pool(machine: Machine, name: str, node: Node) -> int:
+    """How many banks a pool of this memory has."""
+    size = int(node.plain()["banks"])
+    if name not in machine.memory:
+        raise fail("E1002", f"unknown memory '{name}'", node.span, nearest(name, machine.memory))
+    if machine.memory[name].banks % size:
+        raise fail("E1002", f"the {machine.memory[name].banks} banks of '{name}' do not divide into pools of {size}", node.span)
+    return size
+
+
+def _kind(node: Node) -> OperationKind:
+    computes = node.value["computes"]
+    if computes.value not in KINDS:
+        raise fail("E1002", f"unknown operation '{computes.value}'", computes.span, nearest(computes.value, KINDS) or f"known: {', '.join(KINDS)}")
+    return KINDS[computes.value]
+
+
+@dataclass(frozen=True)
+class _Reader:
+    machine: Machine
+    context: Context
+    node: Node
+    folder: Path
+    kind: OperationKind
+    shared: _Shared
+
+    def kernel(self, name: str) -> Kernel:
+        node = self.node
+        let: dict[str, Expr] = {}
+        for key, value in node.members("let"):
+            let[key] = self.expr(value, {*self.kind.numbers, *let})
+        given = {*self.kind.numbers, *let}
+        dims = tuple(self.dimension(key, value, given) for key, value in node.members("tile"))
+        windows = tuple(self.window(key, value, given, [d.name for d in dims]) for key, value in node.members("windows"))
+        sized = given | {f"{d.name}{end}" for d in dims for end in ("", "_all")} | {f"{w.name}_{part}" for w in windows for part in OF_WINDOW}
+        kept = {f"{key}_kept" for key, _ in node.members("places")}
+        places = tuple(self.place(key, value, sized | kept, given | kept, dims, windows) for key, value in node.members("places"))
+        slotted = sized | {f"{p.name}_{part}" for p in places for part in ("slot", "bank", *p.names)}
+        constants = tuple(self.constant(key, value, slotted) for key, value in node.members("constants"))
+        residency = node.get("residency")
+        if len({c.memory for c in constants}) > 1 or (constants and residency is None):
+            raise fail("E1002", "constants stand in one memory, and 'residency' says how they get there", node.where())
+        return Kernel(
+            name, node.text("computes"), self.folder, let, tuple(self.requirement(n, given) for n in node.entries("requires")), dims,
+            tuple(self.expr(n.value["that"], sized | kept) for n in node.entries("where")), windows, places,
+            tuple(self.tensor(key, value, given) for key, value in node.members("tensors")), constants,
+            tuple(self.step(n, sized | kept, given | kept, [p.name for p in places], [c.name for c in constants]) for n in node.entries("steps")),
+            self.loading(residency) if residency else None, self.template(node.value["end"]), node.where(),
+            self.shared.pools, self.shared.registers, self.shared.segments, self.template(node.value["begin"]) if node.get("begin") else "",
+        )  # fmt: skip
+
+    def expr(self, node: Node, names: Iterable[str], arrays: Iterable[str] = ()) -> Expr:
+        """An expression over these names, the machine's parameters in place."""
+        found = self.context.expr(node)
+        wrong = list(problems(found, Scope(frozenset(names), hosted=frozenset(arrays))))
+        if wrong:
+            raise UserError(*wrong)
+        return found
+
+    def optional(self, node: Node, key: str, names: Iterable[str], default: int) -> Expr:
+        found = node.get(key)
+        return self.expr(found, names) if found else Const(default)
+
+    def known(self, node: Node, names: Iterable[str], what: str) -> str:
+        """A word that must be one of `names`."""
+        names = list(names)
+        if node.value not in names:
+            raise fail("E1002", f"unknown {what} '{node.value}'", node.span, nearest(str(node.value), names) or f"known: {', '.join(names)}")
+        return str(node.value)
+
+    def words(self, node: Node, key: str, names: Iterable[str], what: str) -> tuple[str, ...]:
+        return tuple(self.known(n, names, what) for n in node.entries(key))
+
+    def template(self, node: Node) -> str:
+        """The name of a template beside the file."""
+        if not (self.folder / str(node.value)).is_file():
+            raise fail("E1002", f"there is no template '{node.value}' in {self.folder}", node.span)
+        return str(node.value)
+
+    def requirement(self, node: Node, given: Iterable[str]) -> Require:
+        return Require(self.expr(node.value["that"], given), node.text("message"))
+
+    def dimension(self, name: str, node: Node, given: Iterable[str]) -> Dimension:
+        most, multiple = (self.expr(node.value[key], given) if node.get(key) else None for key in ("most", "multiple"))
+        return Dimension(name, self.expr(node.value["of"], given), most, multiple, node.flag("reduces"))
+
+    def window(self, name: str, node: Node, given: Iterable[str], dims: Iterable[str]) -> Window:
+        stride, reach, extent = (self.expr(node.value[key], given) for key in ("stride", "reach", "extent"))
+        before, step = self.optional(node, "before", given, 0), self.optional(node, "step", given, 1)
+        return Window(name, self.known(node.value["of"], dims, "dimension"), stride, reach, before, extent, step)
+
+    def place(self, name: str, node: Node, sized: Iterable[str], given: Iterable[str], dims: Iterable[Dimension], windows: Iterable[Window]) -> Place:
+        memory = self.known(node.value["memory"], self.machine.memory, "memory")
+        by = self.words(node, "by", [d.name for d in dims], "dimension")
+        own = {f"{d}{end}" for d in by for end in ("", "_at")} | {f"{w.name}_{part}" for w in windows if w.of in by for part in OF_WINDOW}
+        seen = {*given, *own, *(f"{d.name}_all" for d in dims)}
+        names = {key: self.expr(value, seen) for key, value in node.members("names")}
+        whole = node.get("whole")
+        return Place(name, memory, by, self.expr(node.value["size"], sized), names, self.whole(name, whole, names, given, dims) if whole else None)
+
+    def whole(self, place: str, node: Node, tile: Mapping[str, Expr], given: Iterable[str], dims: Iterable[Dimension]) -> Whole:
+        seen = {*given, *(f"{d.name}_all" for d in dims), f"{place}_channels", f"{place}_channel"}
+        names = {key: self.expr(value, seen) for key, value in node.members("names")}
+        if set(names) != set(tile):
+            raise fail("E1002", f"a whole '{place}' has other names than a tile of it: {', '.join(sorted(set(names) ^ set(tile)))}", node.span)
+        over = self.words(node, "over", [key for key, _ in self.node.members("places")], "place")
+        return Whole(self.expr(node.value["size"], seen), names, over, self.expr(node.value["when"], seen) if node.get("when") else None)
+
+    def tensor(self, name: str, node: Node, given: Iterable[str]) -> Tensor:
+        layouts = {item.name: item for item in self.machine.layouts}
+        layout = layouts[self.known(node.value["layout"], layouts, "layout")]
+        view = self.known(node.value["view"], self.machine.view, "view")
+        if len(node.entries("extents")) != len(layout.domain):
+            raise fail("E1002", f"layout '{layout.name}' has {len(layout.domain)} extents: {' '.join(layout.extents)}", node.value["extents"].span)
+        extents = tuple(self.expr(n, given) for n in node.entries("extents"))
+        names, let = {*given, *layout.domain}, dict[str, Expr]()
+        for key, value in node.members("let"):
+            let[key] = self.expr(value, {*names, *let}, self.kind.arrays)
+        values = node.get("values")
+        return Tensor(
+            name, view, layout.name, extents, let, self.expr(values, {*names, *let}, self.kind.arrays) if values else None, node.flag("written")
+        )
+
+    def constant(self, name: str, node: Node, slotted: Iterable[str]) -> Constant:
+        memory = self.machine.memory[self.known(node.value["memory"], self.machine.memory, "memory")]
+        record = [f.name for f in memory.element.record]
+        over = {key: self.expr(value, slotted) for key, value in node.members("over")}
+        fields = {key: self.expr(value, {*slotted, *over}) for key, value in node.members("fields")}
+        for key, value in node.members("fields"):
+            self.known(Node(key, value.where(), ()), record, f"field of an element of '{memory.name}'")
+        return Constant(name, memory.name, over, fields)
+
+    def loading(self, node: Node) -> Loading:
+        view, unit = self.known(node.value["view"], self.machine.view, "view"), self.known(node.value["unit"], self.units(), "unit")
+        return Loading(self.template(node.value["template"]), view, unit, self.expr(node.value["cycles"], ["count"]))
+
+    def units(self) -> list[str]:
+        return [u.name for u in self.machine.units]
+
+    def step(self, node: Node, sized: Iterable[str], given: Iterable[str], places: Iterable[str], constants: Iterable[str]) -> Step:
+        found = [(kind, node.value[kind]) for kind in STEPS if node.get(kind)]
+        if len(found) != 1:
+            raise fail("E1002", f"a step is one of {', '.join(STEPS)}", node.span)
+        kind, place = found[0]
+        return Step(
+            kind, self.known(place, places, "place"), self.template(node.value["template"]), self.words(node, "uses", places, "place"),
+            self.words(node, "constants", constants, "constant"), self.known(node.value["unit"], self.units(), "unit"),
+            self.expr(node.value["cycles"], sized), self.expr(node.value["when"], given) if node.get("when") else None, node.span,
+        )  # fmt: skip
+
+
+def numbers_of(kernel: Kernel, numbers: Mapping[str, int]) -> dict[str, int]:
+    """The operation's numbers and what the kernel derives from them. Raises UserError E1003 with the reason why it cannot do it."""
+    known = dict(numbers)
+    for name, expr in kernel.let.items():
+        known[name] = constant(expr, known)
+    for require in kernel.requires:
+        if not constant(require.that, known):
+            raise fail("E1003", f"kernel '{kernel.name}' cannot do this: {require.message}", require.that.span)
+    return known

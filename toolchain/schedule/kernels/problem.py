@@ -1,0 +1,92 @@
+"""One operation for one kernel of one machine: everything that does not depend on the tiles."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from toolchain.schedule.kernels.kernel import Kernel, Step, Window
+from toolchain.schedule.kernels.kernel_file import numbers_of
+from toolchain.schedule.kernels.pools import Pool, Slot, pools_of
+from toolchain.schedule.kernels.windows import window_names
+from toolchain.schedule.operations.operation import Operation
+from toolchain.spec.errors import fail
+from toolchain.spec.evaluate import constant
+from toolchain.spec.model import Machine
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where a whole tensor stands on chip, its elements in each bank, and names: what templates see of its place."""
+
+    slot: Slot
+    size: int
+    names: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """numbers: the operation's and the kernel's own, and DIMENSION_all. extents: by dimension. steps: those that apply.
+
+    pools: of each memory. kept: places whose tensors stay on chip as a whole; the tiles of others share what is left. followed: other operations
+    come after it, which can start on the rows that are complete.
+    """
+
+    machine: Machine
+    kernel: Kernel
+    operation: Operation
+    numbers: Mapping[str, int]
+    extents: Mapping[str, int]
+    steps: tuple[Step, ...]
+    pools: Mapping[str, tuple[Pool, ...]]
+    kept: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
+    followed: bool = False
+
+    @property
+    def chained(self) -> bool:
+        """Whether tensors are handed over on chip."""
+        return bool(self.kept)
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """Tensors whose values are known when compiling."""
+        return frozenset(t.name for t in self.kernel.tensors if t.values is not None)
+
+    def rows(self, window: Window, first: int, size: int) -> dict[str, int]:
+        """What `window_names` gives for a range of output rows; ranges come back for every channel tile."""
+        key = window.name, first, size
+        if key not in self._rows:
+            self._rows[key] = window_names(window, first, size, self.numbers)
+        return self._rows[key]
+
+    @cached_property
+    def _rows(self) -> dict[tuple[str, int, int], dict[str, int]]:
+        return {}
+
+    def loads(self, place: str) -> Step | None:
+        """The step that fills a place, or None for what is made on chip."""
+        return next((s for s in self.steps if s.kind == "load" and s.place == place), None)
+
+
+def state_problem(machine: Machine, kernel: Kernel, operation: Operation) -> Problem:
+    """Raises UserError E1003 where the kernel cannot do the operation."""
+    if operation.kind != kernel.computes:
+        raise fail("E1003", f"kernel '{kernel.name}' computes {kernel.computes}, and '{operation.name}' is a {operation.kind}", kernel.span)
+    numbers = numbers_of(kernel, operation.numbers)
+    extents = {d.name: constant(d.extent, numbers) for d in kernel.tile}
+    numbers |= {f"{name}_all": extent for name, extent in extents.items()} | {f"{p.name}_kept": 0 for p in kernel.places}
+    return Problem(machine, kernel, operation, numbers, extents, _steps(kernel, numbers), pools_of(machine, kernel.pools))
+
+
+def _steps(kernel: Kernel, numbers: Mapping[str, int]) -> tuple[Step, ...]:
+    """Those that apply."""
+    return tuple(s for s in kernel.steps if s.when is None or constant(s.when, numbers))
+
+
+def keep_on_chip(problem: Problem, kept: Mapping[str, Kept], stored: bool, pools: Mapping[str, tuple[Pool, ...]]) -> Problem:
+    """The problem among others of a region, where some tensors stay on chip: nothing of them is loaded, and they are stored only if someone needs
+    them in DRAM."""
+    numbers = {**problem.numbers, **{f"{name}_kept": 1 for name in kept}}
+    steps = tuple(
+        s for s in _steps(problem.kernel, numbers) if s.place not in kept or s.kind not in ("load", "store") or (s.kind == "store" and stored)
+    )
+    return replace(problem, steps=steps, pools=pools, kept=kept, numbers=numbers, followed=True)

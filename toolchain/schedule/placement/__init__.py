@@ -1,0 +1,1 @@
+"""Where tensors stand, on chip and in DRAM."""

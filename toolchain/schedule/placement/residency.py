@@ -1,0 +1,212 @@
+"""Which tensors stay on chip between operations, and where: lives and sizes decide, nothing is moved once it is there."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from toolchain.schedule.kernels.kernel import Place, Whole
+from toolchain.schedule.kernels.pools import Pool, Slot, gaps
+from toolchain.schedule.kernels.problem import Kept, Problem
+from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.regions.region import Region
+from toolchain.spec.evaluate import constant
+
+Form = tuple[str, int, tuple[tuple[str, int], ...]]
+"""Memory, size and names: two operations with the same one can hand a tensor over."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """An operation's place for a tensor of a buffer. names: those of the tensor itself, which may be a part of the buffer."""
+
+    operation: int
+    place: Place
+    form: Form
+    names: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A buffer that could stay on chip. writes, reads: those that can use it there. first, last: operations between which it must stay.
+
+    stored: it is needed in DRAM as well. over: buffers in whose place it may be made, as they are last read then.
+    """
+
+    name: str
+    memory: str
+    size: int
+    writes: tuple[Use, ...]
+    reads: tuple[Use, ...]
+    first: int
+    last: int
+    stored: bool
+    over: tuple[str, ...]
+
+    def meets(self, other: "Candidate", apart: int = 0) -> bool:
+        """Whether there are fewer than `apart` operations between one and the other."""
+        return self.first - apart <= other.last and other.first - apart <= self.last
+
+
+def find_candidates(region: Region, problems: Sequence[Problem], storage: Storage) -> dict[str, Candidate]:
+    """By buffer, every tensor that is made and read again in the same form."""
+    uses: dict[str, list[tuple[bool, int, Use | None]]] = {}
+    for index, bound in enumerate(region.operations):
+        for name, tensor in bound.tensors.items():
+            use = _use(problems[index], index, name, storage, tensor)
+            uses.setdefault(storage.places[tensor][0], []).append((_written(problems[index], name), index, use))
+    found: dict[str, Candidate] = {}
+    for name, buffer in storage.buffers.items():
+        candidate = None if _given(region, storage, name) else _candidate(name, uses[name], buffer.segment == "results")
+        if candidate is not None:
+            found[name] = candidate
+    return {name: _with_over(region, storage, found, candidate) for name, candidate in found.items()}
+
+
+def _given(region: Region, storage: Storage, name: str) -> bool:
+    return any(storage.places[tensor][0] == name for tensor in region.inputs)
+
+
+def _written(problem: Problem, name: str) -> bool:
+    return any(step.kind == "store" and step.place == name for step in problem.steps)
+
+
+def _use(problem: Problem, index: int, name: str, storage: Storage, tensor: str) -> Use | None:
+    """The tensor as the operation would have it on chip, or None where it would not."""
+    place = next((p for p in problem.kernel.places if p.name == name), None)
+    if place is None or place.whole is None:
+        return None
+    root, channel = storage.places[tensor]
+    scope = {**problem.numbers, f"{name}_channels": storage.buffers[root].channels, f"{name}_channel": 0}
+    if place.whole.when is not None and not constant(place.whole.when, scope):
+        return None
+    form = place.memory, constant(place.whole.size, scope), tuple(sorted(_names(place.whole, scope).items()))
+    return Use(index, place, form, _names(place.whole, {**scope, f"{name}_channel": channel}))
+
+
+def _names(whole: Whole, scope: Mapping[str, int]) -> dict[str, int]:
+    return {key: constant(e, scope) for key, e in whole.names.items()}
+
+
+def _candidate(name: str, uses: Sequence[tuple[bool, int, Use | None]], needed: bool) -> Candidate | None:
+    writes = [use for written, _, use in uses if written]
+    whole = [use for use in writes if use is not None]
+    if not whole or len(whole) < len(writes) or len({use.form for use in whole}) > 1:
+        return None
+    form = whole[0].form
+    reads = [use for written, _, use in uses if not written and use is not None and use.form == form]
+    if not reads:
+        return None
+    elsewhere = sum(not written for written, _, _ in uses) > len(reads)
+    first, last = min(use.operation for use in whole), max(use.operation for use in [*whole, *reads])
+    return Candidate(name, form[0], form[1], tuple(whole), tuple(reads), first, last, needed or elsewhere, ())
+
+
+def _with_over(region: Region, storage: Storage, found: Mapping[str, Candidate], candidate: Candidate) -> Candidate:
+    """Buffers of the same form that the operation that makes this one reads as a whole, for the last time."""
+    if len(candidate.writes) != 1 or storage.buffers[candidate.name].parts > 1:
+        return candidate
+    made = candidate.writes[0]
+    assert made.place.whole is not None
+    over: list[str] = []
+    for name in made.place.whole.over:
+        tensor = region.operations[made.operation].tensors.get(name, "")
+        other = found.get(storage.places[tensor][0]) if tensor else None
+        if other is not None and other.last == made.operation and other.writes[0].form == made.form and storage.buffers[other.name].parts == 1:
+            over.append(other.name)
+    return replace(candidate, over=tuple(over))
+
+
+@dataclass(frozen=True)
+class Residents:
+    """slots: of each buffer that stays on chip. candidates: those buffers. pools: what is left for tiles during each operation."""
+
+    slots: Mapping[str, Slot]
+    candidates: Mapping[str, Candidate]
+    pools: tuple[Mapping[str, tuple[Pool, ...]], ...]
+
+    def kept(self, operation: int) -> dict[str, Kept]:
+        """By place, the tensors of an operation that are on chip."""
+        return {
+            use.place.name: Kept(self.slots[name], candidate.size, use.names)
+            for name, candidate in self.candidates.items()
+            for use in (*candidate.writes, *candidate.reads)
+            if use.operation == operation
+        }
+
+    def live(self, operation: int) -> list[Candidate]:
+        return [c for c in self.candidates.values() if c.first <= operation <= c.last]
+
+    def stored(self, name: str) -> bool:
+        """Whether a buffer must be in DRAM."""
+        return name not in self.candidates or self.candidates[name].stored
+
+
+def place_residents(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], operations: int) -> Residents:
+    """The largest buffers first, each in the smallest pool with room, at the lowest address; what finds no room stays in DRAM.
+
+    Where as much can stay so, nobody, or as few as possible, take the room of what the operation just before still reads: that would have to
+    end first.
+    """
+    tried = [_slots(candidates, pools, apart) for apart in ((1,), (1, 0), (0,))]
+    slots = max(tried, key=lambda found: sum(candidates[name].size for name in found))
+    kept = {name: candidates[name] for name in candidates if name in slots}
+    return Residents(slots, kept, tuple(_left(kept, slots, pools, index) for index in range(operations)))
+
+
+def _slots(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], apart: Sequence[int]) -> dict[str, Slot]:
+    """apart: operations between the last use of some room and its next owner, what is tried first."""
+    slots: dict[str, Slot] = {}
+    for members in sorted(_groups(candidates), key=lambda group: (-group[0].size, min(c.first for c in group))):
+        found = (_room(members[0].size, list(_others(members, candidates, slots, more)), pools[members[0].memory]) for more in apart)
+        slot = next((s for s in found if s is not None), None)
+        if slot is not None:
+            slots |= {c.name: slot for c in members}
+    return slots
+
+
+def _others(members: Sequence[Candidate], candidates: Mapping[str, Candidate], slots: Mapping[str, Slot], apart: int) -> Iterator[tuple[Slot, int]]:
+    """Slots and sizes of those placed that live too near in time."""
+    for name, slot in slots.items():
+        other = candidates[name]
+        if other.memory == members[0].memory and any(other.meets(c, apart) for c in members):
+            yield slot, other.size
+
+
+def _groups(candidates: Mapping[str, Candidate]) -> list[list[Candidate]]:
+    """Buffers that share one place, because each is made over the one before."""
+    group_of: dict[str, list[Candidate]] = {}
+    for candidate in sorted(candidates.values(), key=lambda c: (c.first, c.name)):
+        taken = next((group_of[name] for name in candidate.over if name in group_of and group_of[name][-1].name == name), list[Candidate]())
+        taken.append(candidate)
+        group_of[candidate.name] = taken
+    return list({id(group): group for group in group_of.values()}.values())
+
+
+def _room(size: int, others: Sequence[tuple[Slot, int]], pools: Sequence[Pool]) -> Slot | None:
+    """The lowest address beside others, in the smallest pool that has one."""
+    for pool in sorted(pools, key=lambda p: (p.depth, p.bank)):
+        at = pool.start
+        for start, stop in sorted((slot.address, slot.address + room) for slot, room in others if slot.bank == pool.bank):
+            if start >= at + size:
+                break
+            at = max(at, stop)
+        if at + size <= pool.start + pool.depth:
+            return Slot(pool.bank, at)
+    return None
+
+
+def _left(
+    kept: Mapping[str, Candidate], slots: Mapping[str, Slot], pools: Mapping[str, tuple[Pool, ...]], operation: int
+) -> Mapping[str, tuple[Pool, ...]]:
+    """The stretches of each pool that no resident takes during an operation; one of no depth where they take everything."""
+    live = [(c, slots[name]) for name, c in kept.items() if c.first <= operation <= c.last]
+    found: dict[str, tuple[Pool, ...]] = {}
+    for memory, whole in pools.items():
+        here = [(slot, c.size) for c, slot in live if c.memory == memory]
+        left = tuple(part for pool in whole for part in gaps(pool, here)) if here else whole
+        found[memory] = left or (replace(whole[0], depth=0),)
+    return found
+
+
+def without(candidates: Mapping[str, Candidate], names: Collection[str]) -> dict[str, Candidate]:
+    """The others, none of them over one that is left out."""
+    return {name: c for name, c in candidates.items() if name not in names}

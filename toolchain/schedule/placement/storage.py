@@ -1,0 +1,89 @@
+"""Which buffer of DRAM each tensor of a region stands in: a concat's operands are channel ranges of its result, so nothing is copied."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from toolchain.schedule.kernels.kernel import Kernel, Tensor
+from toolchain.schedule.placement.dram_map import host_axes
+from toolchain.schedule.regions.region import Region, Shape
+from toolchain.spec.errors import fail
+from toolchain.spec.evaluate import constant
+from toolchain.spec.model import Layout, Machine
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """name: of the tensor that all others here are parts of. first, last: operations between which it holds something that is needed.
+
+    layout, view, extents: how it is stored, as in StoredTensor. channels: of the whole. parts: how many tensors stand in it, itself included.
+    """
+
+    name: str
+    segment: str
+    layout: str
+    view: str
+    extents: tuple[int, ...]
+    first: int
+    last: int
+    channels: int
+    parts: int
+
+
+@dataclass(frozen=True)
+class Storage:
+    """buffers: by name. places: each tensor's buffer and its first channel there."""
+
+    buffers: Mapping[str, Buffer]
+    places: Mapping[str, tuple[str, int]]
+
+
+def plan_storage(machine: Machine, region: Region, kernels: Sequence[Kernel], numbers: Sequence[Mapping[str, int]]) -> Storage:
+    """kernels, numbers: of each operation. Raises UserError E1007 where two operations want a tensor stored differently."""
+    places = {name: _place(region, name) for name in region.tensors}
+    wanted: dict[str, list[tuple[int, Tensor, tuple[int, ...]]]] = {}
+    for index, bound in enumerate(region.operations):
+        for tensor in kernels[index].tensors:
+            if tensor.name in bound.tensors:
+                name = bound.tensors[tensor.name]
+                extents = _extents(machine, tensor, numbers[index], region.tensors[name], region.tensors[places[name][0]].channels)
+                wanted.setdefault(places[name][0], []).append((index, tensor, extents))
+    return Storage({name: _buffer(region, places, name, uses) for name, uses in wanted.items()}, places)
+
+
+def _place(region: Region, name: str) -> tuple[str, int]:
+    channel = 0
+    while name in region.slices:
+        channel += region.slices[name].channel
+        name = region.slices[name].parent
+    return name, channel
+
+
+def _extents(machine: Machine, tensor: Tensor, numbers: Mapping[str, int], shape: Shape, channels: int) -> tuple[int, ...]:
+    """The extents of the whole buffer. Raises UserError E1007 where the kernel sees another shape than the region."""
+    layout = layout_of(machine, tensor)
+    extents = [constant(e, numbers) for e in tensor.extents]
+    turned = [shape[axis] for axis in host_axes(layout)]
+    if extents != turned:
+        raise fail("E1007", f"tensor '{tensor.name}' of the kernel has extents {extents}, the region's has {turned}")
+    return tuple(channels if name == "c" else extent for name, extent in zip(layout.domain, extents, strict=True))
+
+
+def layout_of(machine: Machine, tensor: Tensor) -> Layout:
+    """The layout that a kernel's tensor names."""
+    return next(item for item in machine.layouts if item.name == tensor.layout)
+
+
+def _buffer(region: Region, places: Mapping[str, tuple[str, int]], name: str, uses: Sequence[tuple[int, Tensor, tuple[int, ...]]]) -> Buffer:
+    _, tensor, extents = uses[0]
+    other = next((t for _, t, found in uses if (t.layout, found) != (tensor.layout, extents)), None)
+    if other is not None:
+        raise fail("E1007", f"tensor '{name}' is stored as '{tensor.layout}' for one operation and as '{other.layout}' for another")
+    members = set(_members(places, name))
+    kept, given = members & set(region.outputs), members & set(region.inputs)
+    segment = "results" if kept else "inputs" if given else "swap"
+    first, last = 0 if given else uses[0][0], len(region.operations) if kept else uses[-1][0]
+    return Buffer(name, segment, tensor.layout, tensor.view, extents, first, last, region.tensors[name].channels, len(members))
+
+
+def _members(places: Mapping[str, tuple[str, int]], name: str) -> Iterator[str]:
+    return (tensor for tensor, (root, _) in places.items() if root == name)

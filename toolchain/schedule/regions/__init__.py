@@ -1,0 +1,1 @@
+"""Offloaded regions as the machine side sees them."""

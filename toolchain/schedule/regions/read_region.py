@@ -1,0 +1,84 @@
+"""A region of a partitioned model, a local function, as the operations and tensors that the machine side works on."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from toolchain.graph.calls import read_call
+from toolchain.graph.functions import kind_of
+from toolchain.graph.regions import region_function
+from toolchain.passes.fuse import SOURCES
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.regions.lowering import Lowered
+from toolchain.schedule.regions.pictures import PLACED, WEIGHTED, array_of, data_of, is_call, merged_pads, picture_of, shuffle_after
+from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
+from toolchain.schedule.selection import Selection, images_per_run
+from toolchain.spec.model import Machine
+
+
+def read_region(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model, call: ir.Node) -> Region:
+    """The region that a call runs. Tensors are named as in the graph; one that was flattened still stands as a picture.
+
+    Raises UserError E1003, E1004 and E1008 for an operation that the machine does not take.
+    """
+    function = region_function(model, call)
+    outer = dict(zip(function.inputs, call.inputs, strict=True))
+    for inner, value in outer.items():
+        if inner.shape is None and value is not None:  # a file keeps no shapes of a function's inputs
+            inner.shape, inner.type = value.shape, value.type
+    constants = {inner: value for inner, value in outer.items() if value is not None and value.is_initializer()}
+    inputs = [value for value in function.inputs if value not in constants]
+    reader = _Reader(Selection(machine, kernels), images_per_run(machine), constants, set(inputs))
+    for value in inputs:
+        reader.note(value)
+    operations = tuple(bound for node in function for bound in reader.bound(node))
+    outputs = tuple(value.name or "" for value in function.outputs)
+    return Region(call.op_type, reader.tensors, tuple(value.name or "" for value in inputs), outputs, operations, reader.slices)
+
+
+@dataclass
+class _Reader:
+    """Walks through a function's calls; tensors and slices fill on the way."""
+
+    selection: Selection
+    images: int
+    constants: Mapping[ir.Value, ir.Value]
+    given: set[ir.Value]
+    tensors: dict[str, Shape] = field(default_factory=dict[str, Shape])
+    slices: dict[str, Slice] = field(default_factory=dict[str, Slice])
+
+    def note(self, value: ir.Value) -> None:
+        self.tensors[value.name or ""] = picture_of(value, self.images, flattened=True)
+
+    def bound(self, node: ir.Node) -> Iterator[Bound]:
+        """The operation of a call; none for one that only says where tensors stand."""
+        if is_call(node, *PLACED):
+            self._place(node)
+        elif not is_call(node, "pad", "shuffle"):
+            yield self._operation(node)
+
+    def _place(self, node: ir.Node) -> None:
+        self.note(node.outputs[0])
+        channel = 0
+        for value in data_of(node):
+            self.slices[value.name or ""] = Slice(node.outputs[0].name or "", channel)
+            channel += self.tensors[value.name or ""].channels
+
+    def _operation(self, node: ir.Node) -> Bound:
+        first, pads = merged_pads(node, True)
+        names = dict(zip("xz", (first, *data_of(node)[1:]), strict=False))
+        arrays = [array_of(self.constants[value]) for value in node.inputs[1:] if value is not None] if kind_of(node) in WEIGHTED else []
+        shuffle = shuffle_after(node)
+        result, group = (node.outputs[0], 1) if shuffle is None else (shuffle.outputs[0], int(read_call(shuffle).attributes["group"]))
+        lowered = Lowered(read_call(node), arrays, self.tensors[first.name or ""], pads, group)
+        operation = self.selection.choose(lowered, [name for name, value in names.items() if value in self.given and len(value.uses()) == 1])
+        self.note(result)
+        tensors = {name: value.name or "" for name, value in names.items()} | {"y": result.name or ""}
+        return Bound(operation, tensors, tuple(self._nodes(node, shuffle)))
+
+    def _nodes(self, node: ir.Node, shuffle: ir.Node | None) -> Iterator[str]:
+        """The nodes of the float graph that an operation stands for."""
+        maker = data_of(node)[0].producer()
+        for part in (maker if is_call(maker, "pad") else None, node, shuffle):
+            yield from () if part is None else part.metadata_props.get(SOURCES, part.name or "").split(" ")

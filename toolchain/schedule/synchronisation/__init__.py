@@ -1,0 +1,1 @@
+"""Tokens, derived from what instructions read and write."""

@@ -1,0 +1,133 @@
+"""Keeps counters within their depth. A full counter holds up the poster; where nobody could ever make room, tokens are merged.
+
+Queues and counters alone decide who can go on, never time, so one execution shows whether any can deadlock.
+"""
+
+from dataclasses import dataclass, field
+
+from toolchain.schedule.synchronisation.plan import Link, Plan
+
+
+def fit_counters(plan: Plan) -> None:
+    """Merges tokens until the program runs to its end with the depths that the machine declares."""
+    limited = [link for link in plan.links.values() if link.channel.mode == "counting" and link.channel.depth is not None]
+    if any(_exceeds(link) for link in limited):
+        _Run(plan).finish()
+
+
+def _exceeds(link: Link) -> bool:
+    """Whether a counter would be full when instructions ran one after the other."""
+    depth = link.channel.depth or 0
+    return any(taker > poster for taker, poster in zip(link.takes, link.posts[depth:], strict=False))
+
+
+@dataclass
+class _Use:
+    """A link and how many of its tokens were posted and taken so far."""
+
+    link: Link
+    posted: int = 0
+    taken: int = 0
+
+    @property
+    def full(self) -> bool:
+        return self.link.channel.mode == "counting" and self.posted - self.taken == self.link.channel.depth
+
+    def due(self, index: int) -> bool:
+        """Whether `index` posts the next token."""
+        return self.posted < len(self.link.posts) and self.link.posts[self.posted] == index
+
+    def wanted(self, index: int) -> bool:
+        """Whether `index` takes the next token."""
+        return self.taken < len(self.link.takes) and self.link.takes[self.taken] == index
+
+
+@dataclass
+class _Run:
+    """An execution that goes on wherever it can. started: instructions of each unit that began; owing: the last of them holds
+    its unit, because a counter is full; fetched: instructions that entered their queues, which hold `depth` at most."""
+
+    plan: Plan
+    started: list[int] = field(default_factory=list[int])
+    owing: list[bool] = field(default_factory=list[bool])
+    fetched: int = 0
+
+    def __post_init__(self) -> None:
+        units = range(len(self.plan.members))
+        self.started, self.owing = [0 for _ in units], [False for _ in units]
+        uses = [_Use(link) for link in self.plan.links.values()]
+        self.into = [[u for u in uses if u.link.channel.target == unit] for unit in units]
+        self.out = [[u for u in uses if u.link.channel.source == unit] for unit in units]
+        self.entered = [0 for _ in units]
+
+    def finish(self) -> None:
+        """Runs to the end, merging wherever nothing can go on."""
+        total = len(self.plan.source)
+        while sum(self.started) < total or any(self.owing):
+            moved = self._fetch()
+            for unit in range(len(self.started)):
+                while self._step(unit):
+                    moved = True
+            if not moved:
+                self._merge()
+
+    def _fetch(self) -> bool:
+        before, plan = self.fetched, self.plan
+        while self.fetched < len(plan.unit):
+            unit = plan.unit[self.fetched]
+            room = plan.machine.units[unit].depth
+            if room is not None and self.entered[unit] - self.started[unit] >= room:
+                break
+            self.entered[unit] += 1
+            self.fetched += 1
+        return self.fetched > before
+
+    def _step(self, unit: int) -> bool:
+        """Pays what the unit owes, or starts its next instruction and then pays; False where neither can be."""
+        if self.owing[unit]:
+            self.owing[unit] = not self._pay(unit)
+            return not self.owing[unit]
+        if self.started[unit] >= self.entered[unit]:
+            return False
+        index = self.plan.members[unit][self.started[unit]]
+        takes = [use for use in self.into[unit] if use.wanted(index)]
+        if not all(self._ready(use) for use in takes):
+            return False
+        for use in takes:
+            use.taken += 1
+        self.started[unit] += 1
+        self.owing[unit] = not self._pay(unit)
+        return True
+
+    def _ready(self, use: _Use) -> bool:
+        if use.link.channel.mode != "all_prior":
+            return use.posted > use.taken
+        poster = use.link.posts[use.taken]
+        unit = self.plan.unit[poster]
+        return self.started[unit] - int(self.owing[unit]) > self.plan.place[poster]
+
+    def _pay(self, unit: int) -> bool:
+        """Posts what the unit's last instruction still owes; False where a counter is full."""
+        index = self.plan.members[unit][self.started[unit] - 1]
+        for use in self.out[unit]:
+            if use.due(index):
+                if use.full:
+                    return False
+                use.posted += 1
+        return True
+
+    def _merge(self) -> None:
+        """Of the posters held up, one comes before the taker that would make room: the two last tokens become one.
+
+        There is such a poster, because the program's own order would go on if every taker of a full counter came before.
+        The taker of the token before now waits for this post, later in the same queue; whoever waited for this post
+        comes behind that taker.
+        """
+        for unit, owes in enumerate(self.owing):
+            index = self.plan.members[unit][self.started[unit] - 1] if owes else -1
+            for use in self.out[unit] if owes else ():
+                if use.due(index) and use.full and use.link.takes[use.taken] > index:
+                    del use.link.posts[use.posted - 1], use.link.takes[use.posted]
+                    use.posted -= 1
+                    return
+        raise AssertionError("counters that no merging frees")

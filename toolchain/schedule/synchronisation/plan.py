@@ -1,0 +1,102 @@
+"""The synchronised program while it grows: instructions in order, what each knows to be done, and the tokens chosen so far."""
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from toolchain.schedule.synchronisation.carriers import POST, WAIT, Carriers, Channel
+from toolchain.spec.model import Machine
+
+ADDED = -1
+"""The source of an instruction that the original program does not have."""
+
+
+@dataclass
+class Link:
+    """Tokens of one channel: the k-th post, by instruction posts[k], is taken by takes[k]. Both ascend, as tokens are alike:
+    first posted, first taken. Of all_prior nothing is posted, posts[k] is the last instruction that is waited for."""
+
+    channel: Channel
+    posts: list[int] = field(default_factory=list[int])
+    takes: list[int] = field(default_factory=list[int])
+
+    def add(self, poster: int, taker: int) -> None:
+        self.posts.append(poster)
+        self.takes.append(taker)
+
+
+class Plan:
+    """Instructions of one stream, in order; new ones come last. source: their index in the original program, or ADDED.
+
+    rows[i][u]: how many instructions of unit u are certainly done before i starts (a lower bound, where i was told more later).
+    place: where an instruction stands in members[unit].
+    """
+
+    def __init__(self, machine: Machine, carriers: Carriers) -> None:
+        self.machine, self.carriers = machine, carriers
+        names, kinds = [u.name for u in machine.units], [i.name for i in machine.instructions]
+        self.nops: Mapping[int, int] = {names.index(n.unit): kinds.index(n.instruction) for n in machine.nops}
+        self.source: list[int] = []
+        self.kind: list[int] = []
+        self.unit: list[int] = []
+        self.place: list[int] = []
+        self.rows: list[list[int]] = []
+        self.members: list[list[int]] = [[] for _ in machine.units]
+        self.links = {ends: Link(channel) for ends, channel in carriers.channels.items()}
+
+    def append(self, source: int, kind: int, unit: int, row: list[int]) -> int:
+        """Adds an instruction that starts knowing `row`."""
+        index = len(self.source)
+        self.source.append(source)
+        self.kind.append(kind)
+        self.unit.append(unit)
+        self.place.append(len(self.members[unit]))
+        self.rows.append(row)
+        self.members[unit].append(index)
+        return index
+
+    def next_row(self, unit: int) -> list[int]:
+        """What the next instruction of a unit knows because of the one before it."""
+        if not self.members[unit]:
+            return [0] * len(self.members)
+        last = self.members[unit][-1]
+        row = self.rows[last].copy()
+        if not self.machine.units[unit].overlaps:
+            row[unit] = self.place[last] + 1
+        return row
+
+    def learn(self, row: list[int], poster: int) -> list[int]:
+        """What a row becomes where a token of `poster` arrives."""
+        row = list(map(max, row, self.rows[poster]))
+        unit = self.unit[poster]
+        row[unit] = max(row[unit], self.place[poster] + 1)
+        return row
+
+    def teach(self, index: int, poster: int) -> None:
+        """An instruction that is there already now waits for `poster`: it and those behind it know more."""
+        for member in self.members[self.unit[index]][self.place[index] :]:
+            row = self.learn(self.rows[member], poster)
+            if row == self.rows[member]:
+                return
+            self.rows[member] = row
+
+    def knows(self, index: int, other: int) -> bool:
+        """Whether `other` is certainly done before `index` starts."""
+        return self.rows[index][self.unit[other]] > self.place[other]
+
+    def first_to_know(self, unit: int, other: int) -> int | None:
+        """The first instruction of a unit that starts when `other` is done."""
+        members, about, wanted = self.members[unit], self.unit[other], self.place[other] + 1
+        at = bisect_left(members, wanted, key=lambda i: self.rows[i][about])
+        return members[at] if at < len(members) else None
+
+    def can_wait(self, index: int, channel: Channel) -> bool:
+        return self.carriers.carries(self.kind[index], self.unit[index], WAIT, channel)
+
+    def can_post(self, index: int, channel: Channel) -> bool:
+        return self.carriers.carries(self.kind[index], self.unit[index], POST, channel)
+
+    def nop(self, unit: int, action: str, channel: Channel) -> int | None:
+        """The kind of instruction with which a unit can pass a token on, if it has one."""
+        kind = self.nops.get(unit)
+        return kind if kind is not None and self.carriers.carries(kind, unit, action, channel) else None

@@ -1,0 +1,102 @@
+"""Derives a program's synchronisation: every true dependence between units ordered by the machine's counters, and nothing else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.emulator.footprints.quickest import footprints
+from toolchain.emulator.state import State
+from toolchain.isa.footprint.provenance import Provenance
+from toolchain.isa.program import Ints, Program
+from toolchain.isa.sync_tokens import Moves, sync_tokens
+from toolchain.schedule.synchronisation.capacity import fit_counters
+from toolchain.schedule.synchronisation.carriers import Carriers, carriers
+from toolchain.schedule.synchronisation.dependences import Dependences, find_dependences
+from toolchain.schedule.synchronisation.plan import Plan
+from toolchain.schedule.synchronisation.rewrite import rewritten, without_tokens
+from toolchain.schedule.synchronisation.tokens import TokenChoice
+
+
+@dataclass(frozen=True)
+class Synchronised:
+    """program: with waits and posts. source: int64 [n], each instruction's index in the program given; -1 for one that was added,
+    which does nothing but pass tokens on. tokens: how many are posted."""
+
+    program: Program
+    source: Ints
+    tokens: int
+
+
+def synchronise(program: Program, state: State) -> Synchronised:
+    """The program with synchronisation of its own; what it had between two units is forgotten, its instructions keep their order.
+
+    The order of a stream must be one in which it could run alone. state: before the program runs, for control memories and
+    registers. Signals and waits that name events stay as they are, and are fences: all before a signal is done when it
+    is sent, all after a wait comes after it. Raises UserError E0520 where the machine has no way to say what is needed.
+    """
+    found = carriers(program.machine)
+    plain = without_tokens(program, found)
+    order = np.arange(len(plain))
+    provenance = Provenance(plain, state, order)
+    needs = find_dependences(plain, footprints(plain, state, order, provenance).runs, provenance)
+    return choose_tokens(plain, needs, found)
+
+
+def choose_tokens(program: Program, dependences: Dependences, known: Carriers) -> Synchronised:
+    """The program, which has no tokens yet, with those that the dependences call for."""
+    events = sync_tokens(program)
+    named = {c.name for c in program.machine.counters if not c.source}
+    kept = np.array([name.partition("[")[0].partition(" of ")[0] in named for name in events.names], np.bool_)
+    signals, holds = _moving(events.posts, kept), _moving(events.waits, kept)
+    plans: list[Plan] = []
+    for stream in range(program.machine.streams):
+        who = np.flatnonzero(program.stream == stream)
+        plans.append(_stream_plan(program, dependences, known, who, (signals, holds)))
+        fit_counters(plans[-1])
+    result, source = rewritten(program, plans, known)
+    return Synchronised(result, source, sum(len(link.posts) for plan in plans for link in plan.links.values() if link.channel.mode != "all_prior"))
+
+
+def _moving(moves: Moves, counters: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """bool [n]: who moves one of these counters."""
+    owner = np.repeat(np.arange(len(moves.start) - 1), np.diff(moves.start))
+    found = np.zeros(len(moves.start) - 1, np.bool_)
+    found[owner[counters[moves.counter]]] = True
+    return found
+
+
+def _stream_plan(program: Program, dependences: Dependences, known: Carriers, who: Ints, fences: Sequence[NDArray[np.bool_]]) -> Plan:
+    """The plan of one stream, whose instructions are `who`."""
+    plan = Plan(program.machine, known)
+    choice, ends = TokenChoice(plan), [i.name for i in program.machine.instructions].index(program.machine.program.ends)
+    original, kinds, units = _list(who), _list(program.kind[who]), _list(program.unit[who])
+    signals, holds = (_list(fence[who].astype(np.int64)) for fence in fences)
+    at = dict[int, int]()
+    hold: list[int] = []
+    for number, index in enumerate(original):
+        wanted = [at[need] for need in _list(dependences.needs[index]) if need >= 0] + hold
+        fence = None
+        if kinds[number] == ends:
+            more, fence = _end(plan, units[number], dependences.stores)
+            wanted += more
+        elif signals[number]:
+            wanted += [members[-1] for members in plan.members if members]
+        at[index] = choice.add(index, kinds[number], units[number], wanted, fence)
+        hold = [at[index]] if holds[number] else hold
+    return plan
+
+
+def _list(column: NDArray[np.int64] | NDArray[np.int32]) -> list[int]:
+    return column.tolist()
+
+
+def _end(plan: Plan, unit: int, stores: NDArray[np.bool_]) -> tuple[list[int], int | None]:
+    """What the end must come after, and the instruction of its own unit that it waits for by a token where there is a counter:
+    an end need not go through the queue of its unit as other instructions do."""
+    stored = [next((i for i in reversed(members) if plan.source[i] >= 0 and stores[plan.source[i]]), None) for members in plan.members]
+    own = None if plan.machine.units[unit].overlaps else stored[unit]
+    if plan.machine.program.last:
+        return [members[-1] for members in plan.members if members], own
+    return [i for i in stored if i is not None], own

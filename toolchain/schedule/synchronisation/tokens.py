@@ -1,0 +1,174 @@
+"""Chooses tokens: for each instruction, in order, what it must wait for and does not know to be done.
+
+Every token goes from an earlier instruction of the program to a later one, so the program's own order is an execution that
+never waits in vain: without limits on counters, nothing can deadlock. Of what an instruction needs, the latest is looked at
+first, because it may know the rest; what is left out is known through other tokens, what is kept is not.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from toolchain.schedule.synchronisation.carriers import POST, WAIT, Channel
+from toolchain.schedule.synchronisation.flags import flag_poster
+from toolchain.schedule.synchronisation.plan import ADDED, Link, Plan
+from toolchain.spec.errors import UserError, fail
+
+
+class TokenChoice:
+    """Fills a Plan, instruction by instruction."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def add(self, source: int, kind: int, unit: int, needs: Iterable[int], fence: int | None = None) -> int:
+        """Appends an instruction that must start after `needs` (positions in the plan) are done.
+
+        fence: an instruction of its own unit that it waits for by a token even though the queue runs in order.
+        Raises UserError E0520 where no counters lead from one unit to another.
+        """
+        plan, tokens = self.plan, list[tuple[Link, int]]()
+        row = plan.next_row(unit)
+        for need in sorted(needs, reverse=True):
+            if plan.place[need] >= row[plan.unit[need]]:
+                row = self._arrange(need, kind, unit, row, tokens)
+        if len(tokens) > 1:
+            self._prune(unit, tokens)
+        if fence is not None and (unit, unit) in plan.links and plan.carriers.carries(kind, unit, WAIT, plan.links[unit, unit].channel):
+            row = self._arrange(fence, kind, unit, row, tokens)
+        index = plan.append(source, kind, unit, row)
+        for link, poster in tokens:
+            link.add(poster, index)
+        return index
+
+    def _arrange(self, need: int, kind: int, unit: int, row: list[int], tokens: list[tuple[Link, int]]) -> list[int]:
+        """Finds the token by which the next instruction of a unit learns that `need` is done; what it then knows."""
+        plan = self.plan
+        via = self._bring(need, unit)
+        link = plan.links[plan.unit[via], unit]
+        poster = self._poster(link, via)
+        if poster is None:
+            return list(map(max, row, plan.next_row(unit)))
+        if plan.carriers.carries(kind, unit, WAIT, link.channel):
+            tokens[:] = [token for token in tokens if token[0] is not link] + [(link, max([poster, *(p for other, p in tokens if other is link)]))]
+            return plan.learn(row, poster)
+        self._wait_before(link, poster)
+        return list(map(max, row, plan.next_row(unit)))
+
+    def _prune(self, unit: int, tokens: list[tuple[Link, int]]) -> None:
+        """Drops tokens whose poster is known by the others: a relay that was found later may know more than was asked."""
+        plan = self.plan
+        for token in tokens.copy():
+            row = plan.next_row(unit)
+            for _, poster in (other for other in tokens if other is not token):
+                row = plan.learn(row, poster)
+            if plan.place[token[1]] < row[plan.unit[token[1]]]:
+                tokens.remove(token)
+
+    def _poster(self, link: Link, via: int) -> int | None:
+        """Who posts: `via` or, where it cannot, the next of its unit that can. None: the target knows by now."""
+        plan, unit = self.plan, self.plan.unit[via]
+        if link.channel.mode == "all_prior":
+            return plan.members[unit][-1]
+        able = next((i for i in plan.members[unit][plan.place[via] :] if plan.can_post(i, link.channel)), None)
+        if able is None:
+            kind = plan.nop(unit, POST, link.channel)
+            if kind is None:
+                raise self._silent(via, link.channel, POST)
+            able = plan.append(ADDED, kind, unit, plan.next_row(unit))
+        return flag_poster(plan, link, able) if link.channel.mode == "flag" else able
+
+    def _wait_before(self, link: Link, poster: int) -> None:
+        """The next instruction cannot wait: one before it in its unit does, or one that does nothing."""
+        plan, unit = self.plan, link.channel.target
+        kind = plan.nop(unit, WAIT, link.channel)
+        if kind is not None:
+            link.add(poster, plan.append(ADDED, kind, unit, plan.learn(plan.next_row(unit), poster)))
+            return
+        taker = self._late(link, poster)
+        if taker is None:
+            raise self._silent(poster, link.channel, WAIT)
+        link.add(poster, taker)
+        plan.teach(taker, poster)
+
+    def _late(self, link: Link, poster: int) -> int | None:
+        """The latest instruction of the channel's target that comes after `poster` and can still take one more token."""
+        plan, least = self.plan, max([poster, *link.takes[-1:]])
+        for member in reversed(plan.members[link.channel.target]):
+            if member <= least:
+                return None
+            if plan.can_wait(member, link.channel):
+                return member
+        return None
+
+    # units without a counter between them
+
+    def _bring(self, need: int, unit: int) -> int:
+        """An instruction after `need` whose unit has a channel to `unit`: `need` itself, one that knows, or a relay."""
+        plan = self.plan
+        if (plan.unit[need], unit) in plan.links:
+            return need
+        knowing = [plan.first_to_know(source, need) for source, target in plan.links if target == unit and source != unit]
+        found = min((i for i in knowing if i is not None), default=None)
+        if found is not None:
+            return found
+        for relay in self._path(need, unit)[1:-1]:
+            need = self._relay(need, relay)
+        return need
+
+    def _path(self, need: int, unit: int) -> list[int]:
+        """The fewest units from that of `need` to `unit`, both included."""
+        plan, start = self.plan, self.plan.unit[need]
+        before: dict[int, int] = {}
+        waiting = deque([start])
+        while waiting and unit not in before:
+            here = waiting.popleft()
+            for source, target in plan.links:
+                if source == here and target not in before and (target != start or target == unit):
+                    before[target] = here
+                    waiting.append(target)
+        if unit not in before:
+            raise self._apart(need, unit)
+        path = [unit, before[unit]]
+        while path[-1] != start:
+            path.append(before[path[-1]])
+        return path[::-1]
+
+    def _relay(self, need: int, unit: int) -> int:
+        """An instruction of `unit` that starts when `need` is done: one that knows, one that does nothing, or one that now waits."""
+        plan = self.plan
+        known = plan.first_to_know(unit, need)
+        if known is not None:
+            return known
+        link = plan.links[plan.unit[need], unit]
+        poster = self._poster(link, need)
+        if poster is None:
+            return self._relay(need, unit)
+        kind = plan.nop(unit, WAIT, link.channel)
+        if kind is not None:
+            taker = plan.append(ADDED, kind, unit, plan.learn(plan.next_row(unit), poster))
+        else:
+            late = self._late(link, poster)
+            if late is None:
+                raise self._silent(need, link.channel, WAIT)
+            taker = late
+            plan.teach(taker, poster)
+        link.add(poster, taker)
+        return taker
+
+    # refusals
+
+    def _apart(self, need: int, unit: int) -> UserError:
+        units = self.plan.machine.units
+        return fail("E0520", f"unit '{units[unit].name}' must wait for {self._label(need)}, and no counters lead there from unit "
+                    f"'{units[self.plan.unit[need]].name}'", hint="declare a counter, or keep the data in one unit's hands")  # fmt: skip
+
+    def _silent(self, need: int, channel: Channel, action: str) -> UserError:
+        unit = self.plan.machine.units[channel.target if action == WAIT else channel.source].name
+        verb = "wait on" if action == WAIT else "post to"
+        return fail("E0520", f"what follows {self._label(need)} needs an instruction of unit '{unit}' that can {verb} '{channel.counter}', "
+                    "and there is none", hint=f"name one that does nothing: sync.nops.{unit}")  # fmt: skip
+
+    def _label(self, index: int) -> str:
+        plan = self.plan
+        name = plan.machine.instructions[plan.kind[index]].name
+        return f"#{plan.source[index]} {name}" if plan.source[index] != ADDED else name

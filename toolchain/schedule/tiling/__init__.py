@@ -1,0 +1,1 @@
+"""Tile sizes, the order of steps, and their slots."""

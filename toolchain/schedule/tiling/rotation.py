@@ -1,0 +1,52 @@
+"""Slots of successive operations go round their memories: what an operation loads first need not wait for what the last one still uses."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from toolchain.schedule.kernels.pools import Pool, Slot
+from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.tiling.tiles import Tiling
+
+Stretch = tuple[str, Pool]
+"""Of a memory."""
+
+
+@dataclass
+class Rotation:
+    """ends: where the last operation's slots end in each pool. peak: elements of each bank of each memory that slots have ever reached."""
+
+    ends: dict[Stretch, int] = field(default_factory=dict[Stretch, int])
+    peak: dict[str, int] = field(default_factory=dict[str, int])
+
+    def turn(self, problem: Problem, tiling: Tiling) -> Tiling:
+        """The tiling with each pool's slots from where the last operation's end, wrapping; from the start where they do not fit so."""
+        memories = {p.name: p.memory for p in problem.kernel.places}
+        slots = [(memories[name], slot, tiling.room[name]) for name, held in tiling.places.items() for slot in held]
+        moved: dict[tuple[str, Slot], Slot] = {}
+        for memory, pools in problem.pools.items():
+            for pool in pools:
+                here = sorted((slot.address - pool.start, room) for m, slot, room in slots if m == memory and _inside(slot, pool))
+                addresses, end = _around(here, self.ends.get((memory, pool), 0), pool.depth)
+                self.ends[memory, pool] = end
+                reached = max((pool.start + address + room for address, (_, room) in zip(addresses, here, strict=True)), default=0)
+                self.peak[memory] = max(self.peak.get(memory, 0), reached)
+                for (old, _), new in zip(here, addresses, strict=True):
+                    moved[memory, Slot(pool.bank, pool.start + old)] = Slot(pool.bank, pool.start + new)
+        return replace(tiling, places={name: tuple(moved[memories[name], slot] for slot in held) for name, held in tiling.places.items()})
+
+
+def _inside(slot: Slot, pool: Pool) -> bool:
+    return slot.bank == pool.bank and pool.start <= slot.address < pool.start + pool.depth
+
+
+def _around(slots: Sequence[tuple[int, int]], start: int, depth: int) -> tuple[list[int], int]:
+    """New addresses of (address, room) from `start` on, none across the end of the memory, and where they end."""
+    found, at, wrapped = list[int](), start, False
+    for _, room in slots:
+        if at + room > depth:
+            at, wrapped = 0, True
+        if wrapped and at + room > start:
+            return [address for address, _ in slots], max((address + size for address, size in slots), default=0)
+        found.append(at)
+        at += room
+    return found, at

@@ -1,0 +1,247 @@
+"""Enumerates tile sizes, loop orders and slots, keeps what fits, and ranks it by what the kernel declares that its steps cost."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.schedule.kernels.kernel import Place, Step
+from toolchain.schedule.kernels.pools import Rooms, Slot, Taken, slots_of
+from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.kernels.windows import largest_window
+from toolchain.spec.arrays import Ints, evaluate_arrays
+from toolchain.spec.errors import fail
+from toolchain.spec.evaluate import align, constant
+
+Floats = NDArray[np.float64]
+STEP = 2.0
+"""Cycles that a step costs beside its work: tokens arrive a little after it."""
+FRICTION = 1 / 16
+"""The share of the other units' work that does not hide behind the busiest one, for ranking; timing decides."""
+HANDOVER = 1 / 256
+"""What a cycle costs for which the next operation waits: little, as it mostly has something else to do, but tiles get no larger than need be."""
+
+FEW = 3
+"""Sizes of each dimension that are tried first where any tile will do."""
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """sizes: units of each dimension in a tile. order: loops, outermost first. For each place in use: how many slots it has, where they
+    are, and the room of one in elements of its memory, in one with pools of each bank of one.
+
+    estimate: cycles by the closed form.
+    """
+
+    sizes: Mapping[str, int]
+    order: tuple[str, ...]
+    places: Mapping[str, tuple[Slot, ...]]
+    room: Mapping[str, int]
+    estimate: float
+
+    @property
+    def slots(self) -> dict[str, int]:
+        """How many slots each place has."""
+        return {name: len(found) for name, found in self.places.items()}
+
+
+def rank_tilings(problem: Problem, contexts: int, best: int) -> list[Tiling]:
+    """The `best` tilings by estimate, the first one lowest. contexts: slots that each place has at least, where it has as many tiles;
+    fewer where nothing fits with so many.
+
+    Raises UserError E1004 where not even the smallest tile fits.
+    """
+    sizes, names, rooms = _legal(problem, _candidates(problem))
+    taken, fits = _slots(problem, sizes, rooms, contexts)
+    kept = np.flatnonzero(fits)
+    if not len(kept) and contexts > 1:
+        return rank_tilings(problem, contexts - 1, best)
+    if not len(kept):
+        raise fail("E1004", f"no tile of '{problem.operation.name}' fits on chip", problem.kernel.span)
+    sizes, names, rooms = ({k: v[kept] for k, v in part.items()} for part in (sizes, names, rooms))
+    held = {name: [Taken(t.pool[kept], t.address[kept], t.count[kept]) for t in parts] for name, parts in taken.items()}
+    return _Candidates(problem, sizes, names, rooms, held, contexts).best(best)
+
+
+def tile_fits(problem: Problem) -> bool:
+    """Whether any tile fits with one slot of each place; small ones are tried first."""
+    for count in (FEW, None):
+        sizes, _, rooms = _legal(problem, _candidates(problem, count))
+        if bool(_slots(problem, sizes, rooms, 1)[1].any()):
+            return True
+    return False
+
+
+def _legal(problem: Problem, sizes: Mapping[str, Ints]) -> tuple[dict[str, Ints], dict[str, Ints], dict[str, Ints]]:
+    """Sizes that the kernel allows, what expressions may name of them, and the room of each place."""
+    names = _names(problem, sizes)
+    legal = np.ones(len(next(iter(sizes.values()))), np.bool_)
+    for condition in problem.kernel.where:
+        legal &= evaluate_arrays(condition, names) != 0
+    rooms = {p.name: evaluate_arrays(p.size, names) * (p.name not in problem.kept) for p in problem.kernel.places}
+    kept, named, held = ({k: v[legal] for k, v in part.items()} for part in (sizes, names, rooms))
+    return kept, named, held
+
+
+def _candidates(problem: Problem, count: int | None = None) -> dict[str, Ints]:
+    """int64 [n] for each dimension: every combination of sizes that cut an extent as evenly as a number of tiles, and the multiple
+    that a size must be of, allow; of the `count` smallest sizes where that is given."""
+    each: list[list[int]] = []
+    for d in problem.kernel.tile:
+        extent = problem.extents[d.name]
+        most = constant(d.most, problem.numbers) if d.most else extent
+        unit = constant(d.multiple, problem.numbers) if d.multiple else 1
+        even = {min(align(size, unit), extent) for size in even_sizes(extent)}
+        each.append([s for s in sorted(even) if s <= most][:count])
+    grid = np.meshgrid(*(np.array(s, np.int64) for s in each), indexing="ij")
+    return {d.name: part.ravel() for d, part in zip(problem.kernel.tile, grid, strict=True)}
+
+
+def even_sizes(extent: int) -> list[int]:
+    """ceil(extent / k) for every k: those of the first few k, and the small sizes that some k gives."""
+    k = np.arange(1, math.isqrt(extent) + 2)
+    large = -(-extent // k)
+    return sorted({*large.tolist(), *k[-(-extent // large) == k].tolist()})
+
+
+def _names(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Ints]:
+    """Everything that sizes and costs may name, for full tiles."""
+    some = next(iter(sizes.values()))
+    names = {name: np.full_like(some, value) for name, value in problem.numbers.items()} | dict(sizes)
+    for w in problem.kernel.windows:
+        names |= largest_window(w, sizes[w.of], problem.numbers)
+    return names
+
+
+def _distinct(problem: Problem, sizes: Mapping[str, Ints], place: Place) -> Ints:
+    """How many different tiles a place ever holds."""
+    count = np.ones_like(next(iter(sizes.values())))
+    for name in place.by:
+        count = count * -(-problem.extents[name] // sizes[name])
+    return count
+
+
+def _slots(problem: Problem, sizes: Mapping[str, Ints], rooms: Mapping[str, Ints], contexts: int) -> tuple[dict[str, list[Taken]], NDArray[np.bool_]]:
+    """Slots of each place, and whether they fit: `contexts`, and where room is left, as many as there are tiles. Where tensors are handed over
+    on chip, what is known when compiling has as many as there is room for: it can be loaded long before it is needed."""
+    free, taken = Rooms(problem.pools, len(next(iter(sizes.values())))), dict[str, list[Taken]]()
+    for place in problem.kernel.places:
+        distinct = _distinct(problem, sizes, place)
+        taken[place.name] = [free.take(place.memory, rooms[place.name], distinct > k) for k in range(contexts)]
+    fits = free.fit
+    for place in problem.kernel.places if contexts > 1 else ():
+        more = np.maximum(_distinct(problem, sizes, place) - contexts, 0)
+        held = free.holds(place.memory, rooms[place.name])
+        some = np.maximum(held - 1, 0) if problem.chained and place.name in problem.known else 0
+        grown = np.where(more <= held, more, some) * (problem.loads(place.name) is not None)
+        taken[place.name] += free.fill(place.memory, rooms[place.name], grown)
+    return taken, fits
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Legal tiles, as arrays."""
+
+    problem: Problem
+    sizes: Mapping[str, Ints]
+    names: Mapping[str, Ints]
+    rooms: Mapping[str, Ints]
+    taken: Mapping[str, list[Taken]]
+    contexts: int
+
+    @cached_property
+    def slots(self) -> dict[str, Ints]:
+        """How many slots each place has."""
+        return {name: np.add.reduce([part.count for part in parts]) for name, parts in self.taken.items()}
+
+    def best(self, count: int) -> list[Tiling]:
+        found: list[tuple[float, int, int, tuple[str, ...]]] = []
+        for rank, order in enumerate(self._orders()):
+            estimate = self.estimate(order)
+            found += [
+                (float(estimate[index]), rank * self.problem.followed, int(index), order) for index in np.argsort(estimate, kind="stable")[:count]
+            ]
+        taken: dict[tuple[int, float], Tiling] = {}
+        for value, _, index, order in sorted(found):
+            taken.setdefault((index, value), self._tiling(index, order, value))
+        return list(taken.values())[:count]
+
+    def _orders(self) -> Iterator[tuple[str, ...]]:
+        """Loop orders; what reduces is innermost, so that a sum stays where it is. Where operations follow, the rows come first: the
+        next one starts on those that are complete."""
+        rows = {w.of for w in self.problem.kernel.windows}
+        names = [d.name for d in self.problem.kernel.loops if self.problem.extents[d.name] > 1]
+        return itertools.permutations(sorted(names, key=lambda name: name not in rows) if self.problem.followed else names)
+
+    def _exposed(self, step: Step) -> Floats | float:
+        """How much of a first load or last store nothing else hides. What is known when compiling is loaded while the operation before still
+        runs, the less surely the more of the memory it takes. What stays on chip is handed over when all that depends on one tile of the
+        operands is complete."""
+        if step.kind == "load" and self.problem.chained and step.place in self.problem.known:
+            memory = next(p.memory for p in self.problem.kernel.places if p.name == step.place)
+            return self.slots[step.place] * self.rooms[step.place] / sum(pool.depth for pool in self.problem.pools[memory])
+        if step.kind == "compute" and step.place in self.problem.kept:
+            given = {d for p in self.problem.kernel.places if p.name in self.problem.kept and p.name != step.place for d in p.by}
+            trips = (self.problem.extents[d.name] / self.sizes[d.name] for d in self.problem.kernel.loops if d.name not in given)
+            return math.prod(trips, start=np.ones(len(self.rooms[step.place]))) * HANDOVER
+        return float(step.kind in ("load", "store"))
+
+    def _tiling(self, index: int, order: tuple[str, ...], value: float) -> Tiling:
+        used = {name: int(room[index]) for name, room in self.rooms.items() if room[index]}
+        memories = {p.name: p.memory for p in self.problem.kernel.places}
+        places = {name: slots_of(self.taken[name], index, room, self.problem.pools[memories[name]]) for name, room in used.items()}
+        return Tiling({name: int(size[index]) for name, size in self.sizes.items()}, order, places, used, value)
+
+    def _fills(self, place: Place, order: tuple[str, ...]) -> Floats:
+        """How often a place is filled: once for each tile where all stay, else again whenever a loop around its own comes back."""
+        loops = [*order, *(d.name for d in self.problem.kernel.reductions)]
+        count = np.ones(len(self.rooms[place.name]))
+        again = np.ones_like(count)
+        for name in reversed(loops):
+            trips = self.problem.extents[name] / self.sizes[name]
+            again = np.where((again > 1) | ((name in place.by) & (trips > 1)), again * trips, again)
+            count = count * trips if name in place.by else count
+        resident = self.slots[place.name] >= _distinct(self.problem, self.sizes, place)
+        return np.where(resident, count, again)
+
+    def _times(self, step: Step, order: tuple[str, ...]) -> Floats:
+        """How often a step runs, in full tiles."""
+        if step.kind == "load":
+            return self._fills(next(p for p in self.problem.kernel.places if p.name == step.place), order)
+        dims = self.problem.kernel.tile if step.kind == "compute" else self.problem.kernel.loops
+        times = np.ones(len(next(iter(self.sizes.values()))))
+        for d in dims:
+            times = times * self.problem.extents[d.name] / self.sizes[d.name]
+        return times
+
+    def _records(self, step: Step, times: Floats) -> Floats:
+        """Cycles to bring a step's constants on chip, once for each combination of slots."""
+        loading, total = self.problem.kernel.loading, np.zeros_like(times)
+        for item in self.problem.kernel.constants if loading else ():
+            if item.name in step.constants:
+                count = math.prod((evaluate_arrays(e, self.names) for e in item.over.values()), start=np.ones(len(times), np.int64))
+                total = total + evaluate_arrays(loading.cycles, {"count": count}) if loading else total
+        return total * np.minimum(times, math.prod((self.slots[name] for name in step.uses), start=np.ones(len(times))))
+
+    def estimate(self, order: tuple[str, ...]) -> Floats:
+        """Cycles: the busiest unit, the first loads and the last store around it, and what small steps and busy other units cost by
+        getting in each other's way; with one slot everything in turn."""
+        busy: dict[str, Floats] = {}
+        zero, loading = np.zeros(len(next(iter(self.sizes.values())))), self.problem.kernel.loading
+        ends = zero
+        for step in self.problem.steps:
+            if step.kind == "load" and not self.rooms[step.place].any():
+                continue
+            cycles = evaluate_arrays(step.cycles, self.names)
+            times = self._times(step, order)
+            total = cycles * times
+            busy[step.unit] = busy.get(step.unit, zero) + total
+            if loading and step.constants:
+                busy[loading.unit] = busy.get(loading.unit, zero) + self._records(step, times)
+            ends = ends + cycles * self._exposed(step) + times * STEP
+        together, longest = np.add.reduce(list(busy.values())), np.maximum.reduce(list(busy.values()))
+        return together if self.contexts == 1 else longest + ends + (together - longest) * FRICTION
