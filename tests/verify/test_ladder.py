@@ -42,12 +42,14 @@ def test_digits_is_exact(digits: Digits) -> None:
     verdict = verify_model(built, samples, FEW, said.append)
     assert verdict.exact
     assert verdict.tensors == 12
+    assert verdict.images == 4
+    assert sum(item.elements for item in verdict.regions[0].compared) == 25896
     assert [(output.output, output.differing) for output in verdict.outputs] == [("logits", 0)]
     assert len(verdict.errors) >= 10
     assert verdict.errors[0].sqnr > 10
     assert "region0 on the machine" in said
     text = verdict_text(verdict)
-    assert f"digits on {verdict.machine}: exact; 12 tensors of {verdict.images} image" in text
+    assert f"digits on {verdict.machine}: exact; 12 tensors of 4 images, 25896 elements" in text
     assert "no race, no deadlock; 12 of 12 tensors equal; the reference engine agrees on 8 sampled instructions" in text
     assert json.loads(json.dumps(verdict_data(verdict), allow_nan=False))["exact"] is True
 

@@ -1,10 +1,15 @@
 """What is right is found right; a deliberate fault is named with its tensor, its element and the instruction behind it."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
+from numpy.typing import NDArray
 
+from tests.schedule.convolutions import direct
 from tests.verify.regions import labelled, small, with_byte, with_field
+from toolchain.schedule.operations.conv2d import Conv2d
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.region_ladder import climb_region
 from toolchain.verify.subject import Subject
@@ -38,6 +43,43 @@ def test_a_right_program_is_exact() -> None:
     ]
     assert verdict.sampled.instructions == 6
     assert verdict.ordered
+
+
+def two_runs() -> tuple[Subject, dict[str, NDArray[Any]]]:
+    """The same program, and what two images should leave: the second is the first, turned round."""
+    subject, first = small()
+    early, late = (bound.operation for bound in subject.region.operations)
+    assert isinstance(early, Conv2d)
+    assert isinstance(late, Conv2d)
+    x = first["image"][..., ::-1]
+    middle = direct(early, x).astype(np.int8)
+    second = {"image": x, "middle": middle, "result": direct(late, middle).astype(np.int8)}
+    return subject, {name: np.concatenate([first[name], second[name]]) for name in first}
+
+
+def test_every_run_is_compared() -> None:
+    subject, expected = two_runs()
+    verdict = climb_region(subject, expected, FEW)
+    assert verdict.exact
+    assert [(item.tensor, item.elements) for item in verdict.compared] == [("image", 1200), ("middle", 1020), ("result", 1440)]
+
+
+def test_a_fault_that_only_another_image_shows() -> None:
+    subject, expected = two_runs()
+    place = (1, 3, 2, 1)
+    expected["result"][place] ^= 1
+    verdict = climb_region(subject, expected, FEW)
+    assert not verdict.exact
+    assert different(verdict) == ["result"]
+    assert verdict.difference is not None
+    assert (verdict.difference.coordinates, verdict.difference.differing) == (place, 1)
+    assert verdict.difference.writer is not None
+
+
+def test_runs_are_whole() -> None:
+    subject, expected = two_runs()
+    with pytest.raises(ValueError, match="too many values"):
+        climb_region(subject, {**expected, "result": expected["result"][:1]}, FEW)
 
 
 def test_a_changed_field_is_found_at_the_tensor_where_it_shows_first() -> None:

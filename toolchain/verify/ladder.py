@@ -12,12 +12,14 @@ from toolchain.passes.error_table import error_table
 from toolchain.passes.fuse import SOURCES
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
+from toolchain.runtime.host_work import host_work
 from toolchain.schedule.network import Options, compile_region
 from toolchain.schedule.regions.read_region import read_region
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.selection import images_per_run
 from toolchain.verify.built import Built
 from toolchain.verify.compare import differing_bits
+from toolchain.verify.images import compared_images
 from toolchain.verify.oracle import first_images, oracle_tensors
 from toolchain.verify.peek import Peek
 from toolchain.verify.reference_sample import SampleSize
@@ -30,12 +32,15 @@ Samples = Mapping[str, Array]
 
 
 def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable[[str], object] = lambda _: None) -> ModelVerdict:
-    """samples: by input, [count, ...]; as many as one run takes are used, those again from the first on where there are fewer.
+    """samples: by input, [count, ...]; as many are used as `compared_images` says, and where a run takes more than there are,
+    those again from the first on.
 
     Raises UserError E0910 and E0914 (ONNX Runtime), E11xx for a bundle that is not this model's, E05xx for a deadlock,
     E07xx for what an engine refuses.
     """
-    images = first_images(samples, images_per_run(built.machine) * _batch(built.integer))
+    batch = _batch(built.integer)
+    count = compared_images(_macs(built.floating), images_per_run(built.machine), min(map(len, samples.values())) // batch)
+    images = first_images(samples, count * batch)
     say("float network beside the integer network")
     errors = error_table(built.floating, built.integer, images)
     say("integer network in ONNX Runtime")
@@ -44,13 +49,18 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
     say("the whole model by the executor")
     outputs = _outputs(built, images, expected)
     machine = f"{built.machine.name}:{built.machine.config}" if built.machine.config else built.machine.name
-    return ModelVerdict(built.bundle.manifest.model, machine, images_per_run(built.machine), tuple(regions), tuple(outputs), tuple(errors))
+    return ModelVerdict(built.bundle.manifest.model, machine, count, tuple(regions), tuple(outputs), tuple(errors))
 
 
 def _batch(model: ir.Model) -> int:
     """Samples that the graph takes at once."""
     shape = model.graph.inputs[0].shape
     return int(shape.numpy()[0]) if shape else 1
+
+
+def _macs(model: ir.Model) -> int:
+    """Multiply-accumulates of one image."""
+    return sum(work.macs for work in host_work(list(model.graph)).values()) // _batch(model)
 
 
 def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: SampleSize, say: Callable[[str], object]) -> RegionVerdict:

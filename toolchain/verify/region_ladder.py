@@ -1,7 +1,7 @@
 """One region on the machine against the integer network: every tensor, as soon as it is complete."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,11 @@ from toolchain.emulator.engines import engine_named
 from toolchain.emulator.state import State
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints
+from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import UserError
 from toolchain.verify.blame import describe_writer, last_writer
 from toolchain.verify.compare import FirstDifference, first_difference
+from toolchain.verify.comparison import Comparison, unite
 from toolchain.verify.cuts import Cut, find_cuts
 from toolchain.verify.peek import Peek
 from toolchain.verify.readings import Readings
@@ -28,20 +30,37 @@ Array = NDArray[Any]
 def climb_region(subject: Subject, expected: Mapping[str, Array], size: SampleSize, peek: Peek | None = None) -> RegionVerdict:
     """Runs the region on the inputs that `expected` holds and compares everything else that it holds.
 
-    expected: int8 tensors of the integer network by name, [images, ...] with as many elements as the region's tensor. peek: for tensors on chip.
+    expected: int8 tensors of the integer network by name, [images, ...] for any whole number of runs; only the first of them is also run in the
+    order of the units and sampled by the reference engine. peek: for tensors on chip.
     Raises UserError E05xx for a deadlock and E07xx for what an engine refuses; races and bad addresses are in the verdict.
     """
-    wanted = {name: expected[name].reshape(shape) for name, shape in subject.region.tensors.items() if name in expected}
-    inputs = {name: wanted[name] for name in subject.region.inputs}
+    wanted, *others = split_runs(subject.region, expected)
+    inputs = _inputs(subject.region, wanted)
     state = subject.state(inputs)
     checked, hazards, warnings = _checked(subject, state)
     comparing = _Comparing(Readings(subject, peek), wanted, checked.footprints)
-    compared = comparing.run(state)
+    compared = unite([comparing.run(state), *(_further(comparing, number, other) for number, other in enumerate(others, 1))])
     seen = {item.tensor for item in compared}
     unseen = tuple((name, comparing.reason(name)) for name in subject.region.tensors if name not in seen)
     ordered = _ordered(subject, inputs, state, checked.order)
     sampled = sample_reference(subject.program, checked.footprints, subject.listing, lambda: subject.state(inputs), size)
-    return RegionVerdict(subject.region.name, len(subject.program), tuple(compared), unseen, hazards, warnings, ordered, sampled)
+    return RegionVerdict(subject.region.name, len(subject.program), compared, unseen, hazards, warnings, ordered, sampled)
+
+
+def split_runs(region: Region, expected: Mapping[str, Array]) -> list[dict[str, Array]]:
+    """What each run should leave, in the region's shapes. Raises ValueError where tensors are not of the same whole number of runs."""
+    split = {name: expected[name].reshape(-1, *shape) for name, shape in region.tensors.items() if name in expected}
+    (count,) = {len(array) for array in split.values()}
+    return [{name: array[number] for name, array in split.items()} for number in range(count)]
+
+
+def _inputs(region: Region, wanted: Mapping[str, Array]) -> dict[str, Array]:
+    return {name: wanted[name] for name in region.inputs}
+
+
+def _further(first: "_Comparing", number: int, wanted: Mapping[str, Array]) -> Comparison:
+    """Another run, on other images."""
+    return replace(first, wanted=wanted, number=number).run(first.subject.state(_inputs(first.subject.region, wanted)))
 
 
 def _checked(subject: Subject, state: State) -> tuple[Checked, tuple[str, ...], tuple[str, ...]]:
@@ -55,17 +74,18 @@ def _checked(subject: Subject, state: State) -> tuple[Checked, tuple[str, ...], 
 
 @dataclass(frozen=True)
 class _Comparing:
-    """wanted: what the tensors should hold, in the region's shapes."""
+    """wanted: what the tensors should hold, in the region's shapes. number: of the run."""
 
     readings: Readings
     wanted: Mapping[str, Array]
     prints: Footprints
+    number: int = 0
 
     @property
     def subject(self) -> Subject:
         return self.readings.subject
 
-    def run(self, state: State) -> list[Compared]:
+    def run(self, state: State) -> Comparison:
         """The program in its own order, stopped after each operation; in the end the outputs are looked at again."""
         subject, engine, done, compared = self.subject, engine_named("fast"), 0, list[Compared]()
         for cut in find_cuts(subject.region, subject.owner):
@@ -76,7 +96,8 @@ class _Comparing:
         end = Cut(len(subject.region.operations) - 1, len(subject.program), subject.region.outputs)
         wrong = {item.tensor for item in compared if item.difference}
         outputs = [name for name in end.tensors if name not in wrong and self._readable(name)]
-        return compared + [item for name in outputs if (item := self._compare(state, name, end)).difference]
+        again = [item for name in outputs if (item := self._compare(state, name, end)).difference]
+        return Comparison(tuple(compared), tuple(again))
 
     def _readable(self, name: str) -> bool:
         return name in self.wanted and bool(self.readings.where(name))
@@ -98,7 +119,9 @@ class _Comparing:
         writer = last_writer(self.prints, *place, cut.stop) if place else None
         told = describe_writer(self.prints, *place, writer, self.subject.listing) if place and writer is not None else None
         operation, nodes = _makers(self.subject, name, writer)
-        return Difference(name, found.coordinates, found.expected, found.found, found.differing, operation, nodes, told)
+        image, *inside = found.coordinates
+        coordinates = image + self.number * len(self.wanted[name]), *inside
+        return Difference(name, coordinates, found.expected, found.found, found.differing, operation, nodes, told)
 
 
 def _makers(subject: Subject, name: str, writer: int | None) -> tuple[str, tuple[str, ...]]:

@@ -109,7 +109,10 @@ class OutputVerdict:
 
 @dataclass(frozen=True)
 class ModelVerdict:
-    """images: compared at once in every region. outputs: of the whole model. errors: of the integer network against the float one, worst first."""
+    """images: compared in every region, in one or several runs of its program. outputs: of the whole model.
+
+    errors: of the integer network against the float one, worst first.
+    """
 
     model: str
     machine: str
