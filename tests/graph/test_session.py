@@ -3,13 +3,47 @@
 from pathlib import Path
 
 import numpy as np
+import onnx_ir as ir
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from tests.graph.onnx_builder import model, save
+from toolchain.graph.running import open_model
 from toolchain.graph.session import open_session, run_session
+from toolchain.spec.errors import UserError
 
 n = helper.make_node
+
+
+def _refused(folder: Path) -> Path:
+    """A convolution of doubles, which the processor does not have."""
+    first, last = (n("Cast", [a], [b], to=to) for a, b, to in (("x", "t", TensorProto.DOUBLE), ("u", "y", TensorProto.FLOAT)))
+    nodes = [first, n("Conv", ["t", "w"], ["u"]), last]
+    return save(model(nodes, {"x": [1, 1, 3, 3]}, {"y": None}, {"w": np.ones((1, 1, 1, 1))}), folder)
+
+
+def test_a_refused_model_is_named_once_and_as_asked(tmp_path: Path) -> None:
+    path = _refused(tmp_path)
+    for place in (None, "mine.onnx"):
+        with pytest.raises(UserError) as caught:
+            open_session(path, place=place)
+        (found,) = caught.value.diagnostics
+        assert found.place == (place or str(path))
+        assert found.message.startswith("ONNX Runtime refuses the model: ")
+        assert str(tmp_path) not in found.message
+
+
+def test_a_temporary_file_is_never_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        open_model(ir.load(_refused(tmp_path)), place="mine.onnx")
+    assert str(caught.value).startswith("mine.onnx: E0910 ")
+    assert "tilewright-" not in str(caught.value)
+
+
+def test_a_run_that_stops_names_the_place(tmp_path: Path) -> None:
+    session = open_session(save(model([n("Relu", ["x"], ["y"])], {"x": [1, 1, 3, 3]}, {"y": None}), tmp_path))
+    with pytest.raises(UserError, match=r"^mine.onnx: E0910 ONNX Runtime could not run"):
+        run_session(session, {"x": np.zeros((1, 2, 3, 3), np.float32)}, place="mine.onnx")
 
 
 @pytest.mark.parametrize("optimise", [True, False])

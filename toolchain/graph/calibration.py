@@ -60,11 +60,11 @@ def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
     number = _check(model, samples, place)
     values = [value for node in model.graph for value in node.outputs if value.dtype == ir.DataType.FLOAT and value.name]
     values += [value for value in model.graph.inputs if value.dtype == ir.DataType.FLOAT]
-    session = open_model(model, values)
+    session = open_model(model, values, place)
     sums = {value.name or "": _Sums() for value in values}
     for index in range(number):
         one = {name: array[index : index + 1] for name, array in samples.items()}
-        for name, array in (run_session(session, one) | one).items():
+        for name, array in (run_session(session, one, place=place) | one).items():
             if name in sums:
                 sums[name].add(np.ascontiguousarray(array, np.float32))
     _check_finite(model, sums, place)

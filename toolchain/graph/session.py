@@ -16,8 +16,11 @@ WRONG = ("Pad_Fusion",)
 """Rewriting of ONNX Runtime that changes results: zeros around a picture become padding of a max pool, which counts for nothing there."""
 
 
-def open_session(model: bytes | Path, optimise: bool = True, files: Mapping[str, bytes] | None = None) -> Any:
-    """A session on the processor. files: external data by location, for a model in memory. Raises UserError E0910 for a model that is refused."""
+def open_session(model: bytes | Path, optimise: bool = True, files: Mapping[str, bytes] | None = None, place: str | None = None) -> Any:
+    """A session on the processor. files: external data by location, for a model in memory. place: what a message names, else the model's file.
+
+    Raises UserError E0910 for a model that is refused.
+    """
     options = _ORT.SessionOptions()
     options.add_session_config_entry("session.x64quantprecision", "1")
     options.log_severity_level = 3
@@ -26,20 +29,20 @@ def open_session(model: bytes | Path, optimise: bool = True, files: Mapping[str,
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
     if files:
         options.add_external_initializers_from_files_in_memory(list(files), list(files.values()), [len(data) for data in files.values()])
-    given, place = (str(model), str(model)) if isinstance(model, Path) else (model, "")
+    given, file = (str(model), str(model)) if isinstance(model, Path) else (model, "")
     try:
         return _ORT.InferenceSession(given, options, providers=["CPUExecutionProvider"], disabled_optimizers=list(WRONG))
     except _refusals() as error:
-        raise fail("E0910", f"ONNX Runtime refuses the model: {_line(error)}", place=place) from None
+        raise fail("E0910", f"ONNX Runtime refuses the model: {_line(error, file)}", place=file if place is None else place) from None
 
 
-def run_session(session: Any, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
-    """Output arrays by name. Raises UserError E0910 when ONNX Runtime stops."""
+def run_session(session: Any, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None, place: str = "") -> dict[str, Array]:
+    """Output arrays by name. place: what a message names. Raises UserError E0910 when ONNX Runtime stops."""
     names = list(outputs or (entry.name for entry in session.get_outputs()))
     try:
         return dict(zip(names, session.run(names, dict(inputs)), strict=True))
     except _refusals() as error:
-        raise fail("E0910", f"ONNX Runtime could not run the model: {_line(error)}") from None
+        raise fail("E0910", f"ONNX Runtime could not run the model: {_line(error)}", place=place) from None
 
 
 def _refusals() -> tuple[type[Exception], ...]:
@@ -49,5 +52,9 @@ def _refusals() -> tuple[type[Exception], ...]:
     return (*(getattr(state, name) for name in names if hasattr(state, name)), RuntimeError, ValueError)
 
 
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+def _line(error: Exception, file: str = "") -> str:
+    """Without the file's own path, which may be a temporary one: the message's place says what the user knows."""
+    text = str(error)
+    if file:
+        text = text.replace(f"Load model from {file} failed:", "").replace(file, Path(file).name).replace(f"{Path(file).resolve().parent}/", "")
+    return " ".join(text.split())[:300]
