@@ -96,6 +96,18 @@ def test_what_is_left_over_is_taken_away(folder: Path, capfd: pytest.CaptureFixt
     assert artefacts(folder) == before
 
 
+@pytest.mark.parametrize("name", ["99-junk.onnx", "00-a.onnx", "my.onnx"])
+def test_a_file_of_the_users_own_is_no_stage(name: str, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before, stages = artefacts(folder), Path("build/vta/digits/graph")
+    shutil.copy(stages / "05-remove_dead.onnx", stages / name)
+    Path("build/vta/digits/bundle.receipt.json").unlink()
+    assert cli.main(WORDS) == 1
+    assert _error(capfd.readouterr().err).startswith(f"build/vta/digits/graph/{name}: E1205 ")
+    (stages / name).unlink()
+    assert "bundle" in _again(capfd)
+    assert artefacts(folder) == before
+
+
 def test_other_sizes_and_parameters_have_folders_of_their_own(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = artefacts(folder)
     assert _again(capfd, *WORDS, "params=LOG_BUS:4")[-len(EVERY) + 2 :] == EVERY[2:]
@@ -138,10 +150,27 @@ def _open(model: onnx.ModelProto) -> None:
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
 
 
+def _double(model: onnx.ModelProto) -> None:
+    """A convolution that ONNX Runtime's processor does not have."""
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.ones((4, 3, 1, 1), np.float64), "w"))
+    first, second = model.graph.node
+    first.input[0], second.input[0] = "wide", "narrow"
+    casts = [helper.make_node("Cast", [a], [b], to=to) for a, b, to in (("x", "wide", TensorProto.DOUBLE), ("a", "narrow", TensorProto.FLOAT))]
+    nodes = [casts[0], first, casts[1], second]
+    model.graph.ClearField("node")
+    model.graph.node.extend(nodes)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
-    [(_nan, ("E0909", "'w'", "nan")), (_mismatch, ("first", "Conv")), (_cycle, ("E0903", "first")), (_open, ("E0807", "dim=batch:1"))],
-    ids=["nan", "mismatch", "cycle", "open"],
+    [
+        (_nan, ("E0909", "'w'", "nan")),
+        (_mismatch, ("first", "Conv")),
+        (_cycle, ("E0903", "first")),
+        (_open, ("E0807", "dim=batch:1")),
+        (_double, ("E0910", "an implementation for Conv")),
+    ],
+    ids=["nan", "mismatch", "cycle", "open", "double"],
 )
 def test_a_wrong_network_is_one_line(
     change: Callable[[onnx.ModelProto], None],
@@ -156,6 +185,7 @@ def test_a_wrong_network_is_one_line(
     line = _error(capfd.readouterr().err)
     assert line.startswith("net.onnx: ")
     assert all(word in line for word in words), line
+    assert "tilewright-" not in line, "a temporary file is none that the user knows"
 
 
 def _error(printed: str) -> str:

@@ -14,7 +14,7 @@ from toolchain.models.model import Recorded
 from toolchain.models.samples import Labels, calibration_samples, labelled_samples
 from toolchain.runtime.executor import load
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.actions.paths import bundle_file, graph_file, infer_file, machine_of, onnx_file
+from toolchain.tasks.actions.paths import blaming, bundle_file, graph_file, import_file, infer_file, machine_of, onnx_file
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 
@@ -40,9 +40,9 @@ def infer_model(step: Step, say: Say) -> Made:
     job = step.job
     images, sources = _images(job)
     say("in floating point")
-    floating = _in_onnx_runtime(open_session(onnx_file(job)), images)
+    floating = _floating(job, images)
     say("as integers")
-    integers = _in_onnx_runtime(open_session(graph_file(job)), images)
+    integers = _in_onnx_runtime(open_session(graph_file(job)), images, str(graph_file(job)))
     say(f"{images.count} images on the emulator")
     executor = load(bundle_file(job), machine_of(job))
     outcome, modelled = executor.run(images.samples), executor.modelled()
@@ -72,9 +72,16 @@ def _images(job: Job) -> tuple[Images, list[Any]]:
     return Images(calibration_samples(model), None, "calibration"), sources
 
 
-def _in_onnx_runtime(session: Any, images: Images) -> dict[str, Array]:
+def _floating(job: Job, images: Images) -> dict[str, Array]:
+    """Of the graph's first stage: not every file that can be imported is one that ONNX Runtime takes (node names, versions)."""
+    place = str(onnx_file(job))
+    with blaming(job):
+        return _in_onnx_runtime(open_session(import_file(job), place=place), images, place)
+
+
+def _in_onnx_runtime(session: Any, images: Images, place: str) -> dict[str, Array]:
     """Results by output, one image after the other."""
-    found = [run_session(session, {name: array[i : i + 1] for name, array in images.samples.items()}) for i in range(images.count)]
+    found = [run_session(session, {name: array[i : i + 1] for name, array in images.samples.items()}, place=place) for i in range(images.count)]
     return {name: np.concatenate([result[name] for result in found]) for name in found[0]}
 
 

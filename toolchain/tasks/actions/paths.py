@@ -7,10 +7,11 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from toolchain.spec.errors import UserError
+from toolchain.spec.errors import UserError, fail
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 from toolchain.tasks.hashes import digest_of
+from toolchain.tasks.receipts import read_receipt
 from toolchain.tasks.stage import Job
 
 
@@ -30,8 +31,28 @@ def table_file(job: Job) -> Path:
 
 
 def graph_file(job: Job) -> Path:
-    """The last stage of the graph: integers, with what the machine runs as regions."""
-    return max(path for path in (job.folder / "graph").iterdir() if path.suffix == ".onnx")
+    """The last stage of the graph: integers, with what the machine runs as regions. Raises as `graph_files`."""
+    return graph_files(job)[-1]
+
+
+def import_file(job: Job) -> Path:
+    """The first stage: the float model with one operator set, every shape known, names as ONNX Runtime takes them. Raises as `graph_files`."""
+    return graph_files(job)[0]
+
+
+def graph_files(job: Job) -> list[Path]:
+    """The stages of the graph in their order, as their receipt lists them.
+
+    Raises UserError E0001 where the graph is not built, E1205 for a further ONNX file among them, which would count as a stage by its name.
+    """
+    folder, receipt = job.folder / "graph", read_receipt(job.folder / "graph.receipt.json")
+    names = sorted(name for name in receipt.written if name.endswith(".onnx")) if receipt else []
+    if not names:
+        raise fail("E0001", "there are no stages of a graph here", hint="build the model first", place=str(folder))
+    for path in sorted(folder.glob("*.onnx")):
+        if path.name not in names:
+            raise fail("E1205", "no stage of this build wrote this file", hint="move it elsewhere, or delete it", place=str(path))
+    return [folder / name for name in names]
 
 
 def bundle_file(job: Job) -> Path:

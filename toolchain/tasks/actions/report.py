@@ -70,7 +70,7 @@ def artefacts_of(job: Job) -> dict[str, str]:
 
 
 def _built(job: Job) -> Built:
-    return read_built(machine_of(job), job.folder / "graph", bundle_file(job))
+    return read_built(machine_of(job), graph_file(job).parent, bundle_file(job))
 
 
 def _json(path: Path) -> Mapping[str, Any]:
