@@ -124,6 +124,8 @@ CASES = {
         "cycle: node 'one' (Add) -> node 'two' (Relu) -> node 'one' (Add)",
     ),
     "no output": (model([n("Relu", ["x"], ["y"], "r")], {"x": [1]}, {"z": [1]}), "E0903", "output 'z'"),
+    "two outputs of one name": (mangled(lambda m: m.graph.output.append(m.graph.output[0])), "E0903", "the output 'y' is listed 2 times"),
+    "two inputs of one name": (mangled(lambda m: m.graph.input.append(m.graph.input[0])), "E0903", "the input 'x' is listed 2 times"),
     "open": (model([n("Relu", ["x"], ["y"], "r")], {"x": ["batch", 2]}, {"y": ["batch", 2]}), "E0904", "dim=batch:1"),
     "nameless": (model([n("Relu", ["x"], ["y"], "r")], {"x": [None, 2]}, {"y": [None, 2]}), "E0904", "dim=x.0:1"),
     "channels": (

@@ -1,6 +1,6 @@
 """Whether the nodes make a graph: every tensor made once, none before its own inputs."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,8 +14,9 @@ from toolchain.spec.suggest import nearest
 def sort_nodes(graph: onnx.GraphProto, path: Path) -> None:
     """Puts the nodes in an order that can be run, the given one where it can; names nodes that have no name.
 
-    Raises UserError E0903: a tensor made twice or by nobody, or a cycle.
+    Raises UserError E0903: a tensor made twice or by nobody, an input or an output listed twice, or a cycle.
     """
+    _check_ends(graph, path)
     makers = _makers(graph, path)
     _check_defined(graph, makers, path)
     order = _order(graph.node, makers)
@@ -44,6 +45,14 @@ def part_names(graph: onnx.GraphProto) -> None:
             name = f"{wanted}.{number}"
         taken.add(name)
         node.name = name
+
+
+def _check_ends(graph: onnx.GraphProto, path: Path) -> None:
+    """Inputs and outputs are given and found by name."""
+    for kind, entries in (("input", graph.input), ("output", graph.output)):
+        for name, times in Counter(entry.name for entry in entries).items():
+            if times > 1:
+                raise fail("E0903", f"the {kind} '{name}' is listed {times} times", hint="list it once", place=str(path))
 
 
 def _makers(graph: onnx.GraphProto, path: Path) -> dict[str, int]:
