@@ -200,6 +200,17 @@ def test_an_open_size_can_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert _again(capfd, "build", "target=vta", "model=net.onnx", "dim=batch:1") == EVERY
 
 
+@pytest.mark.parametrize(("change", "hint"), [(_open, "did you mean 'batch'?"), (lambda _: None, "every dimension has a number already")])
+def test_an_unknown_size_is_told_before_anything_is_made(
+    change: Callable[[onnx.ModelProto], None], hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _network(Path("net.onnx"), change)
+    assert cli.main(["build", "target=vta", "model=net.onnx", "dim=batch:1,bacth:3" if change is _open else "dim=bacth:3"]) == 1
+    assert _error(capfd.readouterr().err) == f"net.onnx: E0905 no dimension of the inputs is called 'bacth'; {hint}"
+    assert not [*Path("build/models").rglob("*.onnx"), *Path("build/models").rglob("*.json")]
+
+
 def test_a_model_file_need_not_be_called_as_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     _network(Path("net.onnx"), _open)
