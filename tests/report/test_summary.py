@@ -1,12 +1,14 @@
 """What a build of digits costs and where its nodes went, from the files that the tasks leave."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.verify.builds import build
+from toolchain.passes.closeness import Closeness
 from toolchain.report.explain import explain_data, explain_text, read_placement
 from toolchain.report.placement import Placed, Placement, place_nodes
 from toolchain.report.summary import Summary, summarise_model
@@ -17,7 +19,7 @@ from toolchain.report.summary_text import operations_text, summary_data, summary
 def summary(tmp_path_factory: pytest.TempPathFactory) -> Summary:
     job, built, _ = build("dpuv3", "digits", tmp_path_factory.mktemp("builds"))
     inferred = {"right": {"float": 0.998, "integer": 0.996, "emulator": 0.996}}
-    verified = {"exact": True, "regions": [{"compared": [{}, {}, {}]}]}
+    verified = {"exact": True, "regions": [{"compared": [{}, {}, {}]}], "closeness": {"outputs": {"logits": 31.25}, "tensor": "conv6", "worst": 28.9}}
     return summarise_model(built, job.folder / "graph", {"bundle": "here"}, inferred, verified)
 
 
@@ -37,9 +39,17 @@ def test_the_short_summary_says_it_all(summary: Summary) -> None:
     for line in ("100.0 % of ", "cycles at 300 MHz), ", "multiply-accumulates a cycle", "float 99.80 %, integer 99.60 %, emulator 99.60 %"):
         assert line in text
     assert "yes, 3 tensors compared with the integer network in ONNX Runtime" in text
+    assert "integers against floating point: outputs 31.2 dB, worst 28.9 dB (conv6)" in text
+    assert "warning" not in text
     assert "numbers of the machine's file" in text
     assert "assumed: CONV_DEPTH = 64" in text
     assert text.rstrip().endswith("here")
+
+
+def test_noise_at_an_output_is_a_warning(summary: Summary) -> None:
+    text = summary_text(replace(summary, closeness=Closeness({"logits": 0.0}, "logits", 0.0)))
+    assert re.search(r"^  warning +output logits is far from the float network, 0.0 dB", text, re.M)
+    assert "floating point" not in summary_text(replace(summary, closeness=None))
 
 
 def test_what_nobody_ran_is_not_claimed(summary: Summary) -> None:

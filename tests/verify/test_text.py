@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 
+from toolchain.passes.closeness import Closeness
 from toolchain.passes.error_table import Row
 from toolchain.verify.text import verdict_data, verdict_text
 from toolchain.verify.verdict import Compared, Difference, Disagreement, ModelVerdict, OutputVerdict, RegionVerdict, Sampled, Writer
@@ -12,7 +13,13 @@ WRITER = Writer(7, "#7 STORE at 0x70: STORE x_size=3", "conv store y", "dram[0x1
 DIFFERENCE = Difference("y", (0, 1, 2, 3), 5, -6, 12, "conv", ("a", "b"), WRITER)
 REGION = RegionVerdict("r", 20, (Compared("x", "", "dram", 30), Compared("y", "conv", "dram", 40)), (), (), (), True, Sampled(3, 20, 9))
 MODEL = ModelVerdict(
-    "m", "t", 4, (REGION,), (OutputVerdict("out", 10, 0),), (Row("w", "conv2d", 11.25, 0.5, 0.0), Row("v", "add", math.inf, 1.0, 0.0))
+    "m",
+    "t",
+    4,
+    (REGION,),
+    (OutputVerdict("out", 10, 0),),
+    (Row("w", "conv2d", 11.25, 0.5, 0.0), Row("v", "add", math.inf, 1.0, 0.0)),
+    Closeness({"out": 31.25}, "w", 11.25),
 )
 
 
@@ -28,8 +35,16 @@ def test_an_exact_verdict_is_short() -> None:
         "m on t: exact; 2 tensors of 4 images, 70 elements, compared with the integer network",
         "region r: 20 instructions, no race, no deadlock; 2 of 2 tensors equal; the reference engine agrees on 3 sampled instructions, 9 elements",
         "output out: all 10 elements equal ONNX Runtime on the integer model, bit for bit",
-        "integers against floating point, worst of 2 tensors: w 11.2 dB, v inf dB",
+        "integers against floating point: outputs 31.2 dB, worst 11.2 dB (w)",
+        "worst of 2 tensors: w 11.2 dB, v inf dB",
     ]
+
+
+def test_noise_at_an_output_is_a_warning_and_no_error() -> None:
+    verdict = replace(MODEL, closeness=Closeness({"out": -0.5, "other": 40.0}, "w", -2.0))
+    assert verdict.exact
+    assert "integers against floating point: outputs -0.5 dB, worst -2.0 dB (w)\n" in verdict_text(verdict)
+    assert verdict_text(verdict).splitlines()[-1].startswith("warning: output out is far from the float network, -0.5 dB")
 
 
 def test_a_difference_names_element_instruction_and_sources() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.graph.regions import region_calls
+from toolchain.passes.closeness import Closeness
 from toolchain.report.placement import Placement, place_nodes
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
 from toolchain.runtime.timing import Modelled, modelled
@@ -22,7 +23,8 @@ class Summary:
     """One model on one machine. images: that a run takes at once, which times and bytes are of. time: by the machine's declared costs.
 
     peak_macs: multiply-accumulates that the device could do in a cycle, None where its file does not say. accuracy: share of images with the right
-    answer by way (float, integer, emulator), empty where there are no labels or nobody ran them. exact: what the verification said, None before it.
+    answer by way (float, integer, emulator), empty where there are no labels or nobody ran them. exact, closeness: what the verification
+    said, None before it.
     artefacts: files and folders by what they are.
     """
 
@@ -38,6 +40,7 @@ class Summary:
     accuracy: Mapping[str, float]
     exact: bool | None
     tensors: int
+    closeness: Closeness | None
     artefacts: Mapping[str, str]
 
     @property
@@ -77,7 +80,8 @@ def summarise_model(
     return Summary(
         manifest.model, label, images_per_run(machine), machine.timing.clock_khz, machine.timing.peak_macs, place_nodes(built, stages),
         tuple(uses), modelled(machine, manifest.hosts, manifest.regions), _constants(machine, uses),
-        {way: share for way, share in right.items() if share is not None}, verified["exact"] if verified else None, compared, artefacts,
+        {way: share for way, share in right.items() if share is not None}, verified["exact"] if verified else None, compared,
+        Closeness(**verified["closeness"]) if verified else None, artefacts,
     )  # fmt: skip
 
 

@@ -37,6 +37,9 @@ def _rows(s: Summary) -> Iterator[tuple[str, str]]:
     if s.accuracy:
         yield "accuracy", ", ".join(f"{way} {100 * share:.2f} %" for way, share in s.accuracy.items())
     yield "exact", _exact(s)
+    if s.closeness and s.closeness.text():
+        yield "quantised", f"integers against floating point: {s.closeness.text()}"
+        yield from (("warning", text) for text in s.closeness.warnings())
     yield "rests on", _basis(s)
     yield from ((name, path) for name, path in s.artefacts.items())
 

@@ -47,11 +47,16 @@ def _json(text: Path) -> dict[str, Any]:
 
 
 def infer_answer(job: Job) -> str:
-    """Accuracy three ways, and cycles."""
+    """Accuracy three ways, what quantisation costs, and cycles."""
+    from toolchain.passes.closeness import Closeness
+
     found: dict[str, Any] = json.loads(infer_file(job).read_text())
     lines = [f"{job.model} on {job.target.label}, {found['images']} {found['kind']} images"]
     lines += [f"  {name:9}{_share(right)}{_remark(name, found['exact'])}" for name, right in found["right"].items()]
-    return "\n".join([*lines, f"  cycles   {_cycles(found)}"])
+    close = Closeness(**found["closeness"])
+    lines += [f"  integers against floating point: {close.text()}"] if close.text() else []
+    lines += [f"  cycles   {_cycles(found)}", *(f"  warning: {text}" for text in close.warnings())]
+    return "\n".join(lines)
 
 
 def _share(right: float | None) -> str:

@@ -62,7 +62,7 @@ STAGES = (
         "infer",
         "what running the model's images gave",
         "infer:infer_model",
-        (*_MACHINE, "runtime", "models"),
+        (*_MACHINE, "runtime", "verify", "models"),
         GRAPH_LIBRARIES,
         (*_ARCHITECTURE, "timing", "host"),
         ("onnx", "graph", "bundle"),

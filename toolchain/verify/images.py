@@ -2,7 +2,7 @@
 
 from math import ceil
 
-LARGE = 1_000_000_000
+LARGE = 10_000_000_000
 """Multiply-accumulates of one image from which on a network is compared on fewer."""
 IMAGES, IMAGES_OF_LARGE = 4, 2
 

@@ -8,7 +8,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from toolchain.graph.regions import region_calls, region_function
-from toolchain.passes.error_table import error_table
+from toolchain.passes.closeness import closeness_of
+from toolchain.passes.error_table import measure_errors
 from toolchain.passes.fuse import SOURCES
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
@@ -42,14 +43,14 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
     count = compared_images(_macs(built.floating), images_per_run(built.machine), min(map(len, samples.values())) // batch)
     images = first_images(samples, count * batch)
     say("float network beside the integer network")
-    errors = error_table(built.floating, built.integer, images)
+    errors = measure_errors(built.floating, built.integer, images)
     say("integer network in ONNX Runtime")
     expected = oracle_tensors(built.integer, images)
     regions = [_region(built, call, expected, size, say) for call in region_calls(built.partitioned)]
     say("the whole model by the executor")
     outputs = _outputs(built, images, expected)
     machine = f"{built.machine.name}:{built.machine.config}" if built.machine.config else built.machine.name
-    return ModelVerdict(built.bundle.manifest.model, machine, count, tuple(regions), tuple(outputs), tuple(errors))
+    return ModelVerdict(built.bundle.manifest.model, machine, count, tuple(regions), tuple(outputs), errors.tensors, closeness_of(errors))
 
 
 def _batch(model: ir.Model) -> int:

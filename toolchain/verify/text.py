@@ -33,9 +33,16 @@ def _lines(verdict: ModelVerdict) -> Iterator[str]:
         yield from _region(region)
     for output in verdict.outputs:
         yield _output(output)
-    if verdict.errors:
+    yield from _noise(verdict)
+
+
+def _noise(verdict: ModelVerdict) -> Iterator[str]:
+    if verdict.closeness.text():
+        yield f"integers against floating point: {verdict.closeness.text()}"
+    if len(verdict.errors) > 1:
         worst = ", ".join(f"{row.tensor} {row.sqnr:.1f} dB" for row in verdict.errors[:WORST])
-        yield f"integers against floating point, worst of {len(verdict.errors)} tensors: {worst}"
+        yield f"worst of {len(verdict.errors)} tensors: {worst}"
+    yield from (f"warning: {text}" for text in verdict.closeness.warnings())
 
 
 def _region(region: RegionVerdict) -> Iterator[str]:

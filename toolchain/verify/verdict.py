@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from toolchain.passes.closeness import Closeness
 from toolchain.passes.error_table import Row
 
 Coordinates = tuple[int, ...]
@@ -111,7 +112,7 @@ class OutputVerdict:
 class ModelVerdict:
     """images: compared in every region, in one or several runs of its program. outputs: of the whole model.
 
-    errors: of the integer network against the float one, worst first.
+    errors: of the integer network against the float one, worst first. closeness: the same in short.
     """
 
     model: str
@@ -120,6 +121,7 @@ class ModelVerdict:
     regions: tuple[RegionVerdict, ...]
     outputs: tuple[OutputVerdict, ...]
     errors: tuple[Row, ...]
+    closeness: Closeness
 
     @property
     def exact(self) -> bool:

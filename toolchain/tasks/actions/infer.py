@@ -2,24 +2,30 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.graph.session import open_session, run_session
+from toolchain.graph.stage_file import read_stage
 from toolchain.models.load import load_model
 from toolchain.models.model import Recorded
 from toolchain.models.samples import Labels, calibration_samples, labelled_samples
+from toolchain.passes.closeness import Closeness, closeness_of
+from toolchain.passes.error_table import measure_errors
 from toolchain.runtime.executor import load
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import blaming, bundle_file, graph_file, import_file, infer_file, machine_of, onnx_file
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
+from toolchain.verify.built import stage_before
 
 Array = NDArray[Any]
 Samples = Mapping[str, Array]
+MEASURED = 4
+"""Images on which the integers are held against floating point, tensor by tensor."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,7 @@ def infer_model(step: Step, say: Say) -> Made:
         "kind": images.kind,
         "right": {name: _right(results, images) for name, results in _ways(floating, integers, outcome.outputs).items()},
         "exact": all(np.array_equal(integers[name], array) for name, array in outcome.outputs.items()),
+        "closeness": asdict(_closeness(job, images)),
         "images_per_run": modelled.samples,
         "cycles": modelled.cycles,
         "machine_ms": modelled.execute_ms,
@@ -70,6 +77,15 @@ def _images(job: Job) -> tuple[Images, list[Any]]:
         return Images({name: labelled[0]}, labelled[1], "test"), [model.test.samples.file]
     sources = [model.calibration.file] if isinstance(model.calibration, Recorded) else []
     return Images(calibration_samples(model), None, "calibration"), sources
+
+
+def _closeness(job: Job, images: Images) -> Closeness:
+    """Measured on a few images: every tensor is read."""
+    folder = graph_file(job).parent
+    floating, integer = (read_stage(stage_before(folder, name)) for name in ("fuse", "partition"))
+    few = {name: array[:MEASURED] for name, array in images.samples.items()}
+    with blaming(job):
+        return closeness_of(measure_errors(floating, integer, few))
 
 
 def _floating(job: Job, images: Images) -> dict[str, Array]:
