@@ -20,7 +20,7 @@ from toolchain.graph.session import open_session, run_session
 from toolchain.passes.build import build_graph, calibration_table, declared_table, default_pipeline
 from toolchain.passes.context import Context
 from toolchain.passes.correct_bias import CorrectBias
-from toolchain.passes.error_table import error_table
+from toolchain.accuracy.errors import error_table
 from toolchain.passes.pipeline import Pipeline, print_pipeline, read_pipeline
 from toolchain.spec.errors import Source
 

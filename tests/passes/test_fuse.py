@@ -13,7 +13,8 @@ from toolchain.graph.numerics import Fraction, Numerics
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import Store
 from toolchain.passes.context import Context
-from toolchain.passes.fuse import REASON, Fuse
+from toolchain.graph.calls import REASON
+from toolchain.passes.fuse import Fuse
 from toolchain.passes.runner import run_passes
 from toolchain.passes.templates import read_templates
 from toolchain.spec.errors import Source, UserError

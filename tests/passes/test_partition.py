@@ -15,7 +15,7 @@ from toolchain.graph.rewrite import constant
 from toolchain.graph.session import open_session, run_session
 from toolchain.passes.build import build_graph, calibration_table, default_pipeline
 from toolchain.passes.context import Context, Device
-from toolchain.passes.fuse import REASON
+from toolchain.graph.calls import REASON
 from toolchain.passes.partition import Partition
 from toolchain.passes.pipeline import Pipeline
 from toolchain.spec.errors import UserError

@@ -24,9 +24,11 @@ from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
 from toolchain.graph.store import Store
 from toolchain.passes.context import Context
-from toolchain.passes.error_table import error_table, error_text
-from toolchain.passes.fuse import REASON, Fuse
-from toolchain.passes.quantize import SCALE, Quantize
+from toolchain.accuracy.errors import error_table, error_text
+from toolchain.graph.calls import REASON
+from toolchain.passes.fuse import Fuse
+from toolchain.graph.calls import SCALE
+from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 from toolchain.spec.errors import UserError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.verify.builds import build
-from toolchain.passes.closeness import Closeness
+from toolchain.accuracy.closeness import Closeness
 from toolchain.report.explain import explain_data, explain_text, read_placement
 from toolchain.report.placement import Placed, Placement, place_nodes
 from toolchain.report.summary import Summary, summarise_model

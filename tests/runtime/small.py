@@ -12,7 +12,7 @@ from toolchain.graph.regions import REGION
 from toolchain.graph.rewrite import add_constant
 from toolchain.graph.versions import OPSET
 from toolchain.passes.outline import outline
-from toolchain.passes.quantize import SCALE
+from toolchain.graph.calls import SCALE
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.contents import Bundle
 from toolchain.schedule.compiled_region import CompiledRegion

@@ -4,8 +4,8 @@ import json
 import math
 from dataclasses import replace
 
-from toolchain.passes.closeness import Closeness
-from toolchain.passes.error_table import Row
+from toolchain.accuracy.closeness import Closeness
+from toolchain.accuracy.errors import Row
 from toolchain.verify.text import verdict_data, verdict_text
 from toolchain.verify.verdict import Compared, Difference, Disagreement, ModelVerdict, OutputVerdict, RegionVerdict, Sampled, Writer
 

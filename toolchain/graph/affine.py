@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.rewrite import constant, integer, is_operator, real, shape_of
+from toolchain.graph.rewrite import constant, integer, is_float, is_operator, known_shape, real
 
 Vector = np.typing.NDArray[np.float64]
 
@@ -20,10 +20,11 @@ def affine_of(node: ir.Node) -> tuple[ir.Value, Vector, Vector] | None:
     commutes = node.op_type in ("Mul", "Add")
     value, other = (right, left) if constant(left) is not None and commutes else (left, right)
     array = constant(other)
-    if value is None or array is None or value.is_initializer() or len(shape := shape_of(value)) < 2:
+    shape = known_shape(value)
+    if value is None or array is None or value.is_initializer() or shape is None or len(shape) < 2 or not is_float(value):
         return None
-    vector = _per_channel(array, shape)
-    if vector is None or shape_of(node.outputs[0]) != shape or array.dtype.kind != "f":
+    vector = per_channel(array, shape)
+    if vector is None or known_shape(node.outputs[0]) != shape:
         return None
     one, zero = np.ones_like(vector), np.zeros_like(vector)
     match node.op_type:
@@ -40,7 +41,7 @@ def affine_of(node: ir.Node) -> tuple[ir.Value, Vector, Vector] | None:
 def _batch_norm(node: ir.Node) -> tuple[ir.Value, Vector, Vector] | None:
     found = [constant(value) for value in node.inputs[1:5]]
     value = node.inputs[0]
-    if value is None or any(array is None for array in found) or integer(node, "training_mode", 0):
+    if value is None or any(array is None for array in found) or integer(node, "training_mode", 0) or known_shape(value) is None:
         return None
     scale, bias, mean, variance = (np.asarray(array, np.float64) for array in found)
     with np.errstate(invalid="ignore", divide="ignore"):  # a variance that is none: calibration tells
@@ -48,9 +49,9 @@ def _batch_norm(node: ir.Node) -> tuple[ir.Value, Vector, Vector] | None:
         return value, a, bias - mean * a
 
 
-def _per_channel(array: np.typing.NDArray[Any], shape: tuple[int, ...]) -> Vector | None:
-    """The constant as a vector over axis 1, if it varies over nothing else."""
+def per_channel(array: np.typing.NDArray[Any], shape: tuple[int, ...]) -> Vector | None:
+    """A constant that is broadcast to `shape`, as a vector over axis 1; None where it varies over another axis."""
     aligned = array.reshape((1,) * (len(shape) - array.ndim) + array.shape) if array.ndim <= len(shape) else None
-    if aligned is None or any(size != 1 for axis, size in enumerate(aligned.shape) if axis != 1):
+    if aligned is None or any(size not in ((1, shape[1]) if axis == 1 else (1,)) for axis, size in enumerate(aligned.shape)):
         return None
     return np.broadcast_to(aligned.reshape(-1), (shape[1],)).astype(np.float64)

@@ -1,7 +1,7 @@
 """The calibration table: what was seen in every tensor of the float network, rounded, as a file that is shipped with a model."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,15 +10,17 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.histogram import BINS, Spread, count, rounded, spread
-from toolchain.graph.rewrite import shape_of
+from toolchain.graph.node_text import shape_text
+from toolchain.graph.rewrite import FLOATS, known_shape
 from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
 from toolchain.spec.errors import fail
 from toolchain.spec.files import read_limited, write_atomic
 
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 64 << 20
 Samples = Mapping[str, np.typing.NDArray[Any]]
+"""By input: [count, *shape], each entry one whole input with its batch axis."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,15 @@ class Seen:
 
 @dataclass(frozen=True)
 class Table:
-    """By tensor name. samples: how many inputs were seen."""
+    """tensors: by name. samples: how many inputs were seen, 0 where the ranges are those that a quantised model declares.
+
+    unusable: tensors that held NaN or infinity. failure: why nothing was seen, where the model could not be run on its samples.
+    """
 
     samples: int
     tensors: Mapping[str, Seen]
+    unusable: tuple[str, ...] = ()
+    failure: str = ""
 
 
 @dataclass
@@ -54,52 +61,61 @@ class _Sums:
 def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
     """Runs the float network on every sample and keeps what each tensor held.
 
-    samples: [count, ...] for every input, each entry one input of the network without its batch axis.
-    Raises UserError E0916 where the samples do not fit the inputs or are no numbers, E0921 where the network makes NaN or infinity of them.
+    samples: by input, [count, *shape]. Raises UserError E0916 where they do not fit the inputs or are not finite, E0910 where ONNX Runtime
+    cannot run the model on them, E0921 where no sample gives a number at any output.
     """
-    number = _check(model, samples, place)
-    values = [value for node in model.graph for value in node.outputs if value.dtype == ir.DataType.FLOAT and value.name]
-    values += [value for value in model.graph.inputs if value.dtype == ir.DataType.FLOAT]
+    number = check_samples(model, samples, place)
+    values = [value for node in model.graph for value in node.outputs if value.dtype in FLOATS and value.name]
+    values += [value for value in model.graph.inputs if value.dtype in FLOATS]
     session = open_model(model, values, place)
     sums = {value.name or "": _Sums() for value in values}
     for index in range(number):
-        one = {name: array[index : index + 1] for name, array in samples.items()}
+        one = {name: array[index] for name, array in samples.items()}
         for name, array in (run_session(session, one, place=place) | one).items():
             if name in sums:
                 sums[name].add(np.ascontiguousarray(array, np.float32))
-    _check_finite(model, sums, place)
-    return Table(number, {name: _seen(sums[name], number) for name in sorted(sums)})
+    unusable = tuple(name for name in sorted(sums) if not np.isfinite([sums[name].maximum, *np.atleast_1d(sums[name].means)]).all())
+    _check_outputs(model, unusable, place)
+    return Table(number, {name: _seen(sums[name], number) for name in sorted(sums) if name not in unusable}, unusable)
 
 
-def _check_finite(model: ir.Model, sums: Mapping[str, _Sums], place: str) -> None:
-    """One NaN or infinity in a tensor leaves the mean of its channel none either. The first node in order is the one to blame."""
-    for node in model.graph:
-        for value in node.outputs:
-            found = sums.get(value.name or "")
-            if found and not np.isfinite([found.maximum, *np.atleast_1d(found.means)]).all():
-                text = f"node '{node.name}' ({node.op_type}) makes NaN or infinity of a calibration sample in the tensor '{value.name}'"
-                raise fail("E0921", text, place=place)
+def _check_outputs(model: ir.Model, unusable: Sequence[str], place: str) -> None:
+    """A network without a single finite output has a defect; the first node in order is the one to blame."""
+    outputs = [value for value in model.graph.outputs if value.dtype in FLOATS]
+    if not outputs or any(value.name not in unusable for value in outputs):
+        return
+    node, value = next((node, value) for node in model.graph for value in node.outputs if value.name in unusable)
+    text = f"node '{node.name}' ({node.op_type}) makes NaN or infinity of a calibration sample in the tensor '{value.name}', and so does every output"
+    raise fail("E0921", text, place=place)
 
 
 def _seen(sums: _Sums, number: int) -> Seen:
     return Seen(spread(sums.counts, sums.maximum), tuple(rounded(float(mean) / number) for mean in np.atleast_1d(sums.means)))
 
 
-def _check(model: ir.Model, samples: Samples, place: str) -> int:
-    wanted = {value.name or "": shape_of(value) for value in model.graph.inputs}
+def check_samples(model: ir.Model, samples: Samples, place: str) -> int:
+    """How many samples there are. Raises UserError E0916 where they do not fit the inputs or are not finite."""
+    wanted = {value.name or "": known_shape(value) for value in model.graph.inputs}
     if set(samples) != set(wanted):
-        text = f"samples are for {', '.join(sorted(samples)) or 'nothing'}, the inputs are {', '.join(sorted(wanted))}"
+        text = f"samples are for {', '.join(sorted(samples)) or 'no input'}, the inputs are {', '.join(sorted(wanted)) or 'none'}"
         raise fail("E0916", text, place=place)
-    counts = {len(array) for array in samples.values()}
+    counts = {len(array) for array in samples.values()} or {1}
     if len(counts) != 1 or 0 in counts:
         raise fail("E0916", "there must be samples, equally many for every input", place=place)
     for name, array in samples.items():
-        if array.shape[1:] != wanted[name][1:] or wanted[name][:1] != (1,):
-            text = f"samples of shape {array.shape[1:]} do not fit the input '{name}' of shape {wanted[name]}"
-            raise fail("E0916", text, hint="the batch dimension must be 1", place=place)
-        if not np.isfinite(array).all():
+        shape = wanted[name]
+        if shape is not None and array.shape[1:] != shape:
+            raise fail(
+                "E0916", f"samples of shape {shape_text(array.shape[1:])} do not fit the input '{name}' of shape {shape_text(shape)}", place=place
+            )
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise fail("E0916", f"a sample of the input '{name}' holds NaN or infinity", place=place)
     return counts.pop()
+
+
+def joined(samples: np.typing.NDArray[Any]) -> np.typing.NDArray[Any]:
+    """[count * batch, ...] of [count, batch, ...]: samples one behind the other along the batch. A sample without axes stays one a place."""
+    return samples.reshape(-1, *samples.shape[2:]) if samples.ndim > 1 else samples
 
 
 def write_table(table: Table, path: Path) -> None:
@@ -108,7 +124,8 @@ def write_table(table: Table, path: Path) -> None:
         f" {json.dumps(name)}: " + json.dumps({"maximum": s.spread.maximum, "bins": s.spread.bins, "means": s.means}, separators=(",", ":"))
         for name, s in sorted(table.tensors.items())
     ]
-    write_atomic(path, (f'{{"version": {VERSION}, "samples": {table.samples}, "tensors": {{\n' + ",\n".join(lines) + "\n}}\n").encode())
+    head = json.dumps({"version": VERSION, "samples": table.samples, "failure": table.failure, "unusable": table.unusable})
+    write_atomic(path, (f'{head[:-1]}, "tensors": {{\n' + ",\n".join(lines) + "\n}}\n").encode())
 
 
 def read_table(path: Path) -> Table:
@@ -118,7 +135,7 @@ def read_table(path: Path) -> Table:
         if found["version"] != VERSION:
             raise ValueError(f"version {found['version']}")
         tensors = {str(name): _entry(entry) for name, entry in found["tensors"].items()}
-        return Table(int(found["samples"]), tensors)
+        return Table(int(found["samples"]), tensors, tuple(str(name) for name in found["unusable"]), str(found["failure"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise fail("E0917", f"not a calibration table: {type(error).__name__} {error}"[:200], place=str(path)) from None
 

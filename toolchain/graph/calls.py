@@ -13,6 +13,12 @@ from toolchain.graph.numerics import Numerics
 
 Array = np.typing.NDArray[Any]
 BOUNDARY = ("quantize", "dequantize")
+SCALE = "tilewright.scale"
+"""Metadata of an int8 tensor: what one stored step is worth, as a float's hexadecimal text."""
+FLOAT_NAME = "tilewright.float"
+"""Metadata of an int8 tensor: the tensor of the float network that it stands for."""
+REASON = "tilewright.reason"
+"""Metadata of a node: why it is not on the machine."""
 ACTIVATION = "tilewright.activation"
 """Metadata of an integer call: relu and clip are in its limits, so its function's name does not say them."""
 
@@ -65,7 +71,8 @@ def integer_call(
     model: ir.Model, kind: str, variant: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str, numerics: Numerics
 ) -> ir.Node:
     """A new node that calls the integer form; quantize and dequantize count as kinds here."""
-    function = boundary_function(kind, numerics) if kind in BOUNDARY else integer_function(function_name(kind, variant), numerics)
+    called = function_name(kind, variant)
+    function = boundary_function(called, numerics) if kind in BOUNDARY else integer_function(called, numerics)
     return _call(model, function, inputs, attributes, name)
 
 

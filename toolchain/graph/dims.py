@@ -1,46 +1,91 @@
-"""Gives every dimension of the inputs a number; nothing after this meets an unknown size."""
+"""Gives every open dimension of the inputs a size."""
 
-from collections.abc import Mapping
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 
+from toolchain.graph.node_text import shape_text
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
 
+MAX_ELEMENTS = 1 << 31
+"""Of one input."""
+
+
+@dataclass(frozen=True)
+class OpenAxis:
+    """An axis of an input whose size the file leaves open. name: empty where the file gives none."""
+
+    input: str
+    axis: int
+    name: str
+    dim: onnx.TensorShapeProto.Dimension
+
+    @property
+    def key(self) -> str:
+        """`input.axis`, which no other axis has."""
+        return f"{self.input}.{self.axis}"
+
+
+def open_axes(graph: onnx.GraphProto) -> list[OpenAxis]:
+    """In the order of the inputs; constants that are also inputs have none."""
+    return list(_open_axes(graph))
+
+
+def _open_axes(graph: onnx.GraphProto) -> Iterator[OpenAxis]:
+    constants = {tensor.name for tensor in graph.initializer}
+    for entry in graph.input:
+        kind = entry.type.tensor_type
+        if entry.name not in constants and entry.type.HasField("tensor_type") and kind.HasField("shape"):
+            for axis, dim in enumerate(kind.shape.dim):
+                if not dim.HasField("dim_value") or dim.dim_value <= 0:
+                    yield OpenAxis(entry.name, axis, dim.dim_param, dim)
+
 
 def fix_dims(proto: onnx.ModelProto, dims: Mapping[str, int], path: Path) -> None:
-    """Sets the open dimensions of the inputs, each by its name or, where it has none, by `input.axis`.
+    """Sets the open axes of the inputs: each by `input.axis`, or all of one name together; the former wins.
 
-    What the model said about shapes inside is dropped: it is inferred again. Raises UserError E0904 (an open
-    dimension, or a size below 1) and E0905 (a name that no dimension has).
+    Raises UserError E0904 (axes without a size, all of them; a size below 1; an input too large) and E0905 (a name that no axis has).
     """
-    known: dict[str, None] = {}
-    for entry in proto.graph.input:
-        if not entry.type.HasField("tensor_type") or not entry.type.tensor_type.HasField("shape"):
-            raise fail("E0904", f"the input '{entry.name}' is no tensor of known rank", place=str(path))
-        for axis, dim in enumerate(entry.type.tensor_type.shape.dim):
-            _fix(entry.name, axis, dim, dims, known, path)
+    axes = open_axes(proto.graph)
+    _check_names(axes, dims, path)
+    missing = [axis for axis in axes if axis.key not in dims and axis.name not in dims]
+    if missing:
+        often = Counter(axis.name for axis in axes)
+        keys = dict.fromkeys(axis.name if often[axis.name] == 1 and axis.name else axis.key for axis in missing)
+        text = ", ".join(f"dimension {axis.axis} of the input '{axis.input}' ({shown(axis.name)})" for axis in missing)
+        wanted = ",".join(f"{key}:1" for key in keys)
+        raise fail(
+            "E0904", f"sizes are open: {text}", hint=f"give {'it one' if len(missing) == 1 else 'each one'}, such as dim={wanted}", place=str(path)
+        )
+    for axis in axes:
+        size = dims[axis.key] if axis.key in dims else dims[axis.name]
+        if size < 1:
+            raise fail("E0904", f"dimension '{axis.key}' cannot be {size}", hint="a size is at least 1", place=str(path))
+        axis.dim.Clear()
+        axis.dim.dim_value = size
+    _check_sizes(proto.graph, path)
+
+
+def shown(name: str) -> str:
+    """A dimension's name in a message."""
+    return f"'{name}'" if name else "unnamed"
+
+
+def _check_names(axes: list[OpenAxis], dims: Mapping[str, int], path: Path) -> None:
+    known = dict.fromkeys([axis.key for axis in axes] + [axis.name for axis in axes if axis.name])
     for name in dims:
         if name not in known:
             hint = nearest(name, known) or (f"open: {', '.join(known)}" if known else "every dimension has a number already")
             raise fail("E0905", f"no dimension of the inputs is called '{name}'", hint=hint, place=str(path))
-    del proto.graph.value_info[:]
-    for entry in proto.graph.output:
-        for dim in entry.type.tensor_type.shape.dim:
-            if not dim.HasField("dim_value"):
-                dim.Clear()
 
 
-def _fix(name: str, axis: int, dim: onnx.TensorShapeProto.Dimension, dims: Mapping[str, int], known: dict[str, None], path: Path) -> None:
-    if dim.HasField("dim_value") and dim.dim_value > 0:
-        return
-    called = dim.dim_param or f"{name}.{axis}"
-    known[called] = None
-    if called not in dims:
-        text = f"dimension {axis} of the input '{name}' is open: '{called}' has no number"
-        raise fail("E0904", text, hint=f"give it one, such as dim={called}:1", place=str(path))
-    if dims[called] < 1:
-        raise fail("E0904", f"dimension '{called}' cannot be {dims[called]}", hint="a size is at least 1", place=str(path))
-    dim.Clear()
-    dim.dim_value = dims[called]
+def _check_sizes(graph: onnx.GraphProto, path: Path) -> None:
+    for entry in graph.input:
+        sizes = [dim.dim_value for dim in entry.type.tensor_type.shape.dim]
+        if math.prod(sizes) > MAX_ELEMENTS:
+            raise fail("E0904", f"the input '{entry.name}' of shape {shape_text(sizes)} has more than {MAX_ELEMENTS} elements", place=str(path))

@@ -131,8 +131,10 @@ KINDS: dict[str, Kind] = {
 SPELLED = ("concat", "upsample", "shuffle")
 """Kinds whose text is the same in both forms; see _copy."""
 ACTIVATIONS = {"": "y = Identity (r)", "relu": "y = Relu (r)", "leaky": "y = LeakyRelu <alpha: float = @alpha> (r)"}
-CLIP = """low = Constant <value_float: float = @minimum> ()
-  high = Constant <value_float: float = @maximum> ()
+CLIP = """minimum32 = Constant <value_float: float = @minimum> ()
+  maximum32 = Constant <value_float: float = @maximum> ()
+  low = CastLike (minimum32, r)
+  high = CastLike (maximum32, r)
   y = Clip (r, low, high)"""
 ROUND = {
     "half_up": "half = Constant <value = double {0.5}> ()\n  moved = Add (exact, half)\n  whole = Floor (moved)",
@@ -279,9 +281,14 @@ def _function(domain: str, name: str, attributes: tuple[str, ...], operands: tup
 
 @cache
 def boundary_function(name: str, numerics: Numerics) -> ir.Function:
-    """`quantize` and `dequantize`: between the host's float32 and stored integers; attribute scale is what one stored step is worth."""
+    """`quantize` and `dequantize`: between the host's floats and stored integers; attribute scale is what one stored step is worth.
+
+    quantize takes any floating type; dequantize gives float32, dequantize__TYPE another one by its number in ONNX.
+    """
     scale = "s = Constant <value_float: float = @scale> ()"
-    if name == "dequantize":
-        return _function(INTEGER, name, ("scale",), ("x",), f"{scale}\n  f = Cast <to = 1> (x)\n  y = Mul (f, s)")
+    if name.startswith("dequantize"):
+        other = name.partition("__")[2]
+        result = f"wide = Mul (f, s)\n  y = Cast <to = {other}> (wide)" if other else "y = Mul (f, s)"
+        return _function(INTEGER, name, ("scale",), ("x",), f"{scale}\n  f = Cast <to = 1> (x)\n  {result}")
     steps = f"{scale}\n  d = Cast <to = 11> (x)\n  sd = Cast <to = 11> (s)\n  exact = Div (d, sd)\n  {ROUND[numerics.rounding]}"
     return _function(INTEGER, name, ("scale", "low", "high"), ("x",), f"{steps}\n{_clip('whole')}")

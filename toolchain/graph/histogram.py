@@ -42,6 +42,13 @@ class Spread:
                 return min(self.maximum, centre(number) * (1 + 0.5 / STEPS))
         return self.maximum
 
+    @property
+    def deviation(self) -> float:
+        """Root mean square of the values, by the middles of their bins; the largest one where nothing was counted."""
+        total = sum(parts for _, parts in self.bins)
+        square = sum(parts * min(centre(number), self.maximum) ** 2 for number, parts in self.bins)
+        return (square / total) ** 0.5 if total else self.maximum
+
     def squared_error(self, step: float, limit: float) -> float:
         """The mean squared error of rounding to multiples of `step` and clipping at `limit`."""
         total = 0.0

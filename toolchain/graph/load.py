@@ -1,4 +1,4 @@
-"""From an ONNX file to a graph: one operator set, every shape known, every value a number."""
+"""From an ONNX file to a graph: functions written out, one operator set, shapes and types as far as they can be known."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,9 +8,13 @@ import onnx_ir as ir
 
 from toolchain.graph.dims import fix_dims
 from toolchain.graph.external_data import check_constants
+from toolchain.graph.fold_nodes import lift_constants
+from toolchain.graph.inlining import inline_functions
 from toolchain.graph.proto_file import read_proto
-from toolchain.graph.shapes import infer
-from toolchain.graph.structure import part_names, sort_nodes
+from toolchain.graph.quantized_operators import write_out
+from toolchain.graph.resolve import resolve_shapes
+from toolchain.graph.shapes import check_shapes
+from toolchain.graph.structure import part_names, sort_nodes, unify_constants
 from toolchain.graph.values import check_finite
 from toolchain.graph.versions import to_opset
 from toolchain.graph.weights import ir_tensor, take_weights
@@ -20,10 +24,14 @@ from toolchain.spec.errors import fail
 def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
     """Reads, checks and converts a model. dims: sizes for open dimensions, such as {'batch': 1}.
 
-    Raises UserError E0001 and E0901 to E0909; each names the file and, where there is one, node, operator, tensor and shape.
+    Tensors whose shape depends on the data have none. Raises UserError E0001, E0901 to E0907, E0909 and E0922; each names the
+    file and, where there is one, node, operator, tensor and shape.
     """
     proto = read_proto(path)
     check_constants(proto, path)
+    unify_constants(proto.graph)
+    proto = inline_functions(proto, path)
+    lift_constants(proto.graph)
     sort_nodes(proto.graph, path)
     weights = take_weights(proto)
     model = _graph(_shaped(proto, dims or {}, weights, path), path)
@@ -34,11 +42,13 @@ def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
 
 def _shaped(proto: onnx.ModelProto, dims: Mapping[str, int], weights: Mapping[str, onnx.TensorProto], path: Path) -> onnx.ModelProto:
     converted = to_opset(proto, path)
+    write_out(converted.graph)
     part_names(converted.graph)
     fix_dims(converted, dims, path)
-    known = infer(converted, path)
+    known = resolve_shapes(converted)
     if not weights.keys() <= {entry.name for entry in known.graph.input}:
         raise fail("E0906", "converting the operator set lost a constant", place=str(path))
+    check_shapes(known, path)
     return known
 
 

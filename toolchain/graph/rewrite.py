@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 Array = np.typing.NDArray[Any]
 ONNX_DOMAINS = ("", "ai.onnx")
+FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
 
 
 def is_operator(node: ir.Node | None, *kinds: str) -> bool:
@@ -20,11 +21,41 @@ def constant(value: ir.Value | None) -> Array | None:
     return None if value is None or value.const_value is None or not value.is_initializer() else value.const_value.numpy()
 
 
-def shape_of(value: ir.Value) -> tuple[int, ...]:
-    """The shape, which import has made known. Raises ValueError where a pass forgot to say it."""
-    if value.shape is None or not value.shape.is_static():
-        raise ValueError(f"the tensor '{value.name}' has no fixed shape")
+def known_shape(value: ir.Value | None) -> tuple[int, ...] | None:
+    """The shape where it is fixed; None for a tensor whose shape depends on the data, and for no tensor."""
+    if value is None or value.shape is None or not value.shape.is_static():
+        return None
     return tuple(int(size) for size in value.shape.numpy())
+
+
+def is_float(value: ir.Value | None) -> bool:
+    """Whether a tensor holds floating-point numbers."""
+    return value is not None and value.dtype in FLOATS
+
+
+def captured(node: ir.Node) -> list[ir.Value]:
+    """The tensors of the enclosing graph that the subgraphs of a node read."""
+    inner = [graph for attribute in node.attributes.values() for graph in _graphs(attribute)]
+    found: dict[ir.Value, None] = {}
+    for graph in inner:
+        own = {*graph.inputs, *graph.initializers.values(), *(value for part in graph for value in part.outputs)}
+        read = [value for part in graph for value in (*part.inputs, *captured(part))] + list(graph.outputs)
+        found.update(dict.fromkeys(value for value in read if value is not None and value not in own))
+    return list(found)
+
+
+def _graphs(attribute: ir.Attr) -> Sequence[ir.Graph]:
+    if attribute.type == ir.AttributeType.GRAPH:
+        return (attribute.as_graph(),)
+    return tuple(attribute.as_graphs()) if attribute.type == ir.AttributeType.GRAPHS else ()
+
+
+def shape_of(value: ir.Value) -> tuple[int, ...]:
+    """The shape of a tensor that is known to have one. Raises ValueError for any other."""
+    found = known_shape(value)
+    if found is None:
+        raise ValueError(f"the tensor '{value.name}' has no fixed shape")
+    return found
 
 
 def ints(node: ir.Node, name: str, default: Sequence[int]) -> tuple[int, ...]:
@@ -73,14 +104,21 @@ def add_constant(graph: ir.Graph, wanted: str, array: Array) -> ir.Value:
 def bypass(graph: ir.Graph, node: ir.Node, source: ir.Value) -> None:
     """Removes a node whose only output equals `source`; an output of the graph keeps its name."""
     output = node.outputs[0]
-    name, final = output.name, output.is_graph_output()
-    maker = source.producer()
-    if final and (maker is None or source.is_graph_output()):
+    final = output.is_graph_output()
+    if final and (source.producer() is None or source.is_graph_output()):
         return
-    output.replace_all_uses_with(source, replace_graph_outputs=final)
+    replace_value(output, source, rename=final)
     graph.remove(node, safe=True)
-    if final:
-        source.name = name
+
+
+def replace_value(old: ir.Value, new: ir.Value, rename: bool = True) -> None:
+    """Lets every reader of `old` read `new`. rename: `new` takes the name too, which through all float stages stands for one value."""
+    new.metadata_props.update(old.metadata_props)
+    name = old.name
+    old.replace_all_uses_with(new, replace_graph_outputs=True)
+    if rename:
+        old.name = f"{name}.gone"
+        new.name = name
 
 
 def drop_unused_constants(graph: ir.Graph) -> None:

@@ -11,7 +11,7 @@ from toolchain.graph.session import open_session
 from toolchain.graph.store import Store
 
 
-def open_model(model: ir.Model, watched: Sequence[ir.Value] = (), place: str = "") -> Any:
+def open_model(model: ir.Model, watched: Sequence[ir.Value] = (), place: str = "", optimise: bool = True) -> Any:
     """A session whose outputs are the model's own and those watched; the model is left as it was. place: the file that messages name.
 
     Raises UserError E0005, E0910.
@@ -20,7 +20,7 @@ def open_model(model: ir.Model, watched: Sequence[ir.Value] = (), place: str = "
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         try:
             graph.outputs.extend(value for value in dict.fromkeys(watched) if not value.is_graph_output() and not value.is_graph_input())
-            return open_session(Store(Path(folder)).save("model", model), place=place)
+            return open_session(Store(Path(folder)).save("model", model), optimise, place=place)
         finally:
             graph.outputs.clear()
             graph.outputs.extend(outputs)

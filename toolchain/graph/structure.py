@@ -47,6 +47,24 @@ def part_names(graph: onnx.GraphProto) -> None:
         node.name = name
 
 
+def unify_constants(graph: onnx.GraphProto) -> None:
+    """Keeps the last of several constants of one name, as ONNX Runtime does."""
+    last = {tensor.name: number for number, tensor in enumerate(graph.initializer)}
+    if len(last) < len(graph.initializer):
+        kept = [tensor for number, tensor in enumerate(graph.initializer) if last[tensor.name] == number]
+        copies = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in kept]
+        del graph.initializer[:]
+        graph.initializer.extend(copies)
+
+
+def drop_unread(graph: onnx.GraphProto) -> None:
+    """Removes constants that no node reads and the graph does not hand out."""
+    read = {name for node in graph.node for name in needed(node)} | {entry.name for entry in graph.output}
+    unread = [tensor for tensor in graph.initializer if tensor.name not in read]
+    for tensor in unread:
+        graph.initializer.remove(tensor)
+
+
 def _check_ends(graph: onnx.GraphProto, path: Path) -> None:
     """Inputs and outputs are given and found by name."""
     for kind, entries in (("input", graph.input), ("output", graph.output)):

@@ -20,7 +20,7 @@ def model_skeleton(model: Model) -> "Skeleton | None":
         case Layered(network=network):
             from toolchain.models.skeleton import skeleton
 
-            return skeleton(model.name, network, model.inputs)
+            return skeleton(model.name, network, model.shapes)
         case Light():
             from toolchain.models.light import light_skeleton
 
@@ -75,7 +75,7 @@ def _stored(origin: Stored, path: Path) -> list[Path]:
 
 def _key(model: Model) -> str:
     """Of everything that the result depends on: the layers, the file or package it points to, and this code."""
-    digest = hashlib.sha256(repr((model.name, model.seed, dict(model.inputs))).encode())
+    digest = hashlib.sha256(repr((model.name, model.seed, dict(model.shapes))).encode())
     match model.origin:
         case Layered(network=network):
             layers = [(layer.name, layer.operator, layer.inputs, layer.shape) for layer in network.layers]

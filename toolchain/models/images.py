@@ -1,14 +1,38 @@
 """Made-up inputs: pictures with coarse and fine structure, from integer bits alone."""
 
+from typing import Any
+
 import numpy as np
 
+from toolchain.models.model import Input
 from toolchain.models.operators import Shape
 from toolchain.models.random_bits import bell, key_of, signed_bytes
 
-Samples = np.typing.NDArray[np.float32]
+Samples = np.typing.NDArray[Any]
 _UNIT = 1 / 64
 _PATCHES = (1, 2, 4, 8, 16, 32, 64)
 _COLOUR_SHARE = 4
+
+
+def seeded_inputs(name: str, entry: Input, count: int) -> Samples:
+    """[count, *shape] made-up inputs of any type: pictures for floats and bytes, zeros and ones for other numbers, text of one letter."""
+    shape, kind = entry.shape or (1,), entry.dtype
+    if kind.startswith("float") or kind == "bfloat16":
+        found = seeded_samples(name, shape, count, "calibration")
+    elif kind in ("uint8", "int8"):
+        found = np.clip(seeded_samples(name, shape, count, "calibration") * 64 + (128 if kind == "uint8" else 0), *_limits(kind)).astype(kind)
+    elif kind == "string":
+        found = np.full((count, *shape[1:]), "a", object)
+    else:
+        bits = seeded_samples(name, shape, count, "calibration") > 0
+        found = bits.astype(kind if kind in np.sctypeDict else np.int64)
+    whole = np.repeat(found[:, None], shape[0], axis=1) if shape[0] != 1 else found[:, None]
+    typed = whole.astype(kind) if kind.startswith("float") else whole
+    return typed if entry.shape else typed[:, 0]
+
+
+def _limits(kind: str) -> tuple[int, int]:
+    return int(np.iinfo(kind).min), int(np.iinfo(kind).max)
 
 
 def seeded_samples(name: str, shape: Shape, count: int, purpose: str) -> Samples:

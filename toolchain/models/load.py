@@ -1,12 +1,15 @@
 """From a model's name or file to a frozen Model."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from toolchain.models.expand import expand
-from toolchain.models.model import Layered, Light, Model, Recorded, Seeded, Stored, Test
+from toolchain.models.model import Input, Layered, Light, Model, Preparation, Recorded, Seeded, Stored, Test
 from toolchain.models.names import find_model, list_models, search_path
-from toolchain.models.operators import Shape
+from toolchain.models.task import KINDS, Task
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.files import read_limited
 from toolchain.spec.resources import MODEL_SCHEMA
@@ -48,8 +51,12 @@ def load_text(text: str, path: Path, dims: Mapping[str, int] | None = None) -> M
         origin,
         inputs,
         int(root.value["seed"].value) if root.get("seed") else 0,
-        _calibration(root.get("calibration"), path),
-        _test(root.get("test"), path),
+        _calibration(root.get("calibration"), path, inputs),
+        _test(root.get("test"), path, inputs),
+        tuple(str(node.value) for node in root.entries("host")),
+        {name: node.plain() for name, node in root.members("quantisation")},
+        _task(root.get("task")),
+        root.text("place") or "pays",
     )
 
 
@@ -57,46 +64,95 @@ def _bare(path: Path, dims: Mapping[str, int]) -> Model:
     """An ONNX file without a word about it: made-up calibration data."""
     from toolchain.models.stored import stored_inputs
 
-    return Model(
-        path.stem, path, f"the ONNX file {path.name}", (), None, Stored(path), stored_inputs(path, dims), 0, Seeded(CALIBRATION_SAMPLES), None
-    )
+    inputs = stored_inputs(path, dims)
+    return Model(path.stem, path, f"the ONNX file {path.name}", (), None, Stored(path), inputs, 0, Seeded(CALIBRATION_SAMPLES), None)
 
 
-def _origin(root: Node, path: Path, dims: Mapping[str, int]) -> tuple[Layered | Stored | Light, Mapping[str, Shape]]:
-    inputs = {name: tuple(int(size.value) for size in node.value) for name, node in root.members("inputs")}
+def _origin(root: Node, path: Path, dims: Mapping[str, int]) -> tuple[Layered | Stored | Light, Mapping[str, Input]]:
+    declared = {name: _input(node) for name, node in root.members("inputs")}
+    shapes = {name: entry.shape for name, entry in declared.items()}
     if root.get("layers"):
-        return Layered(expand(root, inputs)), inputs
+        return Layered(expand(root, shapes)), declared
     if light := root.get("light"):
         from toolchain.models.light import light_inputs
 
         origin = Light(str(light.value), light.span)
-        return origin, inputs or light_inputs(origin)
-    from toolchain.models.stored import stored_inputs
+        return origin, declared or {name: Input(shape) for name, shape in light_inputs(origin).items()}
+    from toolchain.models.stored import open_sizes, stored_inputs
 
-    node = root.value["onnx"]
-    file = path.parent / str(node.value)
+    file = _onnx_file(root.value["onnx"], path)
+    found = stored_inputs(file, open_sizes(file, shapes) | dict(dims), dict(shapes))
+    return Stored(file), {
+        name: replace(entry, preparation=declared[name].preparation) if name in declared else entry for name, entry in found.items()
+    }
+
+
+def _onnx_file(node: Node, path: Path) -> Path:
+    """Beside the model's file, or inside an installed package. Raises UserError E0001 where there is none."""
+    named = node.get("package")
+    if named is not None:
+        package = str(named.value)
+        spec = find_spec(package) if package.isidentifier() else None
+        folders = list(spec.submodule_search_locations or ()) if spec else []
+        if not folders:
+            raise fail("E0001", f"the package '{package}' is not installed", named.span, f"pip install {package.replace('_', '-')}")
+        file, span = Path(folders[0]) / node.text("file"), node.span
+    else:
+        file, span = path.parent / str(node.value), node.span
     if not file.is_file():
-        raise fail("E0001", f"there is no file '{file}'", node.span)
-    return Stored(file), inputs or stored_inputs(file, dims)
+        raise fail("E0001", f"there is no file '{file}'", span)
+    return file
 
 
-def _calibration(node: Node | None, path: Path) -> Seeded | Recorded:
+def _input(node: Node) -> Input:
+    """A shape, or a shape with how raw numbers become the input."""
+    if node.get("shape") is None:
+        return Input(tuple(int(size.value) for size in node.children()))
+    shape = tuple(int(size.value) for size in node.entries("shape"))
+    mean, std = (tuple(float(part.value) for part in node.entries(name)) for name in ("mean", "std"))
+    layout = node.text("layout") or "nchw"
+    return Input(shape, preparation=Preparation(layout, mean or (0.0,), std or (1.0,)) if mean or std or layout != "nchw" else None)
+
+
+def _calibration(node: Node | None, path: Path, inputs: Mapping[str, Input]) -> Seeded | Recorded:
     if node is None:
         return Seeded(CALIBRATION_SAMPLES)
     seeded = node.get("seeded")
-    return Seeded(int(seeded.value)) if seeded else _recorded(node, path)
+    return Seeded(int(seeded.value)) if seeded else _recorded(node, path, inputs)
 
 
-def _recorded(node: Node, path: Path) -> Recorded:
-    scale = node.get("scale")
-    return Recorded(path.parent / node.text("file"), node.text("array"), float(scale.value) if scale else 1.0, node.value["file"].span)
+def _recorded(node: Node, path: Path, inputs: Mapping[str, Input]) -> Recorded:
+    """Raises UserError E0808 where inputs and arrays are not the same names."""
+    scale, span = node.get("scale"), node.value["file"].span
+    arrays = {name: str(part.value) for name, part in node.members("arrays")}
+    if not arrays and len(inputs) == 1:
+        arrays = {next(iter(inputs)): node.text("array")}
+    if arrays.keys() != inputs.keys():
+        hint = "arrays: {" + ", ".join(f"{name}: ARRAY" for name in inputs) + "}"
+        raise fail("E0808", f"there are {len(inputs)} inputs: {', '.join(inputs)}; every one needs an array of samples", span, hint)
+    return Recorded(path.parent / node.text("file"), arrays, float(scale.value) if scale else 1.0, span)
 
 
-def _test(node: Node | None, path: Path) -> Test | None:
+def _test(node: Node | None, path: Path, inputs: Mapping[str, Input]) -> Test | None:
     if node is None:
         return None
     accuracy = node.get("accuracy")
-    return Test(_recorded(node, path), node.text("labels"), float(accuracy.value) if accuracy else None)
+    return Test(_recorded(node, path, inputs), node.text("labels"), float(accuracy.value) if accuracy else None)
+
+
+def _task(node: Node | None) -> Task | None:
+    """The schema has checked kind and options."""
+    if node is None:
+        return None
+    if isinstance(node.value, str):
+        return KINDS[node.value]()
+    ((kind, options),) = node.items()
+    return KINDS[kind](**{name: _option(part) for name, part in options.items()})
+
+
+def _option(node: Node) -> Any:
+    """A list is one of whole numbers."""
+    return tuple(int(part.value) for part in node.children()) if isinstance(node.value, list) else node.plain()
 
 
 __all__ = ["find_model", "list_models", "load_model", "load_text", "search_path"]

@@ -1,11 +1,12 @@
 """A model as its file declares it: where the graph comes from, its inputs, and the data that belong to it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolchain.models.expand import Network
 from toolchain.models.operators import Shape
+from toolchain.models.task import Task
 from toolchain.spec.errors import Span
 
 
@@ -40,12 +41,30 @@ class Seeded:
 
 @dataclass(frozen=True)
 class Recorded:
-    """An array of samples in an .npz file; what is stored times `scale` is the input."""
+    """Samples in an .npz file. arrays: by input the array that holds its samples; stored numbers times `scale` are a float input."""
 
     file: Path
-    array: str
+    arrays: Mapping[str, str]
     scale: float
     span: Span
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How raw numbers become a float input: moved to channels first where `layout` is nhwc, then (x - mean) / std for each channel."""
+
+    layout: str = "nchw"
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+
+
+@dataclass(frozen=True)
+class Input:
+    """shape: of one sample, the batch first; empty for a scalar and for what is no tensor. dtype: of numpy, or ONNX's name where numpy has none."""
+
+    shape: Shape
+    dtype: str = "float32"
+    preparation: Preparation | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +80,11 @@ class Test:
 
 @dataclass(frozen=True)
 class Model:
-    """path: the file that says all this. gops: published, 2 x MAC / 10**9. inputs: shapes by name, float32."""
+    """path: the file that says all this. gops: published, 2 x MAC / 10**9. host: patterns of nodes that stay on the host.
+
+    quantisation: options of the pass `quantize` by name. task: what the outputs mean, for measures that a user knows.
+    place: `pays` for regions that save time, `all` for whatever the machine takes.
+    """
 
     name: str
     path: Path
@@ -69,7 +92,16 @@ class Model:
     sources: tuple[str, ...]
     gops: float | None
     origin: Layered | Stored | Light
-    inputs: Mapping[str, Shape]
+    inputs: Mapping[str, Input]
     seed: int
     calibration: Seeded | Recorded
     test: Test | None
+    host: tuple[str, ...] = ()
+    quantisation: Mapping[str, str | int | float | bool] = field(default_factory=dict[str, "str | int | float | bool"])
+    task: Task | None = None
+    place: str = "pays"
+
+    @property
+    def shapes(self) -> Mapping[str, Shape]:
+        """Of the inputs, by name."""
+        return {name: entry.shape for name, entry in self.inputs.items()}

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.models.images import Samples, seeded_samples
-from toolchain.models.model import Model, Recorded
+from toolchain.models.images import Samples, seeded_inputs
+from toolchain.models.model import Input, Model, Recorded
 from toolchain.models.operators import Shape
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.files import read_limited
@@ -23,36 +23,74 @@ _DAMAGED = (ValueError, TypeError, AttributeError, EOFError, KeyError, NotImplem
 
 
 def calibration_samples(model: Model) -> Mapping[str, Samples]:
-    """By input name: [count, *shape without its batch] float32. Raises UserError E0808."""
+    """By input name: [count, *shape] in the input's type. Raises UserError E0808."""
     match model.calibration:
         case Recorded() as recorded:
-            ((name, shape),) = model.inputs.items()
-            return {name: recorded_samples(recorded, shape)}
+            return recorded_samples(recorded, model.inputs)
         case seeded:
-            return {name: seeded_samples(name, shape, seeded.count, "calibration") for name, shape in model.inputs.items()}
+            return {name: seeded_inputs(name, entry, seeded.count) for name, entry in model.inputs.items()}
 
 
-def labelled_samples(model: Model) -> tuple[Samples, Labels] | None:
-    """Samples [count, *shape without its batch] of the one input and their classes [count]; None without test data. Raises UserError E0808."""
+def labelled_samples(model: Model) -> tuple[Mapping[str, Samples], Labels | None] | None:
+    """Test samples as `calibration_samples` and their right classes [count], None where there are none; None without test data.
+
+    Raises UserError E0808.
+    """
     if model.test is None:
         return None
     recorded = model.test.samples
-    samples = recorded_samples(recorded, next(iter(model.inputs.values())))
-    labels = _array(recorded.file, model.test.labels, recorded.span)
-    if labels.shape != samples.shape[:1] or labels.dtype.kind not in "iu":
-        raise fail("E0808", f"'{model.test.labels}' is not one whole number for each of {len(samples)} samples", recorded.span)
+    samples = recorded_samples(recorded, model.inputs)
+    if not model.test.labels:
+        return samples, None
+    count, labels = len(next(iter(samples.values()))), _array(recorded.file, model.test.labels, recorded.span)
+    if labels.shape != (count,) or labels.dtype.kind not in "iu":
+        raise fail("E0808", f"'{model.test.labels}' is not one whole number for each of {count} samples", recorded.span)
     return samples, labels.astype(np.int64)
 
 
-def recorded_samples(recorded: Recorded, shape: Shape) -> Samples:
-    """The stored samples as the model takes them. Raises UserError E0808 for a wrong shape, or numbers that are not finite."""
-    stored = _array(recorded.file, recorded.array, recorded.span)
-    if stored.shape[1:] != tuple(shape[1:]) or not len(stored) or stored.dtype.kind not in "iuf":
-        raise fail("E0808", f"'{recorded.array}' is {stored.dtype}{list(stored.shape)}, not numbers of shape {['n', *shape[1:]]}", recorded.span)
-    samples = stored.astype(np.float32) * np.float32(recorded.scale)
+def recorded_samples(recorded: Recorded, inputs: Mapping[str, Input]) -> dict[str, Samples]:
+    """The stored samples as the model takes them, by input. Raises UserError E0808 for a wrong shape, or numbers that are not finite."""
+    found = {name: _recorded(recorded, array, inputs[name]) for name, array in recorded.arrays.items()}
+    counts = {len(array) for array in found.values()}
+    if len(counts) > 1:
+        told = ", ".join(f"'{recorded.arrays[name]}' {len(array)}" for name, array in found.items())
+        raise fail("E0808", f"the arrays hold different numbers of samples: {told}", recorded.span)
+    return found
+
+
+def _recorded(recorded: Recorded, array: str, entry: Input) -> Samples:
+    """[count, *shape]; where the batch is 1, an array may leave its axis out."""
+    stored, shape = _array(recorded.file, array, recorded.span), entry.shape
+    if stored.ndim == len(shape) and shape[:1] == (1,):
+        stored = stored[:, None]
+    raw = _raw_shape(entry)
+    if stored.shape[1:] != raw or not len(stored) or stored.dtype.kind not in ("iuf" if entry.dtype.startswith("float") else "iub"):
+        wanted = ["n", *(raw[1:] if shape[:1] == (1,) else raw)]
+        given = _array(recorded.file, array, recorded.span)
+        raise fail("E0808", f"'{array}' is {given.dtype}{list(given.shape)}, not numbers of shape {wanted}", recorded.span)
+    if not entry.dtype.startswith("float"):
+        return stored.astype(entry.dtype)
+    samples = prepared(stored.astype(np.float32) * np.float32(recorded.scale), entry).astype(entry.dtype)
     if not np.isfinite(samples).all():
-        raise fail("E0808", f"'{recorded.array}' holds numbers that are not finite", recorded.span)
+        raise fail("E0808", f"'{array}' holds numbers that are not finite", recorded.span)
     return samples
+
+
+def _raw_shape(entry: Input) -> Shape:
+    """Of one sample before its preparation."""
+    if entry.preparation is None or entry.preparation.layout == "nchw" or len(entry.shape) != 4:
+        return entry.shape
+    return (entry.shape[0], *entry.shape[2:], entry.shape[1])
+
+
+def prepared(raw: Samples, entry: Input) -> Samples:
+    """[..., batch, channels, height, width] of raw numbers; as they are where the model's file says nothing of a preparation."""
+    preparation = entry.preparation
+    if preparation is None:
+        return raw
+    found = np.moveaxis(raw, -1, -3) if preparation.layout == "nhwc" else raw
+    mean, std = (np.array(values, np.float32).reshape(-1, 1, 1) for values in (preparation.mean, preparation.std))
+    return (found - mean) / std
 
 
 def _array(path: Path, name: str, span: Span) -> Any:

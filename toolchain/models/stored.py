@@ -6,32 +6,52 @@ from pathlib import Path, PurePosixPath
 import onnx
 from google.protobuf.message import DecodeError
 
+from toolchain.graph.dims import fix_dims, open_axes
+from toolchain.graph.node_text import shape_text
+from toolchain.models.model import Input
 from toolchain.models.operators import Shape
 from toolchain.spec.errors import fail
+from toolchain.spec.suggest import nearest
+
+NUMPY_NAMES = {"float": "float32", "double": "float64"}
+"""Where ONNX names a type otherwise."""
 
 
-def stored_inputs(path: Path, dims: Mapping[str, int] | None = None) -> dict[str, Shape]:
-    """Shapes of the inputs by name. dims: sizes of open dimensions by their name, or `input.axis` for one without.
+def stored_inputs(path: Path, dims: Mapping[str, int] | None = None, shapes: Mapping[str, Shape] | None = None) -> dict[str, Input]:
+    """Inputs by name. dims: sizes of open dimensions, by their name or as `input.axis`. shapes: of inputs, as the model's own file has them.
 
-    Raises UserError E0807 for a file that is no model, or an input without a fixed shape or of another type than float32.
+    Raises UserError E0807 for a file that is no model, or a shape that does not fit it, E0904 and E0905 as `fix_dims`.
     """
-    return {value.name: _fixed(value, path, dims or {}) for value in _inputs(path)}
+    graph = _inputs(path)
+    proto = onnx.ModelProto(graph=onnx.GraphProto(input=graph))
+    fix_dims(proto, dims or {}, path)
+    found = {value.name: _input(value) for value in proto.graph.input}
+    for name, shape in (shapes or {}).items():
+        if name not in found:
+            raise fail("E0807", f"the ONNX file has no input '{name}'", hint=nearest(name, found) or f"it has: {', '.join(found)}", place=str(path))
+        if found[name].shape != tuple(shape):
+            raise fail("E0807", f"the input '{name}' has the shape {shape_text(found[name].shape)}, not {shape_text(shape)}", place=str(path))
+    return found
 
 
 def open_sizes(path: Path, inputs: Mapping[str, Shape]) -> dict[str, int]:
-    """What inputs of these shapes make of each open dimension, by its name. Raises UserError E0807 for a file that is no model."""
-    found: dict[str, int] = {}
-    for value in _inputs(path):
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if not _is_fixed(dim) and axis < len(inputs.get(value.name, ())):
-                found[dim.dim_param or f"{value.name}.{axis}"] = inputs[value.name][axis]
-    return found
+    """Sizes of the open dimensions, as `input.axis`, by the shapes of inputs. Raises UserError E0807 for a file that is no model."""
+    axes = open_axes(onnx.GraphProto(input=_inputs(path)))
+    return {axis.key: inputs[axis.input][axis.axis] for axis in axes if axis.axis < len(inputs.get(axis.input, ()))}
 
 
 def _inputs(path: Path) -> list[onnx.ValueInfoProto]:
     graph = _read(path).graph
     constants = {tensor.name for tensor in graph.initializer}
     return [value for value in graph.input if value.name not in constants]
+
+
+def _input(value: onnx.ValueInfoProto) -> Input:
+    kind = value.type.tensor_type
+    if not value.type.HasField("tensor_type"):
+        return Input((), value.type.WhichOneof("value") or "unknown")
+    name = onnx.TensorProto.DataType.Name(kind.elem_type).lower()
+    return Input(tuple(dim.dim_value for dim in kind.shape.dim), NUMPY_NAMES.get(name, name))
 
 
 def external_files(path: Path) -> list[Path]:
@@ -50,25 +70,6 @@ def _read(path: Path) -> onnx.ModelProto:
     if not model.ir_version or not model.graph.node:
         raise fail("E0807", "this ONNX file holds no graph", place=str(path))
     return model
-
-
-def _is_fixed(dim: onnx.TensorShapeProto.Dimension) -> bool:
-    return dim.HasField("dim_value") and dim.dim_value > 0
-
-
-def _fixed(value: onnx.ValueInfoProto, path: Path, dims: Mapping[str, int]) -> Shape:
-    kind = value.type.tensor_type.elem_type
-    if kind != onnx.TensorProto.FLOAT:
-        given = onnx.TensorProto.DataType.Name(kind).lower() if value.type.HasField("tensor_type") and kind else "no tensor"
-        raise fail("E0807", f"the input '{value.name}' is {given}", hint="inputs must be float (float32)", place=str(path))
-    found = value.type.tensor_type.shape.dim
-    sizes = [dim.dim_value if _is_fixed(dim) else dims.get(dim.dim_param or f"{value.name}.{axis}", 0) for axis, dim in enumerate(found)]
-    if not all(sizes):
-        text = "x".join(str(size) if size or dim.HasField("dim_value") else dim.dim_param or "?" for size, dim in zip(sizes, found, strict=True))
-        named = next(dim.dim_param or f"{value.name}.{axis}" for axis, dim in enumerate(found) if not sizes[axis])
-        hint = f"give it under 'inputs' in a model file, or its size to a build: dim={named}:1"
-        raise fail("E0807", f"the input '{value.name}' has no fixed shape: {text}", place=str(path), hint=hint)
-    return tuple(sizes)
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:

@@ -8,27 +8,38 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.rewrite import add_constant, constant, integer, ints, is_operator, real, shape_of, text
+from toolchain.graph.affine import affine_of, per_channel
+from toolchain.graph.intervals import limit
+from toolchain.graph.resizing import repeats
+from toolchain.graph.rewrite import Array, constant, integer, ints, is_operator, known_shape, real, shape_of, text
 from toolchain.graph.windows import pads_of, window_of
 from toolchain.passes.matching import Match
 
 
 @dataclass(frozen=True)
+class New:
+    """A constant that the fused operation needs and the graph does not have yet."""
+
+    name: str
+    array: Array
+
+
+@dataclass(frozen=True)
 class Fused:
-    """What to call with what."""
+    """A call that computes what the nodes of a match compute."""
 
     variant: str
-    operands: tuple[ir.Value, ...]
+    operands: tuple[ir.Value | New, ...]
     attributes: Mapping[str, Any]
 
 
 Binding = Fused | str
-"""A string is the reason a reader sees."""
+"""A string is the reason that a reader sees; it is empty where the match says nothing about the node."""
 
 
-def bind(match: Match, graph: ir.Graph) -> Binding:
-    """The fused operation of a match."""
-    found = _BINDERS[match.template.computes](match, graph)
+def bind(match: Match) -> Binding:
+    """The fused operation of a match; the graph stays as it is."""
+    found = _BINDERS[match.template.computes](match)
     if isinstance(found, str) or "activation" not in match.nodes:
         return found
     active = _activation(match.nodes["activation"])
@@ -40,10 +51,9 @@ def _activation(node: ir.Node) -> tuple[str, dict[str, float]] | str:
         return "relu", {}
     if is_operator(node, "LeakyRelu"):
         return "leaky", {"alpha": real(node, "alpha", 0.01)}
-    limits = [constant(value) if value is not None else None for value in (*node.inputs[1:3], None, None)][:2]
-    if any(limit is None and value is not None for limit, value in zip(limits, node.inputs[1:3], strict=False)):
+    if any(value is not None and constant(value) is None for value in node.inputs[1:3]):
         return "the limits of the clip are not constant"
-    low, high = (float("-inf") if limits[0] is None else float(limits[0]), float("inf") if limits[1] is None else float(limits[1]))
+    low, high = limit(node, 1), limit(node, 2)
     if low == 0 and high == float("inf"):
         return "relu", {}
     if not low <= 0 <= high:
@@ -55,23 +65,29 @@ def _given(match: Match, *names: str) -> tuple[ir.Value, ...]:
     return tuple(value for name in names for value in match.tensors.get(name, ()))
 
 
-def _bias(match: Match, graph: ir.Graph, channels: int, name: str) -> ir.Value | str:
-    value = match.tensor("b")
+def _vector(value: ir.Value, array: Array, kept: Array, name: str) -> ir.Value | New:
+    """The constant itself where nothing had to be changed."""
+    return value if kept.shape == array.shape and kept.dtype == array.dtype and np.array_equal(kept, array) else New(name, kept)
+
+
+def _bias(match: Match, node: ir.Node, weights: Array) -> ir.Value | New | str:
+    """One value a channel, in the type of the weights."""
+    value, channels, name = match.tensor("b"), len(weights), f"{node.name}.bias"
     array = constant(value)
     if array is None or value is None:
-        return add_constant(graph, f"{name}.bias", np.zeros(channels, np.float32))
-    if array.shape == (channels,):
-        return value
-    if array.size not in (1, channels):
-        return f"the bias has {array.size} values for {channels} channels"
-    if array.ndim > 2 or array.size not in (1, array.shape[-1]):
+        return New(name, np.zeros(channels, weights.dtype))
+    shape = shape_of(node.outputs[0])
+    vector = np.broadcast_to(array, (channels,)) if array.ndim == 1 and array.size in (1, channels) else per_channel(array, shape)
+    if vector is None:
         return "the bias does not stand along the channels"
-    return add_constant(graph, f"{name}.bias", np.broadcast_to(array.reshape(-1), (channels,)).astype(np.float32))
+    return _vector(value, array, vector.astype(weights.dtype), name)
 
 
-def _convolution(match: Match, graph: ir.Graph) -> Binding:
+def _convolution(match: Match) -> Binding:
     node, (x, w) = match.nodes["conv"], _given(match, "x", "w")
-    bias = _bias(match, graph, shape_of(w)[0], node.name or "conv")
+    weights = constant(w)
+    assert weights is not None
+    bias = _bias(match, node, weights)
     if isinstance(bias, str):
         return bias
     strides, dilations = ints(node, "strides", (1, 1)), ints(node, "dilations", (1, 1))
@@ -79,19 +95,45 @@ def _convolution(match: Match, graph: ir.Graph) -> Binding:
     return Fused("", (x, w, bias), {**attributes, "pads": pads_of(node, shape_of(w)[2:], strides, dilations)})
 
 
-def _dense(match: Match, graph: ir.Graph) -> Binding:
+def _scale(match: Match) -> Binding:
+    """A scale and an offset for each channel: a 1x1 convolution with one group a channel."""
+    node = match.nodes["scale"]
+    found = affine_of(node)
+    if found is None:
+        return ""
+    value, a, b = found
+    if len(shape_of(value)) != 4 or not np.isfinite([a, b]).all():
+        return ""
+    dtype, name = (value.dtype or ir.DataType.FLOAT).numpy(), node.name or node.outputs[0].name
+    operands = (value, New(f"{name}.diagonal", a.astype(dtype).reshape(-1, 1, 1, 1)), New(f"{name}.bias", b.astype(dtype)))
+    return Fused("", operands, {"strides": (1, 1), "dilations": (1, 1), "group": len(a), "pads": (0, 0, 0, 0)})
+
+
+def _conv2d(match: Match) -> Binding:
+    return _convolution(match) if "conv" in match.nodes else _scale(match)
+
+
+def _dense(match: Match) -> Binding:
     node, (x, w) = match.nodes["dense"], _given(match, "x", "w")
     array = constant(w)
     assert array is not None
-    if integer(node, "transA", 0) or real(node, "alpha", 1.0) != 1.0 or real(node, "beta", 1.0) != 1.0:
-        return "the dense layer transposes or scales its operands"
-    if not integer(node, "transB", 0):
-        w = add_constant(graph, f"{w.name}.transposed", np.ascontiguousarray(array.T))
-    bias = _bias(match, graph, shape_of(w)[0], node.name or "dense")
-    return bias if isinstance(bias, str) else Fused("", (x, w, bias), {})
+    if integer(node, "transA", 0):
+        return "the dense layer reads its operand by columns"
+    factors = {name: real(node, name, 1.0) for name in ("alpha", "beta")} if is_operator(node, "Gemm") else {"alpha": 1.0, "beta": 1.0}
+    rows = array if integer(node, "transB", 0) else np.ascontiguousarray(array.T)
+    weights = rows if factors["alpha"] == 1 else (rows * np.float64(factors["alpha"])).astype(rows.dtype)
+    last = match.nodes.get("sum", node)
+    bias = _bias(match, last, weights)
+    if isinstance(bias, str):
+        return bias
+    if factors["beta"] != 1:
+        given = bias.array if isinstance(bias, New) else constant(bias)
+        assert given is not None
+        bias = New(f"{node.name}.bias", (given * np.float64(factors["beta"])).astype(rows.dtype))
+    return Fused("", (x, w if weights is array else New(f"{w.name}.rows", weights), bias), {})
 
 
-def _max_pool(match: Match, _: ir.Graph) -> Binding:
+def _max_pool(match: Match) -> Binding:
     node = match.nodes["pool"]
     if any(step != 1 for step in ints(node, "dilations", (1, 1))):
         return "the pool is dilated"
@@ -101,6 +143,8 @@ def _max_pool(match: Match, _: ir.Graph) -> Binding:
 
 
 def _window(match: Match, node: ir.Node) -> Binding:
+    if integer(node, "ceil_mode", 0):
+        return "the size of the pool is rounded up"
     attributes = window_of(node, ints(node, "kernel_shape", ()))
     kernel, pads = attributes["kernel_shape"], attributes["pads"]
     if any(pad >= size for pad, size in zip(pads, (*kernel, *kernel), strict=True)):
@@ -108,7 +152,7 @@ def _window(match: Match, node: ir.Node) -> Binding:
     return Fused("", _given(match, "x"), attributes)
 
 
-def _average_pool(match: Match, _: ir.Graph) -> Binding:
+def _average_pool(match: Match) -> Binding:
     """An activation alone is the average of one pixel, which every machine that averages does exactly."""
     node, (x,) = match.nodes.get("pool"), _given(match, "x")
     if node is None:
@@ -117,14 +161,7 @@ def _average_pool(match: Match, _: ir.Graph) -> Binding:
         if any(step != 1 for step in ints(node, "dilations", (1, 1))):
             return "the pool is dilated"
         found = _window(match, node)
-        declared = ints(node, "pads", (0, 0, 0, 0)) if text(node, "auto_pad", "NOTSET") == "NOTSET" else (-1,)
-        if (
-            isinstance(found, Fused)
-            and any(found.attributes["pads"])
-            and not (integer(node, "count_include_pad", 0) and found.attributes["pads"] == declared)
-        ):
-            return "the divisor of the average changes at the border"
-        return found
+        return "the divisor of the average changes at the border" if isinstance(found, Fused) and _border(node, found) else found
     if is_operator(node, "ReduceMean"):
         axes = constant(match.tensor("axes"))
         if axes is None or sorted(int(axis) % 4 for axis in axes.ravel()) != [2, 3] or not integer(node, "keepdims", 1):
@@ -132,26 +169,32 @@ def _average_pool(match: Match, _: ir.Graph) -> Binding:
     return Fused("", (x,), {"kernel_shape": shape_of(x)[2:], "strides": (1, 1), "pads": (0, 0, 0, 0)})
 
 
-def _concat(match: Match, _: ir.Graph) -> Binding:
+def _border(node: ir.Node, pool: Fused) -> bool:
+    """Whether a window that reaches into the padding divides by less than its size."""
+    reached: tuple[int, ...] = pool.attributes["pads"]
+    if not any(reached):
+        return False
+    automatic = text(node, "auto_pad", "NOTSET") != "NOTSET"
+    declared = reached if automatic else ints(node, "pads", (0, 0, 0, 0))
+    return not integer(node, "count_include_pad", 0) or any(a > b for a, b in zip(reached, declared, strict=True))
+
+
+def _concat(match: Match) -> Binding:
     operands = match.tensors["x"]
     axis = integer(match.nodes["concat"], "axis", 1) % len(shape_of(operands[0]))
     return "the concat is not over channels" if axis != 1 else Fused(str(len(operands)), tuple(operands), {"axis": 1})
 
 
-def _upsample(match: Match, _: ir.Graph) -> Binding:
+def _upsample(match: Match) -> Binding:
     node, (x,) = match.nodes["resize"], _given(match, "x")
     size, result = shape_of(x), shape_of(node.outputs[0])
     factors = tuple(after // before for before, after in zip(size, result, strict=True))
     if factors[:2] != (1, 1) or tuple(a * b for a, b in zip(size, factors, strict=True)) != result:
         return "the picture does not grow by a whole factor"
-    coordinates, nearest = text(node, "coordinate_transformation_mode", "half_pixel"), text(node, "nearest_mode", "round_prefer_floor")
-    plain = coordinates == "asymmetric" and nearest == "floor"
-    if text(node, "mode", "nearest") != "nearest" or not (plain or (coordinates.startswith("half_pixel") and nearest.startswith("round"))):
-        return "the picture is not simply repeated"
-    return Fused("", (x,), {"factors": factors[2:]})
+    return Fused("", (x,), {"factors": factors[2:]}) if repeats(node) else "the picture is not simply repeated"
 
 
-def _pad(match: Match, _: ir.Graph) -> Binding:
+def _pad(match: Match) -> Binding:
     node, (x,) = match.nodes["pad"], _given(match, "x")
     pads, value, rank = constant(match.tensor("pads")), constant(match.tensor("value")), len(shape_of(x))
     if text(node, "mode", "constant") != "constant" or (value is not None and value.any()) or match.tensor("axes") is not None:
@@ -161,26 +204,26 @@ def _pad(match: Match, _: ir.Graph) -> Binding:
     return Fused("", (x,), {"pads": tuple(int(pad) for pad in pads)})
 
 
-def _flatten(match: Match, _: ir.Graph) -> Binding:
+def _flatten(match: Match) -> Binding:
     (x,) = _given(match, "x")
     size, result = shape_of(x), shape_of(match.nodes["flatten"].outputs[0])
     return Fused("", (x,), {}) if result == (size[0], int(np.prod(size[1:]))) else "the result is not one row for each picture"
 
 
-def _shuffle(match: Match, _: ir.Graph) -> Binding:
+def _shuffle(match: Match) -> Binding:
     (x,) = _given(match, "x")
-    size, apart, result = shape_of(x), shape_of(match.nodes["apart"].outputs[0]), shape_of(match.nodes["together"].outputs[0])
+    size, apart, result = shape_of(x), known_shape(match.nodes["apart"].outputs[0]), shape_of(match.nodes["together"].outputs[0])
     swapped = ints(match.nodes["swap"], "perm", ()) == (0, 2, 1, 3, 4)
-    if len(apart) != 5 or not swapped or result != size or (apart[0], apart[1] * apart[2], *apart[3:]) != size:
+    if apart is None or len(apart) != 5 or not swapped or result != size or (apart[0], apart[1] * apart[2], *apart[3:]) != size:
         return "the channels are not shuffled between groups"
     return Fused("", (x,), {"group": apart[1]})
 
 
-_BINDERS: Mapping[str, Callable[[Match, ir.Graph], Binding]] = MappingProxyType(
+_BINDERS: Mapping[str, Callable[[Match], Binding]] = MappingProxyType(
     {
-        "conv2d": _convolution,
+        "conv2d": _conv2d,
         "dense": _dense,
-        "add": lambda match, _: Fused("", _given(match, "x", "z"), {}),
+        "add": lambda match: Fused("", _given(match, "x", "z"), {}),
         "max_pool": _max_pool,
         "average_pool": _average_pool,
         "concat": _concat,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from toolchain.graph.calibration import Samples, Table, calibrate
+from toolchain.graph.calibration import Samples, Seen, Table, calibrate
 from toolchain.graph.load import load_graph
 from toolchain.graph.store import Store
 from toolchain.passes.base import Pass
@@ -13,6 +13,7 @@ from toolchain.passes.context import Context
 from toolchain.passes.pipeline import Pipeline, read_pipeline
 from toolchain.passes.remove_qdq import RANGE, qdq_table
 from toolchain.passes.runner import run_passes
+from toolchain.passes.truth import check_import, check_sample, check_stage, first_sample, is_quantised, open_given
 from toolchain.spec.errors import Source
 from toolchain.spec.resources import PACKAGE
 
@@ -45,9 +46,50 @@ def declared_table(path: Path, dims: Mapping[str, int], pipeline: Pipeline | Non
     return qdq_table(model) if any(RANGE in value.metadata_props for value in values) else None
 
 
+def united_table(seen: Table, declared: Table) -> Table:
+    """A quantised model's own ranges, and of its other tensors what made-up samples did."""
+    means = {name: seen.tensors[name].means if name in seen.tensors else () for name in declared.tensors}
+    ranges = {name: Seen(found.spread, means[name]) for name, found in declared.tensors.items()}
+    unusable = tuple(name for name in seen.unusable if name not in ranges)
+    return Table(0 if seen.failure else seen.samples, {**seen.tensors, **ranges}, unusable)
+
+
 def build_graph(path: Path, dims: Mapping[str, int], context: Context, folder: Path, pipeline: Pipeline | None = None) -> ir.Model:
-    """Runs all passes; stage NN-PASS.onnx of each is in `folder`, 00-import.onnx first. Raises UserError E09xx."""
+    """Runs all passes; stage NN-PASS.onnx of each is in `folder`, 00-import.onnx first.
+
+    The last float stage is held against the file: its outputs on the first sample of the context, if there is one, and every operator that a
+    pass wrote. Raises UserError E09xx.
+    """
     store, model = Store(folder), load_graph(path, dims)
-    store.save("00-import", model)
+    imported = store.save("00-import", model)
     steps = (pipeline or default_pipeline()).passes
-    return run_passes(model, steps, context, lambda number, name, left: store.save(f"{number + 1:02}-{name}", left))
+    original, last = model.clone(), float_stages(steps)
+
+    def keep(number: int, name: str, left: ir.Model) -> None:
+        store.save(stage_name(number, name), left)
+        if number == last:
+            check_floats(path, imported, original, left, context, stage_name(number, name))
+
+    return run_passes(model, steps, context, keep)
+
+
+def stage_name(number: int, name: str) -> str:
+    """Of the pass with this number, the import before them being 00."""
+    return f"{number + 1:02}-{name}"
+
+
+def float_stages(steps: Sequence[Pass]) -> int:
+    """The number of the last pass before the first that quantises; -1 where that is the first of all."""
+    names = [step.name for step in steps]
+    return (names.index("quantize") if "quantize" in names else len(names)) - 1
+
+
+def check_floats(path: Path, imported: Path, original: ir.Model, model: ir.Model, context: Context, name: str) -> None:
+    """Raises UserError E0923 where a float stage does not compute what the file does."""
+    place = context.place
+    if context.samples:
+        sample = first_sample(context.samples)
+        check_import(open_given(path, imported, place, optimise=False), original, sample, place)
+        if not is_quantised(original):  # such a model's own rounding is taken out by a stage, openly
+            check_sample(original, model, sample, name, place)
+    check_stage(original, model, context.table or Table(0, {}), name, place)

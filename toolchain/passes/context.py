@@ -1,6 +1,6 @@
-"""What passes know besides the graph."""
+"""Everything that passes know besides the graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -11,19 +11,41 @@ from toolchain.passes.templates import Template
 
 
 @dataclass(frozen=True)
+class Price:
+    """Milliseconds of one sample. host: for the same operations on the host, in floating point. machine: the least that the machine can take.
+
+    border: conversions between floating point and integers, transfers and launches.
+    """
+
+    host: float
+    machine: float
+    border: float
+
+
+def _unpriced(nodes: Sequence[ir.Node]) -> Price | None:  # noqa: ARG001
+    return None
+
+
+@dataclass(frozen=True)
 class Device:
-    """A machine that takes operations. refuses: why it does not take an integer call of the graph; an empty string where it does."""
+    """A machine that takes operations. refuses: why it does not take an integer call of the graph; an empty string where it does.
+
+    prices: a region, given by its calls; None where the machine's file does not say what the host costs.
+    """
 
     name: str
     refuses: Callable[[ir.Node], str]
+    prices: Callable[[Sequence[ir.Node]], Price | None] = _unpriced
 
 
 @dataclass(frozen=True)
 class Context:
     """place: the model's path as messages print it. templates: a machine's fusion templates; none means the default ones.
 
-    numerics: of the machine to quantise for. table: what calibration saw in the float network. samples: the inputs it saw.
-    device: what regions are made for; without one everything stays on the host.
+    numerics: of the machine to quantise for. table: calibration's statistics of the float network. samples: its inputs.
+    device: the machine that regions are made for; without one everything stays on the host.
+    kept: patterns of nodes that the user keeps on the host, matched against names and operators.
+    everything: whether regions are made that cost more time than they save.
     """
 
     place: str = ""
@@ -32,3 +54,5 @@ class Context:
     table: Table | None = None
     samples: Samples | None = None
     device: Device | None = None
+    kept: tuple[str, ...] = ()
+    everything: bool = False

@@ -5,9 +5,12 @@ from types import MappingProxyType
 
 import onnx_ir as ir
 
+from toolchain.graph.affine import affine_of
 from toolchain.graph.functions import FUSED
 from toolchain.graph.regions import REGION
 from toolchain.graph.rewrite import is_operator
+from toolchain.passes.fold_batch_norm import foldable
+from toolchain.passes.fold_constants import kept_constant
 from toolchain.passes.remove_identity import passes_through
 
 Check = Callable[[ir.Model], str]
@@ -19,21 +22,15 @@ def _first(nodes: Iterable[ir.Node], sentence: str) -> str:
     return "" if node is None else f"node '{node.name}' ({node.op_type}) {sentence}"
 
 
-def _shapes_known(model: ir.Model) -> str:
-    for node in model.graph:
-        for value in node.outputs:
-            if value.name and (value.shape is None or not value.shape.is_static() or value.dtype is None):
-                return f"node '{node.name}' ({node.op_type}): the shape of the tensor '{value.name}' is not known"
-    return ""
-
-
 def _no_constant_nodes(model: ir.Model) -> str:
-    return _first((node for node in model.graph if is_operator(node, "Constant") and not node.outputs[0].is_graph_output()), "is a constant")
+    constants = (node for node in model.graph if is_operator(node, "Constant") and not kept_constant(node))
+    return _first(constants, "is a constant")
 
 
 def _no_batch_norm(model: ir.Model) -> str:
-    left = (node for node in model.graph if is_operator(node, "BatchNormalization") and node.inputs[0] is not None)
-    return _first((node for node in left if node.inputs[0] is not None and len(node.inputs[0].shape or ()) == 4), "is left")
+    """None that a layer before it could take in."""
+    left = (node for node in model.graph if is_operator(node, "BatchNormalization") and (found := affine_of(node)) is not None and foldable(found[0]))
+    return _first(left, "is left")
 
 
 def _no_identity(model: ir.Model) -> str:
@@ -64,7 +61,6 @@ def _partitioned(model: ir.Model) -> str:
 
 PROPERTIES: Mapping[str, Check] = MappingProxyType(
     {
-        "shapes_known": _shapes_known,
         "no_constant_nodes": _no_constant_nodes,
         "no_batch_norm": _no_batch_norm,
         "no_identity": _no_identity,

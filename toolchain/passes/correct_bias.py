@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calls import Call, read_call, run_call
+from toolchain.graph.calibration import joined
+from toolchain.graph.calls import FLOAT_NAME, SCALE, Call, read_call, run_call
 from toolchain.graph.functions import INTEGER
 from toolchain.graph.integer_reference import accumulate
 from toolchain.graph.numerics import Numerics
@@ -15,7 +16,6 @@ from toolchain.graph.rewrite import constant
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import INNER
-from toolchain.passes.quantize import FLOAT_NAME, SCALE
 from toolchain.spec.errors import fail
 
 Array = np.typing.NDArray[Any]
@@ -27,14 +27,14 @@ class CorrectBias(Pass):
 
     name: ClassVar[str] = "correct_bias"
     requires: ClassVar[tuple[str, ...]] = ("quantized",)
-    ensures: ClassVar[tuple[str, ...]] = ("quantized", "shapes_known")
+    ensures: ClassVar[tuple[str, ...]] = ("quantized",)
     samples: int = 8
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
         numerics, table = context.numerics, context.table
         if numerics is None or table is None or not context.samples:
             raise fail("E0918", "there is no calibration table, no sample, or no machine to quantise for", place=context.place)
-        known: dict[ir.Value, Array] = {value: context.samples[value.name or ""][: self.samples] for value in model.graph.inputs}
+        known: dict[ir.Value, Array] = {value: joined(context.samples[value.name or ""][: self.samples]) for value in model.graph.inputs}
         for node in model.graph:
             operands = [known.get(value) if (array := constant(value)) is None else array for value in node.inputs if value is not None]
             if node.domain != INTEGER or any(operand is None for operand in operands):

@@ -1,4 +1,4 @@
-"""Batch norm and its like go into the weights before them; what cannot becomes a convolution of its own."""
+"""Batch norm, and products and sums with one constant a channel, go into the weights before them."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -6,73 +6,72 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.affine import Vector, affine_of
-from toolchain.graph.rewrite import add_constant, bypass, constant, drop_unused_constants, integer, is_operator, real, shape_of, single_use
+from toolchain.graph.affine import Vector, affine_of, per_channel
+from toolchain.graph.rewrite import (
+    add_constant,
+    constant,
+    drop_unused_constants,
+    integer,
+    is_operator,
+    known_shape,
+    real,
+    replace_value,
+    single_use,
+)
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 
 
 @dataclass(frozen=True)
 class FoldBatchNorm(Pass):
-    """diagonal: make a 1x1 convolution with one group a channel of every per-channel scale that has nothing to fold into."""
+    """One that follows no convolution or dense layer stays: a template may make a convolution of it."""
 
     name: ClassVar[str] = "fold_batch_norm"
-    requires: ClassVar[tuple[str, ...]] = ("shapes_known", "no_constant_nodes")
-    ensures: ClassVar[tuple[str, ...]] = ("no_batch_norm", "shapes_known")
-    diagonal: bool = True
+    requires: ClassVar[tuple[str, ...]] = ("no_constant_nodes",)
+    ensures: ClassVar[tuple[str, ...]] = ("no_batch_norm",)
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:  # noqa: ARG002
         graph = model.graph
         for node in list(graph):
             found = affine_of(node)
-            if found is None:
-                continue
-            value, a, b = found
-            maker = value.producer()
-            if maker is not None and single_use(value) and _weights(maker) is not None:
-                _fold(graph, maker, a, b)
-                bypass(graph, node, value)
-            elif self.diagonal and len(shape_of(value)) == 4:
-                _diagonal(graph, node, value, a, b)
+            if found is not None and foldable(found[0]):
+                _fold(graph, node, *found)
         drop_unused_constants(graph)
         return model
 
 
-def _weights(node: ir.Node) -> np.typing.NDArray[np.float32] | None:
-    """The weights of a convolution or dense layer with constant parameters."""
+def foldable(value: ir.Value) -> bool:
+    """Whether a tensor comes from a layer with constant weights and is read once, so that a scale of its channels can go into them."""
+    maker = value.producer()
+    return maker is not None and single_use(value) and _bias(maker) is not None
+
+
+def _bias(node: ir.Node) -> Vector | None:
+    """The constant that a convolution or dense layer adds to each channel; None for any other node."""
+    shape = known_shape(node.outputs[0])
     plain = is_operator(node, "Conv") or (is_operator(node, "Gemm") and real(node, "beta", 1.0) == 1.0)
-    if not plain or any(constant(value) is None for value in node.inputs[1:] if value is not None):
+    if not plain or shape is None or any(constant(value) is None for value in node.inputs[1:] if value is not None):
         return None
-    return constant(node.inputs[1])
+    bias = constant(node.inputs[2]) if len(node.inputs) > 2 else None
+    if bias is None:
+        return np.zeros(shape[1])
+    return bias.astype(np.float64) if is_operator(node, "Conv") else per_channel(bias, shape)
 
 
-def _fold(graph: ir.Graph, node: ir.Node, a: Vector, b: Vector) -> None:
+def _fold(graph: ir.Graph, node: ir.Node, value: ir.Value, a: Vector, b: Vector) -> None:
     """In float64, rounded once; y = w x + c becomes a w x + (a c + b)."""
-    weights = _weights(node)
+    layer = value.producer()
+    assert layer is not None
+    assert layer.inputs[1] is not None
+    weights, bias = constant(layer.inputs[1]), _bias(layer)
     assert weights is not None
-    assert node.inputs[1] is not None
-    columns = is_operator(node, "Gemm") and not integer(node, "transB", 0)
+    assert bias is not None
+    columns = is_operator(layer, "Gemm") and not integer(layer, "transB", 0)
     factors = a.reshape((1, -1) if columns else (-1, *(1,) * (weights.ndim - 1)))
-    scaled = (weights.astype(np.float64) * factors).astype(np.float32)
-    old = constant(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else None
-    bias = (b if old is None else old.astype(np.float64).reshape(-1) * a + b).astype(np.float32)
-    name = node.inputs[1].name or "weight"
-    node.replace_input_with(1, add_constant(graph, f"{name}.folded", scaled))
-    value = add_constant(graph, f"{name}.bias", np.broadcast_to(bias, a.shape).copy())
-    if len(node.inputs) < 3:
-        node.resize_inputs(3)
-    node.replace_input_with(2, value)
-
-
-def _diagonal(graph: ir.Graph, node: ir.Node, value: ir.Value, a: Vector, b: Vector) -> None:
-    name, output = node.name or node.outputs[0].name or "scale", node.outputs[0]
-    weights = add_constant(graph, f"{name}.diagonal", a.astype(np.float32).reshape(-1, 1, 1, 1))
-    bias = add_constant(graph, f"{name}.bias", b.astype(np.float32))
-    attributes = {"kernel_shape": [1, 1], "strides": [1, 1], "pads": [0, 0, 0, 0], "dilations": [1, 1], "group": len(a)}
-    made = ir.node("Conv", [value, weights, bias], attributes, name=name, num_outputs=1)
-    made.outputs[0].shape, made.outputs[0].type = output.shape, output.type
-    graph.insert_after(node, made)
-    output.replace_all_uses_with(made.outputs[0], replace_graph_outputs=True)
-    kept = output.name
+    name = layer.inputs[1].name or "weight"
+    layer.replace_input_with(1, add_constant(graph, f"{name}.folded", (weights.astype(np.float64) * factors).astype(weights.dtype)))
+    if len(layer.inputs) < 3:
+        layer.resize_inputs(3)
+    layer.replace_input_with(2, add_constant(graph, f"{name}.bias", (bias * a + b).astype(weights.dtype)))
+    replace_value(node.outputs[0], value)
     graph.remove(node, safe=True)
-    made.outputs[0].name = kept

@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from toolchain.graph.rewrite import constant, is_operator, shape_of, single_use
+from toolchain.graph.rewrite import constant, is_float, is_operator, known_shape, shape_of, single_use
 from toolchain.passes.templates import Pattern, Template, Tensor
 
 
@@ -27,12 +27,29 @@ class Match:
         return Match(self.template, dict(self.nodes), dict(self.tensors), list(self.taken))
 
 
-def find(template: Template, anchor: ir.Node) -> Match | None:
-    """The match whose last node is `anchor`, or None."""
+def find(template: Template, anchor: ir.Node) -> Match | str:
+    """The match whose last node is `anchor`; else why the template nearly fits, or an empty string where it does not at all."""
     found = _match(template.pattern, anchor.outputs[0], Match(template), True)
     if found is None or anchor not in found.taken:
-        return None
-    return found if all(_holds(word, argument, found) for word, argument in template.where) else None
+        return ""
+    reason = _unfit(found)
+    if reason:
+        return reason
+    return found if all(_holds(word, argument, found) for word, argument in template.where) else ""
+
+
+def _unfit(match: Match) -> str:
+    """Why the tensors of a match are none that a machine could compute with."""
+    outputs = [node.outputs[0] for node in match.taken]
+    data = [value for values in match.tensors.values() for value in values if not value.is_initializer()]
+    for value in (*data, *outputs):
+        if value.dtype is None:
+            return f"the type of '{value.name}' is not known"
+        if not is_float(value):
+            return f"'{value.name}' holds {value.dtype.name.lower()}"
+        if known_shape(value) is None:
+            return f"the shape of '{value.name}' depends on the data"
+    return ""
 
 
 def _match(pattern: Pattern, value: ir.Value, match: Match, root: bool) -> Match | None:

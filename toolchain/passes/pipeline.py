@@ -1,6 +1,7 @@
 """Pipelines as YAML: a list of passes with their options; what is read can be printed back."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import yaml
@@ -56,20 +57,38 @@ def _pass(entry: Node) -> Pass:
 
 
 def _option(kind: type[Pass], name: str, node: Node) -> tuple[str, Any]:
-    """An option has the type of its default; an integer will do for a real number."""
+    reason, hint = _unfit(kind, name, node.plain())
+    if reason:
+        raise fail("E0912", reason, node.where() if hint else node.span, hint)
+    return name, _typed(kind, name, node.plain())
+
+
+def with_options(step: Pass, options: Mapping[str, Any], place: str) -> Pass:
+    """The pass with some options changed. Raises UserError E0912."""
+    for name, value in options.items():
+        reason, hint = _unfit(type(step), name, value)
+        if reason:
+            raise fail("E0912", reason, hint=hint, place=place)
+    return replace(step, **{name: _typed(type(step), name, value) for name, value in options.items()})
+
+
+def _unfit(kind: type[Pass], name: str, value: Any) -> tuple[str, str]:
+    """Why an option cannot have a value, and a hint; empty where it can: it has the type of its default, an integer will do for a real number."""
     known: dict[str, Any] = {field.name: field.default for field in fields(kind)}
     if name not in known:
         hint = nearest(name, known) or (f"known: {', '.join(known)}" if known else "this pass has none")
-        raise fail("E0912", f"the pass '{kind.name}' has no option '{name}'", node.where(), hint)
-    default, value = known[name], node.plain()
-    wanted, given = type(default).__name__, type(value).__name__
-    if (wanted, given) == ("float", "int"):
-        return name, float(value)
-    if (wanted, given) == ("tuple", "list"):
-        return name, tuple[Any, ...](value)
-    if wanted != given:
-        raise fail("E0912", f"the option '{name}' of '{kind.name}' must be like {_text(default)}, not {_text(value)}", node.span)
-    return name, value
+        return f"the pass '{kind.name}' has no option '{name}'", hint
+    pair = type(known[name]).__name__, type(value).__name__
+    if pair[0] == pair[1] or pair in (("float", "int"), ("tuple", "list")):
+        return "", ""
+    return f"the option '{name}' of '{kind.name}' must be like {_text(known[name])}, not {_text(value)}", ""
+
+
+def _typed(kind: type[Pass], name: str, value: Any) -> Any:
+    default = next(field.default for field in fields(kind) if field.name == name)
+    if isinstance(default, float):
+        return float(value)
+    return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def print_pipeline(pipeline: Pipeline) -> str:

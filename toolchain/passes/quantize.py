@@ -1,5 +1,6 @@
 """Turns a fused float network into a machine's integers: int8 tensors between calls whose functions spell the arithmetic."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -7,57 +8,70 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calls import ACTIVATION, Call, integer_call, read_call
+from toolchain.graph.calibration import Table
+from toolchain.graph.calls import ACTIVATION, FLOAT_NAME, REASON, SCALE, Call, integer_call, read_call
 from toolchain.graph.functions import FUSED, KINDS, variant_of
+from toolchain.graph.integer_reference import quantize
+from toolchain.graph.intervals import limit
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.ranges import METHODS, Method
 from toolchain.graph.requantisation import Stored, product, total, weight_scale
-from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants
+from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, is_operator
 from toolchain.graph.scales import RangeChoice, choose_scales, fused_calls
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
-from toolchain.passes.fuse import REASON
+from toolchain.passes.leave import leave_calls, leave_unseen
+from toolchain.passes.placement import place_calls
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.suggest import nearest
-
-SCALE = "tilewright.scale"
-"""Metadata of an int8 tensor: what one stored step is worth, as a float's hexadecimal text."""
-FLOAT_NAME = "tilewright.float"
-"""Metadata of an int8 tensor: the tensor of the float network that it stands for."""
 
 
 @dataclass(frozen=True)
 class Quantize(Pass):
-    """method: max, percentile or error (see ranges). correct: take the mean error of rounded weights out of the bias.
+    """Gives the machine's operations integers; all others stay in floating point, each with its reason.
 
-    strict: an operation for which no integers exist is an error; otherwise it stays in floating point, with the reason.
+    method: max, percentile or error (see ranges). correct: take the mean error of rounded weights out of the bias.
+    strict: an operation for which no integers exist is an error.
     """
 
     name: ClassVar[str] = "quantize"
     requires: ClassVar[tuple[str, ...]] = ("fused",)
-    ensures: ClassVar[tuple[str, ...]] = ("quantized", "shapes_known")
+    ensures: ClassVar[tuple[str, ...]] = ("quantized",)
     method: str = "error"
     percentile: float = 0.9999
     correct: bool = True
     strict: bool = False
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
+        """Quantises, asks the machine, and starts again without the operations that it refuses, until it refuses none."""
         numerics, table = context.numerics, context.table
-        method = _method(self.method)
-        if method is None:
-            raise fail(
-                "E0912", f"unknown method '{self.method}'", hint=nearest(self.method, METHODS) or f"known: {', '.join(METHODS)}", place=context.place
-            )
         if numerics is None or table is None:
             raise fail("E0918", "there is no calibration table, or no machine to quantise for", place=context.place)
+        choice = self._choice(context)
+        while True:
+            leave_unseen(model, table)
+            trial = model.clone()
+            self._emit(trial, numerics, table, choice, context)
+            placement = place_calls(list(trial.graph), context.device, context.everything)
+            if context.device is None or not placement.refused:
+                return trial
+            leave_calls(model, {node.name or "": reason for node, reason in placement.refused.items()})
+
+    def _choice(self, context: Context) -> RangeChoice:
+        method = _method(self.method)
+        if method is None:
+            hint = nearest(self.method, METHODS) or f"known: {', '.join(METHODS)}"
+            raise fail("E0912", f"unknown method '{self.method}'", hint=hint, place=context.place)
+        return RangeChoice(method, self.percentile)
+
+    def _emit(self, model: ir.Model, numerics: Numerics, table: Table, choice: RangeChoice, context: Context) -> None:
         calls = fused_calls(model)
         weights = {call.name: weight_scale(_floats(model, call.inputs[1]), numerics) for call in calls if call.kind in ("conv2d", "dense")}
-        scales = choose_scales(calls, weights, numerics, table, RangeChoice(method, self.percentile), context.place)
+        scales = choose_scales(calls, weights, numerics, table, choice, context.place)
         means = {name: seen.means for name, seen in table.tensors.items()} if self.correct else {}
         _Emitter(model, numerics, scales, weights, means, self.strict).emit()
         drop_unused_constants(model.graph)
         _drop_functions(model)
-        return model
 
 
 def _drop_functions(model: ir.Model) -> None:
@@ -95,7 +109,7 @@ class _Emitter:
 
     def emit(self) -> None:
         stored: dict[ir.Value, ir.Value] = {}
-        fused = [node for node in self.model.graph if node.domain == FUSED]
+        fused = [node for node in self.model.graph if node.domain == FUSED and REASON not in node.metadata_props]
         done = [node for node in fused if self._replace(node, stored)]
         for node in done:
             self._hand_back(node.outputs[0], stored[node.outputs[0]], set(done))
@@ -140,9 +154,27 @@ class _Emitter:
         return True
 
     def _quantized(self, value: ir.Value, before: ir.Node) -> ir.Value:
-        scale, stored = self.scales[value.name or ""], self.numerics.activation
-        made = self._add("quantize", "", [value], {"scale": scale, "low": stored.low, "high": stored.high}, f"{value.name}.quantize", before)
+        """Stored integers of a tensor that the host makes; the limits of a Clip that makes it become those of the integers."""
+        scale, source = self.scales[value.name or ""], value
+        low, high = self.numerics.activation.low, self.numerics.activation.high
+        clip = value.producer()
+        if (
+            is_operator(clip, "Clip")
+            and clip is not None
+            and clip.inputs[0] is not None
+            and all(constant(v) is not None for v in clip.inputs[1:] if v)
+        ):
+            source = clip.inputs[0]
+            low, high = (self._stored_limit(limit(clip, number), scale) for number in (1, 2))
+        made = self._add("quantize", "", [source], {"scale": scale, "low": low, "high": high}, f"{value.name}.quantize", before)
         return self._typed(made, value, scale)
+
+    def _stored_limit(self, value: float, scale: float) -> int:
+        """The integer that a limit rounds to as any other value does, within what can be stored."""
+        stored = self.numerics.activation
+        if math.isinf(value):
+            return stored.low if value < 0 else stored.high
+        return int(quantize(np.array([value], np.float32), scale, stored.low, stored.high, self.numerics.rounding)[0])
 
     def _typed(self, made: ir.Node, like: ir.Value, scale: float) -> ir.Value:
         output = made.outputs[0]
@@ -157,9 +189,9 @@ class _Emitter:
             return
         after = stored.producer()
         assert after is not None
-        made = integer_call(
-            self.model, "dequantize", "", [stored], {"scale": self.scales[value.name or ""]}, f"{value.name}.dequantize", self.numerics
-        )
+        attributes, name = {"scale": self.scales[value.name or ""]}, f"{value.name}.dequantize"
+        variant = "" if value.dtype in (None, ir.DataType.FLOAT) else str(int(value.dtype or ir.DataType.FLOAT))
+        made = integer_call(self.model, "dequantize", variant, [stored], attributes, name, self.numerics)
         self.model.graph.insert_after(after, made)
         output = made.outputs[0]
         output.shape, output.type = value.shape, value.type

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.rewrite import bypass, constant, drop_unused_constants, is_operator, shape_of
+from toolchain.graph.rewrite import bypass, constant, drop_unused_constants, is_operator, known_shape
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 
@@ -18,8 +18,8 @@ class RemoveIdentity(Pass):
     """Identity, inference Dropout, Pad by nothing, Concat and Sum of one, casts and reshapes to what already is."""
 
     name: ClassVar[str] = "remove_identity"
-    requires: ClassVar[tuple[str, ...]] = ("shapes_known",)
-    ensures: ClassVar[tuple[str, ...]] = ("no_identity", "shapes_known")
+    requires: ClassVar[tuple[str, ...]] = ()
+    ensures: ClassVar[tuple[str, ...]] = ("no_identity",)
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:  # noqa: ARG002
         for node in list(model.graph):
@@ -40,7 +40,7 @@ def passes_through(node: ir.Node) -> bool:
         pads = constant(node.inputs[1])
         return pads is not None and not pads.any()
     if is_operator(node, *RESHAPES):
-        return shape_of(node.inputs[0]) == shape_of(node.outputs[0])
+        return (before := known_shape(node.inputs[0])) is not None and before == known_shape(node.outputs[0])
     if is_operator(node, "Cast"):
-        return node.inputs[0].dtype == node.outputs[0].dtype
+        return node.inputs[0].dtype is not None and node.inputs[0].dtype == node.outputs[0].dtype
     return is_operator(node, "Identity") or (is_operator(node, "Concat", "Sum", "Max", "Min", "Mean") and len(node.inputs) == 1)

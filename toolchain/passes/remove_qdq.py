@@ -1,4 +1,8 @@
-"""Takes the QuantizeLinear and DequantizeLinear pairs out of a model that was quantised elsewhere, and keeps their ranges."""
+"""Takes the rounding of QuantizeLinear and DequantizeLinear pairs out of a model that was quantised elsewhere; what they cut off stays.
+
+Quantisers leave out a Relu or Clip where the zero point and the type of the stored integers saturate at the same place (ONNX Runtime's
+static quantiser does), so a pair stands for a Clip unless its operand is proven to lie inside.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -7,8 +11,10 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calibration import Seen, Table
+from toolchain.graph.equivalence import STEP
 from toolchain.graph.histogram import Spread
-from toolchain.graph.rewrite import bypass, constant, drop_unused_constants, is_operator
+from toolchain.graph.intervals import ANY, Interval, interval_of, stored_interval
+from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, is_operator, replace_value
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 
@@ -22,39 +28,62 @@ class RemoveQdq(Pass):
     """After constants are folded, only the pairs on activations are left; weights came out as what their integers stand for."""
 
     name: ClassVar[str] = "remove_qdq"
-    requires: ClassVar[tuple[str, ...]] = ("shapes_known", "no_constant_nodes")
-    ensures: ClassVar[tuple[str, ...]] = ("shapes_known",)
+    requires: ClassVar[tuple[str, ...]] = ("no_constant_nodes",)
+    ensures: ClassVar[tuple[str, ...]] = ()
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:  # noqa: ARG002
         graph = model.graph
         for node in [node for node in graph if is_operator(node, "QuantizeLinear")]:
-            source, largest = node.inputs[0], _largest(node)
-            readers = [user for user, _ in node.outputs[0].uses()]
-            if (
-                source is None
-                or largest is None
-                or node.outputs[0].is_graph_output()
-                or not all(is_operator(user, "DequantizeLinear") for user in readers)
-            ):
-                continue
-            source.metadata_props[RANGE] = largest.hex()
-            for user in readers:
-                bypass(graph, user, source)
-            if not node.outputs[0].uses():
-                graph.remove(node, safe=True)
+            _remove(graph, node)
         drop_unused_constants(graph)
         return model
 
 
-def _largest(node: ir.Node) -> float | None:
-    """The larger end of what the integers stand for; None where the scale is not one constant."""
-    scale = constant(node.inputs[1])
-    zero = constant(node.inputs[2]) if len(node.inputs) > 2 else np.zeros((), np.uint8)
-    if scale is None or zero is None or scale.size != 1 or zero.dtype.kind not in "iu" or zero.dtype.itemsize > 2:
-        return None
-    limits, middle = np.iinfo(zero.dtype), int(zero.reshape(()))
-    signed = zero.dtype.kind == "i" and middle == 0
-    return float(scale.reshape(())) * (limits.max if signed else max(middle - limits.min, limits.max - middle))
+def _remove(graph: ir.Graph, node: ir.Node) -> None:
+    """A pair with one scale for the whole tensor; any other stays on the host."""
+    source, stored, scale = node.inputs[0], node.outputs[0], constant(node.inputs[1])
+    readers = [user for user, _ in stored.uses()]
+    kept = stored_interval(node)
+    single = scale is not None and scale.size == 1 and kept != ANY
+    if source is None or scale is None or not single or not readers or stored.is_graph_output() or not all(_undoes(node, user) for user in readers):
+        return
+    marks = {RANGE: max(-kept.low, kept.high).hex(), STEP: float(scale.reshape(())).hex()}
+    result = readers[0].outputs[0]
+    for user in readers[1:]:
+        if user.outputs[0].is_graph_output():
+            return
+        replace_value(user.outputs[0], result, rename=False)
+        graph.remove(user, safe=True)
+    result.metadata_props.update(marks)
+    _replace(graph, readers[0], source, kept)
+    graph.remove(node, safe=True)
+
+
+def _undoes(quantize: ir.Node, node: ir.Node) -> bool:
+    """Whether a node turns the stored integers into what they stand for, by the same scale and zero point."""
+    same = all(_equal(a, b) for a, b in zip(quantize.inputs[1:3], node.inputs[1:3], strict=False))
+    return is_operator(node, "DequantizeLinear") and same and len(quantize.inputs) == len(node.inputs)
+
+
+def _equal(one: ir.Value | None, other: ir.Value | None) -> bool:
+    a, b = constant(one), constant(other)
+    return one is other or (a is not None and b is not None and np.array_equal(a, b))
+
+
+def _replace(graph: ir.Graph, node: ir.Node, source: ir.Value, kept: Interval) -> None:
+    """A Clip in place of the last node of a pair; none where the operand lies inside, comes from a node, and has no other reader."""
+    output, maker = node.outputs[0], source.producer()
+    alone = maker is not None and not source.is_graph_output() and len(source.uses()) == 1
+    if alone and kept.holds(interval_of(source)):
+        replace_value(output, source)
+    else:
+        dtype = (source.dtype or ir.DataType.FLOAT).numpy()
+        limits = [add_constant(graph, f"{output.name}.{word}", np.array(end, dtype)) for word, end in zip(("low", "high"), kept, strict=True)]
+        clip = ir.node("Clip", [source, *limits], name=node.name or output.name, num_outputs=1)
+        clip.outputs[0].shape, clip.outputs[0].type = output.shape, output.type
+        graph.insert_before(node, clip)
+        replace_value(output, clip.outputs[0])
+    graph.remove(node, safe=True)
 
 
 def qdq_table(model: ir.Model) -> Table:

@@ -7,10 +7,11 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
+from toolchain.graph.calls import REASON
 from toolchain.graph.functions import kind_of
 from toolchain.graph.regions import region_calls, region_function
-from toolchain.passes.fuse import REASON, SOURCES
-from toolchain.runtime.host_work import host_work
+from toolchain.graph.work import host_work
+from toolchain.passes.fuse import SOURCES
 from toolchain.verify.built import Built, stage_files
 
 FOLDED, MACHINE, HOST = "folded", "machine", "host"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolchain.accuracy.closeness import Closeness, read_closeness
 from toolchain.graph.regions import region_calls
-from toolchain.passes.closeness import Closeness
 from toolchain.report.placement import Placement, place_nodes
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
 from toolchain.runtime.timing import Modelled, modelled
@@ -81,7 +81,7 @@ def summarise_model(
         manifest.model, label, images_per_run(machine), machine.timing.clock_khz, machine.timing.peak_macs, place_nodes(built, stages),
         tuple(uses), modelled(machine, manifest.hosts, manifest.regions), _constants(machine, uses),
         {way: share for way, share in right.items() if share is not None}, verified["exact"] if verified else None, compared,
-        Closeness(**verified["closeness"]) if verified else None, artefacts,
+        read_closeness(verified["closeness"]) if verified else None, artefacts,
     )  # fmt: skip
 
 

@@ -1,14 +1,13 @@
 """A partitioned model and its compiled regions to a bundle."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
+from toolchain.graph.calls import SCALE
 from toolchain.graph.rewrite import shape_of
 from toolchain.isa.binary.container import write_container
-from toolchain.passes.quantize import SCALE
 from toolchain.runtime.archive import data_name
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, Port, RegionProgram, Step
 from toolchain.runtime.host_segments import HostModel, RegionCall, cut_model
@@ -16,6 +15,13 @@ from toolchain.runtime.machine import target_of
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
+
+PLAIN = (
+    ir.DataType.BOOL, ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE,
+    ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64,
+    ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64,
+)  # fmt: skip
+"""Types that numpy has."""
 
 
 def assemble_bundle(name: str, machine: Machine, model: ir.Model, regions: Mapping[str, CompiledRegion]) -> Bundle:
@@ -47,9 +53,8 @@ def _region(call: RegionCall, compiled: CompiledRegion, number: int, members: di
     members.update({member: compiled.constants[name] for name, member in constants.items()})
     members.update({binary: write_container(compiled.program), listing: listing_text(compiled).encode()})
     inputs, outputs = (_ports(values, names) for values, names in ((call.inputs, compiled.map.inputs), (call.outputs, compiled.map.outputs)))
-    stored = compiled.map.tensors[compiled.map.outputs[0]].shape
-    samples = math.prod(stored) // math.prod(shape_of(call.outputs[0]))
-    return RegionProgram(call.region, samples, binary, listing, compiled.map, inputs, outputs, constants, compiled.cycles)
+    images = compiled.map.tensors[compiled.map.outputs[0]].shape.batch
+    return RegionProgram(call.region, images, binary, listing, compiled.map, inputs, outputs, constants, compiled.cycles)
 
 
 def _ports(values: Sequence[ir.Value], names: Sequence[str]) -> tuple[Port, ...]:
@@ -68,6 +73,14 @@ def listing_text(compiled: CompiledRegion) -> str:
 
 
 def _interface(value: ir.Value) -> Interface:
-    dtype = np.dtype(value.dtype.numpy()) if value.dtype is not None else np.dtype(np.float32)
     scale = value.metadata_props.get(SCALE)
-    return Interface(value.name or "", shape_of(value), dtype.name, float.fromhex(scale) if scale else 0.0)
+    tensor = isinstance(value.type, ir.TensorType)
+    shape = None if value.shape is None or not tensor else tuple(size if isinstance(size, int) else -1 for size in value.shape)
+    return Interface(value.name or "", shape, _dtype(value), float.fromhex(scale) if scale else 0.0)
+
+
+def _dtype(value: ir.Value) -> str:
+    """numpy's name of the type; ONNX's where numpy has none, and for what is no tensor."""
+    if not isinstance(value.type, ir.TensorType) or value.dtype is None:
+        return str(value.type)
+    return str(np.dtype(value.dtype.numpy()).name) if value.dtype in PLAIN else value.dtype.name.lower()

@@ -3,15 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from toolchain.graph.work import Work
 from toolchain.schedule.placement.dram_map import DramMap
 
 
 @dataclass(frozen=True)
 class Interface:
-    """An input or output of the model. shape: of one sample, as the graph has it. dtype: of numpy. scale: what a stored step is worth, 0 for none."""
+    """An input or output of the model. shape: of one sample, -1 for a size that depends on the data; None where even the rank does, and for
+    what is no tensor. dtype: of numpy, or the name that ONNX has for it. scale: of a stored step, 0 for none."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[int, ...] | None
     dtype: str
     scale: float = 0.0
 
@@ -25,15 +27,6 @@ class Target:
     params: Mapping[str, int]
     fingerprint: str
     timing: str
-
-
-@dataclass(frozen=True)
-class Work:
-    """What host operators of a kind cost in a segment: nodes, multiply-accumulates, bytes read and written."""
-
-    nodes: int
-    macs: int
-    bytes: int
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,8 @@ class HostSegment:
 
 @dataclass(frozen=True)
 class Port:
-    """A tensor at a region's border. name: the graph's. tensor: the region's own name of it, in its map. shape: of one sample in the graph."""
+    """A tensor at a region's border. name: the graph's. tensor: the region's own name of it, in its map. shape: of one sample in the graph, whose
+    first axis counts images."""
 
     name: str
     tensor: str
@@ -60,14 +54,14 @@ class Port:
 
 @dataclass(frozen=True)
 class RegionProgram:
-    """A region as the device runs it. samples: how many one run takes. binary: the member with the machine's own container.
+    """A region as the device runs it. images: how many one run takes. binary: the member with the machine's own container.
 
     listing: the member that says what each instruction is for, a line for each. constants: the member with the bytes of each segment that
     has some. cycles: of a run, by the cycle model when the bundle was made.
     """
 
     name: str
-    samples: int
+    images: int
     binary: str
     listing: str
     map: DramMap
@@ -75,6 +69,20 @@ class RegionProgram:
     outputs: tuple[Port, ...]
     constants: Mapping[str, str]
     cycles: float
+
+    @property
+    def batch(self) -> int:
+        """Images of one sample."""
+        return self.outputs[0].shape[0] if self.outputs else 1
+
+    @property
+    def samples(self) -> int:
+        """Samples that fill a run, 1 where one sample needs several runs."""
+        return max(self.images // self.batch, 1)
+
+    def runs(self, samples: int) -> int:
+        """Runs of the program for so many samples."""
+        return -(-samples * self.batch // self.images)
 
 
 @dataclass(frozen=True)

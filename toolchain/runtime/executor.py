@@ -21,13 +21,17 @@ from toolchain.runtime.host_session import open_segment
 from toolchain.runtime.machine import bundle_machine, target_of
 from toolchain.runtime.plan_checks import step_names, step_of
 from toolchain.runtime.timing import Modelled, Shares, modelled
-from toolchain.runtime.transfers import buffer_of, pack, unpack
+from toolchain.runtime.transfers import buffer_of, join_images, pack, split_images, unpack
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import time_program
 
 Array = NDArray[Any]
 Tensors = dict[str, Array]
+
+
+PLAIN_NAMES = ("bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+"""Types of inputs that are checked; others are ONNX Runtime's business."""
 
 
 @dataclass(frozen=True)
@@ -113,25 +117,48 @@ class Executor:
             for step in self.manifest.plan:
                 shares += self._step(step, group)
                 run = step_of(self.manifest, step)
-                cycles += run.cycles if isinstance(run, RegionProgram) else 0.0
-                runs += isinstance(run, RegionProgram)
+                if isinstance(run, RegionProgram):
+                    cycles += run.cycles * run.runs(len(group))
+                    runs += run.runs(len(group))
             found += [{name: sample[name] for name in (*outputs, *watch) if name in sample} for sample in group]
-        empty = {entry.name: np.zeros((0, *entry.shape[1:]), entry.dtype) for entry in self.manifest.outputs} if not samples else {}
+        empty = {entry.name: _empty(entry) for entry in self.manifest.outputs} if not samples else {}
         return Outcome(empty or _joined(found, outputs), _joined(found, watch), len(samples), runs, cycles, shares)
+
+    def run_samples(self, samples: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs [samples, *shape] of samples [samples, *shape] by input. Raises as `run`."""
+        count = min((len(array) for array in samples.values()), default=1)
+        shared = all(entry.shape for entry in self.manifest.inputs) and self.group > 1
+        step = self.group if shared else 1  # inputs without axes are a sample's own
+        found: list[Mapping[str, Array]] = []
+        for first in range(0, count, step):
+            given = {name: _together(array[first : first + step]) for name, array in samples.items()}
+            found += _apart(self.run(given).outputs, min(step, count - first))
+        return {name: np.stack([each[name] for each in found]) for name in found[0]}
 
     def _step(self, step: Step, group: Sequence[Tensors]) -> Shares:
         """Runs a step for a group of samples, which it adds its results to."""
         if step.kind == "host":
             return self._host(step.index, group)
-        region, start = self.manifest.regions[step.index], perf_counter()
-        writes = pack(self.machine, region, group)
+        region = self.manifest.regions[step.index]
+        images, made, shares = split_images(region, group), list[Tensors](), Shares()
+        for first in range(0, len(images), region.images):
+            found, spent = self._run(step.index, images[first : first + region.images])
+            made += found
+            shares += spent
+        for sample, results in zip(group, join_images(region, made), strict=True):
+            sample.update(results)
+        return shares
+
+    def _run(self, index: int, images: Sequence[Tensors]) -> tuple[list[Tensors], Shares]:
+        """One run of a region's program; its results image by image."""
+        region, start = self.manifest.regions[index], perf_counter()
+        writes = pack(self.machine, region, images)
         reads = list(dict.fromkeys(buffer_of(region.map, port.tensor) for port in region.outputs))
         packed = perf_counter()
-        ran = self._regions[step.index].run(writes, reads)
+        ran = self._regions[index].run(writes, reads)
         unpacking = perf_counter()
-        for sample, made in zip(group, unpack(self.machine, region, dict(zip(reads, ran.data, strict=True)), len(group)), strict=True):
-            sample.update(made)
-        return Shares(0.0, packed - start + ran.transfer + perf_counter() - unpacking, ran.launch, ran.execute)
+        found = unpack(self.machine, region, dict(zip(reads, ran.data, strict=True)), len(images))
+        return found, Shares(0.0, packed - start + ran.transfer + perf_counter() - unpacking, ran.launch, ran.execute)
 
     def _host(self, index: int, group: Sequence[Tensors]) -> Shares:
         start = perf_counter()
@@ -141,26 +168,65 @@ class Executor:
         return Shares(host=perf_counter() - start)
 
 
+def _together(samples: Array) -> Array:
+    """Samples one behind the other along their first axis; a single one as it is."""
+    return samples[0] if len(samples) == 1 else samples.reshape(-1, *samples.shape[2:])
+
+
+def _apart(outputs: Mapping[str, Array], count: int) -> list[Mapping[str, Array]]:
+    if count == 1:
+        return [outputs]
+    return [{name: np.split(array, count)[k] for name, array in outputs.items()} for k in range(count)]
+
+
+def _empty(entry: Interface) -> Array:
+    """The results of no sample."""
+    shape = [max(size, 0) for size in (entry.shape or ())[1:]]
+    return np.zeros((0, *shape), entry.dtype if entry.dtype in PLAIN_NAMES else np.float32)
+
+
 def _samples(interfaces: Sequence[Interface], inputs: Mapping[str, Array]) -> list[Tensors]:
     """The inputs of each sample. Raises UserError E1108."""
     names = [entry.name for entry in interfaces]
     if sorted(inputs) != sorted(names):
         raise fail("E1108", f"the model's inputs are {', '.join(names) or 'none'}; given are {', '.join(inputs) or 'none'}")
-    counts: dict[str, int] = {}
-    for entry in interfaces:
-        given, shape = inputs[entry.name], entry.shape
-        fits = given.ndim == len(shape) and given.ndim > 0 and given.shape[1:] == shape[1:] and given.shape[0] % shape[0] == 0
-        if not fits or str(given.dtype) != entry.dtype:
-            wanted = ", ".join(map(str, ("samples" if shape[0] == 1 else f"{shape[0]} * samples", *shape[1:]))) if shape else ""
-            message = f"the input '{entry.name}' is {entry.dtype} [{wanted}]; given is {given.dtype} {list(given.shape)}"
-            raise fail("E1108", message)
-        counts[entry.name] = given.shape[0] // shape[0]
+    counts = {entry.name: count for entry in interfaces if (count := _count(entry, inputs[entry.name])) is not None}
     if len(set(counts.values())) > 1:
         raise fail("E1108", f"the inputs have different numbers of samples: {', '.join(f'{name} {count}' for name, count in counts.items())}")
     count = next(iter(counts.values()), 1)
-    return [{e.name: inputs[e.name][k * e.shape[0] : (k + 1) * e.shape[0]] for e in interfaces} for k in range(count)]
+    return [{e.name: _sample(e, inputs[e.name], k) for e in interfaces} for k in range(count)]
+
+
+def _count(entry: Interface, given: Array) -> int | None:
+    """How many samples an input holds; None for one without axes, which all samples share. Raises UserError E1108 for another shape or type."""
+    shape = entry.shape
+    if shape is None:
+        return None
+    array = np.asarray(given)
+    fits = (
+        array.ndim == len(shape)
+        and array.shape[1:] == shape[1:]
+        and (not shape or (shape[0] > 0 and array.shape[0] % shape[0] == 0) or array.shape == shape)
+    )
+    named = array.dtype.name if array.dtype.kind not in "OUS" else "string"
+    if not fits or (named != entry.dtype and entry.dtype in PLAIN_NAMES):
+        wanted = ", ".join(map(str, ("samples" if shape[0] == 1 else f"{shape[0]} * samples", *shape[1:]))) if shape else ""
+        raise fail("E1108", f"the input '{entry.name}' is {entry.dtype} [{wanted}]; given is {named} {list(array.shape)}")
+    return array.shape[0] // shape[0] if shape and shape[0] else None
+
+
+def _sample(entry: Interface, given: Array, number: int) -> Array:
+    if not entry.shape or not entry.shape[0]:
+        return given
+    return given[number * entry.shape[0] : (number + 1) * entry.shape[0]]
 
 
 def _joined(samples: Sequence[Tensors], names: Sequence[str]) -> Tensors:
+    """One sample's results as they are, those of several along the first axis. Raises UserError E1108 where theirs have different shapes."""
     held = [name for name in names if samples and name in samples[0]]
-    return {name: np.concatenate([np.atleast_1d(sample[name]) for sample in samples]) for name in held}
+    if len(samples) == 1:
+        return {name: samples[0][name] for name in held}
+    try:
+        return {name: np.concatenate([np.atleast_1d(sample[name]) for sample in samples]) for name in held}
+    except ValueError:
+        raise fail("E1108", "the results of these samples have different shapes", hint="run one sample at a time") from None

@@ -9,10 +9,9 @@ import onnx_ir as ir
 from toolchain.graph.regions import REGION
 from toolchain.graph.structure import needed
 from toolchain.graph.weights import INLINE_BYTES
+from toolchain.graph.work import Work, host_work
 from toolchain.runtime.archive import data_name
-from toolchain.runtime.contents import Work
 from toolchain.runtime.cutting import Item, turns
-from toolchain.runtime.host_work import host_work
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from toolchain.runtime.contents import Bundle, HostSegment, Manifest, RegionProgram, Step
 
-MAX_ELEMENTS, MAX_SAMPLES = 1 << 34, 1 << 16
-DTYPES = ("bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+MAX_ELEMENTS, MAX_IMAGES = 1 << 34, 1 << 16
 
 
 def plan_faults(bundle: Bundle) -> Iterator[str]:
@@ -37,8 +36,13 @@ def _interfaces(manifest: Manifest) -> Iterator[str]:
         if len(set(names)) < len(names):
             yield "two inputs or two outputs have one name"
         for entry in side:
-            if entry.dtype not in DTYPES or not _sizes(entry.shape):
+            if not entry.dtype or (entry.shape is not None and not _interface_sizes(entry.shape)):
                 yield f"'{entry.name[:80]}' has no proper type and shape"
+
+
+def _interface_sizes(shape: tuple[int, ...]) -> bool:
+    """-1 stands for a size that depends on the data, 0 is one."""
+    return all(size >= -1 for size in shape) and math.prod(max(size, 1) for size in shape) <= MAX_ELEMENTS
 
 
 def _sizes(shape: tuple[int, ...]) -> bool:
@@ -57,8 +61,8 @@ def _members(bundle: Bundle) -> Iterator[str]:
 
 def _region(region: RegionProgram) -> Iterator[str]:
     where, held = f"of region '{region.name[:80]}'", region.map
-    if not 1 <= region.samples <= MAX_SAMPLES or region.cycles < 0:
-        yield f"the samples or cycles {where} are out of range"
+    if not 1 <= region.images <= MAX_IMAGES or region.cycles < 0 or not region.outputs:
+        yield f"the images, cycles or outputs {where} are out of range"
     yield from (f"the segment '{name[:80]}' {where} has no proper place" for name, s in held.segments.items() if min(s.address, s.bytes) < 0)
     for name, stored in held.tensors.items():
         segment = held.segments.get(stored.segment)
@@ -67,13 +71,13 @@ def _region(region: RegionProgram) -> Iterator[str]:
             yield f"the tensor '{name[:80]}' {where} has no proper place"
     for port in (*region.inputs, *region.outputs):
         stored = held.tensors.get(port.tensor)
-        if stored is None or not _sizes(port.shape) or not _holds(stored.shape, port.shape, region.samples):
+        if stored is None or not _sizes(port.shape) or not _holds(stored.shape, port.shape, region):
             yield f"the tensor '{port.name[:80]}' {where} is not in its map, or of another size there"
 
 
-def _holds(stored: tuple[int, ...], shape: tuple[int, ...], samples: int) -> bool:
-    """Whether a region's tensor is that many samples of a shape."""
-    return stored[0] % samples == 0 and math.prod(stored) == math.prod(shape) * samples
+def _holds(stored: tuple[int, ...], shape: tuple[int, ...], region: RegionProgram) -> bool:
+    """Whether a region's tensor is a run's images, each of the shape that the graph has for one."""
+    return bool(shape) and shape[0] == region.batch and stored[0] == region.images and math.prod(stored[1:]) == math.prod(shape[1:])
 
 
 def _order(manifest: Manifest) -> Iterator[str]:

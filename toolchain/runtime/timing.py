@@ -2,14 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from types import MappingProxyType
 
 from toolchain.runtime.contents import HostSegment, RegionProgram
 from toolchain.runtime.transfers import buffer_of, ports_of
 from toolchain.spec.model import Host, Machine
-
-ALIKE = MappingProxyType({"Conv": "conv2d", "ConvInteger": "conv2d", "Gemm": "dense", "MatMul": "dense", "MatMulInteger": "dense"})
-"""Operators that a machine's file need not name: they cost what the operation of that kind costs."""
+from toolchain.timing.host import operators_ms
 
 
 @dataclass(frozen=True)
@@ -53,30 +50,23 @@ class Modelled:
 
 
 def modelled(machine: Machine, hosts: Iterable[HostSegment], regions: Iterable[RegionProgram]) -> Modelled:
-    """What the plan costs; host segments run once a sample."""
+    """Of the plan for as many samples as fill a run; host segments run once a sample."""
     segments, programs = tuple(hosts), tuple(regions)
     samples = max((region.samples for region in programs), default=1)
-    cycles = sum(region.cycles for region in programs)
+    cycles = sum(region.cycles * region.runs(samples) for region in programs)
     execute = cycles / machine.timing.clock_khz if programs else 0.0
     host = machine.host
     if host is None:
         return Modelled(samples, cycles, execute, None, None, None)
-    calls = samples * len(segments)
     host_ms = samples * sum(segment_ms(segment, host) for segment in segments)
-    transfer = sum(_transfer_ms(machine, host, region) for region in programs)
-    return Modelled(samples, cycles, execute, host_ms if calls else 0.0, transfer, len(programs) * host.launch_us.value / 1e3)
+    transfer = sum(_transfer_ms(machine, host, region) * region.runs(samples) for region in programs)
+    launches = sum(region.runs(samples) for region in programs)
+    return Modelled(samples, cycles, execute, host_ms, transfer, launches * host.launch_us.value / 1e3)
 
 
 def segment_ms(segment: HostSegment, host: Host) -> float:
-    """Operators with multiply-accumulates by their rate, others by the bytes that they touch."""
-    return sum(_work_ms(kind, work.macs, work.bytes, host) for kind, work in segment.work.items())
-
-
-def _work_ms(kind: str, macs: int, size: int, host: Host) -> float:
-    rate = host.gmac_per_s.get(kind) or host.gmac_per_s.get(ALIKE.get(kind, "default")) or host.gmac_per_s.get("default")
-    if macs and rate is not None:
-        return macs / rate.value / 1e6
-    return size / host.gb_per_s.value / 1e6
+    """Of one sample, by the machine's declared costs."""
+    return sum(operators_ms(kind, work.macs, work.bytes, host) for kind, work in segment.work.items())
 
 
 def _transfer_ms(machine: Machine, host: Host, region: RegionProgram) -> float:

@@ -22,8 +22,22 @@ def buffer_of(held: DramMap, tensor: str) -> Range:
     return Range(stored.segment, stored.offset, stored.bytes)
 
 
-def pack(machine: Machine, region: RegionProgram, samples: Sequence[Sample]) -> dict[Range, Bytes]:
-    """The region's input buffers. samples: tensors by the graph's names, at most as many as a run takes; the rest is zeros.
+def split_images(region: RegionProgram, samples: Sequence[Sample]) -> list[dict[str, Array]]:
+    """The region's inputs, image by image: [1, ...] each."""
+    names = [port.name for port in region.inputs]
+    return [{name: sample[name][k : k + 1] for name in names} for sample in samples for k in range(region.batch)]
+
+
+def join_images(region: RegionProgram, images: Sequence[Sample]) -> list[dict[str, Array]]:
+    """The region's results sample by sample, of all images one after the other."""
+    size = region.batch
+    groups = [images[first : first + size] for first in range(0, len(images), size)]
+    names = [port.name for port in region.outputs]
+    return [{name: np.concatenate([image[name] for image in group]) if size > 1 else group[0][name] for name in names} for group in groups]
+
+
+def pack(machine: Machine, region: RegionProgram, images: Sequence[Sample]) -> dict[Range, Bytes]:
+    """The region's input buffers. images: tensors by the graph's names, at most as many as a run takes; the rest is zeros.
 
     Raises UserError E1104 for a tensor that is not what the region expects.
     """
@@ -32,29 +46,29 @@ def pack(machine: Machine, region: RegionProgram, samples: Sequence[Sample]) -> 
         where, stored = buffer_of(region.map, port.tensor), region.map.tensors[port.tensor]
         data = found.setdefault(where, np.zeros(where.bytes, np.uint8))
         try:
-            put_tensor(machine, stored, data, _together([sample[port.name] for sample in samples], stored, region.samples))
+            put_tensor(machine, stored, data, _together([image[port.name] for image in images], stored))
         except ValueError as error:
             raise fail("E1104", f"the tensor '{port.name}' does not fit region '{region.name}': {error}") from None
     return found
 
 
-def _together(parts: Sequence[Array], stored: StoredTensor, samples: int) -> Array:
-    """The parts one behind the other along the batch, in the region's shape; zeros for those that are missing."""
+def _together(parts: Sequence[Array], stored: StoredTensor) -> Array:
+    """The images one behind the other, in the region's shape; zeros for those that are missing."""
     if len({part.dtype for part in parts}) != 1:
-        raise ValueError("its samples have different types")
-    whole = np.zeros((samples, stored.shape.batch // samples, *stored.shape[1:]), parts[0].dtype)
+        raise ValueError("its images have different types")
+    whole = np.zeros(stored.shape, parts[0].dtype)
     for number, part in enumerate(parts):
         whole[number] = part.reshape(whole.shape[1:])
-    return whole.reshape(stored.shape)
+    return whole
 
 
 def unpack(machine: Machine, region: RegionProgram, data: Mapping[Range, Bytes], count: int) -> list[dict[str, Array]]:
-    """The first `count` samples of a run's results, by the graph's names."""
+    """The first `count` images of a run's results, by the graph's names: [1, ...] each."""
     found: list[dict[str, Array]] = [{} for _ in range(count)]
     for port in region.outputs:
         whole = get_tensor(machine, region.map.tensors[port.tensor], data[buffer_of(region.map, port.tensor)])
-        for sample, part in zip(found, whole.reshape(region.samples, *port.shape), strict=False):
-            sample[port.name] = part
+        for image, part in zip(found, whole.reshape(region.images, 1, *port.shape[1:]), strict=False):
+            image[port.name] = part
     return found
 
 

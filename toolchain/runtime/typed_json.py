@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from types import GenericAlias
+from types import GenericAlias, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
@@ -36,6 +36,9 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     if isinstance(kind, type) and issubclass(kind, tuple):
         return _named_tuple(cast("type[tuple[Any, ...]]", kind), value, where)
     origin = get_origin(kind)
+    if origin is UnionType:  # of one type and None
+        (inner,) = (part for part in get_args(kind) if part is not type(None))
+        return None if value is None else _read(inner, value, where)
     if origin is tuple:
         items = cast("list[Any]", _exact(list, value, where))
         return tuple(_read(get_args(kind)[0], item, f"{where}[{number}]") for number, item in enumerate(items))

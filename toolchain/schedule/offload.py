@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import onnx_ir as ir
 
@@ -10,6 +11,7 @@ from toolchain.graph.calls import read_call
 from toolchain.graph.functions import INTEGER, kind_of
 from toolchain.passes.context import Device
 from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.region_price import region_price
 from toolchain.schedule.regions.lowering import Lowered, computes
 from toolchain.schedule.regions.pictures import PLACED, WEIGHTED, array_of, data_of, is_call, merged_pads, picture_of, shuffle_after
 from toolchain.schedule.selection import Selection, images_per_run
@@ -25,7 +27,7 @@ MOVES = ("max_pool", "upsample", "concat", "flatten", "pad", "shuffle")
 
 def device_of(machine: Machine, kernels: Mapping[str, Kernel]) -> Device:
     """What partitioning asks for this machine. Raises UserError E0107 and E0121 for a wrong section `operators`."""
-    return Device(machine.name, _Offload(Selection(machine, kernels)).refusal)
+    return Device(machine.name, _Offload(Selection(machine, kernels)).refusal, partial(region_price, machine))
 
 
 def channel_block(machine: Machine) -> int:

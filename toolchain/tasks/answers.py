@@ -47,15 +47,21 @@ def _json(text: Path) -> dict[str, Any]:
 
 
 def infer_answer(job: Job) -> str:
-    """Accuracy three ways, what quantisation costs, and cycles."""
-    from toolchain.passes.closeness import Closeness
+    """Accuracy three ways, the cost of quantisation, and cycles."""
+    from toolchain.accuracy.closeness import read_closeness
+    from toolchain.accuracy.measure import GOOD
 
     found: dict[str, Any] = json.loads(infer_file(job).read_text())
-    lines = [f"{job.model} on {job.target.label}, {found['images']} {found['kind']} images"]
+    lines = [f"{job.model} on {job.target.label}, {found['images']} {found['kind']} samples"]
     lines += [f"  {name:9}{_share(right)}{_remark(name, found['exact'])}" for name, right in found["right"].items()]
-    close = Closeness(**found["closeness"])
-    lines += [f"  integers against floating point: {close.text()}"] if close.text() else []
-    lines += [f"  cycles   {_cycles(found)}", *(f"  warning: {text}" for text in close.warnings())]
+    task = found["task"].get("emulator")
+    lines += [f"  task     {task['text']}"] if task else []
+    close = read_closeness(found["closeness"])
+    lines += [f"  integers against the file: {close.text()}"] if close.text() else []
+    lines += [f"  ONNX Runtime does not take the file itself ({found['reference']}); its first stage stands in"] if found["reference"] else []
+    lines += [f"  cycles   {_cycles(found)}"]
+    lines += [f"  warning: {text}" for text in close.warnings(task is not None and task["share"] >= GOOD)]
+    lines += ["  warning: the samples are made up, so figures of accuracy say little"] if found["kind"] == "made-up" else []
     return "\n".join(lines)
 
 
@@ -66,7 +72,7 @@ def _share(right: float | None) -> str:
 def _remark(name: str, exact: bool) -> str:
     if name == "emulator":
         return f", {'equal to' if exact else 'DIFFERENT FROM'} the integers in every output"
-    return " in ONNX Runtime"
+    return ", the file in ONNX Runtime" if name == "float" else " in ONNX Runtime"
 
 
 def _cycles(found: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
 
-KNOWN = ("target", "model", "params", "dim", "fallback")
+KNOWN = ("target", "model", "params", "dim", "fallback", "place")
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,7 @@ class Variables:
     """target: a machine's name, NAME:CONFIG or a path. models: names or paths, none for the machine's own choice.
 
     params: parameters of the machine by name. dims: sizes of open dimensions by name. fallback: whether the host may run what the machine cannot.
+    place: `pays` for regions that save time, `all` for whatever the machine takes, empty for what the model's file says.
     """
 
     target: str = ""
@@ -21,6 +22,7 @@ class Variables:
     params: tuple[tuple[str, str], ...] = ()
     dims: tuple[tuple[str, int], ...] = ()
     fallback: bool = True
+    place: str = ""
 
 
 def read_variables(given: Mapping[str, str]) -> Variables:
@@ -36,6 +38,7 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         tuple(_pairs("params", given.get("params", ""))),
         tuple((name, _size(name, value)) for name, value in _pairs("dim", given.get("dim", ""))),
         _yes(given.get("fallback", "yes")),
+        _choice("place", given.get("place", ""), ("pays", "all")),
     )
 
 
@@ -68,3 +71,9 @@ def _yes(value: str) -> bool:
     if value not in ("yes", "no"):
         raise fail("E1202", f"'fallback' is yes or no, not '{value}'")
     return value == "yes"
+
+
+def _choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    if value and value not in choices:
+        raise fail("E1202", f"'{name}' is {' or '.join(choices)}, not '{value}'", hint=nearest(value, choices))
+    return value

@@ -7,6 +7,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from toolchain.graph.stage_file import read_stage
+from toolchain.passes.truth import Given, open_given
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.contents import Bundle
 from toolchain.schedule.kernels.kernel import Kernel
@@ -17,13 +18,16 @@ from toolchain.spec.model import Machine
 
 @dataclass(frozen=True)
 class Built:
-    """floating: the stage before fusion. integer: before partitioning. partitioned: the last, whose regions are in the bundle.
+    """given: the network as the user gave it; plain: the same without ONNX Runtime's own rewriting. floats: every float stage by its name, in order. floating: the last of them before fusion.
 
-    place: the bundle's path as messages print it.
+    integer: before partitioning. partitioned: the last, whose regions are in the bundle. place: the bundle's path as messages print it.
     """
 
     machine: Machine
     kernels: Mapping[str, Kernel]
+    given: Given
+    plain: Given
+    floats: Mapping[str, ir.Model]
     floating: ir.Model
     integer: ir.Model
     partitioned: ir.Model
@@ -31,11 +35,17 @@ class Built:
     place: str = ""
 
 
-def read_built(machine: Machine, stages: Path, bundle: Path) -> Built:
-    """stages: the folder of the graph's stages, NN-PASS.onnx. Raises UserError E0001 for what is missing, E11xx for a bundle that cannot be read."""
-    floating, integer = (read_stage(stage_before(stages, name)) for name in ("fuse", "partition"))
-    partitioned = read_stage(stage_files(stages)[-1])
-    return Built(machine, load_kernels(machine), floating, integer, partitioned, read_bundle(bundle), str(bundle))
+def read_built(machine: Machine, stages: Path, bundle: Path, file: Path) -> Built:
+    """stages: the folder of the graph's stages, NN-PASS.onnx. file: the model as the user gave it.
+
+    Raises UserError E0001 for what is missing, E0910 where ONNX Runtime takes neither file nor first stage, E11xx for a bundle that cannot be read.
+    """
+    files = stage_files(stages)
+    last = stage_before(stages, "quantize")
+    floats = {path.stem: read_stage(path) for path in files[: files.index(last) + 1]}
+    floating, integer = floats[stage_before(stages, "fuse").stem], read_stage(stage_before(stages, "partition"))
+    given, plain = (open_given(file, files[0], str(file), optimise) for optimise in (True, False))
+    return Built(machine, load_kernels(machine), given, plain, floats, floating, integer, read_stage(files[-1]), read_bundle(bundle), str(bundle))
 
 
 def stage_files(folder: Path) -> list[Path]:

@@ -4,24 +4,29 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from toolchain.accuracy.closeness import closeness_of
+from toolchain.accuracy.errors import measure_errors
+from toolchain.graph.calibration import Table
+from toolchain.graph.numerics import Range
 from toolchain.graph.regions import region_calls, region_function
-from toolchain.passes.closeness import closeness_of
-from toolchain.passes.error_table import measure_errors
+from toolchain.graph.work import host_work
 from toolchain.passes.fuse import SOURCES
+from toolchain.passes.truth import check_import, check_sample, check_stage, is_quantised
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
-from toolchain.runtime.host_work import host_work
 from toolchain.schedule.network import Options, compile_region
 from toolchain.schedule.regions.read_region import read_region
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.selection import images_per_run
+from toolchain.spec.model import Machine
 from toolchain.verify.built import Built
 from toolchain.verify.compare import differing_bits
 from toolchain.verify.images import compared_images
-from toolchain.verify.oracle import first_images, oracle_tensors
+from toolchain.verify.oracle import first_samples, oracle_tensors
 from toolchain.verify.peek import Peek
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.region_ladder import climb_region
@@ -33,17 +38,17 @@ Samples = Mapping[str, Array]
 
 
 def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable[[str], object] = lambda _: None) -> ModelVerdict:
-    """samples: by input, [count, ...]; as many are used as `compared_images` says, and where a run takes more than there are,
+    """samples: by input, [count, *shape]; as many are used as `compared_images` says, and where a run takes more than there are,
     those again from the first on.
 
-    Raises UserError E0910 and E0914 (ONNX Runtime), E11xx for a bundle that is not this model's, E05xx for a deadlock,
-    E07xx for what an engine refuses.
+    Raises UserError E0910 and E0914 (ONNX Runtime), E0923 for a float stage that does not compute what the file does, E11xx for a bundle
+    that is not this model's, E05xx for a deadlock, E07xx for what an engine refuses.
     """
-    batch = _batch(built.integer)
-    count = compared_images(_macs(built.floating), images_per_run(built.machine), min(map(len, samples.values())) // batch)
-    images = first_images(samples, count * batch)
-    say("float network beside the integer network")
-    errors = measure_errors(built.floating, built.integer, images)
+    count = compared_images(_macs(built.floating), images_per_run(built.machine), min(map(len, samples.values()), default=1))
+    images = first_samples(samples, count)
+    _check_floats(built, images, say)
+    say("the file beside the integer network")
+    errors = measure_errors(built.given.run, built.floating, built.integer, images, stored_range(built.machine))
     say("integer network in ONNX Runtime")
     expected = oracle_tensors(built.integer, images)
     regions = [_region(built, call, expected, size, say) for call in region_calls(built.partitioned)]
@@ -53,15 +58,27 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
     return ModelVerdict(built.bundle.manifest.model, machine, count, tuple(regions), tuple(outputs), errors.tensors, closeness_of(errors))
 
 
-def _batch(model: ir.Model) -> int:
-    """Samples that the graph takes at once."""
-    shape = model.graph.inputs[0].shape
-    return int(shape.numpy()[0]) if shape else 1
+def _check_floats(built: Built, images: Samples, say: Callable[[str], object]) -> None:
+    """Every float stage against the file, each operator that a pass wrote against those before it."""
+    (first, imported), *others = built.floats.items()
+    sample = {name: array[0] for name, array in images.items()}
+    say(f"float stage {first} beside the file")
+    check_import(built.plain, imported, sample, built.place)
+    for name, stage in others:
+        say(f"float stage {name} beside the file")
+        if not is_quantised(imported):  # such a model's own rounding is taken out by a stage, openly
+            check_sample(imported, stage, sample, name, built.place)
+        check_stage(imported, stage, Table(0, {}), name, built.place)
+
+
+def stored_range(machine: Machine) -> Range:
+    """Of the machine's activations."""
+    return machine.quantisation.activation if machine.quantisation else Range(-128, 127)
 
 
 def _macs(model: ir.Model) -> int:
-    """Multiply-accumulates of one image."""
-    return sum(work.macs for work in host_work(list(model.graph)).values()) // _batch(model)
+    """Multiply-accumulates of one sample."""
+    return sum(work.macs for work in host_work(list(model.graph)).values())
 
 
 def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: SampleSize, say: Callable[[str], object]) -> RegionVerdict:
@@ -91,8 +108,8 @@ def _peek(built: Built, subject: Subject, say: Callable[[str], object]) -> Peek 
 
 
 def _outputs(built: Built, images: Samples, expected: Mapping[str, Array]) -> list[OutputVerdict]:
-    """The executor takes the same images; the programs were checked already."""
+    """The executor takes the same samples; the programs were checked already."""
     executor = open_bundle(built.bundle, built.machine, EmulatorDevice(check=False), built.place)
-    found = executor.run(images).outputs
+    found = executor.run_samples(images)
     names = [entry.name for entry in built.bundle.manifest.outputs]
-    return [OutputVerdict(name, found[name].size, differing_bits(expected[name], found[name])) for name in names]
+    return [OutputVerdict(name, int(np.size(found[name])), differing_bits(expected[name], found[name])) for name in names]

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from toolchain.graph.canary import check_oracle
 from toolchain.graph.integer_graph import integer_tensors
-from toolchain.graph.rewrite import shape_of
 from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
 
@@ -18,26 +17,19 @@ Samples = Mapping[str, Array]
 
 
 def oracle_tensors(model: ir.Model, samples: Samples) -> dict[str, Array]:
-    """By tensor name, outputs included: [images, ...]. samples: by input, [images, *shape without its batch], of which the model takes
-    its own batch at a time.
+    """By tensor name, outputs included: [samples, *shape]. samples: by input, [samples, *shape].
 
-    Raises UserError E0910 and E0914.
+    Raises UserError E0910 and E0914, ValueError where there is no sample.
     """
     check_oracle()
     session = open_model(model, integer_tensors(model))
-    sizes = {value.name or "": shape_of(value)[0] for value in model.graph.inputs}
-    runs = [run_session(session, one) for one in batches(samples, sizes)]
-    return {name: np.concatenate([run[name] for run in runs]) for name in runs[0]}
+    counts = {len(array) for array in samples.values()} or {1}
+    if counts == {0} or len(counts) > 1:
+        raise ValueError("there is no sample, or inputs have different numbers of them")
+    runs = [run_session(session, {name: array[k] for name, array in samples.items()}) for k in range(counts.pop())]
+    return {name: np.stack([run[name] for run in runs]) for name in runs[0]}
 
 
-def batches(samples: Samples, sizes: Mapping[str, int]) -> list[dict[str, Array]]:
-    """One after the other. sizes: how many of each input belong together. Raises ValueError where there is none, or inputs have different numbers."""
-    (count,) = {len(array) // sizes[name] for name, array in samples.items()}
-    if not count:
-        raise ValueError("there is no sample")
-    return [{name: array[k * sizes[name] : (k + 1) * sizes[name]] for name, array in samples.items()} for k in range(count)]
-
-
-def first_images(samples: Samples, count: int) -> dict[str, Array]:
+def first_samples(samples: Samples, count: int) -> dict[str, Array]:
     """Exactly `count` samples: the first ones, from the beginning again where there are fewer."""
     return {name: array[np.arange(count) % len(array)] for name, array in samples.items()}

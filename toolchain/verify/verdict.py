@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from toolchain.passes.closeness import Closeness
-from toolchain.passes.error_table import Row
+from toolchain.accuracy.closeness import Closeness
+from toolchain.accuracy.errors import Row
 
 Coordinates = tuple[int, ...]
 

@@ -20,7 +20,7 @@ from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
 from toolchain.passes.build import build_graph, calibration_table
 from toolchain.passes.context import Context
-from toolchain.passes.fuse import REASON
+from toolchain.graph.calls import REASON
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.offload import device_of
 from toolchain.schedule.regions.read_region import read_region

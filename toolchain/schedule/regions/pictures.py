@@ -30,8 +30,9 @@ def is_call(node: ir.Node | None, *kinds: str) -> bool:
 
 
 def picture_of(value: ir.Value, images: int, flattened: bool = False) -> Shape:
-    """images: runs at once. flattened: whether the flatten that made the tensor is the machine's too, so that it still stands as a picture.
+    """A tensor of as many images as a run takes; the runtime loops over the graph's own batch.
 
+    flattened: whether the flatten that made the tensor is the machine's too, so that it still stands as a picture.
     Raises UserError E1003 for ranks that are no picture and no row.
     """
     size, maker = shape_of(value), value.producer()
@@ -39,8 +40,8 @@ def picture_of(value: ir.Value, images: int, flattened: bool = False) -> Shape:
         return picture_of(data_of(maker)[0], images)
     if len(size) not in (2, 4):
         raise fail("E1003", f"'{value.name}' has {len(size)} axes")
-    batch, channels, height, width = (*size, 1, 1)[:4]
-    return Shape(batch * images, channels, height, width)
+    _, channels, height, width = (*size, 1, 1)[:4]
+    return Shape(images, channels, height, width)
 
 
 def pads_of(node: ir.Node) -> tuple[int, int, int, int]:

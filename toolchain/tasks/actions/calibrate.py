@@ -1,25 +1,39 @@
 """The calibration table: what the model's own samples do in floating point, or what a quantised model says itself."""
 
-from toolchain.graph.calibration import write_table
+from toolchain.graph.calibration import Table, write_table
 from toolchain.models.load import load_model
-from toolchain.models.model import Recorded
+from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import calibration_samples
-from toolchain.passes.build import calibration_table, declared_table
+from toolchain.passes.build import calibration_table, declared_table, united_table
+from toolchain.spec.errors import UserError
 from toolchain.tasks.actions.paths import blaming, onnx_file, sizes_of, table_file
-from toolchain.tasks.stage import Say, Step
+from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 
 
 def calibrate_model(step: Step, say: Say) -> Made:
-    """Raises UserError E0808 (samples), E0901 to E0917 (the model)."""
+    """Raises UserError E0808 (samples), E0901 to E0921 (the model). Made-up samples that the model cannot be run on leave a table that says why."""
     job = step.job
-    model, sizes = load_model(str(job.path), dict(job.variables.dims)), sizes_of(job)
-    source, result = onnx_file(job), table_file(job)
+    model = load_model(str(job.path), dict(job.variables.dims))
     with blaming(job):
-        say("looking for declared ranges")
-        table = declared_table(source, sizes)
-        if table is None:
-            say("running the calibration samples")
-            table = calibration_table(source, sizes, calibration_samples(model))
-    write_table(table, result)
-    return Made([result], [model.calibration.file] if isinstance(model.calibration, Recorded) else ())
+        declared, seen = _declared(job, model, say), _seen(job, model, say)
+    write_table(united_table(seen, declared) if declared else seen, table_file(job))
+    return Made([table_file(job)], [model.calibration.file] if isinstance(model.calibration, Recorded) else ())
+
+
+def _declared(job: Job, model: Model, say: Say) -> Table | None:
+    """The ranges of a quantised model; recorded samples say more."""
+    if isinstance(model.calibration, Recorded):
+        return None
+    say("looking for declared ranges")
+    return declared_table(onnx_file(job), sizes_of(job))
+
+
+def _seen(job: Job, model: Model, say: Say) -> Table:
+    say("running the calibration samples")
+    try:
+        return calibration_table(onnx_file(job), sizes_of(job), calibration_samples(model))
+    except UserError as error:
+        if isinstance(model.calibration, Recorded) or error.diagnostics[0].code not in ("E0910", "E0921"):
+            raise
+        return Table(0, {}, failure=f"the model does not run on made-up samples: {error.diagnostics[0].message}")

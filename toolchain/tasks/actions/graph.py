@@ -3,11 +3,16 @@
 from dataclasses import replace
 
 from toolchain.graph.calibration import read_table
+from toolchain.models.load import load_model
+from toolchain.models.model import Model, Recorded
+from toolchain.models.samples import calibration_samples
+from toolchain.passes.base import Pass
 from toolchain.passes.build import build_graph, default_pipeline
 from toolchain.passes.context import Context
 from toolchain.passes.partition import Partition
-from toolchain.passes.pipeline import Pipeline
+from toolchain.passes.pipeline import Pipeline, with_options
 from toolchain.passes.pipeline import pipeline_of as read_section
+from toolchain.passes.quantize import Quantize
 from toolchain.passes.templates import templates_of
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.offload import device_of
@@ -19,21 +24,32 @@ from toolchain.tasks.work import Made
 
 
 def make_graph(step: Step, say: Say) -> Made:
-    """Raises UserError E1203 for a machine without numerics, E1001 for one without kernels, E0901 to E0920 for the model."""
+    """Raises UserError E1203 for a machine without numerics, E1001 for one without kernels, E0901 to E0923 for the model."""
     job, machine = step.job, machine_of(step.job)
     if machine.quantisation is None:
         raise fail("E1203", f"machine '{machine.name}' does not say how numbers are stored", hint="its file needs a section 'quantisation'")
     say("reading the kernels")
     device = device_of(machine, load_kernels(machine))
     templates = templates_of(machine.fusion) if machine.fusion else ()
-    context = Context(str(onnx_file(job)), templates, machine.quantisation, read_table(table_file(job)), device=device)
+    model, table = load_model(str(job.path), dict(job.variables.dims)), read_table(table_file(job))
+    samples = None if table.failure else calibration_samples(model)
+    everything = (job.variables.place or model.place) == "all"
+    context = Context(str(onnx_file(job)), templates, machine.quantisation, table, samples, device, model.host, everything)
     say("every pass")
     with blaming(job):
-        build_graph(onnx_file(job), sizes_of(job), context, step.folder, pipeline_of(machine, job))
-    return Made([path for path in step.folder.iterdir() if path.suffix in (".onnx", ".bin")])
+        build_graph(onnx_file(job), sizes_of(job), context, step.folder, pipeline_of(machine, job, model))
+    recorded = [model.calibration.file] if isinstance(model.calibration, Recorded) else []
+    return Made([path for path in step.folder.iterdir() if path.suffix in (".onnx", ".bin")], recorded)
 
 
-def pipeline_of(machine: Machine, job: Job) -> Pipeline:
-    """The machine's, or the one that comes with the toolchain; nothing is left to the host where the user does not want it."""
+def pipeline_of(machine: Machine, job: Job, model: Model) -> Pipeline:
+    """The machine's, or the one that comes with the toolchain, with the model's options of quantisation; no node is left to the host where the user
+    does not want it. Raises UserError E0912 for an option that the pass does not have."""
     passes = (read_section(machine.pipeline) if machine.pipeline else default_pipeline()).passes
-    return Pipeline(tuple(replace(p, fallback=p.fallback and job.variables.fallback) if isinstance(p, Partition) else p for p in passes))
+    return Pipeline(tuple(_adapted(step, job, model) for step in passes))
+
+
+def _adapted(step: Pass, job: Job, model: Model) -> Pass:
+    if isinstance(step, Partition):
+        return replace(step, fallback=step.fallback and job.variables.fallback)
+    return with_options(step, model.quantisation, str(model.path)) if isinstance(step, Quantize) else step

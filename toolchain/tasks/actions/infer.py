@@ -1,115 +1,121 @@
-"""Runs a model's images three ways: in floating point, as integers in ONNX Runtime, and as the machine does."""
+"""Runs a model's samples three ways: the file as the user gave it, as integers in ONNX Runtime, and as the machine does."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.accuracy.closeness import Closeness, closeness_of
+from toolchain.accuracy.errors import measure_errors
+from toolchain.accuracy.measure import measure_task, right_share
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.stage_file import read_stage
 from toolchain.models.load import load_model
-from toolchain.models.model import Recorded
+from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import Labels, calibration_samples, labelled_samples
-from toolchain.passes.closeness import Closeness, closeness_of
-from toolchain.passes.error_table import measure_errors
-from toolchain.runtime.executor import load
+from toolchain.passes.truth import Given, open_given
+from toolchain.runtime.executor import Executor, load
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import blaming, bundle_file, graph_file, import_file, infer_file, machine_of, onnx_file
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import stage_before
+from toolchain.verify.ladder import stored_range
 
 Array = NDArray[Any]
-Samples = Mapping[str, Array]
+Results = list[dict[str, Array]]
 MEASURED = 4
-"""Images on which the integers are held against floating point, tensor by tensor."""
+"""Samples on which the integers are held against floating point, tensor by tensor."""
 
 
 @dataclass(frozen=True)
-class Images:
-    """samples: [count, ...] by input. labels: the right class of each, where they are known."""
+class Inputs:
+    """samples: [count, *shape] by input. labels: the right class of each, where they are known. kind: where they come from."""
 
-    samples: Samples
+    samples: Mapping[str, Array]
     labels: Labels | None
     kind: str
 
     @property
     def count(self) -> int:
-        return len(next(iter(self.samples.values())))
+        return min((len(array) for array in self.samples.values()), default=1)
+
+    def one(self, number: int) -> dict[str, Array]:
+        return {name: array[number] for name, array in self.samples.items()}
 
 
 def infer_model(step: Step, say: Say) -> Made:
-    """Test images where the model has some, else those that calibrate it. Raises UserError E0808 (samples), E0910, E11xx."""
+    """Test samples where the model has some, else those that calibrate it. Raises UserError E0808 (samples), E0910, E11xx."""
     job = step.job
-    images, sources = _images(job)
-    say("in floating point")
-    floating = _floating(job, images)
-    say("as integers")
-    integers = _in_onnx_runtime(open_session(graph_file(job)), images, str(graph_file(job)))
-    say(f"{images.count} images on the emulator")
+    model = load_model(str(job.path), dict(job.variables.dims))
+    inputs, sources = _inputs(model)
+    place = str(onnx_file(job))
+    with blaming(job):
+        given = open_given(onnx_file(job), import_file(job), place)
+        say("the file in ONNX Runtime")
+        floats = [given.run(inputs.one(number), place) for number in range(inputs.count)]
+        say("as integers")
+        session = open_session(graph_file(job))
+        integers = [run_session(session, inputs.one(number), place=place) for number in range(inputs.count)]
+        say("integers beside floating point")
+        close = _closeness(job, given, inputs)
+    say(f"{inputs.count} samples on the emulator")
     executor = load(bundle_file(job), machine_of(job))
-    outcome, modelled = executor.run(images.samples), executor.modelled()
-    found = {
-        "images": images.count,
-        "kind": images.kind,
-        "right": {name: _right(results, images) for name, results in _ways(floating, integers, outcome.outputs).items()},
-        "exact": all(np.array_equal(integers[name], array) for name, array in outcome.outputs.items()),
-        "closeness": asdict(_closeness(job, images)),
+    emulated = _emulated(executor, inputs)
+    found = _figures(model, inputs, (floats, integers, emulated)) | _times(executor)
+    found |= {"closeness": asdict(close), "reference": given.refusal}
+    write_atomic(infer_file(job), (json.dumps(found, indent=1) + "\n").encode())
+    return Made([infer_file(job)], sources)
+
+
+def _inputs(model: Model) -> tuple[Inputs, list[Any]]:
+    """And the files that they come from."""
+    tested = labelled_samples(model)
+    if tested is not None and model.test is not None:
+        return Inputs(tested[0], tested[1], "test"), [model.test.samples.file]
+    if isinstance(model.calibration, Recorded):
+        return Inputs(calibration_samples(model), None, "calibration"), [model.calibration.file]
+    return Inputs(calibration_samples(model), None, "made-up"), []
+
+
+def _closeness(job: Job, given: Given, inputs: Inputs) -> Closeness:
+    """Measured on a few samples: every tensor is read."""
+    folder = graph_file(job).parent
+    floating, integer = (read_stage(stage_before(folder, name)) for name in ("fuse", "partition"))
+    few = {name: array[:MEASURED] for name, array in inputs.samples.items()}
+    return closeness_of(measure_errors(given.run, floating, integer, few, stored_range(machine_of(job))))
+
+
+def _emulated(executor: Executor, inputs: Inputs) -> Results:
+    outputs = executor.run_samples(inputs.samples)
+    return [{name: array[number] for name, array in outputs.items()} for number in range(inputs.count)]
+
+
+def _figures(model: Model, inputs: Inputs, ways: tuple[Results, Results, Results]) -> dict[str, Any]:
+    """Accuracy by labels, agreement with the file by the model's task, and whether the emulator equals the integers in every bit."""
+    floats, integers, emulated = ways
+    names = ("float", "integer", "emulator")
+    right = {name: right_share(model.task, results, _listed(inputs.labels)) for name, results in zip(names, ways, strict=True)}
+    measured = (
+        {name: asdict(measure_task(model.task, floats, results)) for name, results in zip(names[1:], ways[1:], strict=True)} if model.task else {}
+    )
+    exact = all(np.array_equal(one[name], other[name]) for one, other in zip(integers, emulated, strict=True) for name in one)
+    return {"images": inputs.count, "kind": inputs.kind, "right": right, "task": measured, "exact": exact}
+
+
+def _listed(labels: Labels | None) -> Sequence[int] | None:
+    return None if labels is None else labels.tolist()
+
+
+def _times(executor: Executor) -> dict[str, Any]:
+    modelled = executor.modelled()
+    return {
         "images_per_run": modelled.samples,
         "cycles": modelled.cycles,
         "machine_ms": modelled.execute_ms,
         "total_ms": modelled.total_ms,
         "clock_khz": executor.machine.timing.clock_khz,
     }
-    write_atomic(infer_file(job), (json.dumps(found, indent=1) + "\n").encode())
-    return Made([infer_file(job)], sources)
-
-
-def _images(job: Job) -> tuple[Images, list[Any]]:
-    """And the files that they come from."""
-    model = load_model(str(job.path), dict(job.variables.dims))
-    labelled = labelled_samples(model)
-    if labelled is not None and model.test is not None:
-        name = next(iter(model.inputs))
-        return Images({name: labelled[0]}, labelled[1], "test"), [model.test.samples.file]
-    sources = [model.calibration.file] if isinstance(model.calibration, Recorded) else []
-    return Images(calibration_samples(model), None, "calibration"), sources
-
-
-def _closeness(job: Job, images: Images) -> Closeness:
-    """Measured on a few images: every tensor is read."""
-    folder = graph_file(job).parent
-    floating, integer = (read_stage(stage_before(folder, name)) for name in ("fuse", "partition"))
-    few = {name: array[:MEASURED] for name, array in images.samples.items()}
-    with blaming(job):
-        return closeness_of(measure_errors(floating, integer, few))
-
-
-def _floating(job: Job, images: Images) -> dict[str, Array]:
-    """Of the graph's first stage: not every file that can be imported is one that ONNX Runtime takes (node names, versions)."""
-    place = str(onnx_file(job))
-    with blaming(job):
-        return _in_onnx_runtime(open_session(import_file(job), place=place), images, place)
-
-
-def _in_onnx_runtime(session: Any, images: Images, place: str) -> dict[str, Array]:
-    """Results by output, one image after the other."""
-    found = [run_session(session, {name: array[i : i + 1] for name, array in images.samples.items()}, place=place) for i in range(images.count)]
-    return {name: np.concatenate([result[name] for result in found]) for name in found[0]}
-
-
-def _ways(floating: Samples, integers: Samples, emulated: Samples) -> dict[str, Array]:
-    """The first output of each."""
-    name = next(iter(floating))
-    return {"float": floating[name], "integer": integers[name], "emulator": emulated[name]}
-
-
-def _right(results: Array, images: Images) -> float | None:
-    """The share of images whose largest result is the right one."""
-    if images.labels is None:
-        return None
-    found: NDArray[np.bool_] = results.reshape(len(results), -1).argmax(axis=1) == images.labels
-    return float(found.mean())

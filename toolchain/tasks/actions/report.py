@@ -13,7 +13,17 @@ from toolchain.report.summary_text import operations_text, summary_data, summary
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.executor import region_image
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.actions.paths import bundle_file, explain_file, graph_file, infer_file, machine_of, report_file, summary_file, verdict_file
+from toolchain.tasks.actions.paths import (
+    bundle_file,
+    explain_file,
+    graph_file,
+    infer_file,
+    machine_of,
+    onnx_file,
+    report_file,
+    summary_file,
+    verdict_file,
+)
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.timing.simulate import time_program
@@ -70,7 +80,7 @@ def artefacts_of(job: Job) -> dict[str, str]:
 
 
 def _built(job: Job) -> Built:
-    return read_built(machine_of(job), graph_file(job).parent, bundle_file(job))
+    return read_built(machine_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
 
 
 def _json(path: Path) -> Mapping[str, Any]:

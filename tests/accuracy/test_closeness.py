@@ -9,8 +9,8 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
-from toolchain.passes.closeness import Closeness, closeness_of
-from toolchain.passes.error_table import Errors, Row, measure_errors
+from toolchain.accuracy.closeness import Closeness, closeness_of
+from toolchain.accuracy.errors import Errors, Row, measure_errors
 
 ROWS = (Row("w", "conv2d", 12.3456, 0.5, 0.0), Row("v", "add", math.inf, 1.0, 0.0))
 

@@ -1,0 +1,140 @@
+"""How far each tensor of the integer network is from the float one, and each part of every output: signal to noise in dB, worst first."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from toolchain.accuracy.energy import Energy, part_axis
+from toolchain.graph.calls import FLOAT_NAME, SCALE
+from toolchain.graph.canary import check_oracle
+from toolchain.graph.integer_graph import integer_tensors
+from toolchain.graph.numerics import Range
+from toolchain.graph.running import open_model
+from toolchain.graph.session import run_session
+
+Array = np.typing.NDArray[Any]
+Samples = Mapping[str, Array]
+Runs = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+"""Computes the outputs of the network as the user gave it, of one sample."""
+INT8 = Range(-128, 127)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One tensor. sqnr: signal to quantisation noise, dB. clipped: share of values at a limit of what is stored."""
+
+    tensor: str
+    operation: str
+    sqnr: float
+    scale: float
+    clipped: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """An entry of an output along an axis, or the whole of it (axis 0). lost: share of elements whose error exceeds the part's own deviation."""
+
+    index: int
+    sqnr: float
+    lost: float
+
+
+@dataclass(frozen=True)
+class Output:
+    """A floating-point output of the model. sqnr: of the whole, dB. axis: along which parts are judged, 0 for none; worst part first."""
+
+    sqnr: float
+    axis: int
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """tensors: the stored ones, worst first. outputs: by name, held against the file that the user gave."""
+
+    tensors: tuple[Row, ...]
+    outputs: Mapping[str, Output]
+
+
+@dataclass
+class _Stored:
+    energy: Energy = field(default_factory=Energy)
+    clipped: list[float] = field(default_factory=list[float])
+
+
+@dataclass
+class _Ends:
+    """Of an output; the axis is settled by the first sample's shape."""
+
+    axis: int = 0
+    whole: Energy = field(default_factory=Energy)
+    parts: dict[int, Energy] = field(default_factory=dict[int, Energy])
+
+    def add(self, wanted: Array, found: Array) -> None:
+        if wanted.shape != found.shape:  # results whose number depends on the data cannot be held against each other one by one
+            self.whole.noise, self.whole.elements = np.inf, self.whole.elements + 1
+            return
+        if not self.whole.elements:
+            self.axis = part_axis(wanted.shape)
+        self.whole.add(wanted, found)
+        if self.axis and self.axis < wanted.ndim:
+            for index in range(wanted.shape[self.axis]):
+                self.parts.setdefault(index, Energy()).add(wanted.take(index, self.axis), found.take(index, self.axis))
+
+    def output(self) -> Output:
+        held = self.parts or {0: self.whole}
+        parts = [Part(index, energy.sqnr, energy.lost_share) for index, energy in held.items()]
+        return Output(self.whole.sqnr, self.axis if self.parts else 0, tuple(sorted(parts, key=lambda part: (part.sqnr, part.index))))
+
+
+def error_table(reference: ir.Model, integer: ir.Model, samples: Samples) -> list[Row]:
+    """The tensors of `measure_errors`, outputs left out."""
+    return list(measure_errors(None, reference, integer, samples).tensors)
+
+
+def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, samples: Samples, stored: Range = INT8) -> Errors:
+    """Runs all networks on all samples ([count, *shape] by input). given: the outputs to hold the integers' against; None for the reference's own.
+
+    reference: a float stage, which has the tensors that the stored ones stand for. stored: of the machine's activations.
+    """
+    check_oracle()
+    values = integer_tensors(integer)
+    names = {value.metadata_props[FLOAT_NAME]: value for value in values}
+    watched = [value for node in reference.graph for value in node.outputs if value.name in names]
+    floats, integers = open_model(reference, watched), open_model(integer, values)
+    outputs = [value.name or "" for value in reference.graph.outputs if value.dtype is not None and value.dtype.is_floating_point()]
+    tensors, ends = {name: _Stored() for name in names}, {name: _Ends() for name in outputs}
+    for index in range(min((len(array) for array in samples.values()), default=1)):
+        one = {name: array[index] for name, array in samples.items()}
+        wanted, found = run_session(floats, one) | one, run_session(integers, one)
+        for name, value in names.items():
+            if name in wanted:
+                _add(tensors[name], wanted[name], found[value.name or ""], float.fromhex(value.metadata_props[SCALE]), stored)
+        truth = wanted if given is None else given(one)
+        for name, end in ends.items():
+            end.add(truth[name], found[name])
+    rows = [_row(name, value, tensors[name]) for name, value in names.items()]
+    ordered = sorted(rows, key=lambda row: (row.sqnr, row.tensor))
+    return Errors(tuple(ordered), {name: end.output() for name, end in ends.items()})
+
+
+def _add(held: _Stored, wanted: Array, found: Array, scale: float, stored: Range) -> None:
+    held.energy.add(wanted, found * scale)
+    held.clipped.append(float(((found >= stored.high) | (found <= stored.low)).mean()))
+
+
+def _row(name: str, value: ir.Value, held: _Stored) -> Row:
+    maker = value.producer()
+    clipped = sum(held.clipped) / max(len(held.clipped), 1)
+    return Row(name, maker.op_type if maker else "", held.energy.sqnr, float.fromhex(value.metadata_props[SCALE]), clipped)
+
+
+def error_text(rows: Sequence[Row]) -> str:
+    """The table as text; units in the header."""
+    width = max([len(row.tensor) for row in rows] + [6])
+    lines = [f"{'tensor':<{width}}  {'operation':<14} {'SQNR [dB]':>9}  {'scale':>12}  {'clipped [%]':>11}"]
+    lines += [f"{row.tensor:<{width}}  {row.operation:<14} {row.sqnr:>9.2f}  {row.scale:>12.6g}  {100 * row.clipped:>11.3f}" for row in rows]
+    return "\n".join(lines) + "\n"

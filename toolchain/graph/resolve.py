@@ -1,0 +1,66 @@
+"""Shapes and types as far as they can be known: inference and folding in turn, until neither finds anything more."""
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+from onnx import shape_inference
+
+from toolchain.graph.branches import inline_branches
+from toolchain.graph.fold_nodes import fold_nodes, lift_constants
+from toolchain.graph.pool_windows import write_windows
+from toolchain.graph.structure import drop_unread
+from toolchain.graph.types import declare_types
+
+ROUNDS = 64
+"""A chain of shape computations this deep has not been seen."""
+
+
+def resolve_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the type and shape of every tensor that has a fixed one; what depends on the data stays open.
+
+    Shapes that the file declares inside, or for its outputs, are dropped: exporters get them wrong. Tensors that ONNX's own inference
+    cannot type, such as results of operators outside its standard, are typed by ONNX Runtime.
+    """
+    del proto.graph.value_info[:]
+    for entry in proto.graph.output:
+        _open(entry)
+    lift_constants(proto.graph)
+    proto = _settle(proto)
+    return _settle(proto) if declare_types(proto) else proto
+
+
+def _settle(proto: onnx.ModelProto) -> onnx.ModelProto:
+    for _ in range(ROUNDS):
+        proto = shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
+        shapes = tensor_shapes(proto)
+        changed = [write_windows(proto.graph, shapes), fold_nodes(proto, shapes), inline_branches(proto.graph)]
+        if not any(changed):
+            break
+        drop_unread(proto.graph)
+    return proto
+
+
+def _open(entry: onnx.ValueInfoProto) -> None:
+    """Forgets a declared shape; the type stays."""
+    if entry.type.HasField("tensor_type"):
+        entry.type.tensor_type.ClearField("shape")
+
+
+def tensor_shapes(proto: onnx.ModelProto) -> Mapping[str, Sequence[int | None] | None]:
+    """The shape of every tensor that has one; None for a size that is open."""
+    graph = proto.graph
+    shapes: dict[str, Sequence[int | None] | None] = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    for entry in (*graph.input, *graph.value_info, *graph.output):
+        kind = entry.type.tensor_type
+        if entry.type.HasField("tensor_type") and kind.HasField("shape"):
+            shapes[entry.name] = tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim)
+    return shapes
+
+
+def strict_complaint(proto: onnx.ModelProto) -> str:
+    """The first objection of strict inference; empty where it has none."""
+    try:
+        shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
+    except shape_inference.InferenceError as error:
+        return str(error)
+    return ""

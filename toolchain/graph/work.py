@@ -1,0 +1,88 @@
+"""How much operators have to do: multiply-accumulates and bytes, by kind; their price is the machine's business."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from toolchain.graph.functions import kind_of
+from toolchain.graph.rewrite import known_shape
+
+CONVOLUTIONS = ("conv2d", "Conv", "ConvInteger")
+WEIGHTED = {**dict.fromkeys(CONVOLUTIONS, 1), "depthwise": 1, "dense": 1}
+"""Operators whose results each take a row of the weights, and which operand these are."""
+RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
+"""Operators that multiply at every step, and the gates of each."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Of operators of one kind: nodes, multiply-accumulates, bytes read and written."""
+
+    nodes: int
+    macs: int
+    bytes: int
+
+
+def host_work(nodes: Sequence[ir.Node], element_bytes: int = 0) -> dict[str, Work]:
+    """By kind: of a fused or integer call its kind, of any other node its operator, but `depthwise` for a convolution that has as many groups as
+    channels. Tensors of unknown shape count as nothing. element_bytes: of every computed tensor, 0 for its own type's."""
+    found: dict[str, Work] = {}
+    for node in nodes:
+        kind = _kind(node)
+        before = found.get(kind, Work(0, 0, 0))
+        tensors = (value for value in (*node.inputs, *node.outputs) if value is not None)
+        size = sum(_bytes(value, element_bytes) for value in tensors)
+        found[kind] = Work(before.nodes + 1, before.macs + _macs(kind, node), before.bytes + size)
+    return dict(sorted(found.items()))
+
+
+def node_macs(node: ir.Node) -> int:
+    """Multiply-accumulates of one node."""
+    return _macs(_kind(node), node)
+
+
+def _kind(node: ir.Node) -> str:
+    kind, group = kind_of(node) or node.op_type, node.attributes.get("group")
+    if kind in CONVOLUTIONS and group is not None and group.as_int() > 1 and _shape(node.inputs[0])[1:2] == (group.as_int(),):
+        return "depthwise"
+    return kind
+
+
+def _macs(kind: str, node: ir.Node) -> int:
+    result = _shape(node.outputs[0])
+    if kind in WEIGHTED:
+        return math.prod(result) * math.prod(_shape(node.inputs[WEIGHTED[kind]])[1:])
+    if kind == "ConvTranspose":
+        return math.prod(_shape(node.inputs[0])) * math.prod(_shape(node.inputs[1])[1:])
+    if kind == "Gemm":
+        left, turned = _shape(node.inputs[0]), node.attributes.get("transA")
+        return math.prod(result) * left[0 if turned is not None and turned.as_int() else 1]
+    if kind in ("MatMul", "MatMulInteger"):
+        return math.prod(result) * _shape(node.inputs[0])[-1]
+    if kind in RECURRENT:
+        return _recurrent(kind, node)
+    return 0
+
+
+def _recurrent(kind: str, node: ir.Node) -> int:
+    """Every step multiplies its input and its state with all gates' weights: x [steps, batch, size] or [batch, steps, size], either way."""
+    data, weights = _shape(node.inputs[0]), _shape(node.inputs[1])
+    if len(data) != 3 or len(weights) != 3:
+        return 0
+    hidden = weights[1] // RECURRENT[kind]
+    return data[0] * data[1] * weights[0] * weights[1] * (data[2] + hidden)
+
+
+def _shape(value: ir.Value | None) -> tuple[int, ...]:
+    """(0,) where it is not known, or has no axes that a product could be counted over."""
+    return known_shape(value) or (0,)
+
+
+def _bytes(value: ir.Value, element_bytes: int) -> int:
+    if value.dtype is None or value.dtype == ir.DataType.STRING:
+        return 0
+    size = value.dtype.itemsize if value.is_initializer() or not element_bytes else element_bytes
+    shape = known_shape(value)
+    return 0 if shape is None else int(math.prod(shape) * size)

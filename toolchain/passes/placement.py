@@ -1,0 +1,87 @@
+"""Which operations run on the machine: those that it takes, in regions that save more time than their border costs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import onnx_ir as ir
+
+from toolchain.graph.calls import BOUNDARY
+from toolchain.graph.functions import INTEGER, kind_of
+from toolchain.graph.rewrite import captured
+from toolchain.passes.context import Device, Price
+from toolchain.passes.convex import convex_groups
+
+NO_DEVICE = "no machine was named"
+ONLY_MOVES = "no operation beside it is computed on the machine"
+KEPT = "the model's file keeps it on the host"
+PLACED = ("concat", "flatten", "pad")
+"""Kinds that a machine does by where tensors stand, without an instruction."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """regions: sets of integer calls in an order in which they can run. refused: why other integer calls must stay on the host."""
+
+    regions: tuple[tuple[ir.Node, ...], ...]
+    refused: Mapping[ir.Node, str]
+
+
+def place_calls(nodes: Sequence[ir.Node], device: Device | None, everything: bool = False) -> Placement:
+    """nodes: of an integer graph, sorted. Every region is convex and as large as it can be. everything: also regions that do not pay."""
+    reasons = {node: _reason(node, device) for node in nodes}
+    groups = _groups(nodes, reasons)
+    kept: list[tuple[ir.Node, ...]] = []
+    for group in groups:
+        reason = ONLY_MOVES if all(kind_of(node) in PLACED for node in group) else "" if everything else _loss(device, group)
+        if reason:
+            reasons.update(dict.fromkeys(group, reason))
+        else:
+            kept.append(tuple(group))
+    return Placement(tuple(kept), {node: reason for node, reason in reasons.items() if reason and is_operation(node)})
+
+
+def is_boundary(node: ir.Node) -> bool:
+    """Whether a node only converts between floating point and integers."""
+    return kind_of(node) in BOUNDARY
+
+
+def is_operation(node: ir.Node) -> bool:
+    """Whether a node computes with stored integers."""
+    return node.domain == INTEGER and not is_boundary(node)
+
+
+def is_kept(node: ir.Node, patterns: Sequence[str]) -> bool:
+    """Whether the user keeps a node on the host, by its name or its operator; `*` and `?` stand for any text and any character."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in (node.name or "", node.op_type))
+
+
+def _reason(node: ir.Node, device: Device | None) -> str:
+    """Why a node is not on the machine; empty where it takes it."""
+    if not is_operation(node):
+        return "not an operation"
+    return device.refuses(node) if device else NO_DEVICE
+
+
+def _groups(nodes: Sequence[ir.Node], reasons: Mapping[ir.Node, str]) -> list[list[ir.Node]]:
+    numbers = {node: number for number, node in enumerate(nodes)}
+    makers = [[value.producer() for value in (*node.inputs, *captured(node)) if value is not None] for node in nodes]
+    before = [sorted({numbers[maker] for maker in each if maker is not None}) for each in makers]
+    return [[nodes[number] for number in group] for group in convex_groups(before, [not reasons[node] for node in nodes])]
+
+
+def _loss(device: Device | None, group: Sequence[ir.Node]) -> str:
+    """Why a region does not pay; empty where it does, or where its price is not known."""
+    price = device.prices(group) if device else None
+    return "" if price is None or pays(price) else loss_text(price)
+
+
+def pays(price: Price) -> bool:
+    """Whether a region saves time even if the machine is as fast as it can be."""
+    return price.machine + price.border < price.host
+
+
+def loss_text(price: Price) -> str:
+    """The reason that a reader sees."""
+    border = f"conversions, transfers and a launch cost {price.border:.3f} ms"
+    return f"its region does not pay: {border}, and the host computes it in {price.host:.3f} ms"

@@ -1,0 +1,107 @@
+"""The float network of every stage is that of the file that the user gave; a pass that changes it is an error."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from toolchain.graph.calibration import Table
+from toolchain.graph.equivalence import find_mismatch, same_operator
+from toolchain.graph.rewrite import is_float, is_operator, known_shape
+from toolchain.graph.running import open_model
+from toolchain.graph.session import open_session, run_session
+from toolchain.spec.errors import UserError, fail
+
+Array = np.typing.NDArray[Any]
+Tensors = Mapping[str, Array]
+NOISE = 1e-6
+"""Share of an output's energy that rounding may account for, through all of a network; one operator at a time, far less is allowed."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """The network as the user gave it. refusal: why ONNX Runtime does not take the very file, empty where it does; the first stage stands in then."""
+
+    session: Any
+    refusal: str = ""
+
+    def run(self, sample: Tensors, place: str = "") -> dict[str, Array]:
+        """Outputs by name, of one sample."""
+        return run_session(self.session, sample, place=place)
+
+
+def open_given(path: Path, imported: Path, place: str, optimise: bool = True) -> Given:
+    """The file in ONNX Runtime. imported: the first stage. Raises UserError E0910 where ONNX Runtime takes neither."""
+    try:
+        return Given(open_session(path, optimise, place=place))
+    except UserError as error:
+        return Given(open_session(imported, optimise, place=place), error.diagnostics[0].message)
+
+
+def is_quantised(model: ir.Model) -> bool:
+    """Whether a model rounds its own tensors to stored integers."""
+    return any(is_operator(node, "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear") for node in model.graph)
+
+
+def check_import(given: Given, imported: ir.Model, sample: Tensors, place: str) -> None:
+    """Raises UserError E0923 where the first stage's outputs are not those of the file, and E0910. given: without ONNX Runtime's own rewriting."""
+    wanted = given.run(sample, place)
+    found = run_session(open_model(imported, place=place, optimise=False), sample, place=place)
+    bad = _first_noisy(imported.graph.outputs, wanted, found)
+    if bad is not None:
+        text = f"the imported model does not compute what the file does: the output '{bad[0].name}' differs by {bad[1]:.2g} of its energy"
+        raise fail("E0923", text, place=place)
+
+
+def check_stage(imported: ir.Model, stage: ir.Model, table: Table, name: str, place: str) -> None:
+    """Raises UserError E0923 naming the first operator of a stage that computes otherwise than those of the import before it."""
+    deviations = {tensor: seen.spread.deviation for tensor, seen in table.tensors.items()}
+    found = find_mismatch(imported, stage, deviations, place)
+    if found:
+        raise fail("E0923", f"the stage '{name}' changes what the model computes: {found.text()}", place=place)
+
+
+def check_sample(imported: ir.Model, stage: ir.Model, sample: Tensors, name: str, place: str) -> None:
+    """Raises UserError E0923 where a stage's outputs are not the import's on a sample, naming the first tensor that a new operator makes otherwise.
+
+    An operator that both have may enlarge a difference of rounding without end (the logistic function of a large number): that is no change.
+    """
+    one, other = (run_session(open_model(model, place=place, optimise=False), sample, place=place) for model in (imported, stage))
+    if _first_noisy(stage.graph.outputs, one, other) is None:
+        return
+    old = {value.name: value for node in imported.graph for value in node.outputs}
+    common = [value for node in stage.graph for value in node.outputs if value.name in old and known_shape(value) is not None]
+    one = run_session(open_model(imported, [old[value.name] for value in common], place, optimise=False), sample, place=place)
+    other = run_session(open_model(stage, common, place, optimise=False), sample, place=place)
+    bad = _first_noisy(common, one, other)
+    maker = None if bad is None else bad[0].producer()
+    before = None if bad is None else old[bad[0].name].producer()
+    if bad is not None and maker is not None and before is not None and not same_operator(before, maker):
+        told = f"node '{maker.name}' ({maker.op_type}) makes '{bad[0].name}' differ by {bad[1]:.2g} of its energy"
+        raise fail("E0923", f"the stage '{name}' changes what the model computes on a sample: {told}", place=place)
+
+
+def _first_noisy(values: Iterable[ir.Value], wanted: Tensors, found: Tensors) -> tuple[ir.Value, float] | None:
+    """The first float tensor of fixed shape that differs by more than rounding, and by which share of its energy."""
+    for value in values:
+        name = value.name or ""
+        if name in wanted and is_float(value) and known_shape(value) is not None and (share := noise_share(wanted[name], found[name])) > NOISE:
+            return value, share
+    return None
+
+
+def noise_share(wanted: Array, found: Array) -> float:
+    """Energy of the difference over energy of what is wanted; infinite for another shape, or where one alone is not finite."""
+    if wanted.shape != found.shape or not np.array_equal(np.isfinite(wanted), np.isfinite(found)):
+        return float("inf")
+    one, other = (array[np.isfinite(array)].astype(np.float64) for array in (wanted, found))
+    noise, signal = float(((one - other) ** 2).sum()), float((one**2).sum())
+    return noise / signal if signal else float(noise > 0)
+
+
+def first_sample(samples: Mapping[str, Array]) -> dict[str, Array]:
+    """One input of the network, by name."""
+    return {name: array[0] for name, array in samples.items()}

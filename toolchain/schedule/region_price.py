@@ -1,0 +1,60 @@
+"""What a region saves and what its border costs, by the costs that the machine's file declares."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import onnx_ir as ir
+
+from toolchain.graph.calls import BOUNDARY
+from toolchain.graph.functions import kind_of
+from toolchain.graph.rewrite import known_shape
+from toolchain.graph.work import host_work
+from toolchain.passes.context import Price
+from toolchain.schedule.selection import images_per_run
+from toolchain.spec.model import Host, Machine
+from toolchain.timing.host import operators_ms
+
+FLOAT_BYTES = 4
+
+
+def region_price(machine: Machine, nodes: Sequence[ir.Node]) -> Price | None:
+    """nodes: the region's integer calls. None for a machine whose file does not say what the host costs.
+
+    The machine's own time is its multiply-accumulates at peak, less than any schedule takes: a region that does not pay even so cannot.
+    """
+    if machine.host is None:
+        return None
+    host, inside = machine.host, set(nodes)
+    given = _distinct(value for node in nodes for value in node.inputs if value is not None and not value.is_initializer())
+    inputs = [value for value in given if value.producer() not in inside]
+    made = [value for node in nodes for value in node.outputs]
+    outputs = [value for value in made if value.is_graph_output() or any(user not in inside for user, _ in value.uses())]
+    floats = sum(operators_ms(kind, work.macs, work.bytes, host) for kind, work in host_work(nodes, FLOAT_BYTES).items())
+    macs = sum(work.macs for work in host_work(nodes).values())
+    peak = machine.timing.peak_macs
+    least = macs / peak / machine.timing.clock_khz if peak else 0.0
+    border = sum(_crossing_ms(value, host) for value in (*inputs, *outputs)) + _starts_ms(machine, host, len(inputs) + len(outputs), _batch(nodes))
+    return Price(floats, least, border)
+
+
+def _distinct(values: Iterable[ir.Value]) -> list[ir.Value]:
+    return list(dict.fromkeys(values))
+
+
+def _batch(nodes: Sequence[ir.Node]) -> int:
+    """Images of one sample."""
+    return (known_shape(nodes[0].outputs[0]) or (1,))[0]
+
+
+def _crossing_ms(value: ir.Value, host: Host) -> float:
+    """Copying stored bytes, and converting them where the other side is in floating point."""
+    elements = math.prod(known_shape(value) or (0,))
+    neighbours = [node for node, _ in value.uses()] + [value.producer()]
+    converted = any(kind_of(node) in BOUNDARY for node in neighbours if node is not None)
+    copied = elements / host.transfer_gb_per_s.value / 1e6
+    return copied + (elements * (1 + FLOAT_BYTES) / host.gb_per_s.value / 1e6 if converted else 0.0)
+
+
+def _starts_ms(machine: Machine, host: Host, buffers: int, batch: int) -> float:
+    """Launches and transfers of one sample's share of a run."""
+    return (host.launch_us.value + buffers * host.transfer_us.value) / 1e3 * batch / images_per_run(machine)

@@ -1,0 +1,19 @@
+"""Time on the host, by the costs that the machine's file declares, never by a clock."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from toolchain.spec.model import Host
+
+CONVOLUTIONS: dict[str, str] = dict.fromkeys(("Conv", "ConvInteger"), "conv2d")
+PRODUCTS: dict[str, str] = dict.fromkeys(("Gemm", "MatMul", "MatMulInteger", "LSTM", "GRU", "RNN"), "dense")
+ALIKE: Mapping[str, str] = MappingProxyType(CONVOLUTIONS | PRODUCTS)
+"""Operators that a machine's file need not name: they cost what the operation of that kind costs."""
+
+
+def operators_ms(kind: str, macs: int, size: int, host: Host) -> float:
+    """Operators with multiply-accumulates by their rate, others by the bytes that they touch."""
+    rate = host.gmac_per_s.get(kind) or host.gmac_per_s.get(ALIKE.get(kind, "default")) or host.gmac_per_s.get("default")
+    if macs and rate is not None:
+        return macs / rate.value / 1e6
+    return size / host.gb_per_s.value / 1e6
