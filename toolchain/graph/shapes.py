@@ -30,10 +30,18 @@ def infer(proto: onnx.ModelProto, path: Path) -> onnx.ModelProto:
     return known
 
 
+def infer_partly(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """As much as can be told of a model that need not be right; nothing of one whose nodes lack operands."""
+    try:
+        return shape_inference.infer_shapes(proto)
+    except (shape_inference.InferenceError, ValueError, RuntimeError):
+        return proto
+
+
 def _infer(proto: onnx.ModelProto, path: Path) -> onnx.ModelProto:
     try:
         return shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
-    except shape_inference.InferenceError as error:
+    except (shape_inference.InferenceError, ValueError, RuntimeError) as error:
         raise _mismatch(proto, str(error), path) from None
 
 
@@ -44,7 +52,7 @@ def _mismatch(proto: onnx.ModelProto, text: str, path: Path) -> UserError:
     node = next((n for n in proto.graph.node if found and n.name == (found["name"] or "").strip()), None)
     if node is None:
         return fail("E0907", reason, place=str(path))
-    shapes = tensor_shapes(shape_inference.infer_shapes(proto))
+    shapes = tensor_shapes(infer_partly(proto))
     operands = ", ".join(f"'{name}' {shape_text(shapes.get(name))}" for name in node.input if name)
     return fail("E0907", f"{node_text(node)}: {reason} (operands {operands})", place=str(path))
 
