@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 
 from tests.graph.onnx_builder import conv_net, save
 from tests.passes.test_quantize import NARROW, RULES, branchy, samples
+from toolchain.accuracy.errors import error_table
 from toolchain.graph.integer_graph import run_oracle, run_reference
 from toolchain.graph.load import load_graph
 from toolchain.graph.numerics import Numerics
@@ -20,7 +21,6 @@ from toolchain.graph.session import open_session, run_session
 from toolchain.passes.build import build_graph, calibration_table, declared_table, default_pipeline
 from toolchain.passes.context import Context
 from toolchain.passes.correct_bias import CorrectBias
-from toolchain.accuracy.errors import error_table
 from toolchain.passes.pipeline import Pipeline, print_pipeline, read_pipeline
 from toolchain.spec.errors import Source
 

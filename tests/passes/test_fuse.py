@@ -8,12 +8,12 @@ from onnx import helper
 
 from tests.graph.onnx_builder import conv_net, model, save
 from tests.passes.test_fold import PASSES
+from toolchain.graph.calls import REASON
 from toolchain.graph.load import load_graph
 from toolchain.graph.numerics import Fraction, Numerics
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import Store
 from toolchain.passes.context import Context
-from toolchain.graph.calls import REASON
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.runner import run_passes
 from toolchain.passes.templates import read_templates

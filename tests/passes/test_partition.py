@@ -9,13 +9,13 @@ import pytest
 
 from tests.graph.onnx_builder import save
 from tests.passes.test_quantize import NARROW, branchy, samples
+from toolchain.graph.calls import REASON
 from toolchain.graph.functions import kind_of
 from toolchain.graph.regions import REGION, TARGET, region_calls, region_function
 from toolchain.graph.rewrite import constant
 from toolchain.graph.session import open_session, run_session
 from toolchain.passes.build import build_graph, calibration_table, default_pipeline
 from toolchain.passes.context import Context, Device
-from toolchain.graph.calls import REASON
 from toolchain.passes.partition import Partition
 from toolchain.passes.pipeline import Pipeline
 from toolchain.spec.errors import UserError

@@ -13,8 +13,9 @@ from onnx import helper
 
 from tests.graph.onnx_builder import conv_net, model, save
 from tests.passes.test_fold import PASSES
+from toolchain.accuracy.errors import error_table, error_text
 from toolchain.graph.calibration import Seen, Table, calibrate, read_table, write_table
-from toolchain.graph.calls import read_call
+from toolchain.graph.calls import REASON, SCALE, read_call
 from toolchain.graph.functions import FUSED, INTEGER
 from toolchain.graph.histogram import Spread
 from toolchain.graph.integer_graph import run_oracle, run_reference
@@ -24,10 +25,7 @@ from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
 from toolchain.graph.store import Store
 from toolchain.passes.context import Context
-from toolchain.accuracy.errors import error_table, error_text
-from toolchain.graph.calls import REASON
 from toolchain.passes.fuse import Fuse
-from toolchain.graph.calls import SCALE
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 from toolchain.spec.errors import UserError

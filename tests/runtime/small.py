@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calls import integer_call
+from toolchain.graph.calls import SCALE, integer_call
 from toolchain.graph.regions import REGION
 from toolchain.graph.rewrite import add_constant
 from toolchain.graph.versions import OPSET
 from toolchain.passes.outline import outline
-from toolchain.graph.calls import SCALE
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.contents import Bundle
 from toolchain.schedule.compiled_region import CompiledRegion

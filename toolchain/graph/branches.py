@@ -6,7 +6,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from toolchain.graph.fold_nodes import lift_constants
-from toolchain.graph.inlining import subgraphs
+from toolchain.graph.subgraphs import subgraphs
 
 
 def inline_branches(graph: onnx.GraphProto) -> bool:

@@ -7,9 +7,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from toolchain.graph.inlining import subgraphs
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.structure import needed
+from toolchain.graph.subgraphs import subgraphs
 from toolchain.spec.errors import UserError
 
 MAX_ELEMENTS = 1 << 20
@@ -100,7 +100,7 @@ def _sized(graph: onnx.GraphProto, shapes: Shapes) -> Iterator[tuple[str, np.typ
 
 
 def _foldable(node: onnx.NodeProto, known: set[str], shapes: Shapes) -> bool:
-    if node.op_type in RANDOM or node.domain not in ("", "ai.onnx") or any(True for _ in subgraphs(node)):
+    if node.op_type in RANDOM or node.domain not in ("", "ai.onnx") or subgraphs(node):
         return False
     given = list(needed(node))
     return bool(given) and all(name in known for name in given) and all(_small(node, name, shapes) for name in node.output if name)

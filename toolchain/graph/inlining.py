@@ -1,6 +1,6 @@
 """Local functions written out where they are called, within bounds that are checked first."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import onnx
 from onnx import inliner
 
 from toolchain.graph.node_text import node_text
+from toolchain.graph.subgraphs import all_nodes
 from toolchain.spec.errors import fail
 
 MAX_NODES = 1 << 18
@@ -32,22 +33,6 @@ def inline_functions(proto: onnx.ModelProto, path: Path) -> onnx.ModelProto:
             place=str(path),
         )
     return inliner.inline_local_functions(proto)
-
-
-def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Nodes and those of their subgraphs."""
-    for node in nodes:
-        yield node
-        for inner in subgraphs(node):
-            yield from all_nodes(inner.node)
-
-
-def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The bodies of a loop, a scan or a condition."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def resolve_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 def _settle(proto: onnx.ModelProto) -> onnx.ModelProto:
     for _ in range(ROUNDS):
-        proto = shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
+        proto = infer_partly(proto)
         shapes = tensor_shapes(proto)
         changed = [write_windows(proto.graph, shapes), fold_nodes(proto, shapes), inline_branches(proto.graph)]
         if not any(changed):
@@ -57,10 +57,18 @@ def tensor_shapes(proto: onnx.ModelProto) -> Mapping[str, Sequence[int | None] |
     return shapes
 
 
+def infer_partly(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """As much as can be told of a model that need not be right; nothing of one whose nodes lack operands."""
+    try:
+        return shape_inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
+    except (shape_inference.InferenceError, ValueError, RuntimeError):
+        return proto
+
+
 def strict_complaint(proto: onnx.ModelProto) -> str:
     """The first objection of strict inference; empty where it has none."""
     try:
         shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
-    except shape_inference.InferenceError as error:
+    except (shape_inference.InferenceError, ValueError, RuntimeError) as error:
         return str(error)
     return ""

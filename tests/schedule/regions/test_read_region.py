@@ -13,6 +13,7 @@ from tests.passes.test_quantize import branchy
 from tests.passes.test_quantize import samples as branchy_samples
 from tests.schedule.corners import corners, samples
 from tests.schedule.made_regions import expected
+from toolchain.graph.calls import REASON
 from toolchain.graph.functions import kind_of
 from toolchain.graph.integer_graph import integer_tensors
 from toolchain.graph.regions import REGION, region_calls, region_function
@@ -20,7 +21,6 @@ from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
 from toolchain.passes.build import build_graph, calibration_table
 from toolchain.passes.context import Context
-from toolchain.graph.calls import REASON
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.offload import device_of
 from toolchain.schedule.regions.read_region import read_region
