@@ -13,6 +13,7 @@ from toolchain.graph.ranges import fitting_scale, position
 from toolchain.spec.errors import UserError, fail
 
 Floats = np.typing.NDArray[np.float32]
+Reals = np.typing.NDArray[np.float64]
 EXACT_BITS = 53
 """Whole numbers of a float64."""
 SLOPE_BITS, SLOPE_ERROR = 15, 50
@@ -66,29 +67,61 @@ def stored_weights(weights: Floats, scale: float | Floats, numerics: Numerics) -
 
 
 def product(call: Call, weights: Floats, bias: Floats, means: Sequence[float], scales: tuple[float, float, float], numerics: Numerics) -> Stored:
-    """A convolution or dense layer. scales: of input, weights, output. means: of each input channel, for the correction of the bias; may be empty.
+    """A convolution or dense layer, its weights rounded to the nearest. scales: of input, weights, output. means: of each input channel, for the
+    correction of the bias; may be empty.
 
     Raises UserError E0919 where no integers exist that the numerics allow.
     """
     if numerics.form == "multiplier":
-        return _multiplied(call, weights, bias, means, scales, numerics)
+        steps = channel_steps(weights, scales[1], numerics)
+        stored = stored_weights(weights, column_of(steps, weights), numerics)
+        return stored_product(call, stored, steps, _corrected(call, weights, stored, column_of(steps, weights), bias, means), scales, numerics)
     given, weight, result = scales
     for _ in range(numerics.accumulator_bits):
-        shift = position(weight) + position(given) - position(result)
-        if shift > numerics.shift.high:
-            weight *= 2.0 ** (shift - numerics.shift.high)
-            continue
-        if shift < numerics.shift.low:
-            raise _impossible(call, f"it needs a shift by {shift}, the machine has {numerics.shift.low} to {numerics.shift.high}")
         stored = stored_weights(weights, weight, numerics)
         corrected = _corrected(call, weights, stored, np.float32(weight), bias, means)
-        found = _stored_bias(corrected, position(weight) + position(given), numerics)
-        if found is not None and not too_large(stored, found[0] << found[1], shift, numerics):
-            break
-        weight *= 2
-    else:
-        raise _impossible(call, "no scale of its weights keeps the sum within the accumulator")
+        try:
+            return stored_product(call, stored, np.full(len(weights), weight), corrected, (given, weight, result), numerics)
+        except TooFineError:
+            weight *= 2
+    raise _impossible(call, "no scale of its weights keeps the sum within the accumulator")
+
+
+class TooFineError(Exception):
+    """Weights of a smaller scale than the shifts or the accumulator allow; a larger one may do."""
+
+
+def stored_product(
+    call: Call, stored: np.typing.NDArray[np.int8], steps: Reals, bias: Reals, scales: tuple[float, float, float], numerics: Numerics
+) -> Stored:
+    """A convolution or dense layer of given integers. steps: the scale of each channel's weights, all alike where the machine only shifts.
+
+    bias: float64, of each channel. Raises TooFineError, and UserError E0919 where no larger scale of the weights helps.
+    """
+    if numerics.form == "multiplier":
+        return _multiplied(call, stored, steps, bias, scales, numerics)
+    given, _, result = scales
+    weight = float(steps[0])
+    shift = position(weight) + position(given) - position(result)
+    if shift < numerics.shift.low:
+        raise _impossible(call, f"it needs a shift by {shift}, the machine has {numerics.shift.low} to {numerics.shift.high}")
+    found = _stored_bias(bias, position(weight) + position(given), numerics) if shift <= numerics.shift.high else None
+    if found is None or too_large(stored, found[0] << found[1], shift, numerics):
+        raise TooFineError
     return Stored((stored, found[0].astype(np.int32)), {"bias_shift": found[1], "shift": shift} | _shape(call) | limits(call, result, numerics))
+
+
+def channel_steps(weights: Floats, step: float, numerics: Numerics) -> Reals:
+    """The scale of each channel's weights at which none is clipped; `step` for all where the machine has one for the tensor."""
+    if not numerics.per_channel:
+        return np.full(len(weights), step)
+    rows = np.abs(weights.reshape(len(weights), -1)).max(1)
+    return np.where(rows > 0, rows / np.float32(numerics.weight.high), np.float32(step)).astype(np.float64)
+
+
+def column_of(steps: Reals, weights: Floats) -> Floats:
+    """One value a row, broadcast against the weights."""
+    return steps.astype(np.float32).reshape(-1, *(1,) * (weights.ndim - 1))
 
 
 def _shape(call: Call) -> dict[str, Any]:
@@ -125,21 +158,18 @@ def _corrected(
     return bias - np.einsum("gok,gk->go", error.reshape(group, -1, weights.shape[1]), seen).reshape(-1)
 
 
-def _multiplied(call: Call, weights: Floats, bias: Floats, means: Sequence[float], scales: tuple[float, float, float], numerics: Numerics) -> Stored:
-    given, weight, result = scales
-    rows = np.abs(weights.reshape(len(weights), -1)).max(1)
-    steps = np.where(rows > 0, rows / np.float32(numerics.weight.high), np.float32(weight)) if numerics.per_channel else np.full(len(weights), weight)
-    column = steps.astype(np.float32).reshape(-1, *(1,) * (weights.ndim - 1))
-    stored = stored_weights(weights, column, numerics)
-    corrected = _corrected(call, weights, stored, column, bias, means)
-    whole = np.clip(np.rint(corrected / (column.ravel().astype(np.float64) * given)), numerics.bias.low, numerics.bias.high).astype(np.int64)
-    fractions = [fraction_of(call, float(step) * given / result, numerics) for step in column.ravel()]
+def _multiplied(
+    call: Call, stored: np.typing.NDArray[np.int8], steps: Reals, bias: Reals, scales: tuple[float, float, float], numerics: Numerics
+) -> Stored:
+    given, _, result = scales
+    rows = steps.astype(np.float32).astype(np.float64)
+    whole = np.clip(np.rint(bias / (rows * given)), numerics.bias.low, numerics.bias.high).astype(np.int64)
+    fractions = [fraction_of(call, float(step) * given / result, numerics) for step in rows]
     if too_large(stored, whole, 0, numerics):
         raise _impossible(call, f"the sum can leave the accumulator of {numerics.accumulator_bits} bits")
     if numerics.accumulator_bits + numerics.multiplier_bits > EXACT_BITS:
-        raise _impossible(
-            call, f"an accumulator of {numerics.accumulator_bits} bits times a multiplier of {numerics.multiplier_bits} cannot be checked exactly"
-        )
+        bits = f"an accumulator of {numerics.accumulator_bits} bits times a multiplier of {numerics.multiplier_bits}"
+        raise _impossible(call, f"{bits} cannot be checked exactly")
     factors, divisors = np.array([f.numerator for f in fractions], np.float64), np.array([2.0**f.shift for f in fractions])
     attributes = {"bias_shift": 0} | _shape(call) | limits(call, result, numerics)
     return Stored((stored, whole.astype(np.int32), factors, divisors), attributes)

@@ -19,9 +19,10 @@ Place = tuple[str, int, int]
 
 @dataclass
 class Store:
-    """folder: where everything goes. Tensors that an earlier stage wrote are pointed to, never written again."""
+    """folder: where everything goes; written: all that went there. Tensors that an earlier stage wrote are pointed to, never written again."""
 
     folder: Path
+    written: list[Path] = field(default_factory=list[Path])
     _places: dict[int, tuple[ir.TensorProtocol, Place]] = field(default_factory=dict[int, tuple[ir.TensorProtocol, Place]])
 
     def save(self, name: str, model: ir.Model) -> Path:
@@ -35,6 +36,7 @@ class Store:
         self._write([tensor for tensor in large if id(tensor) not in self._places])
         path = self.folder / f"{name}.onnx"
         write_atomic(path, self._proto(model).SerializeToString(deterministic=True))
+        self.written.append(path)
         return path
 
     def _write(self, tensors: list[ir.TensorProtocol]) -> None:
@@ -55,6 +57,7 @@ class Store:
                     offset += len(data) + len(padding)
             path = self.folder / f"weights-{digest.hexdigest()[:16]}.bin"
             beside.replace(path)
+            self.written.append(path)
         except OSError as error:
             raise fail("E0005", f"cannot write the file: {error.strerror}", place=str(beside)) from None
         finally:

@@ -54,13 +54,13 @@ def united_table(seen: Table, declared: Table) -> Table:
     return Table(0 if seen.failure else seen.samples, {**seen.tensors, **ranges}, unusable)
 
 
-def build_graph(path: Path, dims: Mapping[str, int], context: Context, folder: Path, pipeline: Pipeline | None = None) -> ir.Model:
-    """Runs all passes; stage NN-PASS.onnx of each is in `folder`, 00-import.onnx first.
+def build_graph(path: Path, dims: Mapping[str, int], context: Context, store: Store, pipeline: Pipeline | None = None) -> ir.Model:
+    """Runs all passes; stage NN-PASS.onnx of each is in the store's folder, 00-import.onnx first.
 
     The last float stage is held against the file: its outputs on the first sample of the context, if there is one, and every operator that a
     pass wrote. Raises UserError E09xx.
     """
-    store, model = Store(folder), load_graph(path, dims)
+    model = load_graph(path, dims)
     imported = store.save("00-import", model)
     steps = (pipeline or default_pipeline()).passes
     original, last = model.clone(), float_stages(steps)

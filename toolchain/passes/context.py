@@ -38,6 +38,10 @@ class Device:
     prices: Callable[[Sequence[ir.Node]], Price | None] = _unpriced
 
 
+def _silent(text: str) -> None:
+    del text
+
+
 @dataclass(frozen=True)
 class Context:
     """place: the model's path as messages print it. templates: a machine's fusion templates; none means the default ones.
@@ -45,7 +49,8 @@ class Context:
     numerics: of the machine to quantise for. table: calibration's statistics of the float network. samples: its inputs.
     device: the machine that regions are made for; without one everything stays on the host.
     kept: patterns of nodes that the user keeps on the host, matched against names and operators.
-    everything: whether regions are made that cost more time than they save.
+    everything: whether regions are made that cost more time than they save. recorded: whether the samples are real ones.
+    say: tells the user how far a long pass has come.
     """
 
     place: str = ""
@@ -56,3 +61,5 @@ class Context:
     device: Device | None = None
     kept: tuple[str, ...] = ()
     everything: bool = False
+    recorded: bool = False
+    say: Callable[[str], None] = _silent

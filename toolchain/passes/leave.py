@@ -8,11 +8,16 @@ import onnx_ir as ir
 
 from toolchain.graph.calibration import Table
 from toolchain.graph.calls import REASON, fused_call, read_call
+from toolchain.graph.equivalence import STEP
 from toolchain.graph.functions import FUSED, variant_of
 from toolchain.graph.rewrite import add_constant, replace_value
 from toolchain.graph.scales import tensors_of
 from toolchain.passes.fuse import INNER, SOURCES
 
+WIDENED = "tilewright.widened"
+"""Metadata of a call: the range of a quantised model's own integers, where the machine's range stands in for it."""
+REACHED = 0.9995
+"""Share of a tensor's values that a range must hold to be widened."""
 ACTIVATIONS = ("relu", "clip", "leaky")
 SPLIT_KINDS = ("conv2d", "dense", "add")
 """Kinds that are worth keeping without their activation; an average of one pixel is nothing but it."""
@@ -38,16 +43,39 @@ def _unseen(node: ir.Node, table: Table) -> str:
     return "" if undeclared is None else f"the quantised model declares no range of '{undeclared}'"
 
 
-def leave_calls(model: ir.Model, reasons: Mapping[str, str]) -> None:
-    """reasons: by name of a fused call, why the machine does not take it."""
+def leave_calls(model: ir.Model, reasons: Mapping[str, str], table: Table) -> None:
+    """reasons: by name of a fused call, why the machine does not take it. table: calibration's, which tells whether limits matter."""
     for node in list(model.graph):
         reason = reasons.get(node.name or "")
         if node.domain != FUSED or reason is None or REASON in node.metadata_props:
             continue
-        if read_call(node).kind in SPLIT_KINDS and variant_of(node) in ACTIVATIONS:
+        if _is_widened(node, table):
+            _widen(model, node)
+        elif read_call(node).kind in SPLIT_KINDS and variant_of(node) in ACTIVATIONS:
             _split(model, node, reason)
         else:
             node.metadata_props[REASON] = reason
+
+
+def _is_widened(node: ir.Node, table: Table) -> bool:
+    """Whether a Clip is only the range of the stored integers of a quantised model, which calibration did not see reached."""
+    if variant_of(node) != "clip" or STEP not in node.outputs[0].metadata_props:
+        return False
+    seen, attributes = table.tensors.get(node.metadata_props.get(INNER, "")), read_call(node).attributes
+    least = min(-attributes["minimum"] if attributes["minimum"] < 0 else attributes["maximum"], attributes["maximum"])
+    return seen is not None and table.samples > 0 and seen.spread.percentile(REACHED) <= least
+
+
+def _widen(model: ir.Model, node: ir.Node) -> None:
+    """The machine's own range stands in for that of the model's stored integers; a zero below which the model stored nothing stays."""
+    call, output = read_call(node), node.outputs[0]
+    variant = "" if call.attributes["minimum"] < 0 else "relu"
+    plain = fused_call(model, call.kind, variant, [value for value in node.inputs if value is not None], call.attributes, call.name)
+    plain.metadata_props.update(node.metadata_props | {WIDENED: f"{call.attributes['minimum']:.6g} to {call.attributes['maximum']:.6g}"})
+    plain.outputs[0].shape, plain.outputs[0].type = output.shape, output.type
+    model.graph.insert_after(node, plain)
+    replace_value(output, plain.outputs[0])
+    model.graph.remove(node, safe=True)
 
 
 def _split(model: ir.Model, node: ir.Node, reason: str) -> None:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from toolchain.graph.calibration import Table
 from toolchain.graph.calls import ACTIVATION, FLOAT_NAME, REASON, SCALE, Call, integer_call, read_call
-from toolchain.graph.functions import FUSED, KINDS, variant_of
+from toolchain.graph.functions import FUSED, KINDS, kind_of, variant_of
 from toolchain.graph.integer_reference import quantize
 from toolchain.graph.intervals import limit
 from toolchain.graph.numerics import Numerics
@@ -22,24 +22,30 @@ from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.leave import leave_calls, leave_unseen
 from toolchain.passes.placement import place_calls
+from toolchain.passes.refine import layer_of, refine
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.suggest import nearest
+
+EFFORTS = ("auto", "fast", "accurate")
 
 
 @dataclass(frozen=True)
 class Quantize(Pass):
     """Gives the machine's operations integers; all others stay in floating point, each with its reason.
 
-    method: max, percentile or error (see ranges). correct: take the mean error of rounded weights out of the bias.
-    strict: an operation for which no integers exist is an error.
+    method: `fast`, `accurate` (weights and biases by the error of each layer's output, see refine), or `auto`: accurate where samples are recorded.
+    ranges: max, percentile or error (see graph.ranges). correct: take the mean error of rounded weights out of the bias.
+    samples: that the accurate method looks at. strict: an operation for which no integers exist is an error.
     """
 
     name: ClassVar[str] = "quantize"
     requires: ClassVar[tuple[str, ...]] = ("fused",)
     ensures: ClassVar[tuple[str, ...]] = ("quantized",)
-    method: str = "error"
+    method: str = "auto"
+    ranges: str = "error"
     percentile: float = 0.9999
     correct: bool = True
+    samples: int = 32
     strict: bool = False
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
@@ -54,15 +60,23 @@ class Quantize(Pass):
             self._emit(trial, numerics, table, choice, context)
             placement = place_calls(list(trial.graph), context.device, context.everything)
             if context.device is None or not placement.refused:
-                return trial
-            leave_calls(model, {node.name or "": reason for node, reason in placement.refused.items()})
+                return self._refined(trial, model, numerics, table, context)
+            leave_calls(model, {node.name or "": reason for node, reason in placement.refused.items()}, table)
 
     def _choice(self, context: Context) -> RangeChoice:
-        method = _method(self.method)
-        if method is None:
-            hint = nearest(self.method, METHODS) or f"known: {', '.join(METHODS)}"
-            raise fail("E0912", f"unknown method '{self.method}'", hint=hint, place=context.place)
+        method: Method | None = next((method for method in METHODS if method == self.ranges), None)
+        if method is None or self.method not in EFFORTS:
+            name, value, known = ("ranges", self.ranges, METHODS) if method is None else ("method", self.method, EFFORTS)
+            raise fail("E0912", f"'{name}' cannot be '{value}'", hint=nearest(value, known) or f"known: {', '.join(known)}", place=context.place)
         return RangeChoice(method, self.percentile)
+
+    def _refined(self, model: ir.Model, floating: ir.Model, numerics: Numerics, table: Table, context: Context) -> ir.Model:
+        """With weights and biases chosen on samples, where that was asked for. floating: the fused network that was quantised."""
+        wanted = self.method == "accurate" or (self.method == "auto" and context.recorded)
+        if wanted and context.samples and not table.failure:
+            layers = {node.name or "": layer_of(floating, node) for node in floating.graph if kind_of(node) in ("conv2d", "dense")}
+            refine(model, layers, numerics, table, context.samples, self.samples, context.say)
+        return model
 
     def _emit(self, model: ir.Model, numerics: Numerics, table: Table, choice: RangeChoice, context: Context) -> None:
         calls = fused_calls(model)
@@ -81,13 +95,6 @@ def _drop_functions(model: ir.Model) -> None:
         del model.functions[key]
     if not any(key[0] == FUSED for key in model.functions):
         model.graph.opset_imports.pop(FUSED, None)
-
-
-def _method(text: str) -> Method | None:
-    for method in METHODS:
-        if method == text:
-            return method
-    return None
 
 
 def _floats(model: ir.Model, name: str) -> np.typing.NDArray[np.float32]:

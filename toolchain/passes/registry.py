@@ -8,6 +8,7 @@ from toolchain.passes.correct_bias import CorrectBias
 from toolchain.passes.fold_batch_norm import FoldBatchNorm
 from toolchain.passes.fold_constants import FoldConstants
 from toolchain.passes.fuse import Fuse
+from toolchain.passes.merge_limits import MergeLimits
 from toolchain.passes.partition import Partition
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.remove_dead import RemoveDead
@@ -15,5 +16,8 @@ from toolchain.passes.remove_identity import RemoveIdentity
 from toolchain.passes.remove_qdq import RemoveQdq
 
 PASSES: Mapping[str, type[Pass]] = MappingProxyType(
-    {kind.name: kind for kind in (FoldConstants, FoldBatchNorm, RemoveIdentity, RemoveDead, RemoveQdq, Fuse, Quantize, CorrectBias, Partition)}
+    {
+        kind.name: kind
+        for kind in (FoldConstants, FoldBatchNorm, RemoveIdentity, RemoveDead, RemoveQdq, Fuse, MergeLimits, Quantize, CorrectBias, Partition)
+    }
 )

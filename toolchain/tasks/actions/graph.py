@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from toolchain.graph.calibration import read_table
+from toolchain.graph.store import Store
 from toolchain.models.load import load_model
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import calibration_samples
@@ -34,12 +35,14 @@ def make_graph(step: Step, say: Say) -> Made:
     model, table = load_model(str(job.path), dict(job.variables.dims)), read_table(table_file(job))
     samples = None if table.failure else calibration_samples(model)
     everything = (job.variables.place or model.place) == "all"
-    context = Context(str(onnx_file(job)), templates, machine.quantisation, table, samples, device, model.host, everything)
+    recorded = isinstance(model.calibration, Recorded)
+    context = Context(str(onnx_file(job)), templates, machine.quantisation, table, samples, device, model.host, everything, recorded, say)
     say("every pass")
+    store = Store(step.folder)
     with blaming(job):
-        build_graph(onnx_file(job), sizes_of(job), context, step.folder, pipeline_of(machine, job, model))
-    recorded = [model.calibration.file] if isinstance(model.calibration, Recorded) else []
-    return Made([path for path in step.folder.iterdir() if path.suffix in (".onnx", ".bin")], recorded)
+        build_graph(onnx_file(job), sizes_of(job), context, store, pipeline_of(machine, job, model))
+    read = [model.calibration.file] if isinstance(model.calibration, Recorded) else []
+    return Made(store.written, read)
 
 
 def pipeline_of(machine: Machine, job: Job, model: Model) -> Pipeline:
