@@ -1,9 +1,11 @@
 """Sessions: what ONNX Runtime rewrites must not change results."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -52,3 +54,11 @@ def test_zeros_around_a_picture_count_in_a_max_pool(optimise: bool, tmp_path: Pa
     path = save(model(nodes, {"x": [1, 1, 3, 3]}, {"y": None}, {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1])}), tmp_path)
     found = run_session(open_session(path, optimise=optimise), {"x": np.full((1, 1, 3, 3), -1, np.float32)})["y"]
     assert found.tolist() == [[[[0, 0, 0], [0, -1, 0], [0, 0, 0]]]]
+
+
+def test_waiting_threads_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each session has threads of its own; where they spin, opening a bundle with sixty host segments takes ten times as long."""
+    opened: list[Any] = []
+    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda _, options, **__: opened.append(options))
+    open_session(b"")
+    assert opened[0].get_session_config_entry("session.intra_op.allow_spinning") == "0"

@@ -33,6 +33,16 @@ def test_every_kind_is_drawn_and_the_same_again() -> None:
     assert len(draw_instructions(program, replace(FEW, instructions=1000))) == len(program)
 
 
+def test_regions_share_and_each_has_every_kind() -> None:
+    program, size = small()[0].program, SampleSize(instructions=24, whole=1000)
+    assert size.share(0, 1) == size
+    shares = [size.share(number, 10) for number in range(10)]
+    assert {(own.instructions, own.whole, own.elements) for own in shares} == {(3, 100, size.elements)}
+    drawn = [draw_instructions(program, own) for own in shares]
+    assert all(set(program.kind[own].tolist()) == set(program.kind.tolist()) for own in drawn)
+    assert len({tuple(own) for own in drawn}) > 1
+
+
 @pytest.mark.parametrize("size", [WHOLE, FEW])
 def test_engines_agree(size: SampleSize) -> None:
     found = sampled(size)

@@ -33,15 +33,20 @@ def compiler() -> str:
 
     Raises UserError E0720 where the variable names a compiler that is not there.
     """
-    wanted = os.environ.get("TILEWRIGHT_CC", "")
+    return _compiler(os.environ.get("TILEWRIGHT_CC", ""), os.environ.get("PATH"))
+
+
+@functools.lru_cache(maxsize=8)
+def _compiler(wanted: str, path: str | None) -> str:
+    """Looked for once: every call of a library asks. path: where `shutil.which` looks."""
     if wanted == "none":
         return ""
     if wanted:
-        path = shutil.which(wanted)
-        if not path:
+        named = shutil.which(wanted, path=path)
+        if not named:
             raise fail("E0720", f"TILEWRIGHT_CC names a compiler that is not there: '{wanted}'", hint="name one that is, or `none` to do without")
-        return path
-    return next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), "")
+        return named
+    return next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name, path=path))), "")
 
 
 def load_library(name: str, source: str, flags: tuple[str, ...] = ()) -> ctypes.CDLL | None:

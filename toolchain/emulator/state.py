@@ -1,5 +1,7 @@
 """Everything a program reads and writes: memories, host registers, latched registers."""
 
+import mmap
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +35,10 @@ class State:
         )
 
 
+LARGE = 1 << 20
+"""Bytes from which on a memory has pages of its own."""
+
+
 def new_state(machine: Machine) -> State:
     """A zeroed state. Large memories cost nothing until they are touched."""
     plain = [m for m in machine.memories if m.kind != "register"]
@@ -40,7 +46,7 @@ def new_state(machine: Machine) -> State:
     latched = [m for m in machine.memories if m.latches]
     return State(
         machine,
-        {m.name: np.zeros((machine.instances(m.scope), m.bytes), np.uint8) for m in plain},
+        {m.name: _zeros(machine.instances(m.scope), m.bytes) for m in plain},
         {m.name: np.zeros((machine.instances(m.scope), m.depths[0]), np.int64) for m in host},
         {m.name: np.zeros((machine.instances(m.scope), m.depths[0], _fields(machine, m)), np.int64) for m in latched},
         {m.name: np.zeros((machine.instances(m.scope), m.depths[0]), np.bool_) for m in latched},
@@ -49,3 +55,16 @@ def new_state(machine: Machine) -> State:
 
 def _fields(machine: Machine, memory: Memory) -> int:
     return len(machine.instruction[memory.latches].fields)
+
+
+def _zeros(instances: int, size: int) -> NDArray[np.uint8]:
+    """Zeros in small pages. Numpy asks for huge ones, of which one touched byte costs two megabytes. Raises MemoryError."""
+    if instances * size < LARGE:
+        return np.zeros((instances, size), np.uint8)
+    try:
+        pages = mmap.mmap(-1, instances * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError:
+        raise MemoryError(f"{instances * size} bytes") from None
+    with suppress(OSError, AttributeError):  # systems without huge pages
+        pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(pages, np.uint8).reshape(instances, size)

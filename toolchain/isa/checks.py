@@ -1,5 +1,6 @@
 """Routes decoded instructions to units and holds them against what the machine says about them."""
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ import numpy as np
 from toolchain.isa.columns import evaluate_columns, field_leaf
 from toolchain.isa.program import Ints, Program, stream_index
 from toolchain.isa.semantics.instances import stream_levels
+from toolchain.isa.semantics.machine import MachineKey
 from toolchain.spec.errors import Diagnostic, UserError, fail
 from toolchain.spec.expr import Const, Expr, Index, Member, Name, walk
 from toolchain.spec.model import Constraint, Illegal, Machine
@@ -73,10 +75,14 @@ def reads_registers(expr: Expr) -> bool:
     return any(isinstance(node, Member | Index) for node in walk(expr))
 
 
-def latched_constraints(machine: Machine) -> Iterator[tuple[int, Constraint]]:
+def latched_constraints(machine: Machine) -> tuple[tuple[int, Constraint], ...]:
     """(kind, constraint) for those that read control registers; whoever knows the latched values checks them (E0404)."""
-    for kind, instruction in enumerate(machine.instructions):
-        yield from ((kind, c) for c in instruction.constraints if reads_registers(c.that))
+    return _latched_constraints(MachineKey(machine))
+
+
+@functools.lru_cache(maxsize=32)
+def _latched_constraints(key: MachineKey) -> tuple[tuple[int, Constraint], ...]:
+    return tuple((kind, c) for kind, i in enumerate(key.machine.instructions) for c in i.constraints if reads_registers(c.that))
 
 
 def violations(program: Program) -> list[Violation]:

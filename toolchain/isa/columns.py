@@ -80,7 +80,7 @@ class _Evaluation:
 
     def truth(self, expr: Expr, rows: Ints | None) -> Value:
         """bool [rows]"""
-        return np.broadcast_to(np.asarray(self.value(expr, rows) != 0, np.bool_), self.length(rows))
+        return _spread(np.asarray(self.value(expr, rows) != 0, np.bool_), self.length(rows))
 
     def length(self, rows: Ints | None) -> int:
         return self.count if rows is None else len(rows)
@@ -189,6 +189,11 @@ def _clog2(value: Value) -> Value:
 
 def _broadcast(value: Value, count: int, expr: Expr) -> Ints:
     try:
-        return np.broadcast_to(np.asarray(value).astype(np.int64), (count,))
+        return _spread(np.asarray(value).astype(np.int64), count)
     except OverflowError:
         raise fail("E0122", "the result does not fit 64 bits", expr.span) from None
+
+
+def _spread(value: NDArray[Any], count: int) -> NDArray[Any]:
+    """One value for each row."""
+    return value if value.shape == (count,) else np.broadcast_to(value, (count,))

@@ -1,5 +1,6 @@
 """The sync rules of a machine, put into numbers for one program: who takes and gives how many tokens of which counter."""
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -9,8 +10,9 @@ from numpy.typing import NDArray
 from toolchain.isa.columns import evaluate_columns, field_leaf
 from toolchain.isa.program import Ints, Program, stream_index
 from toolchain.isa.semantics.instances import scope_levels, stream_levels
+from toolchain.isa.semantics.machine import MachineKey
 from toolchain.spec.errors import fail
-from toolchain.spec.expr import Expr, Name
+from toolchain.spec.expr import Const, Expr, Name
 from toolchain.spec.model import Counter, Machine, SyncRule
 
 COUNTING, FLAG, ALL_PRIOR = 0, 1, 2
@@ -85,24 +87,21 @@ class _Lowering:
     groups: dict[tuple[int, tuple[str, ...]], Ints] = field(default_factory=dict[tuple[int, tuple[str, ...]], Ints])
 
     def moves(self, kind: str, mode: Ints) -> Moves:
-        parts = [part for rule in self.program.machine.sync if rule.kind == kind for part in self._rule(rule)]
+        parts = [part for entry in _plan(MachineKey(self.program.machine), kind) for part in self._rule(*entry)]
         if kind == "post":
             parts += [self._prior_posts(c) for c in self.program.machine.counters if c.mode == "all_prior"]
         empty = np.zeros(0, np.int64)
         instruction, counter, amount = (np.concatenate([empty, *(part[k] for part in parts)]) for k in range(3))
         return _rows(len(self.program), instruction, counter, amount, mode)
 
-    def _rule(self, rule: SyncRule) -> Iterator[tuple[Ints, Ints, Ints]]:
-        machine = self.program.machine
-        counter = next(c for c in machine.counters if c.name == rule.counter)
-        for kind, instruction in enumerate(machine.instructions):
-            if instruction.name in rule.instructions:
-                who = self._group(kind, rule.units)
-                who = who[self._value(rule.when, kind, who) != 0]
-                if len(who) and counter.mode != "all_prior":
-                    yield from self._tokens(rule, counter, kind, who)
-                elif len(who) and rule.kind == "wait":
-                    yield self._prior_waits(counter, who)
+    def _rule(self, rule: SyncRule, counter: Counter, kind: int) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """What a rule says of the instructions of one kind."""
+        who = self._group(kind, rule.units)
+        who = who[self._value(rule.when, kind, who) != 0] if len(who) else who
+        if len(who) and counter.mode != "all_prior":
+            yield from self._tokens(rule, counter, kind, who)
+        elif len(who) and rule.kind == "wait":
+            yield self._prior_waits(counter, who)
 
     def _group(self, kind: int, units: tuple[str, ...]) -> Ints:
         if (kind, units) not in self.groups:
@@ -125,6 +124,8 @@ class _Lowering:
 
     def _value(self, expr: Expr, kind: int, who: Ints) -> Ints:
         """An expression over fields and the stream's indices, for some instructions of one kind."""
+        if isinstance(expr, Const):
+            return np.full(len(who), expr.value, np.int64)
         machine, rows, columns = self.program.machine, self.program.row[who], self.program.columns[kind]
         levels = {level.name for level in stream_levels(machine)}
 
@@ -150,6 +151,15 @@ class _Lowering:
         source = np.array([u.name == counter.source for u in self.program.machine.units])[self.program.unit]
         who = np.flatnonzero(source)
         return who, self.first[counter.name] + self.program.stream[who] * counter.count, np.ones(len(who), np.int64)
+
+
+@functools.lru_cache(maxsize=64)
+def _plan(key: MachineKey, kind: str) -> tuple[tuple[SyncRule, Counter, int], ...]:
+    """Every rule that waits or posts, with its counter and each kind of instruction that it is about."""
+    counters = {counter.name: counter for counter in reversed(key.machine.counters)}
+    rules = [rule for rule in key.machine.sync if rule.kind == kind]
+    names = [instruction.name for instruction in key.machine.instructions]
+    return tuple((rule, counters[rule.counter], number) for rule in rules for number, name in enumerate(names) if name in rule.instructions)
 
 
 def _targets(program: Program, counter: Counter, who: Ints, masks: dict[str, Ints]) -> Iterator[tuple[NDArray[np.bool_], Ints]]:

@@ -54,14 +54,13 @@ def load(path: Path, machine: Machine | None = None, device: Device | None = Non
 
     Raises UserError E0001 and E11xx for the bundle, E1105 where it was made for another machine, E05xx and E06xx for a program that must not run.
     """
-    bundle = read_bundle(path)
-    return open_bundle(bundle, machine or bundle_machine(bundle.manifest.target, str(path)), device or EmulatorDevice(), str(path))
+    return open_bundle(read_bundle(path), machine, device or EmulatorDevice(), str(path))
 
 
-def open_bundle(bundle: Bundle, machine: Machine, device: Device, place: str = "") -> "Executor":
+def open_bundle(bundle: Bundle, given: Machine | None, device: Device, place: str = "") -> "Executor":
     """As `load`, of a bundle in memory."""
     manifest = bundle.manifest
-    bundle_machine(manifest.target, place, machine)
+    machine = bundle_machine(manifest.target, place, given)
     hosts = tuple(open_segment(bundle.members[segment.model], bundle.members, place) for segment in manifest.hosts)
     images = [region_image(bundle, region, machine, place) for region in manifest.regions]
     if manifest.target.timing != target_of(machine).timing:

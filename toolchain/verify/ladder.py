@@ -51,7 +51,8 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
     errors = measure_errors(built.given.run, built.floating, built.integer, images, stored_range(built.machine))
     say("integer network in ONNX Runtime")
     expected = oracle_tensors(built.integer, images)
-    regions = [_region(built, call, expected, size, say) for call in region_calls(built.partitioned)]
+    calls = region_calls(built.partitioned)
+    regions = [_region(built, call, expected, size.share(number, len(calls)), say) for number, call in enumerate(calls)]
     say("the whole model by the executor")
     outputs = _outputs(built, images, expected)
     machine = f"{built.machine.name}:{built.machine.config}" if built.machine.config else built.machine.name

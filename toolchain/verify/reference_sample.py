@@ -2,7 +2,8 @@
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from toolchain.emulator.engines import engine_named
 from toolchain.emulator.reference.elements import Element, read_bytes
 from toolchain.emulator.reference.sample import disagreements, recompute
 from toolchain.emulator.state import State
+from toolchain.emulator.touched import first_difference
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints, Program
 from toolchain.verify.blame import instruction_text
@@ -20,13 +22,17 @@ from toolchain.verify.verdict import Disagreement, Sampled
 class SampleSize:
     """How much the reference engine executes again. instructions: of a large program, each kind at least once; elements: of each of them.
 
-    whole: a program that moves at most so many bytes, on chip and off, is executed as a whole.
+    whole: a program that moves at most so many bytes, on chip and off, is executed as a whole. seed: of what is drawn.
     """
 
     instructions: int = 24
     elements: int = 4
     whole: int = 300_000
     seed: int = 0
+
+    def share(self, number: int, regions: int) -> "SampleSize":
+        """The part of region `number` of a model that has so many: all together take about as long as one large one, and each draws for itself."""
+        return replace(self, instructions=ceil(self.instructions / regions), whole=self.whole // regions, seed=self.seed + number)
 
 
 def sample_reference(program: Program, prints: Footprints, listing: Sequence[str], state: Callable[[], State], size: SampleSize) -> Sampled:
@@ -47,10 +53,10 @@ def _whole(program: Program, state: Callable[[], State]) -> Sampled:
 
 def _compare_states(reference: State, fast: State) -> Disagreement | None:
     for name, memory in reference.memories.items():
-        if not np.array_equal(memory, fast.memories[name]):
-            instance, byte = (int(k) for k in np.argwhere(memory != fast.memories[name])[0])
-            held = (f"{state.memories[name][instance, byte]:#04x}" for state in (reference, fast))
-            return Disagreement("", "", f"byte {byte:#x} of {name}[instance {instance}]", *held)
+        place = first_difference(memory, fast.memories[name])
+        if place:
+            held = (f"{state.memories[name][place]:#04x}" for state in (reference, fast))
+            return Disagreement("", "", f"byte {place[1]:#x} of {name}[instance {place[0]}]", *held)
     return None
 
 

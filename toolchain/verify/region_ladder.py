@@ -21,7 +21,7 @@ from toolchain.verify.cuts import Cut, find_cuts
 from toolchain.verify.peek import Peek
 from toolchain.verify.readings import Readings
 from toolchain.verify.reference_sample import SampleSize, sample_reference
-from toolchain.verify.subject import Subject
+from toolchain.verify.subject import Bytes, Subject
 from toolchain.verify.verdict import Compared, Difference, RegionVerdict
 
 Array = NDArray[Any]
@@ -37,13 +37,14 @@ def climb_region(subject: Subject, expected: Mapping[str, Array], size: SampleSi
     wanted, *others = split_runs(subject.region, expected)
     inputs = _inputs(subject.region, wanted)
     state = subject.state(inputs)
+    start = subject.restarts(state, inputs)
     checked, hazards, warnings = _checked(subject, state)
     comparing = _Comparing(Readings(subject, peek), wanted, checked.footprints)
     compared = unite([comparing.run(state), *(_further(comparing, number, other) for number, other in enumerate(others, 1))])
     seen = {item.tensor for item in compared}
     unseen = tuple((name, comparing.reason(name)) for name in subject.region.tensors if name not in seen)
-    ordered = _ordered(subject, inputs, state, checked.order)
-    sampled = sample_reference(subject.program, checked.footprints, subject.listing, lambda: subject.state(inputs), size)
+    ordered = _ordered(subject, start(), state, checked.order)
+    sampled = sample_reference(subject.program, checked.footprints, subject.listing, start, size)
     return RegionVerdict(subject.region.name, len(subject.program), compared, unseen, hazards, warnings, ordered, sampled)
 
 
@@ -86,18 +87,23 @@ class _Comparing:
         return self.readings.subject
 
     def run(self, state: State) -> Comparison:
-        """The program in its own order, stopped after each operation; in the end the outputs are looked at again."""
-        subject, engine, done, compared = self.subject, engine_named("fast"), 0, list[Compared]()
+        """The program in its own order, stopped after each operation; in the end outputs whose bytes changed since are looked at again."""
+        subject, engine, done = self.subject, engine_named("fast"), 0
+        compared, right = list[Compared](), dict[str, Bytes]()
         for cut in find_cuts(subject.region, subject.owner):
             engine(subject.program, state, np.arange(done, cut.stop, dtype=np.int64))
             done = cut.stop
-            compared += [self._compare(state, name, cut) for name in cut.tensors if self._readable(name)]
+            found = [self._compare(state, name, cut) for name in cut.tensors if self._readable(name)]
+            right |= {item.tensor: subject.stored(state, item.tensor).copy() for item in found if self._is_right_output(item)}
+            compared += found
         engine(subject.program, state, np.arange(done, len(subject.program), dtype=np.int64))
         end = Cut(len(subject.region.operations) - 1, len(subject.program), subject.region.outputs)
-        wrong = {item.tensor for item in compared if item.difference}
-        outputs = [name for name in end.tensors if name not in wrong and self._readable(name)]
-        again = [item for name in outputs if (item := self._compare(state, name, end)).difference]
+        changed = [name for name, held in right.items() if not np.array_equal(held, subject.stored(state, name))]
+        again = [item for name in changed if (item := self._compare(state, name, end)).difference]
         return Comparison(tuple(compared), tuple(again))
+
+    def _is_right_output(self, item: Compared) -> bool:
+        return item.difference is None and item.tensor in self.subject.region.outputs
 
     def _readable(self, name: str) -> bool:
         return name in self.wanted and bool(self.readings.where(name))
@@ -133,8 +139,7 @@ def _makers(subject: Subject, name: str, writer: int | None) -> tuple[str, tuple
     return (operations[makers[0]].operation.name, operations[makers[0]].nodes) if makers else ("", ())
 
 
-def _ordered(subject: Subject, inputs: Mapping[str, Array], finished: State, order: Ints) -> bool:
-    """Whether the order in which units issue leaves the same outputs as the program's order."""
-    state = subject.state(inputs)
+def _ordered(subject: Subject, state: State, finished: State, order: Ints) -> bool:
+    """Whether the order in which units issue leaves the same outputs as the program's order. state: before the program."""
     engine_named("fast")(subject.program, state, order)
-    return all(np.array_equal(subject.result(state, name), subject.result(finished, name)) for name in subject.region.outputs)
+    return all(np.array_equal(subject.stored(state, name), subject.stored(finished, name)) for name in subject.region.outputs)

@@ -1,6 +1,6 @@
 """What is verified: a region's program as it stands in a bundle, or as it was just compiled, beside what it should compute."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from toolchain.schedule.placement.dram_map import DramMap
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
+
+Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,24 @@ class Subject:
         state = self.map.state(self.program.machine, self.constants)
         self.map.write(self.program.machine, state, inputs)
         return state
+
+    def restarts(self, state: State, inputs: Iterable[str]) -> Callable[[], State]:
+        """Makes further states like `state`, which did not run yet; the inputs that it holds are not packed again."""
+        held = {name: self.stored(state, name).copy() for name in inputs}
+
+        def start() -> State:
+            fresh = self.map.state(self.program.machine, self.constants)
+            for name, data in held.items():
+                self.stored(fresh, name)[:] = data
+            return fresh
+
+        return start
+
+    def stored(self, state: State, tensor: str) -> Bytes:
+        """The buffer of a tensor as it stands in DRAM, what lies beside the tensor included."""
+        held = self.map.tensors[tensor]
+        first = self.map.segments[held.segment].address + held.offset
+        return state.memories[self.map.memory][0, first : first + held.bytes]
 
     def result(self, state: State, tensor: str) -> NDArray[Any]:
         """A tensor [images, channels, height, width] out of a state."""

@@ -4,13 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.tiny_machine import streams, tiny, word
 from toolchain.emulator.footprints.quickest import footprints
-from toolchain.emulator.hazards.in_place import self_conflicts
+from toolchain.emulator.hazards.in_place import overlapping, self_conflicts
 from toolchain.emulator.queues.order import issue_order
 from toolchain.emulator.state import new_state
 from toolchain.isa.binary.decode import decode
+from toolchain.isa.footprint.footprints import Runs, merge_runs
 from toolchain.isa.footprint.provenance import Provenance
 
 CASES = [
@@ -37,3 +40,16 @@ def test_conflicts(semantics: str, fields: dict[str, int], conflict: bool) -> No
         found = self_conflicts(Provenance(program, state, order), prints)
         assert [d.code for d in found] == ["E0609"] * (conflict and not in_place)
         assert np.all(prints.runs.instruction == 0)
+
+
+RUN = st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans(), st.integers(0, 12), st.integers(1, 5))
+
+
+@given(st.lists(RUN, max_size=12), st.sampled_from([1, 1 << 40]))
+def test_overlapping_is_reading_a_granule_that_is_written(drawn: list[tuple[int, int, bool, int, int]], scale: int) -> None:
+    granules = {(i, m, w, (start + k)) for i, m, w, start, size in drawn for k in range(size)}
+    wanted = sorted({i for i, m, w, place in granules if w and (i, m, False, place) in granules})
+    columns = np.array([(i << 8 if scale > 1 else i, m, w, start * scale, (start + size) * scale) for i, m, w, start, size in drawn], np.int64)
+    instruction, memory, write, start, stop = columns.reshape(-1, 5).T
+    runs = merge_runs(Runs(instruction, memory, write.astype(np.bool_), start, stop))
+    assert overlapping(runs).tolist() == [i << 8 if scale > 1 else i for i in wanted]

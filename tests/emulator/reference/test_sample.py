@@ -10,6 +10,7 @@ from toolchain.emulator.reference.sample import disagreements, recompute
 from toolchain.emulator.state import State, new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program
+from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 
 GOLDEN = Path(__file__).parents[2] / "data" / "vta_golden"
@@ -81,6 +82,31 @@ def test_running_names_keep_their_values_in_skipped_iterations() -> None:
     sampled = [recompute(program, state, 0, elements=1, seed=seed) for seed in range(6)]
     reference.run(program, state, np.array([0]))
     assert [disagreements(state, one) for one in sampled] == [()] * 6
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_replicas_that_write_nothing_of_the_sample_are_left_out(seed: int) -> None:
+    """Executed, the second replica would read outside of its memory."""
+    semantics = "for i in range(n):\n    acc[i % 4][o] = one[OFFSET]\n"
+    where = {w.element.instance for w in recompute(*in_text_order(semantics.replace("OFFSET", "0"), word(0, n=4)), 0, 1, seed)}
+    program, state = in_text_order(semantics.replace("OFFSET", "4 * way"), word(0, n=4))
+    if where == {0}:
+        assert [w.element.instance for w in recompute(program, state, 0, 1, seed)] == [0]
+    else:
+        with pytest.raises(UserError, match="E0701"):
+            recompute(program, state, 0, 1, seed)
+
+
+ACROSS = "for i in range(n):\n    loop[way][c] = feat[0, i][c]\n    acc[i % 4][o] = loop[1 - way][o]\n"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_replicas_that_the_sample_reads_from_are_executed(seed: int) -> None:
+    program, state = in_text_order(ACROSS, word(0, n=4))
+    state.memories["feat"][:] = np.arange(state.memories["feat"].size).reshape(state.memories["feat"].shape) % 101
+    sampled = recompute(program, state, 0, elements=1, seed=seed)
+    reference.run(program, state, np.array([0]))
+    assert disagreements(state, sampled) == ()
 
 
 def vendor_program(folder: Path) -> tuple[Program, State, np.ndarray]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from toolchain.isa.footprint.control import ControlContents
-from toolchain.isa.footprint.footprints import Footprints, Runs, merge_runs
+from toolchain.isa.footprint.footprints import Footprints, Runs
 from toolchain.isa.footprint.nest import Nest, machine_nests, memories_alike, project
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.footprint.rows import Rows, iterations
@@ -28,14 +28,27 @@ def self_conflicts(provenance: Provenance, prints: Footprints) -> list[Diagnosti
 def _suspects(prints: Footprints) -> Ints:
     """int64: instructions that are not in_place and read some granule that they also write."""
     program, plain = prints.program, np.array([not i.in_place for i in prints.program.machine.instructions])
-    runs = prints.runs.take(plain[program.kind][prints.runs.instruction])
-    heads = touches_both(runs)
-    both = np.isin(_group(runs), _group(runs)[heads])
-    mine = runs.take(both)
-    union = merge_runs(replace(mine, write=np.zeros(len(mine), np.bool_)))
-    total = _length(_group(mine), mine.stop - mine.start)
-    joined = _length(_group(union), union.stop - union.start)
-    return np.unique(total[0][total[1] > joined[1]] // 256)
+    return overlapping(prints.runs.take(plain[program.kind][prints.runs.instruction]))
+
+
+def overlapping(runs: Runs) -> Ints:
+    """int64: the instructions that read some granule which they also write. runs: sorted and merged."""
+    if not len(runs):
+        return np.zeros(0, np.int64)
+    (start, stop), read = _end_to_end(runs), ~runs.write
+    begun = np.searchsorted(start[runs.write], stop[read])
+    ended = np.searchsorted(stop[runs.write], start[read], side="right")
+    return np.unique(runs.instruction[read][begun > ended])
+
+
+def _end_to_end(runs: Runs) -> tuple[Ints, Ints]:
+    """int64: start and stop of every run where those of each (instruction, memory) have room for themselves."""
+    group, start, stop = _group(runs), runs.start, runs.stop
+    if (int(group.max()) + 1) * (int(stop.max()) + 1) >= 1 << 62:  # too far apart to lay them end to end: their ranks are not
+        places = np.unique(np.concatenate([start, stop]))
+        start, stop = np.searchsorted(places, start), np.searchsorted(places, stop)
+    span = int(stop.max()) + 1
+    return group * span + start, group * span + stop
 
 
 def touches_both(runs: Runs) -> Ints:
@@ -46,12 +59,6 @@ def touches_both(runs: Runs) -> Ints:
 
 def _group(runs: Runs) -> Ints:
     return runs.instruction * 256 + runs.memory
-
-
-def _length(group: Ints, length: Ints) -> tuple[Ints, Ints]:
-    """The groups, sorted, and the granules of each."""
-    names, back = np.unique(group, return_inverse=True)
-    return names, np.bincount(back, length, len(names)).astype(np.int64)
 
 
 def _look(provenance: Provenance, controls: ControlContents, index: int) -> Diagnostic | None:

@@ -14,7 +14,7 @@ from toolchain.emulator.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import access_differs, instance, places, replica_levels, replica_names
-from toolchain.isa.semantics.machine import machine_semantics
+from toolchain.isa.semantics.machine import MachineKey, machine_semantics
 from toolchain.isa.semantics.work import MOST_ITERATIONS, TOO_MANY, Chain, chains, total_iterations
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
@@ -48,18 +48,15 @@ QUIET = Listener()
 
 
 class Reference:
-    """Executes single instructions of a program; each instruction's semantics are turned into functions once."""
+    """Executes single instructions of a program."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._actions: dict[str, Action] = {}
 
     def execute(self, index: int, state: State, listener: Listener = QUIET) -> None:
         """Executes instruction `index` on `state`."""
         name = self.program.machine.instructions[int(self.program.kind[index])].name
-        if name not in self._actions:
-            self._actions[name] = Statements(self.program.machine, machine_semantics(self.program.machine)[name]).body()
-        self._actions[name](self.frames(index, state, listener))
+        _action(MachineKey(self.program.machine), name)(self.frames(index, state, listener))
 
     def frames(self, index: int, state: State, listener: Listener = QUIET) -> Frames:
         """One frame for each replica that executes the instruction."""
@@ -69,6 +66,12 @@ class Reference:
         extents = machine_semantics(machine)[instruction.name].lanes
         label, replicas = program.label(index), places(machine, int(program.stream[index]))
         return [Frame(state, label, fields, place, extents, listener.reads, listener.writes) for place in replicas]
+
+
+@functools.lru_cache(maxsize=256)
+def _action(key: MachineKey, name: str) -> Action:
+    """The semantics of an instruction as a function, made once for each Machine object."""
+    return Statements(key.machine, machine_semantics(key.machine)[name]).body()
 
 
 @dataclass(frozen=True)

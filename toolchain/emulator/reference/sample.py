@@ -4,6 +4,7 @@ Of an instruction that writes millions of elements, only the iterations are exec
 by following the addresses alone; whatever those read of the instruction's own earlier results is chosen as well.
 """
 
+import functools
 import random
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +16,9 @@ from toolchain.emulator.state import State
 from toolchain.isa.program import Program
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.carried import assigned, exposed
-from toolchain.isa.semantics.machine import machine_semantics
+from toolchain.isa.semantics.machine import MachineKey, machine_semantics
 from toolchain.isa.semantics.traverse import expressions, nodes, statements
+from toolchain.spec.model import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,29 +84,39 @@ def _place(element: Element) -> tuple[str, int, int, int]:
 
 def _some(program: Program, state: State, index: int, journal: _Journal, count: int, seed: int) -> tuple[Written, ...]:
     machine, engine = program.machine, Reference(program)
-    semantics = machine_semantics(machine)[machine.instructions[int(program.kind[index])].name]
+    follow, execute = _actions(MachineKey(machine), machine.instructions[int(program.kind[index])].name)
     written: set[Element] = set()
-    _Addresses(machine, semantics).body()(engine.frames(index, state, Listener(ignore, written.add)))
+    follow(engine.frames(index, state, Listener(ignore, written.add)))
     drawn = random.Random(seed).sample(sorted(written, key=_place), min(count, len(written)))
-    results, chosen = _blocks(state, written), _blocks(state, drawn)
+    results, chosen = _blocks(machine, written), _blocks(machine, drawn)
     while True:
         read: set[Element] = set()
-        _Chosen(machine, semantics, state, frozenset(chosen)).body()(engine.frames(index, state, Listener(read.add, journal.note)))
-        missing = (_blocks(state, read) & results) - chosen
+        frames = engine.frames(index, state, Listener(read.add, journal.note))
+        for frame in frames:
+            frame.chosen = frozenset(chosen)
+        execute(frames)
+        missing = (_blocks(machine, read) & results) - chosen
         if not missing:
             return _results(state, drawn)
         journal.restore()
         chosen |= missing
 
 
+@functools.lru_cache(maxsize=256)
+def _actions(key: MachineKey, name: str) -> tuple[Action, Action]:
+    """Following an instruction's addresses, and executing what writes the chosen granules; made once for each Machine object."""
+    semantics = machine_semantics(key.machine)[name]
+    return _Addresses(key.machine, semantics).body(), _Chosen(key.machine, semantics).body()
+
+
 Block = tuple[str, int, int]
 """Memory, instance and number of a granule."""
 
 
-def _blocks(state: State, elements: Iterable[Element]) -> set[Block]:
+def _blocks(machine: Machine, elements: Iterable[Element]) -> set[Block]:
     found: set[Block] = set()
     for e in elements:
-        step, past = state.machine.memory[e.memory].granule, max(e.start + e.size - e.end, 0)
+        step, past = machine.memory[e.memory].granule, max(e.start + e.size - e.end, 0)
         for start, stop in ((e.start, e.start + e.size - past), (e.base, e.base + past)):
             found.update((e.memory, e.instance, number) for number in range(start // step, -(-stop // step) if stop > start else start // step))
     return found
@@ -141,27 +153,31 @@ def _matters(stmt: ir.Stmt, semantics: ir.Semantics) -> bool:
 
 @dataclass(frozen=True)
 class _Chosen(Statements):
-    """Executes the iterations that write one of the chosen blocks, and leaves out the others."""
-
-    state: State
-    chosen: frozenset[Block]
+    """Executes what writes a chosen granule, and leaves out other iterations and the replicas that only write others."""
 
     def _for(self, stmt: ir.For) -> Action:
         if not _independent(stmt):
             return super()._for(stmt)
         addresses = _Addresses(self.machine, self.semantics)
         probe, body = addresses.block(stmt.body), self.block(stmt.body)
-        return self.loop(stmt, lambda frames: body(frames) if self._wanted(probe, frames) else None)
 
-    def _wanted(self, probe: Action, frames: Frames) -> bool:
-        found: set[Element] = set()
+        def run_chosen(frames: Frames) -> None:
+            taking = self._writers(probe, frames)
+            if taking:
+                body(taking)
+
+        return self.loop(stmt, run_chosen)
+
+    def _writers(self, probe: Action, frames: Frames) -> Frames:
+        """The replicas that write a chosen granule."""
+        found = [set[Element]() for _ in frames]
         told = [frame.writes for frame in frames]
-        for frame in frames:
-            frame.writes = found.add
+        for frame, own in zip(frames, found, strict=True):
+            frame.writes = own.add
         probe(frames)
         for frame, before in zip(frames, told, strict=True):
             frame.writes = before
-        return not self.chosen.isdisjoint(_blocks(self.state, found))
+        return [frame for frame, own in zip(frames, found, strict=True) if not frame.chosen.isdisjoint(_blocks(self.machine, own))]
 
 
 def _independent(stmt: ir.For) -> bool:

@@ -1,5 +1,6 @@
 """The reference engine's expressions: each node becomes one small Python function of a frame, on exact integers."""
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,10 +9,12 @@ from toolchain.emulator.reference.elements import Element, locate, read_bytes, r
 from toolchain.emulator.state import State
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import instance
+from toolchain.isa.semantics.machine import MachineKey
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.evaluate import FUNCTIONS, OPERATORS
 from toolchain.spec.expr import Expr
+from toolchain.spec.model import View
 
 Value = Callable[["Frame"], int]
 LONGEST_SHIFT = 4096
@@ -23,7 +26,7 @@ class Frame:
 
     seen: lanes of the elements that the current statement has read, by access number. lanes: the current value of
     every lane name. temps: lanes of each temporary, row-major. reads, writes: told of every element of data that is read or written.
-    iterations: how many its loops have asked for.
+    iterations: how many its loops have asked for. chosen: granules (memory, instance, number) that a partial execution is for.
     """
 
     state: State
@@ -38,6 +41,7 @@ class Frame:
     temps: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     seen: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     iterations: int = 0
+    chosen: frozenset[tuple[str, int, int]] = frozenset()
 
     def fault(self, code: str, message: str) -> UserError:
         """An error of the executing instruction."""
@@ -51,8 +55,10 @@ def value_of(e: Expr) -> Value:
             return lambda _: number
         case ex.Unary(op=op, value=inner):
             return _unary(op, value_of(inner))
-        case ex.Binary(op=op, left=left, right=right) | ex.Compare(op=op, left=left, right=right):
+        case ex.Binary(op=op, left=left, right=right):
             return _binary(op, value_of(left), value_of(right))
+        case ex.Compare(op=op, left=left, right=right):
+            return _compare(op, value_of(left), value_of(right))
         case ex.Logic():
             return _logic(e)
         case ex.Choose():
@@ -201,6 +207,11 @@ def _binary(op: str, left: Value, right: Value) -> Value:
         return lambda frame: function(left(frame), _divisor(frame, right(frame)))
     if op in ("<<", ">>"):
         return lambda frame: function(left(frame), _amount(frame, right(frame)))
+    return lambda frame: function(left(frame), right(frame))
+
+
+def _compare(op: str, left: Value, right: Value) -> Value:
+    function = OPERATORS[op]
     return lambda frame: int(function(left(frame), right(frame)))
 
 
@@ -241,13 +252,20 @@ def _narrow(e: ir.Narrow) -> Value:
 
 def _reduce(op: str, inner: Value, over: tuple[str, ...]) -> Value:
     combine = {"+": sum, "min": min, "max": max}[op]
-    return lambda frame: combine(inner(frame) for _ in each_lane(frame, over))
+    return lambda frame: combine([inner(frame) for _ in each_lane(frame, over)])
 
 
 def each_lane(frame: Frame, lanes: Sequence[str]) -> Iterator[None]:
     """Steps the lane names through all their values, the last one fastest."""
+    at = frame.lanes
+    if len(lanes) == 1:  # sums over one lane are most of all the work
+        (lane,) = lanes
+        for value in range(frame.extents[lane]):
+            at[lane] = value
+            yield
+        return
     for values in itertools.product(*(range(frame.extents[lane]) for lane in lanes)):
-        frame.lanes.update(zip(lanes, values, strict=True))
+        at.update(zip(lanes, values, strict=True))
         yield
 
 
@@ -273,24 +291,56 @@ def _elsewhere(frame: Frame, level: str, number: int) -> int:
 
 def lane_of(access: ir.Access) -> Value:
     """The function that gives the row-major number of the current lane of an access. It raises E0701 outside the element."""
-    lanes = [lane if isinstance(lane, str) else value_of(lane) for lane in access.lanes or ()]
-    extents = access.view.element.dims
+    named = [lane for lane in access.lanes or () if isinstance(lane, str)]
+    if len(named) == len(access.lanes or ()):
+        return _lane_by_name(access.view, named)
+    lanes = [_current(lane) if isinstance(lane, str) else value_of(lane) for lane in access.lanes or ()]
+    steps = list(zip(lanes, access.view.element.dims, strict=True))
 
     def number(frame: Frame) -> int:
         result = 0
-        for lane, extent in zip(lanes, extents, strict=True):
-            at = frame.lanes[lane] if isinstance(lane, str) else lane(frame)
+        for lane, extent in steps:
+            at = lane(frame)
             if not 0 <= at < extent:
-                raise frame.fault("E0701", f"lane {at} is outside '{access.view.name}', which has {extent}")
+                raise _outside(frame, access.view, at, extent)
             result = result * extent + at
         return result
 
     return number
 
 
+def _lane_by_name(view: View, names: Sequence[str]) -> Value:
+    """The same where every lane is a name, as in most of all the work."""
+    steps = list(zip(names, view.element.dims, strict=True))
+
+    def number(frame: Frame) -> int:
+        lanes, result = frame.lanes, 0
+        for name, extent in steps:
+            at = lanes[name]
+            if not 0 <= at < extent:
+                raise _outside(frame, view, at, extent)
+            result = result * extent + at
+        return result
+
+    return number
+
+
+def _current(name: str) -> Value:
+    return lambda frame: frame.lanes[name]
+
+
+def _outside(frame: Frame, view: View, at: int, extent: int) -> UserError:
+    return frame.fault("E0701", f"lane {at} is outside '{view.name}', which has {extent}")
+
+
 def _load(access: ir.Access) -> Value:
-    read, lane = _read(access), lane_of(access)
-    return lambda frame: read(frame)[lane(frame)]
+    read, lane, number = _read(access), lane_of(access), access.number
+
+    def load(frame: Frame) -> int:
+        lanes = frame.seen.get(number)
+        return (read(frame) if lanes is None else lanes)[lane(frame)]
+
+    return load
 
 
 def _read(access: ir.Access) -> Callable[[Frame], list[int]]:
@@ -330,7 +380,12 @@ def _register(register: str, index: Value, field_name: str) -> Value:
             return int(frame.state.host[register][where, at])
         if not frame.state.written[register][where, at]:
             raise frame.fault("E0702", f"{register}[{at}] is read before any {memory.latches} has set it")
-        names = [f.name for f in machine.instruction[memory.latches].fields]
-        return int(frame.state.latched[register][where, at, names.index(field_name)])
+        return int(frame.state.latched[register][where, at, _field_number(MachineKey(machine), memory.latches, field_name)])
 
     return read
+
+
+@functools.lru_cache(maxsize=4096)
+def _field_number(key: MachineKey, instruction: str, name: str) -> int:
+    """Where a latched register keeps a field."""
+    return [f.name for f in key.machine.instruction[instruction].fields].index(name)

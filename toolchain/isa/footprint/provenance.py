@@ -1,5 +1,6 @@
 """Which instruction's fields stand in a latched register when another one reads it, for all instructions at once."""
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,9 @@ from toolchain.isa.footprint.rows import Frame, Rows, iterations
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import scope_levels, stream_levels
+from toolchain.isa.semantics.machine import MachineKey
 from toolchain.spec.errors import fail
+from toolchain.spec.expr import Const
 
 MOST_SLOTS = 1 << 31
 """Slots of all instances of a register or control memory: a slot and a position share 64 bits."""
@@ -112,10 +115,6 @@ class Provenance:
             self._latches[register] = sorted_latches(slot, self.position[who], who)
         return self._latches[register]
 
-    def _nests(self, kind: int, what: str, register: str) -> list[Nest]:
-        nests = machine_nests(self.program.machine)[self.program.machine.instructions[kind].name]
-        return [n for n in nests if n.occurrence.kind == what and n.occurrence.target == register]
-
     def source(self, register: str, instructions: Ints, index: Ints) -> Ints:
         """int64: the instruction that last latched register[index] before each of `instructions`, or -1."""
         depth = self.program.machine.memory[register].depths[0]
@@ -155,17 +154,26 @@ class Provenance:
     def strays(self, register: str) -> tuple[Ints, Ints]:
         """(instruction, index) of every use of an entry that a register does not have, by instruction."""
         depth = self.program.machine.memory[register].depths[0]
-        visits = [*self._visits("register", register), *self._visits("latch", register)]
+        visits = [visit for what in ("register", "latch") for visit in self._visits(what, register, depth)]
         wrong = [np.stack([who[bad], index[bad]], 1) for who, index in visits if (bad := (index < 0) | (index >= depth)).any()]
         pairs = np.unique(np.concatenate([np.zeros((0, 2), np.int64), *wrong]), axis=0)
         return pairs[:, 0], pairs[:, 1]
 
-    def _visits(self, what: str, register: str) -> Iterator[tuple[Ints, Ints]]:
-        """(instruction, index) of every read of a register, or every latch."""
-        for kind in range(len(self.program.columns)):
-            for nest in self._nests(kind, what, register):
+    def _visits(self, what: str, register: str, known: int = 0) -> Iterator[tuple[Ints, Ints]]:
+        """(instruction, index) of every read of a register, or every latch; those with a constant index below `known` may be left out."""
+        for kind, nest in _register_nests(MachineKey(self.program.machine), what, register):
+            index = nest.occurrence.index[0]
+            if not (isinstance(index, Const) and 0 <= index.value < known):
                 for frame in iterations(self.rows(kind).frame(), nest.path):
-                    yield frame.instructions, frame.evaluate(nest.occurrence.index[0])
+                    yield frame.instructions, frame.evaluate(index)
+
+
+@functools.lru_cache(maxsize=1024)
+def _register_nests(key: MachineKey, what: str, register: str) -> tuple[tuple[int, Nest], ...]:
+    """(kind, nest) of every place in the semantics that reads or latches a register."""
+    nests = machine_nests(key.machine)
+    found = [(kind, nest) for kind, instruction in enumerate(key.machine.instructions) for nest in nests[instruction.name]]
+    return tuple((kind, nest) for kind, nest in found if nest.occurrence.kind == what and nest.occurrence.target == register)
 
 
 def no_controls(e: ir.ControlRead, _: Frame) -> Ints:
