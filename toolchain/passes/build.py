@@ -1,6 +1,8 @@
 """The graph side in two calls: calibrate a model, and build it into integers with every stage kept."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import onnx_ir as ir
@@ -64,13 +66,19 @@ def build_graph(path: Path, dims: Mapping[str, int], context: Context, store: St
     imported = store.save("00-import", model)
     steps = (pipeline or default_pipeline()).passes
     original, last = model.clone(), float_stages(steps)
+    observing = replace(context, observe=partial(_observe, original, context))
 
     def keep(number: int, name: str, left: ir.Model) -> None:
         store.save(stage_name(number, name), left)
         if number == last:
             check_floats(path, imported, original, left, context, stage_name(number, name))
 
-    return run_passes(model, steps, context, keep)
+    return run_passes(model, steps, observing, keep)
+
+
+def _observe(model: ir.Model, context: Context, count: int) -> Table:
+    samples = {name: array[:count] for name, array in (context.samples or {}).items()}
+    return calibrate(model, samples, context.place)
 
 
 def stage_name(number: int, name: str) -> str:

@@ -50,7 +50,7 @@ class Context:
     device: the machine that regions are made for; without one everything stays on the host.
     kept: patterns of nodes that the user keeps on the host, matched against names and operators.
     everything: whether regions are made that cost more time than they save. recorded: whether the samples are real ones.
-    say: tells the user how far a long pass has come.
+    say: tells the user how far a long pass has come. observe: the table of the first so many samples alone.
     """
 
     place: str = ""
@@ -63,3 +63,4 @@ class Context:
     everything: bool = False
     recorded: bool = False
     say: Callable[[str], None] = _silent
+    observe: Callable[[int], Table] | None = None

@@ -45,7 +45,7 @@ class Quantize(Pass):
     ranges: str = "error"
     percentile: float = 0.9999
     correct: bool = True
-    samples: int = 32
+    samples: int = 64
     strict: bool = False
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
@@ -74,8 +74,9 @@ class Quantize(Pass):
         """With weights and biases chosen on samples, where that was asked for. floating: the fused network that was quantised."""
         wanted = self.method == "accurate" or (self.method == "auto" and context.recorded)
         if wanted and context.samples and not table.failure:
+            seen = table if table.samples <= self.samples or context.observe is None else context.observe(self.samples)
             layers = {node.name or "": layer_of(floating, node) for node in floating.graph if kind_of(node) in ("conv2d", "dense")}
-            refine(model, layers, numerics, table, context.samples, self.samples, context.say)
+            refine(model, layers, numerics, seen, context.samples, self.samples, context.say)
         return model
 
     def _emit(self, model: ir.Model, numerics: Numerics, table: Table, choice: RangeChoice, context: Context) -> None:

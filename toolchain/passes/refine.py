@@ -28,6 +28,8 @@ Reals = np.typing.NDArray[np.float64]
 Say = Callable[[str], None]
 HALVINGS = 4
 """Scales of the weights that are tried: the one that clips none, and its halves."""
+TRIED = 2
+"""Of these scales, those that are best for weights rounded to the nearest are tried with the best rounding."""
 FRACTIONS = tuple(1 - n / 16 for n in range(10))
 """The same for machines whose scales are not powers of two."""
 
@@ -79,14 +81,10 @@ def _refined(node: ir.Node, layer: Layer, stepper: Stepper, numerics: Numerics, 
     moments = moments_of(layer.call, stepper.values[value], layer.weights.shape)
     wanted = table.tensors.get(node.metadata_props.get(INNER) or node.outputs[0].metadata_props.get(FLOAT_NAME, ""))
     means = np.asarray(wanted.means) if wanted is not None and len(wanted.means) == len(layer.weights) else None
-    best: Refined | None = None
-    for steps in _candidates(layer.weights, numerics):
-        if best is not None and not numerics.per_channel and _plain_error(layer, steps, moments, numerics) >= best.error:
-            continue
-        found = _with_steps(layer, steps, moments, means, (scales[0], scales[1]), numerics)
-        if found is not None and (best is None or found.error < best.error):
-            best = found
-    return best
+    candidates = _candidates(layer.weights, numerics)
+    hopeful = sorted(candidates, key=lambda steps: _plain_error(layer, steps, moments, numerics))[:TRIED]
+    tried = [_with_steps(layer, steps, moments, means, (scales[0], scales[1]), numerics) for steps in (*hopeful, *candidates[:1])]
+    return min((found for found in tried if found is not None), key=lambda found: found.error, default=None)
 
 
 def _candidates(weights: Array, numerics: Numerics) -> list[Reals]:
@@ -101,7 +99,7 @@ def _candidates(weights: Array, numerics: Numerics) -> list[Reals]:
 
 def _plain_error(layer: Layer, steps: Reals, moments: Moments, numerics: Numerics) -> float:
     """Of weights rounded to the nearest: the least that a scale promises."""
-    rows = _rows(layer.weights, len(moments.spread)) / steps.reshape(len(moments.spread), -1, 1)
+    rows = _rows(layer.weights, len(moments.products)) / steps.reshape(len(moments.products), -1, 1)
     found = np.clip(np.rint(rows), numerics.weight.low, numerics.weight.high)
     return _share(found, layer.weights, steps, moments)
 
@@ -112,19 +110,19 @@ def _rows(weights: Array, groups: int) -> Reals:
 
 
 def _share(found: Reals, weights: Array, steps: Reals, moments: Moments) -> float:
-    """The energy of the output's error over that of the output, both without the means, which the bias takes out."""
-    groups = len(moments.spread)
+    """The energy of the output's error over that of the output, without its bias."""
+    groups = len(moments.products)
     column, rows = steps.reshape(groups, -1, 1), _rows(weights, groups)
-    noise = sum(float(output_errors(e, h).sum()) for e, h in zip(found * column - rows, moments.spread, strict=True))
-    signal = sum(float(output_errors(w, h).sum()) for w, h in zip(rows, moments.spread, strict=True))
+    noise = sum(float(output_errors(e, h).sum()) for e, h in zip(found * column - rows, moments.products, strict=True))
+    signal = sum(float(output_errors(w, h).sum()) for w, h in zip(rows, moments.products, strict=True))
     return noise / signal if signal > 0 else 0.0
 
 
 def _with_steps(layer: Layer, steps: Reals, moments: Moments, means: Reals | None, scales: tuple[float, float], numerics: Numerics) -> Refined | None:
     """The layer with weights of these scales; None where the machine has no such integers."""
-    groups, limits = len(moments.spread), (numerics.weight.low, numerics.weight.high)
+    groups, limits = len(moments.products), (numerics.weight.low, numerics.weight.high)
     scaled = _rows(layer.weights, groups) / steps.reshape(groups, -1, 1)
-    hessians = np.stack([normalised(spread) for spread in moments.spread])
+    hessians = np.stack([normalised(products) for products in moments.products])
     if scaled.shape[1] == 1:
         rounded = round_channels(scaled[:, 0], hessians, *limits)[:, None]
     else:
@@ -142,7 +140,7 @@ def _with_steps(layer: Layer, steps: Reals, moments: Moments, means: Reals | Non
 
 def _centred(layer: Layer, rounded: Reals, steps: Reals, moments: Moments, means: Reals | None, scale: float) -> Reals:
     """The bias at which the mean of each channel is that of the float network; where that is not known, of the float weights on these inputs."""
-    groups = len(moments.spread)
+    groups = len(moments.products)
     sums = np.einsum("gok,gk->go", rounded, moments.means).reshape(-1) * steps * scale
     if means is not None:
         return means - sums
