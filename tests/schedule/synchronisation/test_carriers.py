@@ -38,3 +38,9 @@ def test_instructions_without_the_field_carry_nothing_and_all_prior_needs_no_pos
     assert not known.carries(quiet, 1, POST, back)
     assert known.carries(copy, 1, WAIT, there)
     assert known.carries(copy, 1, POST, back)
+
+
+def test_a_machine_is_looked_at_once_and_another_one_for_itself() -> None:
+    machine, other = load_machine("vta"), cells(EVERY)
+    assert carriers(machine) is carriers(machine)
+    assert carriers(other).channels != carriers(machine).channels

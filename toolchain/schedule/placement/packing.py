@@ -3,13 +3,14 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.schedule.kernels.kernel import Tensor
+from toolchain.schedule.placement.grids import Grid, find_grids
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
@@ -34,14 +35,17 @@ class Packing:
 
     def store(self, values: Array) -> bytes:
         """The stored bytes of a host tensor; what has no source is zero. Raises ValueError for another shape or a value that does not fit."""
-        stored = np.zeros(self.shape, self.dtype)
-        stored[self.index] = self._narrow(values)
+        stored = np.zeros(self.bytes, np.uint8)
+        self.insert(stored, values)
         return stored.tobytes()
 
     def insert(self, data: NDArray[np.uint8], values: Array) -> None:
         """Writes a host tensor into stored bytes; those of others stay. Raises ValueError as `store` does."""
-        stored = data.view(self.dtype).reshape(self.shape)
-        stored[self.index] = self._narrow(values)
+        narrow, stored = self._narrow(values), data.view(self.dtype).reshape(self.shape)
+        if self._grids is None:
+            stored[self.index] = narrow
+        for grid in self._grids or ():
+            grid.of_stored(stored)[...] = grid.of_host(narrow)
 
     def _narrow(self, values: Array) -> Array:
         """The values in the stored type."""
@@ -54,13 +58,32 @@ class Packing:
 
     def fetch(self, data: bytes | Array) -> Array:
         """The host tensor of stored bytes."""
-        return np.frombuffer(bytes(data), self.dtype).reshape(self.shape)[self.index]
+        stored = np.frombuffer(data, self.dtype).reshape(self.shape)
+        if self._grids is None:
+            return stored[self.index]
+        found = np.empty(self.extents, self.dtype)
+        for grid in self._grids:
+            grid.of_host(found)[...] = grid.of_stored(stored)
+        return found
+
+    @cached_property
+    def _grids(self) -> tuple[Grid, ...] | None:
+        return find_grids(self.index, self.shape)
 
     def part(self, axis: int, first: int, count: int) -> "Packing":
         """Of a range of an axis of the host's shape: where these elements stand in the same stored array."""
-        cut = tuple(slice(first, first + count) if k == axis else slice(None) for k in range(len(self.extents)))
-        index = tuple(part[cut] if part.shape[axis] > 1 else part for part in self.index)
-        return Packing(self.layout, self.dtype, (*self.extents[:axis], count, *self.extents[axis + 1 :]), self.shape, index)
+        if (first, count) == (0, self.extents[axis]):
+            return self
+        key = axis, first, count
+        if key not in self._parts:
+            cut = tuple(slice(first, first + count) if k == axis else slice(None) for k in range(len(self.extents)))
+            index = tuple(part[cut] if part.shape[axis] > 1 else part for part in self.index)
+            self._parts[key] = Packing(self.layout, self.dtype, (*self.extents[:axis], count, *self.extents[axis + 1 :]), self.shape, index)
+        return self._parts[key]
+
+    @cached_property
+    def _parts(self) -> dict[tuple[int, int, int], "Packing"]:
+        return {}
 
     @property
     def start(self) -> int:

@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 
+from toolchain.isa.semantics.machine import MachineKey
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Counter, Instruction, Machine, SyncRule
@@ -43,6 +46,13 @@ class Carriers:
 
 def carriers(machine: Machine) -> Carriers:
     """Counters between two units that start empty and of which every stream has its own, and the single bits that move them."""
+    return _carriers(MachineKey(machine))
+
+
+@lru_cache(maxsize=32)
+def _carriers(key: MachineKey) -> Carriers:
+    """Found once for each Machine object: every program of a model asks."""
+    machine = key.machine
     bits: dict[tuple[int, int, str, str], Bit] = {}
     pairs = {c.name for c in machine.counters if c.source}
     for kind, instruction in enumerate(machine.instructions):
@@ -58,7 +68,7 @@ def carriers(machine: Machine) -> Carriers:
         if _own(machine, c):
             ends = names.index(c.source), names.index(c.target)
             channels.setdefault(ends, Channel(c.name, *ends, c.mode, c.depth))
-    return Carriers(channels, bits)
+    return Carriers(MappingProxyType(channels), MappingProxyType(bits))
 
 
 def _bits(instruction: Instruction) -> list[Bit]:
