@@ -35,7 +35,8 @@ def find(template: Template, anchor: ir.Node) -> Match | str:
     reason = _unfit(found)
     if reason:
         return reason
-    return found if all(_holds(word, argument, found) for word, argument in template.where) else ""
+    broken = next(((word, argument) for word, argument in template.where if not _holds(word, argument, found)), None)
+    return found if broken is None else _breach(*broken, found)
 
 
 def _unfit(match: Match) -> str:
@@ -105,6 +106,26 @@ def _holds(word: str, argument: Mapping[str, Any], match: Match) -> bool:
             return all(len(shape_of(value)) == argument[name] for name in argument for value in match.tensors.get(name, ()))
         case _:
             return all(_attribute(match, name) == wanted for name, wanted in argument.items())
+
+
+def _breach(word: str, argument: Mapping[str, Any], match: Match) -> str:
+    """Why a constraint does not hold, in a reader's words; empty where another template is for such a node."""
+    bound = {name: match.tensors.get(name, []) for name in argument}
+    match word:
+        case "constant":
+            name = next(value.name for values in bound.values() for value in values if constant(value) is None)
+            return f"'{name}' is computed when the model runs, and has to be a constant"
+        case "computed":
+            return ""
+        case "same_shape":
+            one, other = (values[0] for values in list(bound.values())[:2])
+            return f"'{one.name}' and '{other.name}' have different shapes"
+        case "rank":
+            value, wanted = next((v, argument[n]) for n, values in bound.items() for v in values if len(shape_of(v)) != argument[n])
+            return f"'{value.name}' has {len(shape_of(value))} axes, not {wanted}"
+        case _:
+            name, wanted = next((name, wanted) for name, wanted in argument.items() if _attribute(match, name) != wanted)
+            return f"its {name.rpartition('.')[2]} is {_attribute(match, name)}, not {wanted}"
 
 
 def _attribute(match: Match, name: str) -> Any:
