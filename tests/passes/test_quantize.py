@@ -199,8 +199,12 @@ def test_what_cannot_be_quantised_is_said(tmp_path: Path) -> None:
     assert "E0918 the calibration table has no tensor 'r3'" in refusal(fewer, Numerics(), tmp_path)
     assert "E0919 node 'conv1' (conv2d) cannot be quantised" in refusal(table, Numerics(accumulator_bits=8), tmp_path, Quantize(strict=True))
     assert "E0919 node 'conv1' (conv2d)" in refusal(table, Numerics(form="multiplier", multiplier_bits=31), tmp_path, Quantize(strict=True))
-    assert "E0912 'ranges' cannot be 'eror' (in the pass 'quantize'; passes before it: fuse); did you mean 'error'?" in refusal(table, Numerics(), tmp_path, Quantize(ranges="eror"))
-    assert "E0912 'method' cannot be 'slow' (in the pass 'quantize'; passes before it: fuse); known: auto, fast, accurate" in refusal(table, Numerics(), tmp_path, Quantize(method="slow"))
+    assert "E0912 'ranges' cannot be 'eror' (in the pass 'quantize'; passes before it: fuse); did you mean 'error'?" in refusal(
+        table, Numerics(), tmp_path, Quantize(ranges="eror")
+    )
+    assert "E0912 'method' cannot be 'slow' (in the pass 'quantize'; passes before it: fuse); known: auto, fast, accurate" in refusal(
+        table, Numerics(), tmp_path, Quantize(method="slow")
+    )
 
 
 @pytest.mark.parametrize(
