@@ -100,22 +100,15 @@ def _scale(match: Match) -> Binding:
     node = match.nodes["scale"]
     found = affine_of(node)
     if found is None:
-        return _no_scale(node)
+        return "neither operand is a constant with one number for each channel"
     value, a, b = found
     if len(shape_of(value)) != 4:
         return f"'{value.name}' has {len(shape_of(value))} axes, not 4"
     if not np.isfinite([a, b]).all():
-        return "its constants are not finite"
+        return "a factor is not finite"
     dtype, name = (value.dtype or ir.DataType.FLOAT).numpy(), node.name or node.outputs[0].name
     operands = (value, New(f"{name}.diagonal", a.astype(dtype).reshape(-1, 1, 1, 1)), New(f"{name}.bias", b.astype(dtype)))
     return Fused("", operands, {"strides": (1, 1), "dilations": (1, 1), "group": len(a), "pads": (0, 0, 0, 0)})
-
-
-def _no_scale(node: ir.Node) -> str:
-    """Why arithmetic is no scale and offset of channels; empty for a sum of two computed tensors, which is another operation."""
-    if any(constant(value) is not None for value in node.inputs):
-        return "its constant is not one number for each channel"
-    return "" if is_operator(node, "Add") else "all its operands are computed when the model runs"
 
 
 def _conv2d(match: Match) -> Binding:
