@@ -84,8 +84,8 @@ def pays(price: Price) -> bool:
 
 @dataclass(frozen=True)
 class Loss:
-    """A region that was not made. first: the name of its first operation. machine_ms: what it costs at least, its border included; host_ms: the
-    same operations on the host. Both of one sample."""
+    """A region that was not made. first: the name of its first operation. machine_ms: its cost at least, with its border; host_ms: on the host.
+    Both of one sample."""
 
     operations: int
     first: str
@@ -93,7 +93,9 @@ class Loss:
     host_ms: float
 
 
-_LOSS = re.compile(r"its region of (\d+) operations? from '(.*)' does not pay: with its border it costs at least (\S+) ms, on the host (\S+) ms", re.S)
+_LOSS = re.compile(
+    r"its region of (\d+) operations? from '(.*)' does not pay: with its border it costs at least (\S+) ms, on the host (\S+) ms", re.S
+)
 
 
 def loss_text(loss: Loss) -> str:

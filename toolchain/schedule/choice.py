@@ -26,5 +26,6 @@ def choose_kernel(machine: Machine, kernels: Mapping[str, Kernel], operation: Op
             foreign = next((t.name for t in kernel.tensors if t.values is None and t.name not in given and not layout_of(machine, t).written), None)
             if foreign is None:
                 return problem
-            reasons[:0] = fail("E1003", f"kernel '{kernel.name}' wants '{foreign}' in a layout that the machine does not write", kernel.span).diagnostics
+            text = f"kernel '{kernel.name}' wants '{foreign}' in a layout that the machine does not write"
+            reasons.insert(0, Diagnostic("E1003", text, kernel.span))
     raise UserError(*reasons) if reasons else fail("E1008", f"machine '{machine.name}' has no kernel for '{operation.kind}'")
