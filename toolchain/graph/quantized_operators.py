@@ -92,12 +92,14 @@ def _convolution(w: Writer) -> None:
     x, weight = w.float_of(0, "x"), w.float_of(3, "w", axis=0)
     operands = [x, weight]
     if len(w.node.input) > 8 and w.node.input[8]:
-        operands.append(_bias(w, w.node.input[8], w.node.input[1], w.node.input[4], axis=0))
+        operands.append(_bias(w, w.node.input[8], w.node.input[1], w.node.input[4]))
     w.store(w.add("Conv", operands, "sum", **w.keep("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")), 6)
 
 
-def _bias(w: Writer, bias: str, x_scale: str, w_scale: str, axis: int) -> str:
-    return w.add("DequantizeLinear", [bias, w.add("Mul", [x_scale, w_scale], "bias.scale")], "bias.float", axis=axis)
+def _bias(w: Writer, bias: str, x_scale: str, w_scale: str) -> str:
+    """Times both scales, broadcast: a DequantizeLinear with a scale for each channel would take no bias of one number."""
+    scale = w.add("Mul", [x_scale, w_scale], "bias.scale")
+    return w.add("Mul", [w.add("Cast", [bias], "bias.whole", to=onnx.TensorProto.FLOAT), scale], "bias.float")
 
 
 def _matmul(w: Writer) -> None:
@@ -112,7 +114,7 @@ def _gemm(w: Writer) -> None:
     transposed = bool(w.keep("transB").get("transB"))
     operands = [w.float_of(0, "a"), w.float_of(3, "b", axis=0 if transposed else 1)]
     if len(w.node.input) > 6 and w.node.input[6]:
-        operands.append(_bias(w, w.node.input[6], w.node.input[1], w.node.input[4], axis=0))
+        operands.append(_bias(w, w.node.input[6], w.node.input[1], w.node.input[4]))
     stored = len(w.node.input) > 7 and bool(w.node.input[7])
     kept = w.keep("alpha", "transA", "transB")
     total = w.add("Gemm", operands, "sum", "" if stored else w.node.output[0], **kept, beta=kept.get("alpha", 1.0))
