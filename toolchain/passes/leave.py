@@ -14,6 +14,7 @@ from toolchain.graph.rewrite import add_constant, replace_value
 from toolchain.graph.scales import tensors_of
 from toolchain.graph.work import node_macs
 from toolchain.passes.fuse import INNER, SOURCES
+from toolchain.passes.placement import read_loss
 
 WIDENED = "tilewright.widened"
 """Metadata of a call: the range of a quantised model's own integers, where the machine's range stands in for it."""
@@ -71,12 +72,17 @@ def _is_activation_alone(node: ir.Node) -> bool:
 
 
 def leave_calls(model: ir.Model, reasons: Mapping[str, str], table: Table) -> None:
-    """reasons: by name of a fused call, why the machine does not take it. table: calibration's, which tells whether limits matter."""
+    """reasons: by name of a fused call, why the machine does not take it. table: calibration's, which tells whether limits matter.
+
+    A call whose region does not pay stays whole: without its activation it pays no more.
+    """
     for node in list(model.graph):
         reason = reasons.get(node.name or "")
         if reason is None or not _is_call(node):
             continue
-        if _is_widened(node, table):
+        if read_loss(reason):
+            node.metadata_props[REASON] = reason
+        elif _is_widened(node, table):
             _widen(model, node)
         elif read_call(node).kind in SPLIT_KINDS and variant_of(node) in ACTIVATIONS:
             _split(model, node, reason)
