@@ -123,7 +123,7 @@ def file_contents() -> Arrays:
     """magika: the first and the last kilobyte of files of every kind that packages bring, 256 where a file is shorter."""
     spec = find_spec("skimage")
     root = Path(next(iter((spec.submodule_search_locations if spec else None) or ()))).parent
-    kinds = "py md txt json png jpg npz npy so yaml html toml csv pyi pyx h".split()
+    kinds = ("py", "md", "txt", "json", "png", "jpg", "npz", "npy", "so", "yaml", "html", "toml", "csv", "pyi", "pyx", "h")
     found = [path for kind in kinds for path in sorted(root.glob(f"*/**/*.{kind}"), key=lambda path: (len(path.parts), str(path)))[:4]]
     contents = [_ends(path.read_bytes()) for path in found if path.stat().st_size > 64]
     return _arrays(contents[::2], contents[1::2])
