@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import helper
 
 from tests.models.small import HEAD, small
 from toolchain.models.build import build_model
@@ -15,7 +17,7 @@ def test_a_file_says_what_it_is(tmp_path: Path) -> None:
     about = "model:\n  name: a\n  summary: b\n  sources: [c, d]\n  gops: 1.5\n"
     found = load_text(f"{about}inputs: {{x: [1, 2], y: [1, 2]}}\nseed: 9\ncalibration: {{seeded: 2}}\nlayers: [relu]\n", tmp_path / "a.yaml")
     assert (found.name, found.summary, found.sources, found.gops, found.seed) == ("a", "b", ("c", "d"), 1.5, 9)
-    assert found.inputs == {"x": (1, 2), "y": (1, 2)}
+    assert found.shapes == {"x": (1, 2), "y": (1, 2)}
     assert found.calibration == Seeded(2)
     assert found.test is None
 
@@ -24,13 +26,20 @@ def test_an_onnx_file_needs_no_words(tmp_path: Path) -> None:
     path = build_model(small("  - relu\n"), tmp_path)
     found = load_model(str(path))
     assert found.origin == Stored(path)
-    assert (found.name, found.inputs, found.calibration) == ("small", {"image": (1, 4, 12, 10)}, Seeded(8))
+    assert (found.name, found.shapes, found.calibration) == ("small", {"image": (1, 4, 12, 10)}, Seeded(8))
 
 
 def test_a_file_beside_an_onnx_file_gives_it_shapes(tmp_path: Path) -> None:
+    x, y = (helper.make_tensor_value_info(name, 1, ["n", 3]) for name in "xy")
+    onnx.save(helper.make_model(helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])), tmp_path / "open.onnx")
+    found = load_text("model: {name: a, summary: b}\nonnx: open.onnx\ninputs: {x: [2, 3]}\n", tmp_path / "a.yaml")
+    assert found.shapes == {"x": (2, 3)}
+
+
+def test_a_shape_that_the_file_does_not_have_is_told(tmp_path: Path) -> None:
     build_model(small("  - relu\n"), tmp_path)
-    found = load_text("model: {name: a, summary: b}\nonnx: small.onnx\ninputs: {image: [1, 4, 5, 5]}\n", tmp_path / "a.yaml")
-    assert found.inputs == {"image": (1, 4, 5, 5)}
+    with pytest.raises(UserError, match="E0807 the input 'image' has the shape 1x4x12x10, not 1x4x5x5"):
+        load_text("model: {name: a, summary: b}\nonnx: small.onnx\ninputs: {image: [1, 4, 5, 5]}\n", tmp_path / "a.yaml")
 
 
 def test_folders_named_in_the_environment_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,21 +23,23 @@ def model(tmp_path: Path, more: str, **arrays: np.ndarray) -> Model:
 
 def test_made_up_calibration_is_the_default(tmp_path: Path) -> None:
     found = samples.calibration_samples(model(tmp_path, ""))
-    assert (found["image"] == seeded_samples("image", (1, 4, 12, 10), 8, "calibration")).all()
+    assert (found["image"][:, 0] == seeded_samples("image", (1, 4, 12, 10), 8, "calibration")).all()
     assert len(samples.calibration_samples(model(tmp_path, "calibration: {seeded: 3}\n"))["image"]) == 3
 
 
 def test_recorded_calibration_is_scaled(tmp_path: Path) -> None:
     found = samples.calibration_samples(model(tmp_path, "calibration: {file: d.npz, array: x, scale: 0.5}\n", x=X))
     assert found["image"].dtype == np.float32
-    assert (found["image"] * 2 == X).all()
+    assert (found["image"][:, 0] * 2 == X).all()
 
 
 def test_test_data_come_with_their_classes(tmp_path: Path) -> None:
     found = samples.labelled_samples(model(tmp_path, TEST, x=X, y=np.uint8([3, 1])))
     assert found is not None
-    assert (found[0] * 4 == X).all()
-    assert found[1].tolist() == [3, 1]
+    images, labels = found
+    assert labels is not None
+    assert (images["image"][:, 0] * 4 == X).all()
+    assert labels.tolist() == [3, 1]
     assert samples.labelled_samples(model(tmp_path, "")) is None
 
 

@@ -31,7 +31,7 @@ def inside(model: Model, folder: Path) -> dict[str, tuple[str, np.ndarray]]:
     graph.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in kinds)
     onnx.save(graph, path.with_name("probe.onnx"))
     session = onnxruntime.InferenceSession(str(path.with_name("probe.onnx")))
-    feed = {name: seeded_samples(name, shape, 1, "test") for name, shape in model.inputs.items()}
+    feed = {name: seeded_samples(name, shape, 1, "test") for name, shape in model.shapes.items()}
     return {name: (kinds[name], value) for name, value in zip(kinds, session.run(list(kinds), feed), strict=True)}
 
 
@@ -66,7 +66,7 @@ def test_without_batch_norms_biases_do_their_work(tmp_path: Path) -> None:
 def test_two_pictures_give_different_results(tmp_path: Path) -> None:
     model = load_model("squeezenet")
     session = onnxruntime.InferenceSession(str(build_model(model, tmp_path)))
-    one, other = (session.run(None, {"image": picture[None]})[0] for picture in seeded_samples("image", model.inputs["image"], 2, "test"))
+    one, other = (session.run(None, {"image": picture[None]})[0] for picture in seeded_samples("image", model.shapes["image"], 2, "test"))
     assert np.abs(one - other).max() > 1e-4
 
 

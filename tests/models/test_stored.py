@@ -6,6 +6,7 @@ import onnx
 import pytest
 from onnx import helper
 
+from toolchain.models.model import Input
 from toolchain.models.stored import external_files, stored_inputs
 from toolchain.spec.errors import UserError
 
@@ -29,23 +30,35 @@ def _model(path: Path, dims: list[int | str | None], location: str = "") -> Path
 
 
 def test_inputs_are_what_must_be_fed(tmp_path: Path) -> None:
-    assert stored_inputs(_model(tmp_path / "m.onnx", [1, 3, 5])) == {"x": (1, 3, 5)}
+    assert stored_inputs(_model(tmp_path / "m.onnx", [1, 3, 5])) == {"x": Input((1, 3, 5))}
 
 
-@pytest.mark.parametrize(("dims", "text"), [(["batch", 3], "batchx3"), ([None, 3], r"\?x3"), ([0, 3], "0x3")])
-def test_a_shape_that_is_not_fixed_is_told(dims: list[int | str | None], text: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=f"E0807 the input 'x' has no fixed shape: {text}; give it under 'inputs'"):
+@pytest.mark.parametrize(
+    ("dims", "text"),
+    [
+        (["batch", 3], r"dimension 0 of the input 'x' \('batch'\); give it one, such as dim=batch:1"),
+        ([None, 3], r"dimension 0 of the input 'x' \(unnamed\); give it one, such as dim=x.0:1"),
+        ([0, 3], r"dimension 0 of the input 'x' \(unnamed\)"),
+        (["n", "n"], r"dimension 0 of the input 'x' \('n'\), dimension 1 of the input 'x' \('n'\)"),
+    ],
+)
+def test_all_sizes_that_are_open_are_told(dims: list[int | str | None], text: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"E0904 sizes are open: {text}"):
         stored_inputs(_model(tmp_path / "m.onnx", dims))
 
 
-@pytest.mark.parametrize(("kind", "text"), [(10, "float16"), (7, "int64"), (8, "string"), (0, "no tensor")])
-def test_inputs_of_other_types_are_told(kind: int, text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("given", "shape"), [({"n": 4}, (4, 4)), ({"n": 4, "x.1": 5}, (4, 5))])
+def test_sizes_are_given_by_name_or_by_axis(given: dict[str, int], shape: tuple[int, ...], tmp_path: Path) -> None:
+    assert stored_inputs(_model(tmp_path / "m.onnx", ["n", "n"]), given) == {"x": Input(shape)}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(10, "float16"), (11, "float64"), (7, "int64"), (2, "uint8"), (9, "bool"), (8, "string")])
+def test_inputs_have_any_type(kind: int, name: str, tmp_path: Path) -> None:
     path = _model(tmp_path / "m.onnx", [1, 3])
     model = onnx.load(path)
     model.graph.input[0].type.tensor_type.elem_type = kind
     onnx.save(model, path)
-    with pytest.raises(UserError, match=rf"E0807 the input 'x' is {text}; inputs must be float"):
-        stored_inputs(path)
+    assert stored_inputs(path) == {"x": Input((1, 3), name)}
 
 
 def test_weights_beside_the_model_are_found(tmp_path: Path) -> None:

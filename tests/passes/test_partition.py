@@ -8,12 +8,13 @@ import onnx_ir as ir
 import pytest
 
 from tests.graph.onnx_builder import save
-from tests.passes.test_quantize import NARROW, branchy, samples
+from tests.passes.test_quantize import NARROW, branchy, picture, samples
 from toolchain.graph.calls import REASON
 from toolchain.graph.functions import kind_of
 from toolchain.graph.regions import REGION, TARGET, region_calls, region_function
 from toolchain.graph.rewrite import constant
 from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import Store
 from toolchain.passes.build import build_graph, calibration_table, default_pipeline
 from toolchain.passes.context import Context, Device
 from toolchain.passes.partition import Partition
@@ -26,14 +27,14 @@ EVERYTHING: Callable[[ir.Node], str] = lambda _: ""  # noqa: E731
 def built(folder: Path, refuses: Callable[[ir.Node], str] | None, fallback: bool = True) -> ir.Model:
     path = save(branchy(), folder)
     device = Device("some", refuses) if refuses else None
-    context = Context(str(path), numerics=NARROW, table=calibration_table(path, {}, samples()), device=device)
+    context = Context(str(path), numerics=NARROW, table=calibration_table(path, {}, samples()), device=device, everything=True)
     steps = (*default_pipeline().passes[:-1], Partition(fallback=fallback))
-    return build_graph(path, {}, context, folder / "stages", Pipeline(steps))
+    return build_graph(path, {}, context, Store(folder / "stages"), Pipeline(steps))
 
 
 def results(folder: Path) -> list[np.ndarray]:
-    stages = sorted((folder / "stages").glob("0[78]-*.onnx"))
-    return [run_session(open_session(stage), samples(1, 7))["y"] for stage in stages]
+    stages = sorted((folder / "stages").glob("0[89]-*.onnx"))
+    return [run_session(open_session(stage), picture(7))["y"] for stage in stages]
 
 
 @pytest.mark.parametrize("kept", ["nothing", "max_pool", "add", "conv2d"])
@@ -56,7 +57,7 @@ def test_the_model_computes_the_same_with_regions_of_any_size(kept: str, tmp_pat
 def test_weights_stay_in_the_files_that_the_stage_before_wrote(tmp_path: Path) -> None:
     built(tmp_path, EVERYTHING)
     stages = tmp_path / "stages"
-    before, after = (ir.load(stages / name).graph.initializers for name in ("07-quantize.onnx", "08-partition.onnx"))
+    before, after = (ir.load(stages / name).graph.initializers for name in ("08-quantize.onnx", "09-partition.onnx"))
     assert {n: v.const_value.location for n, v in before.items() if isinstance(v.const_value, ir.ExternalTensor)} == {
         n: v.const_value.location for n, v in after.items() if isinstance(v.const_value, ir.ExternalTensor)
     }
@@ -64,7 +65,7 @@ def test_weights_stay_in_the_files_that_the_stage_before_wrote(tmp_path: Path) -
 
 def test_shapes_and_scales_inside_a_region_are_in_the_file(tmp_path: Path) -> None:
     built(tmp_path, EVERYTHING)
-    model = ir.load(tmp_path / "stages" / "08-partition.onnx")
+    model = ir.load(tmp_path / "stages" / "09-partition.onnx")
     (call,) = region_calls(model)
     values = [value for node in region_function(model, call) for value in node.outputs]
     assert all(value.shape is not None and value.dtype == ir.DataType.INT8 and "tilewright.scale" in value.metadata_props for value in values)
@@ -79,11 +80,11 @@ def test_without_a_machine_everything_stays(tmp_path: Path) -> None:
 def test_what_only_moves_is_no_region(tmp_path: Path) -> None:
     model = built(tmp_path, lambda node: "" if kind_of(node) in ("concat", "flatten", "pad") else "kept")
     assert not region_calls(model)
-    assert "nothing beside it is computed on the machine" in {node.metadata_props[REASON] for node in model.graph}
+    assert "no operation beside it is computed on the machine" in {node.metadata_props[REASON] for node in model.graph}
 
 
 def test_without_fallback_the_first_operation_that_stays_is_told(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         built(tmp_path, lambda node: "a pool is too much" if kind_of(node) == "max_pool" else "", fallback=False)
     text = str(caught.value)
-    assert "E0920 node 'maxpool' (max_pool), which makes 'm1.int8' of shape [1, 8, 2, 2], cannot run on the machine: a pool is too much" in text
+    assert "E0920 node 'maxpool' (max_pool), which makes 'm1' of shape 1x8x2x2, cannot run on the machine: a pool is too much" in text

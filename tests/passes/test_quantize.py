@@ -90,7 +90,11 @@ def branchy(seed: int = 3) -> onnx.ModelProto:
 
 
 def samples(count: int = 8, seed: int = 0) -> dict[str, np.ndarray]:
-    return {"x": np.random.default_rng(seed).normal(size=(count, 3, 8, 8)).astype(F)}
+    return {"x": np.random.default_rng(seed).normal(size=(count, 1, 3, 8, 8)).astype(F)}
+
+
+def picture(seed: int = 0) -> dict[str, np.ndarray]:
+    return {"x": samples(1, seed)["x"][0]}
 
 
 def folded(proto: onnx.ModelProto, folder: Path) -> ir.Model:
@@ -108,8 +112,8 @@ def quantized(proto: onnx.ModelProto, numerics: Numerics, folder: Path, options:
 @pytest.mark.parametrize("method", ["max", "percentile", "error"])
 @pytest.mark.parametrize("rule", RULES)
 def test_every_stored_tensor_is_equal_in_both(rule: str, method: str, tmp_path: Path) -> None:
-    result, _ = quantized(branchy(), RULES[rule], tmp_path, Quantize(method=method))
-    x = {"x": samples(1, 9)["x"]}
+    result, _ = quantized(branchy(), RULES[rule], tmp_path, Quantize(ranges=method))
+    x = picture(9)
     oracle, reference = run_oracle(result, x), run_reference(result, x, RULES[rule])
     stored = [name for name, array in oracle.items() if array.dtype == np.int8]
     assert len(stored) == 14
@@ -147,7 +151,7 @@ def test_random_networks_within_the_rules(tmp_path_factory: pytest.TempPathFacto
             assert numerics.bias.low <= bias.min() <= bias.max() <= numerics.bias.high
         if numerics.form == "power_of_two" and SCALE in node.outputs[0].metadata_props:
             assert np.frexp(float.fromhex(node.outputs[0].metadata_props[SCALE]))[0] == 0.5
-    x = {"x": samples(1, seed)["x"]}
+    x = picture(seed)
     oracle, reference = run_oracle(result, x), run_reference(result, x, numerics)
     assert all(np.array_equal(array, reference[name]) for name, array in oracle.items() if array.dtype == np.int8)
 
@@ -195,16 +199,21 @@ def test_what_cannot_be_quantised_is_said(tmp_path: Path) -> None:
     assert "E0918 the calibration table has no tensor 'r3'" in refusal(fewer, Numerics(), tmp_path)
     assert "E0919 node 'conv1' (conv2d) cannot be quantised" in refusal(table, Numerics(accumulator_bits=8), tmp_path, Quantize(strict=True))
     assert "E0919 node 'conv1' (conv2d)" in refusal(table, Numerics(form="multiplier", multiplier_bits=31), tmp_path, Quantize(strict=True))
-    assert "E0912 unknown method 'eror'" in refusal(table, Numerics(), tmp_path, Quantize(method="eror"))
+    assert "E0912 'ranges' cannot be 'eror' (in the pass 'quantize'; passes before it: fuse); did you mean 'error'?" in refusal(
+        table, Numerics(), tmp_path, Quantize(ranges="eror")
+    )
+    assert "E0912 'method' cannot be 'slow' (in the pass 'quantize'; passes before it: fuse); known: auto, fast, accurate" in refusal(
+        table, Numerics(), tmp_path, Quantize(method="slow")
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "samples are for nothing, the inputs are x"),
-        ({"x": np.zeros((0, 3, 8, 8), F)}, "there must be samples"),
-        ({"x": np.zeros((2, 3, 8, 9), F)}, "do not fit the input 'x'"),
-        ({"x": np.full((1, 3, 8, 8), np.nan, F)}, "holds NaN or infinity"),
+        ({}, "samples are for no input, the inputs are x"),
+        ({"x": np.zeros((0, 1, 3, 8, 8), F)}, "there must be samples"),
+        ({"x": np.zeros((2, 1, 3, 8, 9), F)}, "do not fit the input 'x'"),
+        ({"x": np.full((1, 1, 3, 8, 8), np.nan, F)}, "holds NaN or infinity"),
     ],
 )
 def test_samples_that_do_not_fit(given: dict[str, np.ndarray], words: str, tmp_path: Path) -> None:
@@ -214,7 +223,7 @@ def test_samples_that_do_not_fit(given: dict[str, np.ndarray], words: str, tmp_p
 
 NO_NUMBERS = {
     "zero by zero": [n("Sub", ["x", "x"], ["z"]), n("Div", ["x", "z"], ["t"], "ratio"), n("Relu", ["t"], ["y"], "last")],
-    "overflow": [n("Mul", ["x", "big"], ["z"]), n("Exp", ["z"], ["t"], "ratio"), n("Sigmoid", ["t"], ["y"], "last")],
+    "overflow": [n("Mul", ["x", "big"], ["z"]), n("Exp", ["z"], ["t"], "ratio"), n("Relu", ["t"], ["y"], "last")],
     "batch norm": [n("BatchNormalization", ["x", "one", "one", "one", "less"], ["t"], "ratio"), n("Relu", ["t"], ["y"], "last")],
 }
 
@@ -227,10 +236,17 @@ def test_a_network_that_makes_no_numbers_is_told_by_its_first_node(case: str, tm
         calibrate(network, samples())
 
 
-def test_an_input_without_a_batch_axis_is_told(tmp_path: Path) -> None:
+def test_one_result_that_is_a_number_is_enough(tmp_path: Path) -> None:
+    """The tensor that is not finite stays on the host."""
+    constants = {"big": np.full((1,), 1e4, F)}
+    nodes = [n("Mul", ["x", "big"], ["z"]), n("Exp", ["z"], ["t"]), n("Sigmoid", ["t"], ["y"])]
+    table = calibrate(folded(model(nodes, {"x": [1, 3, 8, 8]}, {"y": None}, constants), tmp_path), samples())
+    assert table.unusable == ("t",)
+
+
+def test_a_scalar_input(tmp_path: Path) -> None:
     network = load_graph(save(model([n("Relu", ["x"], ["y"])], {"x": []}, {"y": []}), tmp_path))
-    with pytest.raises(UserError, match=r"E0916 samples of shape .* do not fit the input 'x'"):
-        calibrate(network, {"x": np.ones(2, F)})
+    assert calibrate(network, {"x": np.array([-1, 2], F)}).tensors["y"].spread.maximum == 2
 
 
 @pytest.mark.parametrize(
@@ -247,7 +263,7 @@ def test_a_tensor_of_zeros_has_a_scale(tmp_path: Path) -> None:
     base = folded(branchy(), tmp_path)
     zero = Table(1, {name: Seen(Spread(0.0, ((0, 1_000_000),)), seen.means) for name, seen in calibrate(base, samples()).tensors.items()})
     result = run_passes(base, [Fuse(), Quantize()], Context(numerics=Numerics(), table=zero))
-    assert run_oracle(result, samples(1))["y"].shape == (1, 10)
+    assert run_oracle(result, picture())["y"].shape == (1, 10)
 
 
 @pytest.mark.parametrize(("numerics", "stay"), [(Numerics(accumulator_bits=8), 7), (Numerics(align=Range(0, 0), shift=Range(0, 3)), 1)])
@@ -256,6 +272,6 @@ def test_what_has_no_integers_stays_in_floating_point_with_its_reason(numerics: 
     left = [node for node in result.graph if node.domain == FUSED]
     assert len(left) >= stay
     assert all("cannot be quantised" in node.metadata_props[REASON] for node in left)
-    found = run_oracle(result, samples(1))
-    base = run_session(open_model(folded(branchy(), tmp_path)), samples(1))
+    found = run_oracle(result, picture())
+    base = run_session(open_model(folded(branchy(), tmp_path)), picture())
     assert np.abs(found["y"] - base["y"]).max() < 0.5

@@ -138,7 +138,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
     "count": lambda m: m["content"]["regions"][0].update(samples=0),
     "endless": lambda m: m["content"]["regions"][0].update(cycles=10**400),
     "shape": lambda m: m["content"]["inputs"][0].update(shape=[1 << 60, 1 << 60]),
-    "dtype": lambda m: m["content"]["inputs"][0].update(dtype="object"),
+    "dtype": lambda m: m["content"]["inputs"][0].update(dtype=""),
     "step": lambda m: m["content"]["plan"].append({"kind": "region", "index": 9}),
     "kind": lambda m: m["content"]["plan"].append({"kind": "shell", "index": 0}),
     "order": lambda m: m["content"]["plan"].reverse(),

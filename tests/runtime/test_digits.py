@@ -9,6 +9,7 @@ import pytest
 from toolchain.graph.regions import region_calls
 from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
+from toolchain.graph.store import Store
 from toolchain.models.build import build_model
 from toolchain.models.load import load_model
 from toolchain.models.samples import calibration_samples, labelled_samples
@@ -29,19 +30,21 @@ def test_the_test_images_of_digits(target: str, tmp_path: Path) -> None:
     machine, network = load_machine(target), load_model("digits")
     kernels, path = load_kernels(machine), build_model(network, tmp_path)
     table = calibration_table(path, {}, calibration_samples(network))
-    context = Context(str(path), numerics=machine.quantisation, table=table, device=device_of(machine, kernels))
-    model = build_graph(path, {}, context, tmp_path / "stages")
+    context = Context(str(path), numerics=machine.quantisation, table=table, device=device_of(machine, kernels), everything=True)
+    model = build_graph(path, {}, context, Store(tmp_path / "stages"))
     regions = {call.op_type: compile_region(machine, kernels, read_region(machine, kernels, model, call)) for call in region_calls(model)}
     write_bundle(tmp_path / "digits.bundle", assemble_bundle("digits", machine, model, regions))
     executor, test = load(tmp_path / "digits.bundle"), labelled_samples(network)
     assert test is not None
     images, labels = test
+    assert labels is not None
     (name,), (result,) = ([entry.name for entry in side] for side in (executor.manifest.inputs, executor.manifest.outputs))
-    outcome, session = executor.run({name: images}), open_model(model)
-    expected = np.concatenate([run_session(session, {name: images[k : k + 1]})[result] for k in range(len(images))])
+    pictures = np.concatenate(images[name])
+    outcome, session = executor.run({name: pictures}), open_model(model)
+    expected = np.concatenate([run_session(session, {name: image})[result] for image in images[name]])
     assert np.array_equal(outcome.outputs[result], expected)
     assert [step.kind for step in executor.manifest.plan] == ["host", "region", "host"]
-    assert outcome.runs == -(-len(images) // executor.group)
+    assert outcome.runs == -(-len(pictures) // executor.group)
     right = float((outcome.outputs[result].argmax(axis=1) == labels).mean())
-    print(f"{target}: {right:.4f} of {len(images)} right, {outcome.runs} runs, {outcome.cycles:.0f} cycles")
+    print(f"{target}: {right:.4f} of {len(pictures)} right, {outcome.runs} runs, {outcome.cycles:.0f} cycles")
     assert right >= 0.99

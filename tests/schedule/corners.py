@@ -71,4 +71,4 @@ def shuffle(x: str, y: str) -> list[onnx.NodeProto]:
 
 
 def samples(count: int, seed: int = 5) -> dict[str, np.ndarray]:
-    return {"x": np.random.default_rng(seed).normal(size=(count, 16, 8, 8)).astype(F)}
+    return {"x": np.random.default_rng(seed).normal(size=(count, 1, 16, 8, 8)).astype(F)}

@@ -41,7 +41,7 @@ def run_session(session: Any, inputs: Mapping[str, Array], outputs: Sequence[str
     """Output arrays by name. place: what a message names. Raises UserError E0910 when ONNX Runtime stops."""
     names = list(outputs or (entry.name for entry in session.get_outputs()))
     try:
-        return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+        return dict(zip(names, session.run(names, {name: np.asarray(array) for name, array in inputs.items()}), strict=True))
     except _refusals() as error:
         raise fail("E0910", f"ONNX Runtime could not run the model: {_line(error)}", place=place) from None
 

@@ -100,10 +100,12 @@ def _scale(match: Match) -> Binding:
     node = match.nodes["scale"]
     found = affine_of(node)
     if found is None:
-        return ""
+        return "neither operand is a constant with one number for each channel"
     value, a, b = found
-    if len(shape_of(value)) != 4 or not np.isfinite([a, b]).all():
-        return ""
+    if len(shape_of(value)) != 4:
+        return f"'{value.name}' has {len(shape_of(value))} axes, not 4"
+    if not np.isfinite([a, b]).all():
+        return "a factor is not finite"
     dtype, name = (value.dtype or ir.DataType.FLOAT).numpy(), node.name or node.outputs[0].name
     operands = (value, New(f"{name}.diagonal", a.astype(dtype).reshape(-1, 1, 1, 1)), New(f"{name}.bias", b.astype(dtype)))
     return Fused("", operands, {"strides": (1, 1), "dilations": (1, 1), "group": len(a), "pads": (0, 0, 0, 0)})

@@ -26,7 +26,7 @@ SPLIT_KINDS = ("conv2d", "dense", "add")
 def leave_unseen(model: ir.Model, table: Table) -> None:
     """Leaves calls with a tensor for which calibration found no range. Raises UserError E0918 later for one that it did not look at."""
     for node in model.graph:
-        if node.domain == FUSED and REASON not in node.metadata_props:
+        if _is_call(node):
             reason = _unseen(node, table)
             if reason:
                 node.metadata_props[REASON] = reason
@@ -43,11 +43,37 @@ def _unseen(node: ir.Node, table: Table) -> str:
     return "" if undeclared is None else f"the quantised model declares no range of '{undeclared}'"
 
 
+def leave_border_activations(model: ir.Model) -> None:
+    """Leaves an activation alone to the host where the host makes its operand: the conversion after it may take its limits over."""
+    for node in list(model.graph):
+        if not _is_call(node) or not _is_activation_alone(node) or _is_call(node.inputs[0].producer() if node.inputs[0] else None):
+            continue
+        (value,), output = [value for value in node.inputs if value is not None], node.outputs[0]
+        name = node.metadata_props.get(SOURCES, "") or node.name or output.name or ""
+        active = _activation(model.graph, variant_of(node), read_call(node).attributes, value, name)
+        active.metadata_props[REASON] = "its operand is made on the host"
+        active.outputs[0].shape, active.outputs[0].type = output.shape, output.type
+        model.graph.insert_after(node, active)
+        replace_value(output, active.outputs[0])
+        model.graph.remove(node, safe=True)
+
+
+def _is_call(node: ir.Node | None) -> bool:
+    """Whether a node is a call that nothing keeps from the machine so far."""
+    return node is not None and node.domain == FUSED and REASON not in node.metadata_props
+
+
+def _is_activation_alone(node: ir.Node) -> bool:
+    """Whether a call is the average of one pixel, with an activation."""
+    call = read_call(node)
+    return call.kind == "average_pool" and variant_of(node) in ACTIVATIONS and tuple(call.attributes["kernel_shape"]) == (1, 1)
+
+
 def leave_calls(model: ir.Model, reasons: Mapping[str, str], table: Table) -> None:
     """reasons: by name of a fused call, why the machine does not take it. table: calibration's, which tells whether limits matter."""
     for node in list(model.graph):
         reason = reasons.get(node.name or "")
-        if node.domain != FUSED or reason is None or REASON in node.metadata_props:
+        if reason is None or not _is_call(node):
             continue
         if _is_widened(node, table):
             _widen(model, node)

@@ -28,14 +28,11 @@ class Match:
 
 
 def find(template: Template, anchor: ir.Node) -> Match | str:
-    """The match whose last node is `anchor`; else why the template nearly fits, or an empty string where it does not at all."""
+    """The match whose last node is `anchor`; else the condition that fails, or an empty string where the operators are others."""
     found = _match(template.pattern, anchor.outputs[0], Match(template), True)
     if found is None or anchor not in found.taken:
         return ""
-    reason = _unfit(found)
-    if reason:
-        return reason
-    return found if all(_holds(word, argument, found) for word, argument in template.where) else ""
+    return _unfit(found) or next((reason for word, argument in template.where if (reason := _fails(word, argument, found))), found)
 
 
 def _unfit(match: Match) -> str:
@@ -92,19 +89,23 @@ def _inputs(pattern: Pattern, values: Sequence[ir.Value | None], match: Match) -
     return found if len(values) <= len(pattern.inputs) else None
 
 
-def _holds(word: str, argument: Mapping[str, Any], match: Match) -> bool:
-    values = [value for name in argument for value in match.tensors.get(name, ())]
+def _fails(word: str, argument: Mapping[str, Any], match: Match) -> str:
+    """Why a condition of a template does not hold; empty where it does."""
+    named = [(name, value) for name in argument for value in match.tensors.get(name, ())]
     match word:
         case "constant":
-            return all(constant(value) is not None for value in values)
+            reasons = [f"'{value.name}' is not a constant" for _, value in named if constant(value) is None]
         case "computed":
-            return all(not value.is_initializer() for value in values)
+            reasons = [f"'{value.name}' is a constant" for _, value in named if value.is_initializer()]
         case "same_shape":
-            return len({shape_of(value) for value in values}) == 1
+            reasons = ["the operands have different shapes"] if len({shape_of(value) for _, value in named}) > 1 else []
         case "rank":
-            return all(len(shape_of(value)) == argument[name] for name in argument for value in match.tensors.get(name, ()))
+            ranks = [(value, len(shape_of(value)), argument[name]) for name, value in named]
+            reasons = [f"'{value.name}' has {rank} axes, not {wanted}" for value, rank, wanted in ranks if rank != wanted]
         case _:
-            return all(_attribute(match, name) == wanted for name, wanted in argument.items())
+            found = [(name, _attribute(match, name), wanted) for name, wanted in argument.items()]
+            reasons = [f"the attribute {name} is {value}, not {wanted}" for name, value, wanted in found if value != wanted]
+    return next(iter(reasons), "")
 
 
 def _attribute(match: Match, name: str) -> Any:

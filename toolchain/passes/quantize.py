@@ -20,12 +20,14 @@ from toolchain.graph.rewrite import add_constant, constant, drop_unused_constant
 from toolchain.graph.scales import RangeChoice, choose_scales, fused_calls
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
-from toolchain.passes.leave import leave_calls, leave_unseen
+from toolchain.passes.leave import leave_border_activations, leave_calls, leave_unseen
 from toolchain.passes.placement import place_calls
 from toolchain.passes.refine import layer_of, refine
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.suggest import nearest
 
+LIMITS = ("Clip", "Relu")
+"""Operators whose limits a conversion to integers takes over."""
 EFFORTS = ("auto", "fast", "accurate")
 
 
@@ -55,6 +57,7 @@ class Quantize(Pass):
             raise fail("E0918", "there is no calibration table, or no machine to quantise for", place=context.place)
         choice = self._choice(context)
         while True:
+            leave_border_activations(model)
             leave_unseen(model, table)
             trial = model.clone()
             self._emit(trial, numerics, table, choice, context)
@@ -122,6 +125,13 @@ class _Emitter:
         for node in done:
             self._hand_back(node.outputs[0], stored[node.outputs[0]], set(done))
         self.model.graph.remove(done, safe=True)
+        self._remove_limits()
+
+    def _remove_limits(self) -> None:
+        """Those that conversions took over and that no other node reads."""
+        for node in reversed(list(self.model.graph)):
+            if is_operator(node, *LIMITS) and not node.outputs[0].uses() and not node.outputs[0].is_graph_output():
+                self.model.graph.remove(node, safe=True)
 
     def _integers(self, node: ir.Node, call: Call) -> Stored | None:
         """None for an operation that cannot be: its node says why. Raises UserError E0919 when strict."""
@@ -162,18 +172,10 @@ class _Emitter:
         return True
 
     def _quantized(self, value: ir.Value, before: ir.Node) -> ir.Value:
-        """Stored integers of a tensor that the host makes; the limits of a Clip that makes it become those of the integers."""
-        scale, source = self.scales[value.name or ""], value
-        low, high = self.numerics.activation.low, self.numerics.activation.high
-        clip = value.producer()
-        if (
-            is_operator(clip, "Clip")
-            and clip is not None
-            and clip.inputs[0] is not None
-            and all(constant(v) is not None for v in clip.inputs[1:] if v)
-        ):
-            source = clip.inputs[0]
-            low, high = (self._stored_limit(limit(clip, number), scale) for number in (1, 2))
+        """Stored integers of a tensor that the host makes; the limits of a Clip or Relu that makes it become those of the integers."""
+        scale = self.scales[value.name or ""]
+        source, limits = _unlimited(value)
+        low, high = (self._stored_limit(limit, scale) for limit in limits)
         made = self._add("quantize", "", [source], {"scale": scale, "low": low, "high": high}, f"{value.name}.quantize", before)
         return self._typed(made, value, scale)
 
@@ -216,6 +218,18 @@ class _Emitter:
         made = integer_call(self.model, kind, variant, inputs, attributes, name, self.numerics)
         self.model.graph.insert_before(before, made)
         return made
+
+
+def _unlimited(value: ir.Value) -> tuple[ir.Value, tuple[float, float]]:
+    """The operand of the Clip or Relu that makes a value, and its limits; for others the value itself."""
+    node = value.producer()
+    source = node.inputs[0] if node is not None and is_operator(node, *LIMITS) else None
+    if node is None or source is None:
+        return value, (-math.inf, math.inf)
+    if is_operator(node, "Relu"):
+        return source, (0.0, math.inf)
+    known = all(constant(bound) is not None for bound in node.inputs[1:] if bound is not None)
+    return (source, (limit(node, 1), limit(node, 2))) if known else (value, (-math.inf, math.inf))
 
 
 def _names(call: Call) -> tuple[str, ...]:

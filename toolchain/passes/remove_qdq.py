@@ -20,6 +20,8 @@ from toolchain.passes.context import Context
 
 RANGE = "tilewright.range"
 """Metadata of a tensor: the largest magnitude that the model's own quantisation kept, as a float's hexadecimal text."""
+REACH = 128 / 127
+"""Share of the largest integer that the least one reaches: where zero stands in the middle, the model's own scale is kept."""
 COPYING = ("MaxPool", "Concat", "Resize", "Pad", "Flatten", "Reshape", "Squeeze", "Relu", "Clip")
 
 
@@ -47,7 +49,7 @@ def _remove(graph: ir.Graph, node: ir.Node) -> None:
     single = scale is not None and scale.size == 1 and kept != ANY
     if source is None or scale is None or not single or not readers or stored.is_graph_output() or not all(_undoes(node, user) for user in readers):
         return
-    marks = {RANGE: max(-kept.low, kept.high).hex(), STEP: float(scale.reshape(())).hex()}
+    marks = {RANGE: max(-kept.low / REACH, kept.high).hex(), STEP: float(scale.reshape(())).hex()}
     result = readers[0].outputs[0]
     for user in readers[1:]:
         if user.outputs[0].is_graph_output():

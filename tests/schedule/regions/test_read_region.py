@@ -19,6 +19,7 @@ from toolchain.graph.integer_graph import integer_tensors
 from toolchain.graph.regions import REGION, region_calls, region_function
 from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
+from toolchain.graph.store import Store
 from toolchain.passes.build import build_graph, calibration_table
 from toolchain.passes.context import Context
 from toolchain.schedule.kernels.kernel_file import load_kernels
@@ -36,15 +37,15 @@ def parted(proto: onnx.ModelProto, inputs: Samples, target: str, folder: Path) -
     path, machine = save(proto, folder), load_machine(target)
     kernels, images = load_kernels(machine), images_per_run(machine)
     table = calibration_table(path, {}, inputs(4))
-    context = Context(str(path), numerics=machine.quantisation, table=table, device=device_of(machine, kernels))
-    model = build_graph(path, {}, context, folder / "stages")
-    whole = ir.load(folder / "stages" / "07-quantize.onnx")
+    context = Context(str(path), numerics=machine.quantisation, table=table, device=device_of(machine, kernels), everything=True)
+    model = build_graph(path, {}, context, Store(folder / "stages"))
+    whole = ir.load(folder / "stages" / "08-quantize.onnx")
     session = open_model(whole, integer_tensors(whole))
-    every = [run_session(session, {name: array[k : k + 1] for name, array in inputs(images).items()}) for k in range(images)]
+    every = [run_session(session, {name: array[k] for name, array in inputs(images).items()}) for k in range(images)]
     found = {name: np.concatenate([one[name] for one in every]) for name in every[0]}
     reasons = {node.name or "": node.metadata_props[REASON] for node in model.graph if node.domain != REGION and kind_of(node)}
     assert machine.quantisation is not None
-    stored = ir.load(folder / "stages" / "08-partition.onnx")
+    stored = ir.load(folder / "stages" / "09-partition.onnx")
     regions = [read_region(machine, kernels, stored, call) for call in region_calls(stored)]
     for call, region in zip(region_calls(model), regions, strict=True):
         function = region_function(model, call)
