@@ -84,7 +84,7 @@ def compile_file(path: Path, target: Target, folder: Path, dims: Mapping[str, in
     }
     bundle = assemble_bundle(path.stem, target.machine, model, compiled)
     imported = ir.load(folder / "00-import.onnx")
-    return Compiled(open_bundle(bundle, target.machine, EmulatorDevice(), str(path)), folder, len(calls), imported, model)
+    return Compiled(open_bundle(bundle, target.machine, EmulatorDevice(), str(path), optimise=False), folder, len(calls), imported, model)
 
 
 def _table(path: Path, dims: Mapping[str, int], samples: Mapping[str, Array] | None) -> Table:

@@ -17,7 +17,9 @@ from toolchain.models.load import load_model
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import calibration_samples, labelled_samples
 from toolchain.passes.truth import open_given
-from toolchain.runtime.executor import load
+from toolchain.runtime.bundle import read_bundle
+from toolchain.runtime.emulator_device import EmulatorDevice
+from toolchain.runtime.executor import open_bundle
 from toolchain.spec.errors import UserError
 from toolchain.tasks.actions.paths import bundle_file, graph_file, import_file, machine_of, onnx_file, sizes_of
 from toolchain.tasks.plan import make_plan
@@ -49,9 +51,9 @@ def measure(job: Job, pictures: int) -> dict[str, Figure]:
     count = min(map(len, samples.values()))
     given = open_given(onnx_file(job), import_file(job), str(job.path))
     floats = [given.run(sample_of(samples, k)) for k in range(count)]
-    integer = open_session(graph_file(job))
+    integer = open_session(graph_file(job), optimise=False)
     found: dict[str, Results] = {"integers": [run_session(integer, sample_of(samples, k)) for k in range(count)]}
-    ran = load(bundle_file(job), machine_of(job)).run_samples(samples)
+    ran = open_bundle(read_bundle(bundle_file(job)), machine_of(job), EmulatorDevice(), optimise=False).run_samples(samples)
     found["emulator"] = [{name: array[k] for name, array in ran.items()} for k in range(count)]
     figures = {way: figure(model, floats, results) for way, results in found.items()}
     same = all(np.array_equal(one[name], other[name]) for one, other in zip(*found.values(), strict=True) for name in one)

@@ -57,11 +57,11 @@ def load(path: Path, machine: Machine | None = None, device: Device | None = Non
     return open_bundle(read_bundle(path), machine, device or EmulatorDevice(), str(path))
 
 
-def open_bundle(bundle: Bundle, given: Machine | None, device: Device, place: str = "") -> "Executor":
-    """As `load`, of a bundle in memory."""
+def open_bundle(bundle: Bundle, given: Machine | None, device: Device, place: str = "", optimise: bool = True) -> "Executor":
+    """As `load`, of a bundle in memory. optimise: whether ONNX Runtime may rewrite the host's segments."""
     manifest = bundle.manifest
     machine = bundle_machine(manifest.target, place, given)
-    hosts = tuple(open_segment(bundle.members[segment.model], bundle.members, place) for segment in manifest.hosts)
+    hosts = tuple(open_segment(bundle.members[segment.model], bundle.members, place, optimise) for segment in manifest.hosts)
     images = [region_image(bundle, region, machine, place) for region in manifest.regions]
     if manifest.target.timing != target_of(machine).timing:
         manifest = replace(manifest, regions=tuple(replace(r, cycles=cycles_of(i)) for r, i in zip(manifest.regions, images, strict=True)))
