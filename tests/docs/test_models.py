@@ -34,13 +34,12 @@ def test_the_first_example_is_a_network() -> None:
     assert {"features.0/conv", "features.0/conv2", "features.0/conv.norm", "features.0/conv.relu"} <= {layer.name for layer in origin.network.layers}
 
 
-def test_the_pointer_and_the_task_are_legal() -> None:
+def test_the_pointer_is_legal() -> None:
     validate(parse_yaml(Source("mine.yaml", YAML[1])), MODEL_SCHEMA)
-    validate(parse_yaml(Source("mine.yaml", YAML[1].replace("task: classification\n", YAML[2]))), MODEL_SCHEMA)
 
 
 def test_the_python_lines_run(tmp_path: Path) -> None:
     text = PYTHON[0].replace("resnet50", "squeezenet")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", f"{text}\nassert path.is_file() and len(samples) == 8"], check=True, cwd=tmp_path, env=environment)
+    subprocess.run([sys.executable, "-c", f"{text}\nassert path.is_file() and samples.shape[0] == 8"], check=True, cwd=tmp_path, env=environment)
     assert [path.name for path in (tmp_path / "build" / "squeezenet").glob("*.onnx")] == ["squeezenet.onnx"]

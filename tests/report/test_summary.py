@@ -2,24 +2,29 @@
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from tests.verify.builds import build
-from toolchain.accuracy.closeness import Closeness
+from toolchain.accuracy.closeness import Closeness, OutputCloseness
 from toolchain.report.explain import explain_data, explain_text, read_placement
 from toolchain.report.placement import Placed, Placement, place_nodes
 from toolchain.report.summary import Summary, summarise_model
 from toolchain.report.summary_text import operations_text, summary_data, summary_text
 
 
+def close(sqnr: float) -> OutputCloseness:
+    return OutputCloseness(sqnr, 0, 0, sqnr, 0.0)
+
+
 @pytest.fixture(scope="module")
 def summary(tmp_path_factory: pytest.TempPathFactory) -> Summary:
     job, built, _ = build("dpuv3", "digits", tmp_path_factory.mktemp("builds"))
     inferred = {"right": {"float": 0.998, "integer": 0.996, "emulator": 0.996}}
-    verified = {"exact": True, "regions": [{"compared": [{}, {}, {}]}], "closeness": {"outputs": {"logits": 31.25}, "tensor": "conv6", "worst": 28.9}}
+    closeness = Closeness({"logits": close(31.25)}, "conv6", 28.9, {})
+    verified = {"exact": True, "regions": [{"compared": [{}, {}, {}]}], "closeness": asdict(closeness)}
     return summarise_model(built, job.folder / "graph", {"bundle": "here"}, inferred, verified)
 
 
@@ -47,7 +52,7 @@ def test_the_short_summary_says_it_all(summary: Summary) -> None:
 
 
 def test_noise_at_an_output_is_a_warning(summary: Summary) -> None:
-    text = summary_text(replace(summary, closeness=Closeness({"logits": 0.0}, "logits", 0.0)))
+    text = summary_text(replace(summary, closeness=Closeness({"logits": close(0.0)}, "logits", 0.0, {})))
     assert re.search(r"^  warning +output logits is far from the float network, 0.0 dB", text, re.M)
     assert "floating point" not in summary_text(replace(summary, closeness=None))
 
@@ -107,7 +112,7 @@ def test_what_stays_on_the_host_has_a_reason(tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(NETWORK)
     job, built, _ = build("vta", str(tmp_path / "tiny.yaml"), tmp_path / "build")
     placed = place_nodes(built, job.folder / "graph")
-    assert [(node.operator, node.reason) for node in placed.on("host")] == [("Softmax", "no operation of the templates")]
+    assert [(node.operator, node.reason) for node in placed.on("host")] == [("Softmax", "no template of the machine begins with this operator")]
     assert [(node.operator, node.reason) for node in placed.on("folded")] == [("BatchNormalization", "taken away by the pass fold_batch_norm")]
     assert all(node.reason for node in placed.nodes if node.where != "machine")
     assert all(node.region for node in placed.on("machine"))
