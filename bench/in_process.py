@@ -80,7 +80,8 @@ def compile_file(path: Path, target: Target, folder: Path, dims: Mapping[str, in
     calls = region_calls(model)
     options = Options()
     compiled = {
-        call.op_type: compile_region(target.machine, target.kernels, read_region(target.machine, target.kernels, model, call), options) for call in calls
+        call.op_type: compile_region(target.machine, target.kernels, read_region(target.machine, target.kernels, model, call), options)
+        for call in calls
     }
     bundle = assemble_bundle(path.stem, target.machine, model, compiled)
     imported = ir.load(folder / "00-import.onnx")

@@ -51,6 +51,8 @@ class _Sums:
     means: Any = 0.0
 
     def add(self, values: np.typing.NDArray[np.float32]) -> None:
+        if not values.size:
+            return
         self.counts = self.counts + count(values)
         self.maximum = max(self.maximum, float(np.abs(values).max(initial=0)))
         axes = tuple(axis for axis in range(values.ndim) if axis != 1)

@@ -56,9 +56,6 @@ def _complete(proto: onnx.ModelProto, path: Path) -> None:
         raise fail("E0901", "not an ONNX model: it names no IR version or no operator set", place=str(path))
     if not proto.graph.node or not proto.graph.output:
         raise fail("E0901", "the model's graph has no nodes or no outputs", place=str(path))
-    names = {entry.name for entry in proto.graph.initializer}
-    if all(entry.name in names for entry in proto.graph.input):
-        raise fail("E0901", "the model has no input: every result is a constant", place=str(path))
 
 
 def _needs_own(proto: onnx.ModelProto) -> bool:

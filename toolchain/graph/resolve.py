@@ -8,6 +8,7 @@ from onnx import shape_inference
 from toolchain.graph.branches import inline_branches
 from toolchain.graph.fold_nodes import fold_nodes, lift_constants
 from toolchain.graph.pool_windows import write_windows
+from toolchain.graph.scalars import write_scalars
 from toolchain.graph.structure import drop_unread
 from toolchain.graph.types import declare_types
 
@@ -33,7 +34,7 @@ def _settle(proto: onnx.ModelProto) -> onnx.ModelProto:
     for _ in range(ROUNDS):
         proto = infer_partly(proto)
         shapes = tensor_shapes(proto)
-        changed = [write_windows(proto.graph, shapes), fold_nodes(proto, shapes), inline_branches(proto.graph)]
+        changed = [write_windows(proto.graph, shapes), write_scalars(proto.graph, shapes), fold_nodes(proto, shapes), inline_branches(proto.graph)]
         if not any(changed):
             break
         drop_unread(proto.graph)
