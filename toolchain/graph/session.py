@@ -40,8 +40,9 @@ def open_session(model: bytes | Path, optimise: bool = True, files: Mapping[str,
 def run_session(session: Any, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None, place: str = "") -> dict[str, Array]:
     """Output arrays by name. place: what a message names. Raises UserError E0910 when ONNX Runtime stops."""
     names = list(outputs or (entry.name for entry in session.get_outputs()))
+    given = {name: np.asarray(value) if np.isscalar(value) else value for name, value in inputs.items()}  # an entry of a list of scalars is no array
     try:
-        return dict(zip(names, session.run(names, {name: np.asarray(array) for name, array in inputs.items()}), strict=True))
+        return dict(zip(names, session.run(names, given), strict=True))
     except _refusals() as error:
         raise fail("E0910", f"ONNX Runtime could not run the model: {_line(error)}", place=place) from None
 
