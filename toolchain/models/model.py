@@ -41,12 +41,16 @@ class Seeded:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Samples in an .npz file. arrays: by input the array that holds its samples; stored numbers times `scale` are a float input."""
+    """Samples in an .npz file. arrays: by input the array that holds its samples; stored numbers times `scale` are a float input.
+
+    span: of the model's file that names them, None where somebody else did. raw: they are yet to be prepared.
+    """
 
     file: Path
     arrays: Mapping[str, str]
     scale: float
-    span: Span
+    span: Span | None
+    raw: bool = True
 
 
 @dataclass(frozen=True)
