@@ -86,3 +86,30 @@ def test_inputs_that_do_not_fit_are_one_line(tmp_path: Path, given: dict[str, An
 def test_a_bundle_that_is_none_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(toolchain.UserError, match="E0001"):
         toolchain.load(tmp_path / "none.bundle")
+
+
+@pytest.fixture(scope="module")
+def camera(tmp_path_factory: pytest.TempPathFactory) -> toolchain.Compiled:
+    """digits with a word about its pictures."""
+    folder = tmp_path_factory.mktemp("camera")
+    (folder / "net.onnx").write_bytes((Path(__file__).resolve().parents[2] / "models" / "digits" / "digits.onnx").read_bytes())
+    about = "model: {name: camera, summary: grey}\nonnx: net.onnx\ninputs: {image: {shape: [1, 1, 8, 8], scale: 0.0625, mean: [0.5], std: [2]}}\n"
+    (folder / "camera.yaml").write_text(about)
+    return toolchain.compile(folder / "camera.yaml", "vta", folder=folder / "build")
+
+
+def test_a_picture_is_prepared_as_the_models_file_says(camera: toolchain.Compiled) -> None:
+    loaded = toolchain.load(camera.bundle)
+    found = loaded.prepare(np.full((8, 8), 16, np.uint8))
+    assert (found.shape, found.dtype) == ((1, 1, 8, 8), np.float32)
+    assert (found == 0.25).all()
+    assert loaded.run({"image": found})["logits"].shape == (1, 10)
+    assert loaded.prepare(np.zeros((20, 30, 1)), "image", resize=True).shape == (1, 1, 8, 8)
+
+
+def test_a_picture_for_no_input_is_one_line(camera: toolchain.Compiled, tmp_path: Path) -> None:
+    with pytest.raises(toolchain.UserError, match=r"E1108 .*did you mean 'image'"):
+        camera.load().prepare(np.zeros((8, 8)), "imag")
+    two = model({"x": (FLOAT, [1, 1, 2, 2]), "y": (FLOAT, [1, 1, 2, 2])}, [helper.make_node("Add", ["x", "y"], ["z"])], {"z": FLOAT})
+    with pytest.raises(toolchain.UserError, match=r"E1108 .*name one of them"):
+        toolchain.compile(two, "vta", folder=tmp_path).load().prepare(np.zeros((2, 2)))

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from toolchain.runtime.contents import Interface
 from toolchain.runtime.executor import Executor, Outcome, load
+from toolchain.runtime.pictures import prepare_picture
+from toolchain.spec.errors import fail
+from toolchain.spec.suggest import nearest
 
 Array = NDArray[Any]
 
@@ -43,6 +46,19 @@ class Loaded:
     def timed(self, inputs: Mapping[str, Any]) -> Outcome:
         """As `run`, with cycles of the machine and seconds that it took here."""
         return self.executor.run({name: self._array(name, value) for name, value in inputs.items()})
+
+    def prepare(self, picture: Any, name: str = "", *, resize: bool = False) -> Array:
+        """A picture as one sample of an input, the only one where no name is given: put in order and normalised as the bundle says.
+
+        picture: numbers [height, width, channels], such as uint8. resize: to the input's size, whatever that does to proportions.
+        Raises UserError E1108 for an unknown input, E1111 for a picture that does not fit, E1112 where the bundle says nothing of a preparation.
+        """
+        inputs = self.inputs
+        wanted = name or (next(iter(inputs)) if len(inputs) == 1 else "")
+        if wanted not in inputs:
+            hint = nearest(wanted, inputs) if wanted else "name one of them"
+            raise fail("E1108", f"the model's inputs are {', '.join(inputs)}" + (f", not '{wanted}'" if wanted else ""), hint=hint)
+        return prepare_picture(np.asarray(picture), inputs[wanted], resize)
 
     def _array(self, name: str, value: Any) -> Any:
         """Lists of numbers as arrays of the input's type; what is no tensor stays as it is."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from toolchain.graph.preparation import Preparation
 from toolchain.models.expand import Network
 from toolchain.models.operators import Shape
 from toolchain.models.task import Task
@@ -51,15 +52,6 @@ class Recorded:
     scale: float
     span: Span | None
     raw: bool = True
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """How raw numbers become a float input: moved to channels first where `layout` is nhwc, then (x - mean) / std for each channel."""
-
-    layout: str = "nchw"
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
 
 
 @dataclass(frozen=True)

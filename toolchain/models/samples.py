@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from toolchain.graph.preparation import prepare, raw_shape
 from toolchain.models.images import Samples, seeded_inputs
 from toolchain.models.model import Input, Model, Recorded
-from toolchain.models.operators import Shape
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import read_limited
 from toolchain.spec.suggest import nearest
@@ -68,7 +68,7 @@ def _recorded(recorded: Recorded, array: str, entry: Input) -> Samples:
     """[count, *shape]; where the batch is 1, an array may leave its axis out."""
     given, shape = _array(recorded, array), entry.shape
     stored = given[:, None] if given.ndim == len(shape) and shape[:1] == (1,) else given
-    raw = _raw_shape(entry) if recorded.raw else shape
+    raw = raw_shape(shape, entry.preparation) if recorded.raw else shape
     if stored.shape[1:] != raw or not len(stored) or stored.dtype.kind not in _kinds(entry.dtype):
         wanted = ["n", *(raw[1:] if shape[:1] == (1,) else raw)]
         what = "texts" if entry.dtype == "string" else "numbers"
@@ -76,7 +76,7 @@ def _recorded(recorded: Recorded, array: str, entry: Input) -> Samples:
     if not entry.dtype.startswith("float"):
         return stored.astype(object if entry.dtype == "string" else entry.dtype)
     numbers = stored.astype(np.float32) * np.float32(recorded.scale)
-    samples = (prepared(numbers, entry) if recorded.raw else numbers).astype(entry.dtype)
+    samples = prepare(numbers, shape, entry.preparation if recorded.raw else None).astype(entry.dtype)
     if not np.isfinite(samples).all():
         raise _unusable(recorded, f"'{array}' holds numbers that are not finite")
     return samples
@@ -89,23 +89,6 @@ def _kinds(dtype: str) -> str:
 
 def _unusable(recorded: Recorded, message: str, hint: str = "") -> UserError:
     return fail("E0808", message, recorded.span, hint, str(recorded.file))
-
-
-def _raw_shape(entry: Input) -> Shape:
-    """Of one sample before its preparation."""
-    if entry.preparation is None or entry.preparation.layout == "nchw" or len(entry.shape) != 4:
-        return entry.shape
-    return (entry.shape[0], *entry.shape[2:], entry.shape[1])
-
-
-def prepared(raw: Samples, entry: Input) -> Samples:
-    """[..., batch, channels, height, width] of raw numbers; as they are where the model's file says nothing of a preparation."""
-    preparation = entry.preparation
-    if preparation is None:
-        return raw
-    found = np.moveaxis(raw, -1, -3) if preparation.layout == "nhwc" else raw
-    mean, std = (np.array(values, np.float32).reshape(-1, 1, 1) for values in (preparation.mean, preparation.std))
-    return (found - mean) / std
 
 
 def _array(recorded: Recorded, name: str) -> Any:

@@ -48,7 +48,7 @@ STAGES = (
         (*_MACHINE, "runtime"),
         GRAPH_LIBRARIES,
         (*_ARCHITECTURE, "timing", "kernels"),
-        ("graph",),
+        ("onnx", "graph"),
     ),
     Stage(
         "summary",

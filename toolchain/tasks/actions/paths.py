@@ -29,6 +29,11 @@ def sizes_file(job: Job) -> Path:
     return job.shared / "onnx" / "sizes.json"
 
 
+def preparations_file(job: Job) -> Path:
+    """How raw numbers become its inputs."""
+    return job.shared / "onnx" / "preparations.json"
+
+
 def table_file(job: Job) -> Path:
     """Its calibration table."""
     return job.shared / "calibration" / "calibration.json"
