@@ -49,15 +49,15 @@ class Outcome:
     shares: Shares
 
 
-def load(path: Path, machine: Machine | None = None, device: Device | None = None) -> "Executor":
-    """A bundle, ready to run on `device`, the emulator if none is given. machine: for one that is not on the search path.
+def load(path: Path, machine: Machine | str | None = None, device: Device | None = None) -> "Executor":
+    """A bundle, ready to run on `device`, the emulator if none is given. machine: for one that is not on the search path, or the path of its file.
 
     Raises UserError E0001 and E11xx for the bundle, E1105 where it was made for another machine, E05xx and E06xx for a program that must not run.
     """
     return open_bundle(read_bundle(path), machine, device or EmulatorDevice(), str(path))
 
 
-def open_bundle(bundle: Bundle, given: Machine | None, device: Device, place: str = "", optimise: bool = True) -> "Executor":
+def open_bundle(bundle: Bundle, given: Machine | str | None, device: Device, place: str = "", optimise: bool = True) -> "Executor":
     """As `load`, of a bundle in memory. optimise: whether ONNX Runtime may rewrite the host's segments."""
     manifest = bundle.manifest
     machine = bundle_machine(manifest.target, place, given)
@@ -197,7 +197,10 @@ def _samples(interfaces: Sequence[Interface], inputs: Mapping[str, Array]) -> li
 
 
 def _count(entry: Interface, given: Array) -> int | None:
-    """How many samples an input holds; None for one without axes or with an open first one, which all samples share. Raises UserError E1108 for another shape or type."""
+    """How many samples an input holds; None for one without axes or with an open first one, which all samples share.
+
+    Raises UserError E1108 for another shape or type.
+    """
     shape = entry.shape
     if shape is None:
         return None
