@@ -159,3 +159,11 @@ def test_attributes_wildcards_and_kept_kinds(tmp_path: Path) -> None:
         assert [node.op_type for node in result.graph] == [wanted]
     result = run_passes(load_graph(save(conv_net(), tmp_path), {"batch": 1}), [*PASSES, Fuse(keep=("add", "max_pool"))], Context())
     assert {node.op_type for node in result.graph if node.domain == ""} == {"Add", "MaxPool"}
+
+
+def test_a_scale_of_doubles_is_no_convolution(tmp_path: Path) -> None:
+    """ONNX Runtime has no convolution of doubles, so the stage would not run."""
+    nodes = [n("Cast", ["x"], ["d"], to=11), n("Mul", ["d", "f"], ["m"], "scale"), n("Cast", ["m"], ["y"], to=1)]
+    kinds, reasons = fused(nodes, {"x": [1, 3, 4, 4]}, {"f": np.array(2.0)}, tmp_path)
+    assert kinds == ["Cast", "Mul", "Cast"]
+    assert any("double" in reason for reason in reasons)
