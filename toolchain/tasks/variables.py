@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
 
-KNOWN = ("target", "model", "params", "dim", "fallback", "place", "calibration")
+KNOWN = ("target", "model", "params", "dim", "fallback", "place", "calibration", "html")
 
 PLACES = ("pays", "all")
 
@@ -18,6 +18,7 @@ class Variables:
     params: parameters of the machine by name. dims: sizes of open dimensions by name. fallback: whether the host may run what the machine cannot.
     place: `pays` for regions that save time, `all` for whatever the machine takes, empty for what the model's file says.
     calibration: an .npz file with an array of recorded inputs for each input, empty for what the model's file says.
+    html: whether a report is written as a page for a browser as well.
     """
 
     target: str = ""
@@ -27,6 +28,7 @@ class Variables:
     fallback: bool = True
     place: str = ""
     calibration: str = ""
+    html: bool = False
 
 
 def read_variables(given: Mapping[str, str]) -> Variables:
@@ -41,9 +43,10 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         _models(given.get("model")),
         tuple(_pairs("params", given.get("params", ""))),
         tuple((name, _size(name, value)) for name, value in _pairs("dim", given.get("dim", ""))),
-        _yes(given.get("fallback", "yes")),
+        _yes("fallback", given.get("fallback", "yes")),
         _choice("place", given.get("place", ""), PLACES),
         given.get("calibration", ""),
+        _yes("html", given.get("html", "no")),
     )
 
 
@@ -72,9 +75,9 @@ def _size(name: str, value: str) -> int:
     return int(value)
 
 
-def _yes(value: str) -> bool:
+def _yes(name: str, value: str) -> bool:
     if value not in ("yes", "no"):
-        raise fail("E1202", f"'fallback' is yes or no, not '{value}'")
+        raise fail("E1202", f"'{name}' is yes or no, not '{value}'")
     return value == "yes"
 
 
