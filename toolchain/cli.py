@@ -69,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
     cleaning.add_argument("-n", "--dry-run", action="store_true", help="only say what would be removed")
     cleaning.set_defaults(run="tasks:clean")
     _variables(commands, "info", "say what each stage of a build depends on, and whether it is up to date").set_defaults(run="tasks:info")
+    _extract(commands.add_parser("extract", help="write the part of an ONNX model between some of its tensors as a model of its own"))
     completion = commands.add_parser("completion", help="print what a shell needs to complete commands and names")
     completion.add_argument("shell", choices=SHELLS)
     completion.set_defaults(run="completion:print_script")
@@ -124,6 +125,15 @@ def _variables(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
     variables: Any = command.add_argument("variables", metavar="NAME=VALUE", nargs="*", help="such as target=MACHINE; all of them are below")
     variables.completer = complete_variable
     return command
+
+
+def _extract(extract: argparse.ArgumentParser) -> None:
+    extract.add_argument("model", metavar="MODEL.onnx")
+    first, last = "tensors that it begins with; left out: the model's inputs", "tensors that it ends with; left out: the model's outputs"
+    extract.add_argument("--from", dest="inputs", metavar="TENSOR", nargs="+", action="extend", default=[], help=first)
+    extract.add_argument("--to", dest="outputs", metavar="TENSOR", nargs="+", action="extend", default=[], help=last)
+    extract.add_argument("-o", "--output", metavar="OUT.onnx", required=True, help="weights that lie outside MODEL.onnx go into OUT.onnx.data")
+    extract.set_defaults(run="extract:extract")
 
 
 def _machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
