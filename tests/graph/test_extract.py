@@ -76,6 +76,14 @@ def refused(path: Path, inputs: list[str], outputs: list[str]) -> str:
     return str(caught.value)
 
 
+def attempted(path: Path, inputs: list[str], outputs: list[str]) -> onnx.ModelProto | str:
+    """The part, or why there is none."""
+    try:
+        return extract_model(path, inputs, outputs)
+    except UserError as error:
+        return str(error)
+
+
 TENSORS = ["x", "a", "b", "flag", "f", "g", "c", "y", "v", "w", "k"]
 
 
@@ -83,11 +91,10 @@ TENSORS = ["x", "a", "b", "flag", "f", "g", "c", "y", "v", "w", "k"]
 @given(st.lists(st.sampled_from(TENSORS), max_size=3, unique=True), st.lists(st.sampled_from(TENSORS), max_size=3, unique=True))
 def test_a_part_computes_what_it_does_in_the_whole(path: Path, values: dict[str, Any], inputs: list[str], outputs: list[str]) -> None:
     """Whatever is asked for: the part is right, or refused in one line with one of three codes."""
-    try:
-        part = extract_model(path, inputs, outputs)
-    except UserError as error:
-        assert error.diagnostics[0].code in ("E0931", "E0932")
-        assert "\n" not in str(error)
+    part = attempted(path, inputs, outputs)
+    if isinstance(part, str):
+        assert part[part.index("E09") :][:5] in ("E0931", "E0932")
+        assert "\n" not in part
         return
     assert [entry.name for entry in part.graph.output] == (outputs or ["y", "w"])
     assert not inputs or [entry.name for entry in part.graph.input] == inputs
