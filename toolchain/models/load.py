@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from toolchain.graph.preparation import Preparation, channels_last
 from toolchain.models.expand import expand
+from toolchain.models.files import named_file, present_file
 from toolchain.models.model import Input, Layered, Light, Model, Recorded, Seeded, Stored, Test
 from toolchain.models.names import find_model, list_models, search_path
 from toolchain.models.operators import Shape
@@ -82,28 +82,11 @@ def _origin(root: Node, path: Path, dims: Mapping[str, int]) -> tuple[Layered | 
         return origin, declared or {name: Input(shape) for name, shape in light_inputs(origin).items()}
     from toolchain.models.stored import open_sizes, stored_inputs
 
-    file = _onnx_file(root.value["onnx"], path)
+    file = present_file(root.value["onnx"], path)
     found = stored_inputs(file, open_sizes(file, shapes) | dict(dims), dict(shapes))
     return Stored(file), {
         name: replace(entry, preparation=declared[name].preparation) if name in declared else entry for name, entry in found.items()
     }
-
-
-def _onnx_file(node: Node, path: Path) -> Path:
-    """Beside the model's file, or inside an installed package. Raises UserError E0001 where there is none."""
-    named = node.get("package")
-    if named is not None:
-        package = str(named.value)
-        spec = find_spec(package) if package.isidentifier() else None
-        folders = list(spec.submodule_search_locations or ()) if spec else []
-        if not folders:
-            raise fail("E0001", f"the package '{package}' is not installed", named.span, f"pip install {package.replace('_', '-')}")
-        file, span = Path(folders[0]) / node.text("file"), node.span
-    else:
-        file, span = path.parent / str(node.value), node.span
-    if not file.is_file():
-        raise fail("E0001", f"there is no file '{file}'", span)
-    return file
 
 
 def _input(node: Node) -> Input:
@@ -144,7 +127,9 @@ def _recorded(node: Node, path: Path, inputs: Mapping[str, Input]) -> Recorded:
     if arrays.keys() != inputs.keys():
         hint = "arrays: {" + ", ".join(f"{name}: ARRAY" for name in inputs) + "}"
         raise fail("E0808", f"there are {len(inputs)} inputs: {', '.join(inputs)}; every one needs an array of samples", span, hint)
-    return Recorded(path.parent / node.text("file"), arrays, float(scale.value) if scale else 1.0, span)
+    file = node.value["file"]
+    found = present_file(file, path) if isinstance(file.value, dict) else named_file(file, path)
+    return Recorded(found, arrays, float(scale.value) if scale else 1.0, span)
 
 
 def _test(node: Node | None, path: Path, inputs: Mapping[str, Input]) -> Test | None:

@@ -112,8 +112,8 @@ def _peek(built: Built, subject: Subject, say: Callable[[str], object]) -> Peek 
 
 
 def _outputs(built: Built, images: Samples, expected: Mapping[str, Array]) -> list[OutputVerdict]:
-    """The executor takes the same samples; the programs were checked already."""
-    executor = open_bundle(built.bundle, built.machine, EmulatorDevice(check=False), built.place)
+    """The executor takes the same samples, its host segments as they are like the oracle; the programs were checked already."""
+    executor = open_bundle(built.bundle, built.machine, EmulatorDevice(check=False), built.place, optimise=False)
     found = executor.run_samples(images)
     names = [entry.name for entry in built.bundle.manifest.outputs]
     return [OutputVerdict(name, int(np.size(found[name])), differing_bits(expected[name], found[name])) for name in names]
