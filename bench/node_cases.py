@@ -86,7 +86,7 @@ def close(wanted: Value, found: Value) -> bool:
     if wanted is None or found is None:
         return wanted is found
     one, other = np.asarray(wanted), np.asarray(found)
-    if one.shape != other.shape or one.dtype != other.dtype and not {one.dtype.kind, other.dtype.kind} <= set("OUS"):
+    if one.shape != other.shape or (one.dtype != other.dtype and not {one.dtype.kind, other.dtype.kind} <= set("OUS")):
         return False
     if one.dtype.kind in "OUSb" or one.size == 0:
         return bool(np.array_equal(one, other))

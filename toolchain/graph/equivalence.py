@@ -88,8 +88,11 @@ def _new_pieces(old: Source, new: Source) -> Iterator[_Piece]:
 
 
 def _operands(tensor: str, old: Source, new: Source) -> tuple[tuple[set[str], list[ir.Node]], tuple[set[str], list[ir.Node]]]:
-    """Operands and operators of a piece in both models. Operands of the later one that the earlier does not read on its way to the tensor, such as the
-    other name of a value, are not fed but computed: two values that are fed know nothing of each other."""
+    """Operands and operators of a piece in both models.
+
+    An operand of the later model that the earlier one does not read on its way to the tensor, such as the other name of a value, is not fed but
+    computed: two values that are fed know nothing of each other.
+    """
     after = new.operands(tensor, old.values)
     before = old.operands(tensor, after[0])
     if not after[0] <= before[0]:

@@ -38,21 +38,27 @@ class Axis:
 
 
 def write_windows(graph: onnx.GraphProto, shapes: Shapes) -> bool:
-    """Rewrites every pool that rounds up and whose picture is known; whether there was one."""
+    """Rewrites every pool that rounds up and whose picture is known; whether there was one.
+
+    A dilated one stays whose padding would be as long as its kernel, which ONNX Runtime refuses.
+    """
     inserted: list[tuple[int, onnx.NodeProto]] = []
     found = False
     for number, node in enumerate(graph.node):
         shape = shapes.get(node.input[0]) if _rounds_up(node) else None
         if shape is None or None in shape[2:]:
             continue
-        found = True
         axes = _axes(node, [size or 0 for size in shape[2:]])
+        if any(axis.needed >= size for axis, size in zip(axes, _integers(node, "kernel_shape", []), strict=True)):
+            continue
+        found = True
+        pads = [axis.begin for axis in axes] + [axis.needed for axis in axes]
         if node.op_type == "AveragePool" and _integer(node, "count_include_pad") and any(axis.needed > axis.end for axis in axes):
             inserted.append((number, _padded(graph, node, axes)))
-            axes = [Axis(a.size + a.begin + a.end, a.reach, a.stride, 0, 0) for a in axes]
+            pads = [0] * len(axes) + [max(axis.needed - axis.end, 0) for axis in axes]
             _set(node, "count_include_pad", 0)
         _set(node, "ceil_mode", 0)
-        _set(node, "pads", [axis.begin for axis in axes] + [axis.needed for axis in axes])
+        _set(node, "pads", pads)
     for number, pad in reversed(inserted):
         graph.node.insert(number, pad)
     return found

@@ -52,7 +52,7 @@ def _texts(graph: onnx.GraphProto) -> Iterator[object]:
 def _complete(proto: onnx.ModelProto, path: Path) -> None:
     """A protobuf reader takes nearly any short file as an empty model."""
     own = any(entry.domain in DOMAIN for entry in proto.opset_import)
-    if proto.ir_version < MIN_IR_VERSION or not proto.opset_import or not own and _needs_own(proto):
+    if proto.ir_version < MIN_IR_VERSION or not proto.opset_import or (not own and _needs_own(proto)):
         raise fail("E0901", "not an ONNX model: it names no IR version or no operator set", place=str(path))
     if not proto.graph.node or not proto.graph.output:
         raise fail("E0901", "the model's graph has no nodes or no outputs", place=str(path))

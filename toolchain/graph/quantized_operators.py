@@ -8,6 +8,8 @@ from typing import Any
 import onnx
 from onnx import helper
 
+from toolchain.graph.structure import needed
+
 ONNX_DOMAINS = ("", "ai.onnx")
 VENDOR = "com.microsoft"
 Key = tuple[str, str]
@@ -63,6 +65,24 @@ def write_out(graph: onnx.GraphProto) -> bool:
     return found
 
 
+def share_floats(graph: onnx.GraphProto) -> None:
+    """Makes one tensor of several DequantizeLinear that read the same: the rounding before them is taken out once, for all of their readers.
+
+    graph: its nodes sorted. Those that the graph hands out, or a subgraph reads, stay.
+    """
+    pinned = {entry.name for entry in graph.output} | {name for node in graph.node for name in set(needed(node)) - set(node.input)}
+    first, same = dict[tuple[object, ...], str](), dict[str, str]()
+    for node in graph.node:
+        if node.op_type == "DequantizeLinear" and node.domain in ONNX_DOMAINS:
+            key = (*node.input, None, *sorted(a.SerializeToString() for a in node.attribute))
+            if first.setdefault(key, node.output[0]) != node.output[0] and node.output[0] not in pinned:
+                same[node.output[0]] = first[key]
+    for node in [node for node in graph.node if node.output[0] in same]:
+        graph.node.remove(node)
+    for node in graph.node:
+        node.input[:] = [same.get(name, name) for name in node.input]
+
+
 def _channels_last(node: onnx.NodeProto) -> bool:
     return any(a.name == "channels_last" and a.i for a in node.attribute)
 
@@ -72,12 +92,14 @@ def _convolution(w: Writer) -> None:
     x, weight = w.float_of(0, "x"), w.float_of(3, "w", axis=0)
     operands = [x, weight]
     if len(w.node.input) > 8 and w.node.input[8]:
-        operands.append(_bias(w, w.node.input[8], w.node.input[1], w.node.input[4], axis=0))
+        operands.append(_bias(w, w.node.input[8], w.node.input[1], w.node.input[4]))
     w.store(w.add("Conv", operands, "sum", **w.keep("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")), 6)
 
 
-def _bias(w: Writer, bias: str, x_scale: str, w_scale: str, axis: int) -> str:
-    return w.add("DequantizeLinear", [bias, w.add("Mul", [x_scale, w_scale], "bias.scale")], "bias.float", axis=axis)
+def _bias(w: Writer, bias: str, x_scale: str, w_scale: str) -> str:
+    """Times both scales, broadcast: a DequantizeLinear with a scale for each channel would take no bias of one number."""
+    scale = w.add("Mul", [x_scale, w_scale], "bias.scale")
+    return w.add("Mul", [w.add("Cast", [bias], "bias.whole", to=onnx.TensorProto.FLOAT), scale], "bias.float")
 
 
 def _matmul(w: Writer) -> None:
@@ -85,13 +107,17 @@ def _matmul(w: Writer) -> None:
 
 
 def _gemm(w: Writer) -> None:
-    """Operands: a, b with scale and zero point each; c at scale a times scale b; the result's scale and zero point, if it is stored at all."""
+    """Operands: a, b with scale and zero point each; c at scale a times scale b; the result's scale and zero point, if it is stored at all.
+
+    ONNX Runtime multiplies c by alpha too, since it adds it to the products (measured on ONNX Runtime 1.31).
+    """
     transposed = bool(w.keep("transB").get("transB"))
     operands = [w.float_of(0, "a"), w.float_of(3, "b", axis=0 if transposed else 1)]
     if len(w.node.input) > 6 and w.node.input[6]:
-        operands.append(_bias(w, w.node.input[6], w.node.input[1], w.node.input[4], axis=0))
+        operands.append(_bias(w, w.node.input[6], w.node.input[1], w.node.input[4]))
     stored = len(w.node.input) > 7 and bool(w.node.input[7])
-    total = w.add("Gemm", operands, "sum", "" if stored else w.node.output[0], **w.keep("alpha", "transA", "transB"))
+    kept = w.keep("alpha", "transA", "transB")
+    total = w.add("Gemm", operands, "sum", "" if stored else w.node.output[0], **kept, beta=kept.get("alpha", 1.0))
     if stored:
         w.store(total, 7)
 

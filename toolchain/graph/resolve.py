@@ -22,29 +22,35 @@ def resolve_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
     Shapes that the file declares inside, or for its outputs, are dropped: exporters get them wrong. Tensors that ONNX's own inference
     cannot type, such as results of operators outside its standard, are typed by ONNX Runtime.
     """
-    del proto.graph.value_info[:]
-    for entry in proto.graph.output:
-        _open(entry)
+    _forget_shapes(proto.graph)
     lift_constants(proto.graph)
     proto = _settle(proto)
-    return _settle(proto) if declare_types(proto) else proto
+    for _ in range(ROUNDS):
+        if not declare_types(proto):
+            break
+        proto = _settle(proto)
+    return proto
 
 
 def _settle(proto: onnx.ModelProto) -> onnx.ModelProto:
     for _ in range(ROUNDS):
         proto = infer_partly(proto)
         shapes = tensor_shapes(proto)
-        changed = [write_windows(proto.graph, shapes), write_scalars(proto.graph, shapes), fold_nodes(proto, shapes), inline_branches(proto.graph)]
-        if not any(changed):
+        if write_windows(proto.graph, shapes):  # what is known now of the sizes behind such a pool may be wrong, and inference keeps what it finds
+            _forget_shapes(proto.graph)
+            continue
+        if not any([write_scalars(proto.graph, shapes), fold_nodes(proto, shapes), inline_branches(proto.graph)]):
             break
         drop_unread(proto.graph)
     return proto
 
 
-def _open(entry: onnx.ValueInfoProto) -> None:
-    """Forgets a declared shape; the type stays."""
-    if entry.type.HasField("tensor_type"):
-        entry.type.tensor_type.ClearField("shape")
+def _forget_shapes(graph: onnx.GraphProto) -> None:
+    """Leaves shapes inside and of the outputs to inference; the types of outputs stay."""
+    del graph.value_info[:]
+    for entry in graph.output:
+        if entry.type.HasField("tensor_type"):
+            entry.type.tensor_type.ClearField("shape")
 
 
 def tensor_shapes(proto: onnx.ModelProto) -> Mapping[str, Sequence[int | None] | None]:

@@ -18,31 +18,32 @@ CHUNK = 1024
 
 @dataclass(frozen=True)
 class Moments:
-    """means: [groups, k] of every tap over all output positions. products: [groups, k, k], summed over some of them; whole numbers.
+    """means: [groups, k] of every tap over all output positions. products: [groups, k, k], summed over `rows` of them; whole numbers.
 
     The products keep the means in: an error that a constant input makes would vary with the brightness of a picture, and no bias takes it out.
     """
 
     means: Reals
     products: Reals
+    rows: int
 
 
 def moments_of(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> Moments:
     """inputs: int8, one array a sample. weights: the shape of the layer's weights."""
     group = int(call.attributes.get("group", 1)) if call.kind == "conv2d" else 1
     size = int(np.prod(weights[1:]))
-    total, sums, products = 0, np.zeros((group, size)), np.zeros((group, size, size))
+    total, rows, sums, products = 0, 0, np.zeros((group, size)), np.zeros((group, size, size))
     positions = sum(_positions(call, array, weights) for array in inputs)
     step = -(-positions // MAX_ROWS)
     for array in inputs:
         columns = _columns(call, array, weights, group)
         sums += columns.sum(1, dtype=np.float64)
         some = columns[:, (-total) % step :: step]
-        total += columns.shape[1]
+        total, rows = total + columns.shape[1], rows + some.shape[1]
         for first in range(0, some.shape[1], CHUNK):
             part = some[:, first : first + CHUNK].astype(np.float32)
             products += np.matmul(part.transpose(0, 2, 1), part)
-    return Moments(sums / max(total, 1), products)
+    return Moments(sums / max(total, 1), products, rows)
 
 
 def _positions(call: Call, x: Array, weights: tuple[int, ...]) -> int:

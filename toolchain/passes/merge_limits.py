@@ -6,10 +6,12 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from toolchain.graph.equivalence import STEP
 from toolchain.graph.intervals import Interval, limit
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, is_operator, replace_value, single_use
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
+from toolchain.passes.remove_qdq import RANGE
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,16 @@ def _merge(graph: ir.Graph, first: ir.Node, second: ir.Node, both: Interval) -> 
         ends = [add_constant(graph, f"{output.name}.{word}", np.array(end, dtype)) for word, end in zip(("low", "high"), both, strict=True)]
         made = ir.node("Clip", [source, *ends], name=second.name, num_outputs=1)
     made.outputs[0].shape, made.outputs[0].type = output.shape, output.type
+    _hand_on(source=first.outputs[0], result=output)
     graph.insert_after(second, made)
     replace_value(output, made.outputs[0])
     graph.remove([second, first], safe=True)
+
+
+def _hand_on(source: ir.Value, result: ir.Value) -> None:
+    """What is known of a quantised model's own tensor that goes: both of two roundings are in the result, the range of the later one holds."""
+    inner, outer = source.metadata_props, result.metadata_props
+    if STEP in inner:
+        outer[STEP] = (float.fromhex(inner[STEP]) + float.fromhex(outer.get(STEP, "0x0p+0"))).hex()
+    if RANGE in inner:
+        outer.setdefault(RANGE, inner[RANGE])

@@ -5,7 +5,7 @@ output is off by less (see graph.least_squares), and the bias takes out what rem
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import onnx_ir as ir
 from toolchain.graph.calibration import Samples, Table
 from toolchain.graph.calls import FLOAT_NAME, SCALE, Call, read_call
 from toolchain.graph.functions import INTEGER, kind_of
-from toolchain.graph.least_squares import normalised, output_errors, round_channels, round_rows
+from toolchain.graph.least_squares import damped, normalised, output_errors, round_channels, round_rows
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.requantisation import Stored, TooFineError, channel_steps, stored_product
 from toolchain.graph.rewrite import constant
@@ -45,7 +45,8 @@ class Layer:
 
 @dataclass(frozen=True)
 class Refined:
-    """error: of the layer's outputs by its rounded weights, as a share of their energy; 0 where nothing was seen of them."""
+    """error: of the layer's outputs by its rounded weights, as a share of their energy, both by damped products (see graph.least_squares); 0 where
+    nothing was seen of them."""
 
     stored: Stored
     error: float
@@ -78,7 +79,8 @@ def _refined(node: ir.Node, layer: Layer, stepper: Stepper, numerics: Numerics, 
     value = node.inputs[0]
     assert value is not None
     scales = tuple(float.fromhex(each.metadata_props[SCALE]) for each in (value, node.outputs[0]))
-    moments = moments_of(layer.call, stepper.values[value], layer.weights.shape)
+    seen = moments_of(layer.call, stepper.values[value], layer.weights.shape)
+    moments = replace(seen, products=np.stack([damped(products, seen.rows) for products in seen.products]))
     wanted = table.tensors.get(node.metadata_props.get(INNER) or node.outputs[0].metadata_props.get(FLOAT_NAME, ""))
     means = np.asarray(wanted.means) if wanted is not None and len(wanted.means) == len(layer.weights) else None
     candidates = _candidates(layer.weights, numerics)

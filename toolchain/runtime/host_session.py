@@ -11,7 +11,10 @@ from toolchain.spec.errors import fail
 
 
 def open_segment(model: bytes, members: Mapping[str, bytes], place: str, optimise: bool = True) -> Any:
-    """A session of a segment. optimise: with ONNX Runtime's own rewriting, which rounds a part of a model otherwise than the whole. Raises UserError E1107 for a model that is none or points outside the bundle, E0910 where ONNX Runtime refuses."""
+    """A session of a segment. optimise: with ONNX Runtime's own rewriting, which rounds a part of a model otherwise than the whole.
+
+    Raises UserError E1107 for a model that is none or points outside the bundle, E0910 where ONNX Runtime refuses.
+    """
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(model)

@@ -1,0 +1,89 @@
+"""Pools that round up, written as pools that divide evenly: ONNX Runtime computes the same with both, and both have the size that inference says."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from onnx import helper
+
+from tests.graph.imported import normal, run
+from tests.graph.onnx_builder import model
+from toolchain.graph.pool_windows import Axis, write_windows
+from toolchain.graph.resolve import infer_partly, tensor_shapes
+
+n = helper.make_node
+pairs = st.tuples(st.integers(1, 4), st.integers(1, 4))
+
+
+def pool(kind: str, size: Sequence[int], **attributes: object) -> onnx.ModelProto:
+    return model([n(kind, ["x"], ["y"], "p", **attributes)], {"x": [1, 2, *size]}, {"y": None})
+
+
+def rewritten(proto: onnx.ModelProto) -> onnx.ModelProto:
+    copy = onnx.ModelProto.FromString(proto.SerializeToString())
+    assert write_windows(copy.graph, tensor_shapes(copy))
+    assert not write_windows(copy.graph, tensor_shapes(copy))
+    return copy
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["MaxPool", "AveragePool", "LpPool"]),
+    st.tuples(st.integers(1, 9), st.integers(1, 9)),
+    pairs,
+    pairs,
+    pairs,
+    st.tuples(*[st.integers(0, 3)] * 4),
+    st.integers(0, 1),
+)
+def test_results_and_sizes_stay(
+    kind: str,
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    dilations: tuple[int, int],
+    pads: tuple[int, ...],
+    include: int,
+) -> None:
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    assume(all(pad < kernel[axis % 2] for axis, pad in enumerate(pads)))  # ONNX Runtime refuses others
+    assume(all(size[k] + pads[k] + pads[k + 2] >= reach[k] for k in range(2)))
+    assume(max(dilations) == 1 or all(Axis(size[k], reach[k], strides[k], pads[k], pads[k + 2]).needed < kernel[k] for k in range(2)))
+    extra = {"count_include_pad": include} if kind == "AveragePool" else {}
+    proto = pool(kind, size, kernel_shape=kernel, strides=strides, dilations=dilations, pads=pads, ceil_mode=1, **extra)
+    x = {"x": normal(0, 1, 2, *size)}
+    result = rewritten(proto)
+    wanted, found = run(proto, x)["y"], run(result, x)["y"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+    assert tensor_shapes(infer_partly(result))["y"] == wanted.shape
+
+
+def test_windows_that_begin_behind_the_picture_are_not_counted() -> None:
+    assert Axis(size=5, reach=2, stride=3, begin=0, end=0).count == 2
+    assert Axis(size=5, reach=3, stride=2, begin=1, end=2).count == 3  # of 4 when rounded up: the last would begin at pixel 6 of 5 and 1
+    assert Axis(size=5, reach=3, stride=2, begin=1, end=0).needed == 1
+
+
+def test_automatic_padding_is_left_to_whoever_reads_it() -> None:
+    proto = pool("MaxPool", [5, 5], kernel_shape=[2, 2], strides=[2, 2], auto_pad="SAME_UPPER", ceil_mode=1)
+    assert not write_windows(proto.graph, tensor_shapes(proto))
+
+
+def test_padding_as_long_as_the_kernel_is_never_written() -> None:
+    proto = pool("MaxPool", [6, 6], kernel_shape=[2, 2], strides=[3, 3], dilations=[4, 4], ceil_mode=1)
+    assert Axis(6, 5, 3, 0, 0).needed == 2
+    assert not write_windows(proto.graph, tensor_shapes(proto))
+
+
+def test_a_picture_of_unknown_size_is_left_alone() -> None:
+    proto = pool("MaxPool", [5, 5], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+    assert not write_windows(proto.graph, {"x": (1, 2, None, 5)})
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_zeros_that_count_are_written_where_windows_reach_further(count: int) -> None:
+    proto = pool("AveragePool", [5, 5], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 0, 0], ceil_mode=1, count_include_pad=count)
+    assert [node.op_type for node in rewritten(proto).graph.node] == (["Pad", "AveragePool"] if count else ["AveragePool"])
