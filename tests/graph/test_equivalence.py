@@ -166,3 +166,13 @@ def test_another_function_of_the_same_value_is_named(tmp_path: Path) -> None:
     found = find_mismatch(before, after, {})
     assert found is not None
     assert (found.tensor, found.node, found.operator) == ("y", "wrong", "Abs")
+
+
+@pytest.mark.parametrize(("factor", "differs"), [(1.0, False), (1.0 + 1e-6, False), (1.01, True)])
+def test_rounding_is_no_difference(factor: float, differs: bool, tmp_path: Path) -> None:
+    def scaled(factor: float) -> ir.Model:
+        proto = model([n("Mul", ["past", "f"], ["y"], "scale")], {"past": [1, 4, 3]}, {"y": [1, 4, 3]}, {"f": np.float32(factor)})
+        proto.graph.node[0].input[1] = proto.graph.initializer[0].name = f"f{factor}"
+        return load_graph(save(proto, tmp_path))
+
+    assert (find_mismatch(scaled(1.0), scaled(factor), {}) is not None) == differs

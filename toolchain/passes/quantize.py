@@ -20,7 +20,7 @@ from toolchain.graph.rewrite import add_constant, constant, drop_unused_constant
 from toolchain.graph.scales import RangeChoice, choose_scales, fused_calls
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
-from toolchain.passes.leave import leave_border_activations, leave_calls, leave_unseen
+from toolchain.passes.leave import leave_border_activations, leave_calls, leave_unseen, leave_worst
 from toolchain.passes.placement import place_calls
 from toolchain.passes.refine import layer_of, refine
 from toolchain.spec.errors import UserError, fail
@@ -37,7 +37,8 @@ class Quantize(Pass):
 
     method: `fast`, `accurate` (weights and biases by the error of each layer's output, see refine), or `auto`: accurate where samples are recorded.
     ranges: max, percentile or error (see graph.ranges). correct: take the mean error of rounded weights out of the bias.
-    samples: that the accurate method looks at. strict: an operation for which no integers exist is an error.
+    samples: that the accurate method looks at. float_percent: of all multiply-accumulates, how many may stay in floating point, so that the layers
+    whose integers put their output off by most do; the accurate method alone knows these. strict: an operation for which no integers exist is an error.
     """
 
     name: ClassVar[str] = "quantize"
@@ -48,6 +49,7 @@ class Quantize(Pass):
     percentile: float = 0.9999
     correct: bool = True
     samples: int = 64
+    float_percent: float = 0.0
     strict: bool = False
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
@@ -55,7 +57,7 @@ class Quantize(Pass):
         numerics, table = context.numerics, context.table
         if numerics is None or table is None:
             raise fail("E0918", "there is no calibration table, or no machine to quantise for", place=context.place)
-        choice = self._choice(context)
+        choice, budget = self._choice(context), self.float_percent
         while True:
             leave_border_activations(model)
             leave_unseen(model, table)
@@ -63,7 +65,11 @@ class Quantize(Pass):
             self._emit(trial, numerics, table, choice, context)
             placement = place_calls(list(trial.graph), context.device, context.everything)
             if context.device is None or not placement.refused:
-                return self._refined(trial, model, numerics, table, context)
+                errors = self._refine(trial, model, numerics, table, context)
+                if not budget or not leave_worst(model, errors, budget):
+                    return trial
+                budget = 0.0
+                continue
             leave_calls(model, {node.name or "": reason for node, reason in placement.refused.items()}, table)
 
     def _choice(self, context: Context) -> RangeChoice:
@@ -73,14 +79,14 @@ class Quantize(Pass):
             raise fail("E0912", f"'{name}' cannot be '{value}'", hint=nearest(value, known) or f"known: {', '.join(known)}", place=context.place)
         return RangeChoice(method, self.percentile)
 
-    def _refined(self, model: ir.Model, floating: ir.Model, numerics: Numerics, table: Table, context: Context) -> ir.Model:
-        """With weights and biases chosen on samples, where that was asked for. floating: the fused network that was quantised."""
+    def _refine(self, model: ir.Model, floating: ir.Model, numerics: Numerics, table: Table, context: Context) -> Mapping[str, float]:
+        """Chooses weights and biases on samples, where that was asked for; the error of each layer. floating: the fused network that was quantised."""
         wanted = self.method == "accurate" or (self.method == "auto" and context.recorded)
         if wanted and context.samples and not table.failure:
             seen = table if table.samples <= self.samples or context.observe is None else context.observe(self.samples)
             layers = {node.name or "": layer_of(floating, node) for node in floating.graph if kind_of(node) in ("conv2d", "dense")}
-            refine(model, layers, numerics, seen, context.samples, self.samples, context.say)
-        return model
+            return refine(model, layers, numerics, seen, context.samples, self.samples, context.say)
+        return {}
 
     def _emit(self, model: ir.Model, numerics: Numerics, table: Table, choice: RangeChoice, context: Context) -> None:
         calls = fused_calls(model)

@@ -9,6 +9,6 @@ TASKS: Mapping[str, str] = MappingProxyType(
         "infer": "run a model's images: accuracy in floating point, as integers, on the emulator; cycles",
         "verify": "compare every tensor with the integer model, and the emulator's engines with each other",
         "report": "cost, accuracy and exactness of a model, operation by operation",
-        "explain": "say for each node of a model where it went, and why",
+        "explain": "say where a model's time goes, why nodes are on the host, and what to change",
     }
 )

@@ -4,7 +4,7 @@ from toolchain.tasks.stage import GRAPH_LIBRARIES, Stage
 
 _GRAPH = ("spec", "schemas", "graph", "passes")
 _MACHINE = (*_GRAPH, "isa", "emulator", "timing", "templates", "schedule")
-_REPORT = (*_MACHINE, "runtime", "verify", "report")
+_REPORT = (*_MACHINE, "runtime", "verify", "report", "models", "accuracy")
 _STORED = ("params", "topology", "memories", "views", "units", "layouts")
 _ARCHITECTURE = (*_STORED, "encoding", "instructions", "functions", "numerics", "sync", "program")
 
@@ -56,14 +56,15 @@ STAGES = (
         "report:make_summary",
         _REPORT,
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "host", "kernels"),
-        ("graph", "bundle"),
+        (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
+        ("onnx", "graph", "bundle"),
+        reads_model=True,
     ),
     Stage(
         "infer",
         "what running the model's images gave",
         "infer:infer_model",
-        (*_MACHINE, "runtime", "verify", "models"),
+        (*_MACHINE, "runtime", "verify", "models", "accuracy"),
         GRAPH_LIBRARIES,
         (*_ARCHITECTURE, "timing", "host"),
         ("onnx", "graph", "bundle"),
@@ -73,7 +74,7 @@ STAGES = (
         "verify",
         "the ladder from floating point to the reference engine, tensor by tensor",
         "verify:verify_built",
-        (*_MACHINE, "runtime", "verify", "models"),
+        (*_MACHINE, "runtime", "verify", "models", "accuracy"),
         GRAPH_LIBRARIES,
         (*_ARCHITECTURE, "timing", "kernels"),
         ("onnx", "graph", "bundle"),
@@ -85,16 +86,18 @@ STAGES = (
         "report:make_report",
         _REPORT,
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "host", "kernels"),
-        ("graph", "bundle", "infer", "verify"),
+        (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
+        ("onnx", "graph", "bundle", "infer", "verify"),
+        reads_model=True,
     ),
     Stage(
         "explain",
-        "where each node went, and why",
-        "report:explain_placement",
+        "where the time goes, why nodes are on the host, and what to change",
+        "explain:explain_model",
         _REPORT,
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "kernels"),
-        ("graph", "bundle"),
+        (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
+        ("graph",),
+        reads_model=True,
     ),
 )

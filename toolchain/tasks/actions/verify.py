@@ -2,9 +2,11 @@
 
 import json
 
+from toolchain.models.calibrated import calibration_kind, calibration_text
 from toolchain.models.load import load_model
 from toolchain.models.model import Recorded
 from toolchain.models.samples import calibration_samples
+from toolchain.passes.truth import is_quantised
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of, onnx_file, verdict_file
@@ -24,8 +26,9 @@ def verify_built(step: Step, say: Say) -> Made:
     verdict = verify_model(built, calibration_samples(model), SampleSize(), say)
     text, data = verdict_file(job), verdict_file(job).with_suffix(".json")
     write_atomic(data, (json.dumps(verdict_data(verdict), indent=1) + "\n").encode())
-    write_atomic(text, verdict_text(verdict).encode())
+    calibrated = calibration_text(calibration_kind(model, is_quantised(built.floats[next(iter(built.floats))])))
+    found = verdict_text(verdict, calibrated)
+    write_atomic(text, found.encode())
     if not verdict.exact:
-        found = verdict_text(verdict)
         raise fail("E1204", f"what the machine computes is not what the integer model computes\n{found}", place=str(bundle_file(job)))
     return Made([text, data], [model.calibration.file] if isinstance(model.calibration, Recorded) else ())
