@@ -13,8 +13,9 @@ from tests.graph.imported import F, imported, normal, run
 from toolchain.graph.intervals import ANY, Interval, interval_of, limit, stored_interval
 
 n = helper.make_node
-CONSTANTS = {"low": F(-0.5), "high": F(1.5), "pads": np.array([0, 0, 1, 0, 0, 0, 0, 1]), "three": F(3), "two": F(-2), "s": F(0.25), "z": np.uint8(100),
-             "flat": np.array([1, -1, 1, 1]), "axes": np.array([2, 3]), "zero": np.array([0]), "k": np.array([[[[0.5]], [[-4]], [[2]]]], F)}  # fmt: skip
+CONSTANTS = {"low": F(-0.5), "high": F(1.5), "pads": np.array([0, 0, 1, 0, 0, 0, 0, 1]), "three": F(3), "two": F(-2), "s": F(0.25),
+             "z": np.uint8(100), "flat": np.array([1, -1, 1, 1]), "axes": np.array([2, 3]), "zero": np.array([0]),
+             "k": np.array([[[[0.5]], [[-4]], [[2]]]], F)}  # fmt: skip
 STEPS = {
     "relu": lambda a, b: [n("Relu", [a], [b])],
     "clip": lambda a, b: [n("Clip", [a, "low", "high"], [b])],
@@ -89,7 +90,15 @@ def test_a_scale_that_is_computed_proves_nothing(tmp_path: Path) -> None:
 
 
 def test_limits_of_a_clip(tmp_path: Path) -> None:
-    nodes = [n("ReduceMax", ["x"], ["s"], keepdims=0), n("Clip", ["x", "low", "s"], ["t"]), n("Clip", ["t"], ["y"])]
+    nodes = [n("ReduceMax", ["x"], ["top"], keepdims=0), n("Clip", ["x", "low", "top"], ["t"]), n("Clip", ["t"], ["y"])]
     first, second = list(imported(tmp_path, nodes, constants=CONSTANTS).graph)[1:]
     assert (limit(first, 1), limit(first, 2)) == (-0.5, math.inf)
     assert (limit(second, 1), limit(second, 2)) == (-math.inf, math.inf)
+
+
+def test_a_limit_that_is_computed_proves_nothing(tmp_path: Path) -> None:
+    """The lower limit is 48 here: it lifts a result of the logistic function."""
+    nodes = [n("ReduceSum", ["x"], ["size"], keepdims=0), n("Sigmoid", ["x"], ["t"]), n("Clip", ["t", "size"], ["y"])]
+    graph = imported(tmp_path, nodes)
+    assert interval_of(graph.graph.outputs[0]) == ANY
+    assert run(graph, {"x": np.ones((1, 3, 4, 4), F)})["y"].max() == 48

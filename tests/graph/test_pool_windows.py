@@ -1,6 +1,7 @@
 """Pools that round up, written as pools that divide evenly: ONNX Runtime computes the same with both, and both have the size that inference says."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -9,10 +10,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
-from tests.graph.imported import normal, run
+from tests.graph.imported import imported, normal, run
 from tests.graph.onnx_builder import model
 from toolchain.graph.pool_windows import Axis, write_windows
 from toolchain.graph.resolve import infer_partly, tensor_shapes
+from toolchain.spec.errors import UserError
 
 n = helper.make_node
 pairs = st.tuples(st.integers(1, 4), st.integers(1, 4))
@@ -76,6 +78,16 @@ def test_padding_as_long_as_the_kernel_is_never_written() -> None:
     proto = pool("MaxPool", [6, 6], kernel_shape=[2, 2], strides=[3, 3], dilations=[4, 4], ceil_mode=1)
     assert Axis(6, 5, 3, 0, 0).needed == 2
     assert not write_windows(proto.graph, tensor_shapes(proto))
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"strides": [0, 1]}, {"kernel_shape": [2]}, {"pads": [1]}, {"dilations": [1, 0]}],
+)
+def test_attributes_that_do_not_fit_are_left_to_inference(attributes: dict[str, object], tmp_path: Path) -> None:
+    given = {"kernel_shape": [2, 2], "ceil_mode": 1} | attributes
+    with pytest.raises(UserError, match="E09"):
+        imported(tmp_path, [n("MaxPool", ["x"], ["y"], "p", **given)], (1, 2, 5, 5))
 
 
 def test_a_picture_of_unknown_size_is_left_alone() -> None:

@@ -90,8 +90,8 @@ def _new_pieces(old: Source, new: Source) -> Iterator[_Piece]:
 def _operands(tensor: str, old: Source, new: Source) -> tuple[tuple[set[str], list[ir.Node]], tuple[set[str], list[ir.Node]]]:
     """Operands and operators of a piece in both models.
 
-    An operand of the later model that the earlier one does not read on its way to the tensor, such as the other name of a value, is not fed but
-    computed: two values that are fed know nothing of each other.
+    Operands of the later one that the earlier does not read on its way to the tensor, such as the other name of a value, are computed and not fed:
+    two values that are fed know nothing of each other.
     """
     after = new.operands(tensor, old.values)
     before = old.operands(tensor, after[0])

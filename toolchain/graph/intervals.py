@@ -53,6 +53,8 @@ def interval_of(value: ir.Value | None, depth: int = 32) -> Interval:
 
 
 def _clipped(node: ir.Node, depth: int) -> Interval:
+    if any(value is not None and constant(value) is None for value in node.inputs[1:]):
+        return ANY  # a limit that is computed may be anything, and moves values to itself
     inside = interval_of(node.inputs[0], depth - 1)
     low, high = (limit(node, index) for index in (1, 2))
     return Interval(min(max(inside.low, low), high), max(min(inside.high, high), low))

@@ -12,7 +12,8 @@ Shapes = Mapping[str, Sequence[int | None] | None]
 
 
 def check_operands(node: onnx.NodeProto, shapes: Shapes, path: Path) -> None:
-    """Raises UserError E0907 where channels of a convolution, dense layer or batch norm do not agree."""
+    """Raises UserError E0907 where channels of a convolution, dense layer or batch norm do not agree, or a pool has no window inside its picture:
+    ONNX Runtime ends the whole process then, by a division by zero."""
     if node.domain not in ("", "ai.onnx"):
         return
     given = [shapes.get(name) if name else None for name in node.input]
@@ -21,14 +22,20 @@ def check_operands(node: onnx.NodeProto, shapes: Shapes, path: Path) -> None:
         case "Conv", [[_, channels, *_], [filters, per_group, *_], *rest]:
             group = next((a.i for a in node.attribute if a.name == "group"), 1)
             if not _same(channels, None if per_group is None else per_group * group) or (filters or 0) % max(group, 1):
-                reason = f"{channels} input channels do not fit {filters} filters of {per_group} in {group} groups"
+                reason = f"{'?' if channels is None else channels} input channels do not fit {filters} filters of {per_group} in {group} groups"
             reason = reason or _vector("bias", rest[:1], filters)
         case "Gemm", [[*_] as left, [*_] as right, *_]:
             flags = {a.name: a.i for a in node.attribute}
-            inner = left[0 if flags.get("transA") else 1], right[1 if flags.get("transB") else 0]
-            reason = "" if _same(*inner) else f"inner sizes {inner[0]} and {inner[1]} differ"
+            if len(left) != 2 or len(right) != 2:
+                reason = "its operands are no matrices"
+            else:
+                inner = left[0 if flags.get("transA") else 1], right[1 if flags.get("transB") else 0]
+                reason = "" if _same(*inner) else f"inner sizes {inner[0]} and {inner[1]} differ"
         case "BatchNormalization", [[_, channels, *_], *rest]:
             reason = _vector("a parameter", rest, channels)
+        case "MaxPool" | "AveragePool" | "LpPool", [[*size], *_]:
+            result = shapes.get(node.output[0]) or ()
+            reason = "its window is larger than the picture with its padding" if 0 in result and 0 not in size else ""
         case _:
             pass
     if reason:

@@ -49,7 +49,7 @@ def write_windows(graph: onnx.GraphProto, shapes: Shapes) -> bool:
         if shape is None or None in shape[2:]:
             continue
         axes = _axes(node, [size or 0 for size in shape[2:]])
-        if any(axis.needed >= size for axis, size in zip(axes, _integers(node, "kernel_shape", []), strict=True)):
+        if axes is None or any(axis.needed >= size for axis, size in zip(axes, _integers(node, "kernel_shape", []), strict=True)):
             continue
         found = True
         pads = [axis.begin for axis in axes] + [axis.needed for axis in axes]
@@ -69,10 +69,13 @@ def _rounds_up(node: onnx.NodeProto) -> bool:
     return node.op_type in POOLS and node.domain in ("", "ai.onnx") and bool(_integer(node, "ceil_mode")) and automatic in (b"NOTSET", b"")
 
 
-def _axes(node: onnx.NodeProto, sizes: Sequence[int]) -> list[Axis]:
+def _axes(node: onnx.NodeProto, sizes: Sequence[int]) -> list[Axis] | None:
+    """None for attributes that do not fit, which inference is going to tell."""
     rank = len(sizes)
     kernel, strides = _integers(node, "kernel_shape", []), _integers(node, "strides", [1] * rank)
     dilations, pads = _integers(node, "dilations", [1] * rank), _integers(node, "pads", [0] * 2 * rank)
+    if [len(kernel), len(strides), len(dilations), len(pads)] != [rank, rank, rank, 2 * rank] or min((*kernel, *strides, *dilations)) < 1:
+        return None
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     return [Axis(*five) for five in zip(sizes, spans, strides, pads[:rank], pads[rank:], strict=True)]
 

@@ -1,4 +1,7 @@
-"""Operands that must be scalars: ONNX Runtime computes a Range of tensors with one element, but refuses a model that declares them so."""
+"""Operands that must be scalars, written as such.
+
+ONNX Runtime computes a Range of tensors with one element, but refuses a model that declares them.
+"""
 
 from collections.abc import Mapping, Sequence
 

@@ -14,6 +14,9 @@ from toolchain.graph.ranges import Method, choose_scale, position
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
 
+MOST_LOWERED = 256
+"""A position that falls further falls without end: a sum whose operands share a scale with its result, on a machine that cannot but shift."""
+
 
 @dataclass(frozen=True)
 class RangeChoice:
@@ -52,7 +55,10 @@ def groups_of(calls: Sequence[Call], numerics: Numerics) -> dict[str, str]:
 def choose_scales(
     calls: Sequence[Call], weights: Mapping[str, float], numerics: Numerics, table: Table, choice: RangeChoice, place: str = ""
 ) -> dict[str, float]:
-    """Tensor to scale. weights: the scale of each call's weights, by call name. Raises UserError E0918 (a tensor was not calibrated)."""
+    """Tensor to scale. weights: the scale of each call's weights, by call name.
+
+    Raises UserError E0918 (a tensor was not calibrated) and E0919 (the machine's shifts contradict each other).
+    """
     groups = groups_of(calls, numerics)
     members: dict[str, list[str]] = {}
     for name, group in groups.items():
@@ -67,8 +73,12 @@ def choose_scales(
     }
     if numerics.form == "power_of_two":
         positions = {group: position(scale) for group, scale in chosen.items()}
+        ends = {group: place - MOST_LOWERED for group, place in positions.items()}
         while any(_settle(call, groups, positions, weights, numerics) for call in calls):
-            pass
+            endless = next((group for group, place in positions.items() if place < ends[group]), None)
+            if endless is not None:
+                text = f"no scale of '{endless}' satisfies the machine's shifts by {numerics.shift.low} or more and alignment by {numerics.align.high}"
+                raise fail("E0919", text, place=place)
         chosen = {group: 2.0**-place for group, place in positions.items()}
     return {name: float(np.float32(chosen[group])) for name, group in groups.items()}
 

@@ -23,7 +23,7 @@ def open_session(model: bytes | Path, optimise: bool = True, files: Mapping[str,
     """
     options = _ORT.SessionOptions()
     options.add_session_config_entry("session.x64quantprecision", "1")
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what goes wrong comes as an exception, and is told once
     options.intra_op_num_threads = THREADS
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads sleep: spinning costs most of opening a small model
     level = _ORT.GraphOptimizationLevel

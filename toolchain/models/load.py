@@ -1,14 +1,16 @@
 """From a model's name or file to a frozen Model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from toolchain.graph.preparation import Preparation, channels_last
 from toolchain.models.expand import expand
 from toolchain.models.files import named_file, present_file
-from toolchain.models.model import Input, Layered, Light, Model, Preparation, Recorded, Seeded, Stored, Test
+from toolchain.models.model import Input, Layered, Light, Model, Recorded, Seeded, Stored, Test
 from toolchain.models.names import find_model, list_models, search_path
+from toolchain.models.operators import Shape
 from toolchain.models.task import KINDS, Task
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.files import read_limited
@@ -93,8 +95,20 @@ def _input(node: Node) -> Input:
         return Input(tuple(int(size.value) for size in node.children()))
     shape = tuple(int(size.value) for size in node.entries("shape"))
     mean, std = (tuple(float(part.value) for part in node.entries(name)) for name in ("mean", "std"))
-    layout = node.text("layout") or "nchw"
-    return Input(shape, preparation=Preparation(layout, mean or (0.0,), std or (1.0,)) if mean or std or layout != "nchw" else None)
+    if not any(node.get(name) for name in ("layout", "mean", "std", "scale")):
+        return Input(shape)
+    scale = node.get("scale")
+    _check_channels(node, shape, ("mean", "std"))
+    return Input(shape, preparation=Preparation(node.text("layout") or "nchw", mean or (0.0,), std or (1.0,), float(scale.value) if scale else 1.0))
+
+
+def _check_channels(node: Node, shape: Shape, names: Sequence[str]) -> None:
+    """Raises UserError E0807 where a list fits no axis of channels."""
+    channels = shape[3] if channels_last(shape) else shape[1] if len(shape) == 4 else 1
+    for name in names:
+        count = len(node.entries(name))
+        if count > 1 and count != channels:
+            raise fail("E0807", f"'{name}' has {count} numbers, the input has {channels} channels", node.value[name].span)
 
 
 def _calibration(node: Node | None, path: Path, inputs: Mapping[str, Input]) -> Seeded | Recorded:

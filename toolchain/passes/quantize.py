@@ -37,8 +37,8 @@ class Quantize(Pass):
 
     method: `fast`, `accurate` (weights and biases by the error of each layer's output, see refine), or `auto`: accurate where samples are recorded.
     ranges: max, percentile or error (see graph.ranges). correct: take the mean error of rounded weights out of the bias.
-    samples: that the accurate method looks at. float_percent: of all multiply-accumulates, how many may stay in floating point, so that the layers
-    whose integers put their output off by most do; the accurate method alone knows these. strict: an operation for which no integers exist is an error.
+    samples: that the accurate method looks at. float_percent: of all multiply-accumulates, how many may stay in floating point; the layers
+    whose integers put their output off by most do, which the accurate method alone knows. strict: an operation without integers is an error.
     """
 
     name: ClassVar[str] = "quantize"
@@ -80,7 +80,7 @@ class Quantize(Pass):
         return RangeChoice(method, self.percentile)
 
     def _refine(self, model: ir.Model, floating: ir.Model, numerics: Numerics, table: Table, context: Context) -> Mapping[str, float]:
-        """Chooses weights and biases on samples, where that was asked for; the error of each layer. floating: the fused network that was quantised."""
+        """Chooses weights and biases on samples, where that was asked for; the error of each layer. floating: the fused network."""
         wanted = self.method == "accurate" or (self.method == "auto" and context.recorded)
         if wanted and context.samples and not table.failure:
             seen = table if table.samples <= self.samples or context.observe is None else context.observe(self.samples)

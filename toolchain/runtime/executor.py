@@ -49,15 +49,15 @@ class Outcome:
     shares: Shares
 
 
-def load(path: Path, machine: Machine | None = None, device: Device | None = None) -> "Executor":
-    """A bundle, ready to run on `device`, the emulator if none is given. machine: for one that is not on the search path.
+def load(path: Path, machine: Machine | str | None = None, device: Device | None = None) -> "Executor":
+    """A bundle, ready to run on `device`, the emulator if none is given. machine: for one that is not on the search path, or the path of its file.
 
     Raises UserError E0001 and E11xx for the bundle, E1105 where it was made for another machine, E05xx and E06xx for a program that must not run.
     """
     return open_bundle(read_bundle(path), machine, device or EmulatorDevice(), str(path))
 
 
-def open_bundle(bundle: Bundle, given: Machine | None, device: Device, place: str = "", optimise: bool = True) -> "Executor":
+def open_bundle(bundle: Bundle, given: Machine | str | None, device: Device, place: str = "", optimise: bool = True) -> "Executor":
     """As `load`, of a bundle in memory. optimise: whether ONNX Runtime may rewrite the host's segments."""
     manifest = bundle.manifest
     machine = bundle_machine(manifest.target, place, given)

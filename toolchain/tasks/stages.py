@@ -28,7 +28,7 @@ STAGES = (
         after=("onnx",),
         of_model=True,
         reads_model=True,
-        options=("dims",),
+        options=("dims", "calibration"),
     ),
     Stage(
         "graph",
@@ -38,7 +38,7 @@ STAGES = (
         GRAPH_LIBRARIES,
         (*_ARCHITECTURE, "quantisation", "operators", "fusion", "pipeline", "kernels", "host"),
         ("onnx", "calibration"),
-        options=("fallback", "place"),
+        options=("fallback", "place", "calibration"),
         reads_model=True,
     ),
     Stage(
@@ -48,7 +48,7 @@ STAGES = (
         (*_MACHINE, "runtime"),
         GRAPH_LIBRARIES,
         (*_ARCHITECTURE, "timing", "kernels"),
-        ("graph",),
+        ("onnx", "graph"),
     ),
     Stage(
         "summary",
@@ -69,6 +69,7 @@ STAGES = (
         (*_ARCHITECTURE, "timing", "host"),
         ("onnx", "graph", "bundle"),
         reads_model=True,
+        options=("calibration",),
     ),
     Stage(
         "verify",
@@ -79,6 +80,7 @@ STAGES = (
         (*_ARCHITECTURE, "timing", "kernels"),
         ("onnx", "graph", "bundle"),
         reads_model=True,
+        options=("calibration",),
     ),
     Stage(
         "report",

@@ -1,7 +1,9 @@
 """The machine side: every region to a program, and all of it into one file."""
 
+import json
 from pathlib import Path
 
+from toolchain.graph.preparation import Preparation
 from toolchain.graph.regions import region_calls
 from toolchain.graph.stage_file import read_stage
 from toolchain.runtime.assemble import assemble_bundle, listing_text
@@ -11,7 +13,7 @@ from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import Options, compile_region
 from toolchain.schedule.regions.read_region import read_region
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of
+from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of, preparations_file
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 
@@ -27,8 +29,13 @@ def make_bundle(step: Step, say: Say) -> Made:
         regions[call.op_type] = compile_region(machine, kernels, region, options)
     say("writing the bundle")
     path = bundle_file(step.job)
-    write_bundle(path, assemble_bundle(step.job.model, machine, model, regions))
+    write_bundle(path, assemble_bundle(step.job.model, machine, model, regions, _preparations(step)))
     return Made([path, *(text for name, compiled in regions.items() for text in _texts(step.folder / name, compiled))])
+
+
+def _preparations(step: Step) -> dict[str, Preparation]:
+    found = json.loads(preparations_file(step.job).read_text())
+    return {name: Preparation(p["layout"], tuple(p["mean"]), tuple(p["std"]), p["scale"]) for name, p in found.items()}
 
 
 def _texts(path: Path, compiled: CompiledRegion) -> list[Path]:

@@ -14,7 +14,6 @@ from toolchain.accuracy.measure import measure_task, right_share
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.stage_file import read_stage
 from toolchain.models.calibrated import calibration_kind
-from toolchain.models.load import load_model
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import Labels, calibration_samples, labelled_samples
 from toolchain.passes.truth import Given, is_quantised, open_given
@@ -22,7 +21,7 @@ from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.actions.paths import blaming, bundle_file, graph_file, import_file, infer_file, machine_of, onnx_file
+from toolchain.tasks.actions.paths import blaming, bundle_file, graph_file, import_file, infer_file, machine_of, model_of, onnx_file
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import stage_before
@@ -53,7 +52,7 @@ class Inputs:
 def infer_model(step: Step, say: Say) -> Made:
     """Test samples where the model has some, else those that calibrate it. Raises UserError E0808 (samples), E0910, E11xx."""
     job = step.job
-    model = load_model(str(job.path), dict(job.variables.dims))
+    model = model_of(job)
     inputs, sources = _inputs(model)
     place = str(onnx_file(job))
     with blaming(job):

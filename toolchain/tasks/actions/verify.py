@@ -3,13 +3,12 @@
 import json
 
 from toolchain.models.calibrated import calibration_kind, calibration_text
-from toolchain.models.load import load_model
 from toolchain.models.model import Recorded
 from toolchain.models.samples import calibration_samples
 from toolchain.passes.truth import is_quantised
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of, onnx_file, verdict_file
+from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of, model_of, onnx_file, verdict_file
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import read_built
@@ -21,7 +20,7 @@ from toolchain.verify.text import verdict_data, verdict_text
 def verify_built(step: Step, say: Say) -> Made:
     """Leaves the verdict even where something differs. Raises UserError E1204 then, and all of verify_model."""
     job = step.job
-    model = load_model(str(job.path), dict(job.variables.dims))
+    model = model_of(job)
     built = read_built(machine_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
     verdict = verify_model(built, calibration_samples(model), SampleSize(), say)
     text, data = verdict_file(job), verdict_file(job).with_suffix(".json")

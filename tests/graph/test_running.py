@@ -1,0 +1,24 @@
+"""Tensors inside a graph are shown without changing it."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+from onnx import helper
+
+from tests.graph.imported import imported, normal
+from toolchain.graph.running import open_model
+from toolchain.graph.session import run_session
+
+n = helper.make_node
+
+
+def test_watched_tensors_are_further_outputs(tmp_path: Path) -> None:
+    graph = imported(tmp_path, [n("Relu", ["x"], ["a"]), n("Neg", ["a"], ["b"]), n("Abs", ["b"], ["y"])])
+    before = ir.to_proto(graph).SerializeToString(deterministic=True)
+    x, (a, b, y) = normal(0, 1, 3, 4, 4), (node.outputs[0] for node in graph.graph)
+    found = run_session(open_model(graph, [b, a, b, y, graph.graph.inputs[0]]), {"x": x})
+    assert list(found) == ["y", "b", "a"]
+    np.testing.assert_array_equal(found["a"], np.maximum(x, 0))
+    np.testing.assert_array_equal(found["b"], -np.maximum(x, 0))
+    assert ir.to_proto(graph).SerializeToString(deterministic=True) == before

@@ -1,0 +1,102 @@
+"""Laws of scales: tensors that move values share one, every shift that follows exists, and a tensor that was not calibrated is told."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolchain.graph.calibration import Seen, Table
+from toolchain.graph.calls import Call
+from toolchain.graph.histogram import Spread
+from toolchain.graph.numerics import Numerics, Range, average_fraction
+from toolchain.graph.ranges import position
+from toolchain.graph.scales import RangeChoice, choose_scales, groups_of, tensors_of
+from toolchain.spec.errors import UserError
+
+MAX = RangeChoice("max")
+
+
+def call(kind: str, output: str, *inputs: str) -> Call:
+    return Call(output, kind, "", inputs, output, {"kernel_shape": (3, 3)})
+
+
+NETWORK = [
+    call("conv2d", "a", "x", "wa", "ba"),
+    call("max_pool", "b", "a"),
+    call("conv2d", "c", "b", "wc", "bc"),
+    call("add", "d", "b", "c"),
+    call("concat", "e", "d", "a"),
+    call("average_pool", "f", "e"),
+    call("flatten", "g", "f"),
+    call("dense", "h", "g", "wh", "bh"),
+]
+TENSORS = [*"xabcdefgh"]
+
+
+def table(largest: dict[str, float]) -> Table:
+    return Table(1, {name: Seen(Spread(value, ((500, 10**6),)), ()) for name, value in largest.items()})
+
+
+def test_activations_of_a_call() -> None:
+    assert tensors_of(NETWORK[0]) == ("x", "a")
+    assert tensors_of(NETWORK[3]) == ("b", "c", "d")
+
+
+def test_groups_are_of_what_moves() -> None:
+    groups = groups_of(NETWORK, Numerics())
+    together: dict[str, set[str]] = {}
+    for name, group in groups.items():
+        together.setdefault(group, set()).add(name)
+    assert sorted(map(sorted, together.values())) == [["a", "b", "d", "e"], ["c"], ["f", "g"], ["h"], ["x"]]
+    assert len(set(groups_of(NETWORK, Numerics(one_scale=())).values())) == len(TENSORS)
+
+
+magnitudes = st.fixed_dictionaries({name: st.floats(1e-3, 1e3) for name in TENSORS})
+weight_scales = st.fixed_dictionaries({name: st.integers(-12, 2).map(lambda p: 2.0**p) for name in "ach"})
+
+
+@settings(max_examples=60, deadline=None)
+@given(magnitudes, weight_scales, st.integers(2, 6))
+def test_every_shift_of_a_power_of_two_exists(largest: dict[str, float], weights: dict[str, float], align: int) -> None:
+    numerics = Numerics(align=Range(0, align))
+    scales = choose_scales(NETWORK, weights, numerics, table(largest), MAX)
+    assert all(np.frexp(scale)[0] == 0.5 for scale in scales.values())
+    groups = groups_of(NETWORK, numerics)
+    assert len({(groups[name], scales[name]) for name in TENSORS}) == len(set(groups.values()))
+    at = {name: position(scale) for name, scale in scales.items()}
+    for each in NETWORK:
+        result, given_ = at[each.output], [at[name] for name in tensors_of(each)[:-1]]
+        if each.kind in ("conv2d", "dense"):
+            assert given_[0] + position(weights[each.name]) - result >= 0
+        if each.kind == "average_pool":
+            assert given_[0] + average_fraction(numerics.average, 3, 3).shift - result >= 0
+        if each.kind == "add":
+            assert max(given_) - min(given_) <= align
+            assert max(given_) - result >= 0
+
+
+def test_shifts_that_contradict_each_other_are_told() -> None:
+    """The sum shares a scale with an operand, and would have to be shifted by two against it for ever."""
+    numerics = Numerics(align=Range(0, 0), shift=Range(2, 31))
+    with pytest.raises(UserError, match=r"^net.onnx: E0919 no scale of '.' satisfies the machine's shifts by 2 or more and alignment by 0"):
+        choose_scales(NETWORK, dict.fromkeys("ach", 0.5), numerics, table(dict.fromkeys(TENSORS, 1.0)), MAX, "net.onnx")
+
+
+@settings(max_examples=30, deadline=None)
+@given(magnitudes, weight_scales)
+def test_nothing_is_clipped_by_the_largest_values(largest: dict[str, float], weights: dict[str, float]) -> None:
+    for form in ("power_of_two", "multiplier"):
+        scales = choose_scales(NETWORK, weights, Numerics(form=form), table(largest), MAX)  # type: ignore[arg-type]
+        assert all(value <= scales[name] * 127 * (1 + 1e-6) for name, value in largest.items())
+
+
+def test_scales_of_multipliers_are_the_ranges_themselves() -> None:
+    largest = {name: 1.0 + k for k, name in enumerate(TENSORS)}
+    scales = choose_scales(NETWORK, {}, Numerics(form="multiplier", one_scale=()), table(largest), MAX)
+    np.testing.assert_allclose([scales[name] * 127 for name in TENSORS], list(largest.values()), rtol=1e-6)
+
+
+def test_a_tensor_without_a_range_is_named() -> None:
+    largest = {name: 1.0 for name in TENSORS if name != "d"} | {"dd": 1.0}
+    with pytest.raises(UserError, match=r"^net.onnx: E0918 the calibration table has no tensor 'd'"):
+        choose_scales(NETWORK, dict.fromkeys("ach", 0.5), Numerics(), table(largest), MAX, "net.onnx")
