@@ -1,4 +1,7 @@
-"""Exports torchvision's architectures with random weights, by both of torch's exporters. Needs torch, torchvision and onnxscript, and nothing of this project.
+"""Exports torchvision's architectures with random weights, by both of torch's exporters.
+
+Needs torch, torchvision and onnxscript, and nothing of this project.
+
 
 python bench/torchvision_export.py FOLDER NAME_legacy NAME_dynamo ...
 """
