@@ -88,7 +88,7 @@ class Quantize(Pass):
         if wanted and context.samples and not table.failure:
             seen = table if table.samples <= self.samples or context.observe is None else context.observe(self.samples)
             layers = {node.name or "": layer_of(floating, node) for node in floating.graph if kind_of(node) in ("conv2d", "dense")}
-            return refine(model, layers, numerics, seen, context.samples, self.samples, context.say)
+            return refine(model, floating, layers, numerics, seen, context.samples, self.samples, context.say)
         return {}
 
     def _emit(self, model: ir.Model, numerics: Numerics, table: Table, choice: RangeChoice, context: Context) -> None:
