@@ -150,10 +150,10 @@ def _folded(found: Explanation) -> Iterator[str]:
 
 
 def ms_text(ms: float) -> str:
-    """Three digits: `12.3`, `0.0123`, `0`."""
+    """Three digits, and five places at most: `12.3`, `0.0123`, `0.00004`, `0`."""
     if ms >= 100:
         return f"{ms:,.0f}"
-    return f"{ms:.3g}" if ms >= 0.0005 or not ms else f"{ms:.1g}" if ms >= 0.00001 else "0"
+    return f"{ms:.3g}" if ms >= 0.001 else f"{ms:.5f}".rstrip("0").rstrip(".")
 
 
 def percent(part: float, whole: float) -> str:
