@@ -59,6 +59,7 @@ STAGES = (
         (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
         ("onnx", "graph", "bundle"),
         reads_model=True,
+        options=("calibration",),
     ),
     Stage(
         "infer",
@@ -91,6 +92,7 @@ STAGES = (
         (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
         ("onnx", "graph", "bundle", "infer", "verify"),
         reads_model=True,
+        options=("calibration",),
     ),
     Stage(
         "explain",
@@ -101,5 +103,6 @@ STAGES = (
         (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
         ("graph",),
         reads_model=True,
+        options=("calibration",),
     ),
 )
