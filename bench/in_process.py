@@ -69,12 +69,21 @@ class Compiled:
         return sorted(self.folder.glob("[0-9][0-9]-*.onnx"))[-1]
 
 
-def compile_file(path: Path, target: Target, folder: Path, dims: Mapping[str, int], samples: Mapping[str, Array] | None) -> Compiled:
-    """samples: [count, *shape] by input, None where the inputs are no tensors. Every region is made that the machine takes. Raises UserError."""
-    table = _table(path, dims, samples)
+def compile_file(
+    path: Path, target: Target, folder: Path, dims: Mapping[str, int], samples: Mapping[str, Array] | None, recorded: bool = True
+) -> Compiled:
+    """samples: [count, *shape] by input, None where the inputs are no tensors. recorded: they are real ones.
+
+    Every region is made that the machine takes.
+
+    Raises UserError.
+    """
+    table = _table(path, dims, samples, recorded)
     templates = templates_of(target.machine.fusion) if target.machine.fusion else ()
     known = None if table.failure else samples
-    context = Context(str(path), templates, target.machine.quantisation, table, known, target.device, everything=True, recorded=known is not None)
+    context = Context(
+        str(path), templates, target.machine.quantisation, table, known, target.device, everything=True, recorded=recorded and known is not None
+    )
     store = Store(folder)
     model = build_graph(path, dims, context, store, target.pipeline)
     calls = region_calls(model)
@@ -88,9 +97,9 @@ def compile_file(path: Path, target: Target, folder: Path, dims: Mapping[str, in
     return Compiled(open_bundle(bundle, target.machine, EmulatorDevice(), str(path), optimise=False), folder, len(calls), imported, model)
 
 
-def _table(path: Path, dims: Mapping[str, int], samples: Mapping[str, Array] | None) -> Table:
+def _table(path: Path, dims: Mapping[str, int], samples: Mapping[str, Array] | None, recorded: bool) -> Table:
     """As the stage `calibration` makes it."""
-    declared = declared_table(path, dims)
+    declared = None if recorded else declared_table(path, dims)
     try:
         seen = calibration_table(path, dims, samples) if samples is not None else Table(0, {}, failure="the inputs are no tensors")
     except UserError as error:

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolchain.tasks.actions.paths import bundle_file, calibration_of, explain_file, infer_file, report_file, summary_file, verdict_file
+from toolchain.tasks.actions.paths import bundle_file, explain_file, graph_file, infer_file, report_file, summary_file, verdict_file
 from toolchain.tasks.answers import infer_answer
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import fulfil
@@ -48,8 +48,11 @@ class Compiled:
     @cached_property
     def calibration(self) -> str:
         """Where ranges of tensors are from: `recorded` samples, `declared` by a quantised model, or `made-up` ones, whose accuracy means little."""
+        from toolchain.graph.calibrated import calibration_kind
+        from toolchain.graph.stage_file import read_stage
+
         fulfil(self.steps["graph"], self.say)
-        return calibration_of(self.job)
+        return calibration_kind(read_stage(graph_file(self.job)))
 
     @property
     def summary(self) -> str:

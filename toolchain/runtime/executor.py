@@ -213,11 +213,14 @@ def _count(entry: Interface, given: Array) -> int | None:
     )
     named = array.dtype.name if array.dtype.kind not in "OUS" else "string"
     if not fits or (named != entry.dtype and entry.dtype in PLAIN_NAMES):
-        wanted = (
-            ", ".join(["samples" if abs(shape[0]) == 1 else f"{shape[0]} * samples", *("?" if s < 0 else str(s) for s in shape[1:])]) if shape else ""
-        )
-        raise fail("E1108", f"the input '{entry.name}' is {entry.dtype} [{wanted}]; given is {named} {list(array.shape)}")
+        raise fail("E1108", f"the input '{entry.name}' is {entry.dtype} [{_shape_text(shape)}]; given is {named} {list(array.shape)}")
     return array.shape[0] // shape[0] if shape and shape[0] > 0 else None
+
+
+def _shape_text(shape: tuple[int, ...]) -> str:
+    sizes = ["?" if size < 0 else str(size) for size in shape]
+    first = ["samples" if abs(size) == 1 else f"{size} * samples" for size in shape[:1]]
+    return ", ".join([*first, *sizes[1:]])
 
 
 def _sample(entry: Interface, given: Array, number: int) -> Array:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from toolchain.accuracy.closeness import Closeness, closeness_of
 from toolchain.accuracy.errors import measure_errors
 from toolchain.accuracy.measure import measure_task, right_share
+from toolchain.graph.calibrated import calibration_kind
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.stage_file import read_stage
 from toolchain.models.model import Model, Recorded
@@ -20,7 +21,7 @@ from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.actions.paths import blaming, bundle_file, calibration_of, graph_file, import_file, infer_file, machine_of, model_of, onnx_file
+from toolchain.tasks.actions.paths import blaming, bundle_file, graph_file, import_file, infer_file, machine_of, model_of, onnx_file
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import stage_before
@@ -68,7 +69,7 @@ def infer_model(step: Step, say: Say) -> Made:
     executor = open_bundle(bundle, machine_of(job), EmulatorDevice(), str(bundle_file(job)), optimise=False)
     emulated = _emulated(executor, inputs)
     found = _figures(model, inputs, (floats, integers, emulated)) | _times(executor)
-    found |= {"closeness": asdict(close), "reference": given.refusal, "calibration": calibration_of(job)}
+    found |= {"closeness": asdict(close), "reference": given.refusal, "calibration": calibration_kind(read_stage(graph_file(job)))}
     write_atomic(infer_file(job), (json.dumps(found, indent=1) + "\n").encode())
     return Made([infer_file(job)], sources)
 

@@ -114,15 +114,6 @@ def model_of(job: Job) -> "Model":
     return calibrated_by(model, Path(file)) if file else model
 
 
-def calibration_of(job: Job) -> str:
-    """Where the ranges of tensors are from, as `calibration_kind` says it."""
-    from toolchain.graph.stage_file import read_stage
-    from toolchain.models.calibrated import calibration_kind
-    from toolchain.passes.truth import is_quantised
-
-    return calibration_kind(model_of(job), is_quantised(read_stage(import_file(job))))
-
-
 def sizes_of(job: Job) -> dict[str, int]:
     """Sizes of open dimensions by name."""
     found: dict[str, int] = json.loads(sizes_file(job).read_text())

@@ -16,7 +16,6 @@ from toolchain.runtime.executor import region_image
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import (
     bundle_file,
-    calibration_of,
     graph_file,
     infer_file,
     machine_of,
@@ -79,8 +78,7 @@ def artefacts_of(job: Job) -> dict[str, str]:
 def _built(job: Job) -> tuple[Built, Path, Told]:
     """What a summary is made of."""
     stages = graph_file(job).parent
-    built = read_built(machine_of(job), stages, bundle_file(job), onnx_file(job))
-    return built, stages, Told(artefacts_of(job), calibration_of(job))
+    return read_built(machine_of(job), stages, bundle_file(job), onnx_file(job)), stages, Told(artefacts_of(job))
 
 
 def _json(path: Path) -> Mapping[str, Any]:
