@@ -82,7 +82,7 @@ def test_the_command_line_takes_the_samples_as_a_file(tmp_path: Path) -> None:
     [
         ({"target": "vtaa"}, "E0001"),
         ({"place": "al"}, "E1202"),
-        ({"dims": {"batch": 0}}, "E1202"),
+        ({"dims": {"batch": -1}}, "E1202"),
         ({"dims": {"batch": "1"}}, "E1202"),
         ({"dims": {"bach": 1}}, "E0905"),
         ({"params": {"LOG_BLOK": 3}}, "E0104"),
