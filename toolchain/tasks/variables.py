@@ -71,8 +71,8 @@ def _pairs(variable: str, text: str) -> list[tuple[str, str]]:
 
 
 def _size(name: str, value: str) -> int:
-    if not value.isascii() or not value.isdigit() or not 1 <= int(value) < 1 << 31:
-        raise fail("E1202", f"the dimension '{name}' cannot be '{value}'", hint="a size is a whole number of at least 1")
+    if not value.isascii() or not value.isdigit() or int(value) >= 1 << 31:
+        raise fail("E1202", f"the dimension '{name}' cannot be '{value}'", hint="a size is a whole number, and 0 only of one axis, INPUT.AXIS")
     return int(value)
 
 
