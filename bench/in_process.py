@@ -79,7 +79,9 @@ def compile_file(
     table = _table(path, dims, samples, recorded)
     templates = templates_of(target.machine.fusion) if target.machine.fusion else ()
     known = None if table.failure else samples
-    context = Context(str(path), templates, target.machine.quantisation, table, known, target.device, everything=True, recorded=recorded and known is not None)
+    context = Context(
+        str(path), templates, target.machine.quantisation, table, known, target.device, everything=True, recorded=recorded and known is not None
+    )
     store = Store(folder)
     model = build_graph(path, dims, context, store, target.pipeline)
     calls = region_calls(model)
