@@ -81,8 +81,6 @@ def compile_file(
     known = None if table.failure else samples
     real = recorded and known is not None
     context = Context(str(path), templates, target.machine.quantisation, table, known, target.device, everything=True, recorded=real)
-        str(path), templates, target.machine.quantisation, table, known, target.device, everything=True, recorded=recorded and known is not None
-    )
     store = Store(folder)
     model = build_graph(path, dims, context, store, target.pipeline)
     calls = region_calls(model)

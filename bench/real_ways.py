@@ -120,9 +120,10 @@ def _quantise(source: Path, path: Path, model: Model, options: Mapping[str, Any]
         return "no samples to calibrate"
     logging.getLogger().setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        ready = Path(folder) / "ready.onnx"
+        whole, ready = Path(folder) / "whole.onnx", Path(folder) / "ready.onnx"
+        onnx.save(given, whole)  # weights inside: the tool loses those that lie beside a file
         try:
-            quant_pre_process(given, ready, skip_symbolic_shape=True)
+            quant_pre_process(whole, ready, skip_symbolic_shape=True)
             tool.quantize_static(ready, path, reader_of(calibration_samples(model), tool.CalibrationDataReader), **options)
         except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError, NotImplementedError, *_refusals()) as error:
             path.unlink(missing_ok=True)
