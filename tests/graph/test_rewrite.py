@@ -12,8 +12,22 @@ from tests.graph.imported import F, imported, node_of, normal, run
 from tests.graph.onnx_builder import model, save
 from toolchain.graph.load import load_graph
 from toolchain.graph.rewrite import (
-    add_constant, bypass, captured, constant, drop_unused_constants, fresh_name, integer, ints, is_float, is_operator, known_shape, real, replace_value,
-    shape_of, single_use, text,
+    add_constant,
+    bypass,
+    captured,
+    constant,
+    drop_unused_constants,
+    fresh_name,
+    integer,
+    ints,
+    is_float,
+    is_operator,
+    known_shape,
+    real,
+    replace_value,
+    shape_of,
+    single_use,
+    text,
 )  # fmt: skip
 
 n = helper.make_node

@@ -47,7 +47,7 @@ def test_digits_is_exact(digits: Digits) -> None:
     assert [(output.output, output.differing) for output in verdict.outputs] == [("logits", 0)]
     assert len(verdict.errors) >= 10
     assert verdict.errors[0].sqnr > 10
-    assert "region0 on the machine" in said
+    assert "region 1 of 1: on the machine" in said
     text = verdict_text(verdict)
     assert f"digits on {verdict.machine}: exact; 12 tensors of 4 images, 25896 elements" in text
     assert "no race, no deadlock; 12 of 12 tensors equal; the reference engine agrees on 8 sampled instructions" in text

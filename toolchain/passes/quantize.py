@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from toolchain.graph.calibrated import CALIBRATED, DECLARED, MADE_UP, RECORDED
 from toolchain.graph.calibration import Table
 from toolchain.graph.calls import ACTIVATION, FLOAT_NAME, REASON, SCALE, Call, integer_call, read_call
 from toolchain.graph.functions import FUSED, KINDS, kind_of, variant_of
@@ -23,6 +24,7 @@ from toolchain.passes.context import Context
 from toolchain.passes.leave import leave_border_activations, leave_calls, leave_unseen, leave_worst
 from toolchain.passes.placement import place_calls
 from toolchain.passes.refine import layer_of, refine
+from toolchain.passes.remove_qdq import RANGE
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.suggest import nearest
 
@@ -65,6 +67,7 @@ class Quantize(Pass):
             self._emit(trial, numerics, table, choice, context)
             placement = place_calls(list(trial.graph), context.device, context.everything)
             if context.device is None or not placement.refused:
+                trial.metadata_props[CALIBRATED] = _calibrated(model, context)
                 errors = self._refine(trial, model, numerics, table, context)
                 if not budget or not leave_worst(model, errors, budget):
                     return trial
@@ -85,7 +88,7 @@ class Quantize(Pass):
         if wanted and context.samples and not table.failure:
             seen = table if table.samples <= self.samples or context.observe is None else context.observe(self.samples)
             layers = {node.name or "": layer_of(floating, node) for node in floating.graph if kind_of(node) in ("conv2d", "dense")}
-            return refine(model, layers, numerics, seen, context.samples, self.samples, context.say)
+            return refine(model, floating, layers, numerics, seen, context.samples, self.samples, context.say)
         return {}
 
     def _emit(self, model: ir.Model, numerics: Numerics, table: Table, choice: RangeChoice, context: Context) -> None:
@@ -96,6 +99,14 @@ class Quantize(Pass):
         _Emitter(model, numerics, scales, weights, means, self.strict).emit()
         drop_unused_constants(model.graph)
         _drop_functions(model)
+
+
+def _calibrated(model: ir.Model, context: Context) -> str:
+    """Where the ranges come from. model: in floating point, with the ranges that a quantised model declares as metadata."""
+    if context.recorded:
+        return RECORDED
+    values = (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
+    return DECLARED if any(RANGE in value.metadata_props for value in values) else MADE_UP
 
 
 def _drop_functions(model: ir.Model) -> None:

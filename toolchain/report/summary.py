@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.accuracy.closeness import Closeness, read_closeness
+from toolchain.graph.calibrated import calibration_kind
 from toolchain.graph.regions import region_calls
 from toolchain.passes.templates import default_templates, templates_of
 from toolchain.report.costs import Costs, cost_rows
@@ -74,11 +75,10 @@ class Summary:
 
 @dataclass(frozen=True)
 class Told:
-    """What else a summary tells. artefacts: files and folders by what they are. calibration: its kind. inferred, verified: what the tasks of these
-    names left, where they ran."""
+    """What else a summary tells. artefacts: files and folders by what they are. inferred, verified: what the tasks of these names left, where
+    they ran."""
 
     artefacts: Mapping[str, str]
-    calibration: str
     inferred: Mapping[str, Any] | None = None
     verified: Mapping[str, Any] | None = None
 
@@ -94,8 +94,9 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     costs = built_costs(built, placement)
     templates = templates_of(machine.fusion) if machine.fusion else default_templates()
     return Summary(
-        manifest.model, label, images_per_run(machine), machine.timing.clock_khz, machine.timing.peak_macs, placement, tell.calibration,
-        tuple(uses), modelled(machine, manifest.hosts, manifest.regions), costs, find_reasons(costs, label, templates), _constants(machine, uses),
+        manifest.model, label, images_per_run(machine), machine.timing.clock_khz, machine.timing.peak_macs, placement,
+        calibration_kind(built.integer), tuple(uses), modelled(machine, manifest.hosts, manifest.regions), costs,
+        find_reasons(costs, label, templates), _constants(machine, uses),
         {way: share for way, share in right.items() if share is not None}, verified["exact"] if verified else None, compared,
         read_closeness(verified["closeness"]) if verified else None, tell.artefacts,
     )  # fmt: skip

@@ -54,7 +54,7 @@ def infer_answer(job: Job) -> str:
     """Accuracy three ways, the cost of quantisation, and cycles."""
     from toolchain.accuracy.closeness import read_closeness
     from toolchain.accuracy.measure import GOOD
-    from toolchain.models.calibrated import calibration_text
+    from toolchain.graph.calibrated import MADE_UP, calibration_text
 
     found: dict[str, Any] = json.loads(infer_file(job).read_text())
     lines = [f"{job.model} on {job.target.label}, {found['images']} {found['kind']} samples"]
@@ -69,7 +69,8 @@ def infer_answer(job: Job) -> str:
     lines += [f"  ONNX Runtime does not take the file itself ({found['reference']}); its first stage stands in"] if found["reference"] else []
     lines += [f"  cycles     {_cycles(found)}", f"  calibrated {calibration_text(found['calibration'])}"]
     lines += [f"  warning: {text}" for text in close.warnings(task is not None and task["share"] >= GOOD)]
-    lines += ["  warning: the samples are made up, so figures of accuracy say little"] if found["kind"] == "made-up" else []
+    told = found["kind"] == MADE_UP and found["calibration"] != MADE_UP
+    lines += ["  warning: the samples are made up, so figures of accuracy say little"] if told else []
     return "\n".join(lines)
 
 

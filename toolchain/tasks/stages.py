@@ -4,7 +4,7 @@ from toolchain.tasks.stage import GRAPH_LIBRARIES, Stage
 
 _GRAPH = ("spec", "schemas", "graph", "passes")
 _MACHINE = (*_GRAPH, "isa", "emulator", "timing", "templates", "schedule")
-_REPORT = (*_MACHINE, "runtime", "verify", "report", "models", "accuracy")
+_REPORT = (*_MACHINE, "runtime", "verify", "report", "accuracy")
 _STORED = ("params", "topology", "memories", "views", "units", "layouts")
 _ARCHITECTURE = (*_STORED, "encoding", "instructions", "functions", "numerics", "sync", "program")
 
@@ -58,7 +58,6 @@ STAGES = (
         GRAPH_LIBRARIES,
         (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
         ("onnx", "graph", "bundle"),
-        reads_model=True,
     ),
     Stage(
         "infer",
@@ -90,7 +89,6 @@ STAGES = (
         GRAPH_LIBRARIES,
         (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
         ("onnx", "graph", "bundle", "infer", "verify"),
-        reads_model=True,
     ),
     Stage(
         "explain",
@@ -100,6 +98,5 @@ STAGES = (
         GRAPH_LIBRARIES,
         (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
         ("graph",),
-        reads_model=True,
     ),
 )

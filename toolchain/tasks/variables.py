@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
+from toolchain.tasks.names import CHOICES, VARIABLES
 
-KNOWN = ("target", "model", "params", "dim", "fallback", "place", "calibration")
+KNOWN = tuple(VARIABLES)
 
-PLACES = ("pays", "all")
+PLACES = CHOICES["place"]
 
 
 @dataclass(frozen=True)

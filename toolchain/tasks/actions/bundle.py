@@ -1,6 +1,7 @@
 """The machine side: every region to a program, and all of it into one file."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from toolchain.graph.preparation import Preparation
@@ -22,15 +23,19 @@ def make_bundle(step: Step, say: Say) -> Made:
     """Also leaves each region's assembly before synchronisation, and what each instruction of it is for. Raises UserError E10xx."""
     machine, model = machine_of(step.job), read_stage(graph_file(step.job))
     kernels = load_kernels(machine)
-    options = Options(progress=lambda index, count, name: say(f"operation {index + 1} of {count}, {name}"))
     regions: dict[str, CompiledRegion] = {}
-    for call in region_calls(model):
+    calls = region_calls(model)
+    for number, call in enumerate(calls):
         region = read_region(machine, kernels, model, call)
-        regions[call.op_type] = compile_region(machine, kernels, region, options)
+        regions[call.op_type] = compile_region(machine, kernels, region, Options(progress=_progress(number, len(calls), say)))
     say("writing the bundle")
     path = bundle_file(step.job)
     write_bundle(path, assemble_bundle(step.job.model, machine, model, regions, _preparations(step)))
     return Made([path, *(text for name, compiled in regions.items() for text in _texts(step.folder / name, compiled))])
+
+
+def _progress(number: int, regions: int, say: Say) -> Callable[[int, int, str], None]:
+    return lambda index, count, name: say(f"region {number + 1} of {regions}: operation {index + 1} of {count}, {name}")
 
 
 def _preparations(step: Step) -> dict[str, Preparation]:

@@ -2,11 +2,9 @@
 
 import json
 
+from toolchain.graph.calibrated import calibration_kind, calibration_text
 from toolchain.graph.stage_file import read_stage
-from toolchain.models.calibrated import calibration_kind, calibration_text
-from toolchain.models.load import load_model
 from toolchain.passes.templates import default_templates, templates_of
-from toolchain.passes.truth import is_quantised
 from toolchain.report.explain import explain
 from toolchain.report.explain_text import explanation_text
 from toolchain.report.placement import place_nodes
@@ -14,7 +12,7 @@ from toolchain.report.sheets import nodes_sheet, rows_sheet
 from toolchain.runtime.typed_json import to_json
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.actions.paths import explain_file, graph_files, import_file, machine_of
+from toolchain.tasks.actions.paths import explain_file, graph_files, machine_of
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import stage_before
@@ -27,10 +25,9 @@ def explain_model(step: Step, say: Say) -> Made:
     files = graph_files(job)
     partitioned, floats = read_stage(files[-1]), read_stage(stage_before(files[0].parent, "fuse"))
     placement = place_nodes(floats, partitioned, files[0].parent)
-    kind = calibration_kind(load_model(str(job.path), dict(job.variables.dims)), is_quantised(read_stage(import_file(job))))
     say("estimating regions")
     templates = templates_of(machine.fusion) if machine.fusion else default_templates()
-    names = job.model, job.target.label, calibration_text(kind)
+    names = job.model, job.target.label, calibration_text(calibration_kind(partitioned))
     found = explain(machine, load_kernels(machine), templates, partitioned, placement, names)
     text = explain_file(job)
     written = {

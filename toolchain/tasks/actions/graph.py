@@ -36,7 +36,6 @@ def make_graph(step: Step, say: Say) -> Made:
     everything = (job.variables.place or model.place) == "all"
     recorded = isinstance(model.calibration, Recorded)
     context = Context(str(onnx_file(job)), templates, machine.quantisation, table, samples, device, model.host, everything, recorded, say)
-    say("every pass")
     store = Store(step.folder)
     with blaming(job):
         build_graph(onnx_file(job), sizes_of(job), context, store, pipeline_of(machine, job, model))

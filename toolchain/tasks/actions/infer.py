@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from toolchain.accuracy.closeness import Closeness, closeness_of
 from toolchain.accuracy.errors import measure_errors
 from toolchain.accuracy.measure import measure_task, right_share
+from toolchain.graph.calibrated import calibration_kind
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.stage_file import read_stage
-from toolchain.models.calibrated import calibration_kind
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import Labels, calibration_samples, labelled_samples
-from toolchain.passes.truth import Given, is_quantised, open_given
+from toolchain.passes.truth import Given, open_given
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
@@ -69,8 +69,7 @@ def infer_model(step: Step, say: Say) -> Made:
     executor = open_bundle(bundle, machine_of(job), EmulatorDevice(), str(bundle_file(job)), optimise=False)
     emulated = _emulated(executor, inputs)
     found = _figures(model, inputs, (floats, integers, emulated)) | _times(executor)
-    kind = calibration_kind(model, is_quantised(read_stage(import_file(job))))
-    found |= {"closeness": asdict(close), "reference": given.refusal, "calibration": kind}
+    found |= {"closeness": asdict(close), "reference": given.refusal, "calibration": calibration_kind(read_stage(graph_file(job)))}
     write_atomic(infer_file(job), (json.dumps(found, indent=1) + "\n").encode())
     return Made([infer_file(job)], sources)
 

@@ -7,10 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.emulator.checks import prepare_program
-from toolchain.graph.stage_file import read_stage
-from toolchain.models.calibrated import calibration_kind
-from toolchain.models.load import load_model
-from toolchain.passes.truth import is_quantised
 from toolchain.report.explain_text import costs_text
 from toolchain.report.sheets import rows_sheet
 from toolchain.report.summary import Told, summarise_model
@@ -21,7 +17,6 @@ from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import (
     bundle_file,
     graph_file,
-    import_file,
     infer_file,
     machine_of,
     onnx_file,
@@ -83,9 +78,7 @@ def artefacts_of(job: Job) -> dict[str, str]:
 def _built(job: Job) -> tuple[Built, Path, Told]:
     """What a summary is made of."""
     stages = graph_file(job).parent
-    built = read_built(machine_of(job), stages, bundle_file(job), onnx_file(job))
-    model = load_model(str(job.path), dict(job.variables.dims))
-    return built, stages, Told(artefacts_of(job), calibration_kind(model, is_quantised(read_stage(import_file(job)))))
+    return read_built(machine_of(job), stages, bundle_file(job), onnx_file(job)), stages, Told(artefacts_of(job))
 
 
 def _json(path: Path) -> Mapping[str, Any]:

@@ -2,10 +2,9 @@
 
 import json
 
-from toolchain.models.calibrated import calibration_kind, calibration_text
+from toolchain.graph.calibrated import calibration_kind, calibration_text
 from toolchain.models.model import Recorded
 from toolchain.models.samples import calibration_samples
-from toolchain.passes.truth import is_quantised
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of, model_of, onnx_file, verdict_file
@@ -25,7 +24,7 @@ def verify_built(step: Step, say: Say) -> Made:
     verdict = verify_model(built, calibration_samples(model), SampleSize(), say)
     text, data = verdict_file(job), verdict_file(job).with_suffix(".json")
     write_atomic(data, (json.dumps(verdict_data(verdict), indent=1) + "\n").encode())
-    calibrated = calibration_text(calibration_kind(model, is_quantised(built.floats[next(iter(built.floats))])))
+    calibrated = calibration_text(calibration_kind(built.integer))
     found = verdict_text(verdict, calibrated)
     write_atomic(text, found.encode())
     if not verdict.exact:
