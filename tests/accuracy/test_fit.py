@@ -16,9 +16,17 @@ OUTPUTS = {
     "number": np.zeros((), np.float32),
 }
 FITTING = [
-    Classification(), Classification("rows", 1), Classification("number"), Segmentation("rows"),
-    Detection("rows"), Detection("rows", classes=(5, 6), objectness=4), Detection("turned", entries="first", classes=(4, 22)), Text("rows"), Text("rows", axis=1, steps=2), Text("read"),
-]  # fmt: skip
+    Classification(),
+    Classification("rows", 1),
+    Classification("number"),
+    Segmentation("rows"),
+    Detection("rows"),
+    Detection("rows", classes=(5, 6), objectness=4),
+    Detection("turned", entries="first", classes=(4, 22)),
+    Text("rows"),
+    Text("rows", axis=1, steps=2),
+    Text("read"),
+]
 UNFIT: dict[str, Task] = {
     "the task names the output 'score', which the model does not have; did you mean 'scores'?": Classification("score"),
     "the output 'scores' is 1x10; the task needs the axes 2": Classification("scores", 2),
