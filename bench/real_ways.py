@@ -21,7 +21,7 @@ from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
 from toolchain.spec.errors import UserError
-from toolchain.tasks.actions.paths import bundle_file, graph_file, import_file, machine_of, onnx_file, sizes_of
+from toolchain.tasks.actions.paths import bundle_file, graph_file, import_file, machine_of, onnx_file
 from toolchain.tasks.plan import make_plan
 from toolchain.tasks.stage import Job
 
@@ -96,12 +96,12 @@ def _quantised(job: Job, model: Model, form: str, floats: Results, samples: Mapp
     told = path.with_suffix(".txt")
     if not path.is_file() and not told.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
-        if refusal := _quantise(import_file(job) if sizes_of(job) else onnx_file(job), path, model, FORMS[form]):
+        if refusal := _quantise(onnx_file(job), path, model, FORMS[form]):
             told.write_text(refusal)
     if told.is_file():
         return Figure(None, told.read_text())
     try:
-        session = open_session(path)
+        session = open_session(path, optimise=False)  # its own rewriting fails on some files that its own tool makes
         return figure(model, floats, [run_session(session, sample_of(samples, k)) for k in range(len(floats))])
     except UserError as error:
         return Figure(None, str(error.diagnostics[0].message))
