@@ -11,7 +11,7 @@ from toolchain.graph.external_data import check_constants
 from toolchain.graph.fold_nodes import lift_constants
 from toolchain.graph.inlining import inline_functions
 from toolchain.graph.proto_file import read_proto
-from toolchain.graph.quantized_operators import share_floats, write_out
+from toolchain.graph.quantized_operators import WRITTEN, share_floats, write_out
 from toolchain.graph.resolve import resolve_shapes
 from toolchain.graph.shapes import check_shapes
 from toolchain.graph.structure import part_names, sort_nodes, unify_constants
@@ -42,7 +42,8 @@ def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
 
 def _shaped(proto: onnx.ModelProto, dims: Mapping[str, int], weights: Mapping[str, onnx.TensorProto], path: Path) -> onnx.ModelProto:
     converted = to_opset(proto, path)
-    write_out(converted.graph)
+    if write_out(converted.graph):
+        converted.metadata_props.add(key=WRITTEN, value="yes")
     share_floats(converted.graph)
     part_names(converted.graph)
     fix_dims(converted, dims, path)
