@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import toolchain
 from toolchain.cli import main
+from toolchain.tasks.names import VARIABLES
 
 DATA = Path(__file__).resolve().parent / "data"
 RIPPLE = str(DATA / "machines" / "ripple.yaml")
@@ -141,6 +143,34 @@ def test_a_wrong_command_line_is_exit_code_2(capsys: pytest.CaptureFixture[str])
         main(["emulate", "vta"])
     assert stopped.value.code == 2
     assert "PROGRAM" in capsys.readouterr().err
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"tilewright {toolchain.__version__}\n"
+
+
+def test_help_says_what_the_command_itself_says(capsys: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+    for words in (["help", "build"], ["build", "--help"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(words)
+        assert stopped.value.code == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    assert all(f"  {name}=" in said[0] for name in VARIABLES)
+
+
+def test_clean_and_info_take_the_variables_of_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["info", "target=vta", "model=digits"]) == 0
+    assert "calibration digits: to be made after onnx" in capsys.readouterr().out
+    assert main(["clean", "target=vta", "model=digits"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["clean", "tarrget=vta"]) == 1
+    assert "did you mean 'target'?" in capsys.readouterr().err
 
 
 def test_show_gives_json_that_reads_back(capsys: pytest.CaptureFixture[str]) -> None:

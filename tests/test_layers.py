@@ -16,11 +16,12 @@ BELOW: dict[str, set[str]] = {
     "timing": {"spec", "isa", "emulator"},
     "graph": {"spec"},
     "models": {"spec", "graph"},
+    "accuracy": {"spec", "graph", "models"},
     "passes": {"spec", "graph"},
     "schedule": {"spec", "isa", "emulator", "timing", "graph", "passes"},
     "runtime": {"spec", "isa", "emulator", "timing", "graph", "passes", "schedule"},
-    "verify": {"spec", "isa", "emulator", "timing", "graph", "passes", "schedule", "runtime", "models"},
-    "report": {"spec", "isa", "emulator", "timing", "graph", "passes", "schedule", "runtime", "verify", "models"},
+    "verify": {"spec", "isa", "emulator", "timing", "graph", "passes", "schedule", "runtime", "models", "accuracy"},
+    "report": {"spec", "isa", "emulator", "timing", "graph", "passes", "schedule", "runtime", "verify", "models", "accuracy"},
 }
 """What each package may import; whatever is not named here (the command line, tasks) stands on top and may import all."""
 

@@ -1,1 +1,37 @@
-"""tilewright: the software stack of a DNN accelerator, made from one YAML file."""
+"""tilewright: the software stack of a DNN accelerator, made from one YAML file.
+
+`toolchain.compile(model, target)` makes a bundle of a model, `toolchain.load(bundle).run(inputs)` runs it; mistakes are `toolchain.UserError`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolchain.api.compile import compile_model as compile  # noqa: A004
+    from toolchain.api.compiled import Compiled
+    from toolchain.api.loaded import Loaded
+    from toolchain.api.loaded import load_bundle as load
+    from toolchain.spec.errors import UserError
+
+__version__ = "0.1.0"
+__all__ = ["Compiled", "Loaded", "UserError", "__version__", "compile", "load"]
+
+_PLACES = {
+    "Compiled": ("toolchain.api.compiled", "Compiled"),
+    "Loaded": ("toolchain.api.loaded", "Loaded"),
+    "UserError": ("toolchain.spec.errors", "UserError"),
+    "compile": ("toolchain.api.compile", "compile_model"),
+    "load": ("toolchain.api.loaded", "load_bundle"),
+}
+"""What is imported when it is first asked for: `import toolchain` alone is needed by every command, and costs nothing."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'toolchain' has no attribute '{name}'")
+    module, attribute = _PLACES[name]
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

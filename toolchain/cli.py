@@ -8,16 +8,21 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Any
 
+from toolchain import __version__
+from toolchain.commands.completion import SHELLS, answer_shell, complete_machine, complete_variable
 from toolchain.spec.errors import UserError
-from toolchain.tasks.names import TASKS
+from toolchain.tasks.names import TASKS, variables_text
 
 MACHINE = "name of a machine, NAME:CONFIG, or the path of a machine file"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and answers with the exit code."""
-    arguments = parser().parse_args(argv)
+    commands = parser()
+    answer_shell(commands)
+    arguments = commands.parse_args(argv)
     try:
         code = _command(arguments.run)(arguments) or 0
         sys.stdout.flush()
@@ -51,6 +56,7 @@ def _command(where: str) -> Callable[[argparse.Namespace], int | None]:
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(prog="tilewright", description="Tools of a DNN accelerator, made from its YAML description.")
+    top.add_argument("--version", action="version", version=f"tilewright {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _target_commands(commands.add_parser("target", help="list, show, check and compare machines; write their manuals"))
     _translations(commands.add_parser("asm", help="assemble a program"), commands.add_parser("disasm", help="disassemble a program"))
@@ -58,7 +64,18 @@ def parser() -> argparse.ArgumentParser:
     check.set_defaults(run="emulate:check")
     _emulate(commands.add_parser("emulate", help="run a program bit-exactly and time it"))
     for name, text in TASKS.items():
-        _task(commands.add_parser(name, help=text))
+        _variables(commands, name, text).set_defaults(run="tasks:run")
+    cleaning = _variables(commands, "clean", "remove what the tasks made of a model for a machine")
+    cleaning.add_argument("-n", "--dry-run", action="store_true", help="only say what would be removed")
+    cleaning.set_defaults(run="tasks:clean")
+    _variables(commands, "info", "say what each stage of a build depends on, and whether it is up to date").set_defaults(run="tasks:info")
+    _extract(commands.add_parser("extract", help="write the part of an ONNX model between some of its tensors as a model of its own"))
+    completion = commands.add_parser("completion", help="print what a shell needs to complete commands and names")
+    completion.add_argument("shell", choices=SHELLS)
+    completion.set_defaults(run="completion:print_script")
+    helping = commands.add_parser("help", help="say what a command does and takes")
+    helping.add_argument("topic", metavar="COMMAND", nargs="*")
+    helping.set_defaults(run="help:print_help")
     return top
 
 
@@ -101,14 +118,27 @@ def _emulate(emulate: argparse.ArgumentParser) -> None:
     emulate.set_defaults(run="emulate:emulate")
 
 
-def _task(command: argparse.ArgumentParser) -> None:
-    variables = "target=MACHINE model=NAME,... params=NAME:VALUE,... dim=NAME:SIZE,... fallback=yes|no; without model= the machine's own choice"
-    command.add_argument("variables", metavar="NAME=VALUE", nargs="*", help=variables)
-    command.set_defaults(run="tasks:run")
+def _variables(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
+    """A command that takes the variables of the tasks."""
+    form, plain = f"variables, NAME=VALUE:\n{variables_text()}", argparse.RawDescriptionHelpFormatter
+    command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text, epilog=form, formatter_class=plain)
+    variables: Any = command.add_argument("variables", metavar="NAME=VALUE", nargs="*", help="such as target=MACHINE; all of them are below")
+    variables.completer = complete_variable
+    return command
+
+
+def _extract(extract: argparse.ArgumentParser) -> None:
+    extract.add_argument("model", metavar="MODEL.onnx")
+    first, last = "tensors that it begins with; left out: the model's inputs", "tensors that it ends with; left out: the model's outputs"
+    extract.add_argument("--from", dest="inputs", metavar="TENSOR", nargs="+", action="extend", default=[], help=first)
+    extract.add_argument("--to", dest="outputs", metavar="TENSOR", nargs="+", action="extend", default=[], help=last)
+    extract.add_argument("-o", "--output", metavar="OUT.onnx", required=True, help="weights that lie outside MODEL.onnx go into OUT.onnx.data")
+    extract.set_defaults(run="extract:extract")
 
 
 def _machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    command.add_argument("machine", metavar="MACHINE", help=MACHINE)
+    machine: Any = command.add_argument("machine", metavar="MACHINE", help=MACHINE)
+    machine.completer = complete_machine
     command.add_argument("--set", metavar="PARAM=VALUE", action="append", default=[], help="override a parameter; may be repeated")
     return command
 

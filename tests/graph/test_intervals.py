@@ -13,8 +13,9 @@ from tests.graph.imported import F, imported, normal, run
 from toolchain.graph.intervals import ANY, Interval, interval_of, limit, stored_interval
 
 n = helper.make_node
-CONSTANTS = {"low": F(-0.5), "high": F(1.5), "pads": np.array([0, 0, 1, 0, 0, 0, 0, 1]), "three": F(3), "two": F(-2), "s": F(0.25), "z": np.uint8(100),
-             "flat": np.array([1, -1, 1, 1]), "axes": np.array([2, 3]), "zero": np.array([0]), "k": np.array([[[[0.5]], [[-4]], [[2]]]], F)}  # fmt: skip
+CONSTANTS = {"low": F(-0.5), "high": F(1.5), "pads": np.array([0, 0, 1, 0, 0, 0, 0, 1]), "three": F(3), "two": F(-2), "s": F(0.25),
+             "z": np.uint8(100), "flat": np.array([1, -1, 1, 1]), "axes": np.array([2, 3]), "zero": np.array([0]),
+             "k": np.array([[[[0.5]], [[-4]], [[2]]]], F)}  # fmt: skip
 STEPS = {
     "relu": lambda a, b: [n("Relu", [a], [b])],
     "clip": lambda a, b: [n("Clip", [a, "low", "high"], [b])],

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from tests.graph.onnx_builder import conv_net, model, save
 from toolchain.graph.load import load_graph
 from toolchain.graph.rewrite import shape_of
+from toolchain.graph.running import open_model
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import Store
 from toolchain.graph.versions import OPSET
@@ -110,7 +111,7 @@ def mangled(change: Callable[[onnx.ModelProto], object]) -> onnx.ModelProto:
 F = np.float32
 CASES = {
     "nodes": (mangled(lambda m: m.graph.ClearField("node")), "E0901", "no nodes"),
-    "inputs": (mangled(lambda m: m.graph.ClearField("input")), "E0901", "no input"),
+    "inputs": (mangled(lambda m: m.graph.ClearField("input")), "E0903", "reads the tensor 'x'"),
     "opset": (mangled(lambda m: m.ClearField("opset_import")), "E0901", "no operator set"),
     "future": (relu(opset=999), "E0906", "operator set 999"),
     "operator": (model([n("Rleu", ["x"], ["y"], "r")], {"x": [1]}, {"y": [1]}), "E0906", "did you mean 'Relu'"),
@@ -145,12 +146,10 @@ CASES = {
     "inner": (
         model([n("Gemm", ["x", "w"], ["y"], "g")], {"x": [1, 3]}, {"y": [1, 5]}, {"w": np.ones((4, 5), np.float32)}), "E0907", "node 'g' (Gemm)"),
     "broadcast": (model([n("Add", ["x", "z"], ["y"], "a")], {"x": [1, 3], "z": [1, 4]}, {"y": [1, 3]}), "E0907", "node 'a' (Add)"),
-    "data": (
-        model([n("Unique", ["x"], ["y"], "u")], {"x": [5]}, {"y": [None]}), "E0908", "node 'u' (Unique): the shape of the tensor 'y' (?)"),
     "nan": (
-        model([n("Add", ["x", "w"], ["y"], "a")], {"x": [1, 3]}, {"y": [1, 3]}, {"w": np.array([[0, np.nan, np.inf]], F)}),
+        model([n("MatMul", ["x", "w"], ["y"], "a")], {"x": [1, 3]}, {"y": [1, 1]}, {"w": np.array([[0], [np.nan], [np.inf]], F)}),
         "E0909",
-        "the constant 'w' holds nan at [0, 1] and 1 more such values; read by node 'a' (Add)",
+        "the constant 'w' holds nan at [1, 0] and 1 more such values; read by node 'a' (MatMul)",
     ),
 }  # fmt: skip
 
@@ -193,6 +192,43 @@ def test_unknown_and_impossible_dimensions(tmp_path: Path) -> None:
     path = save(conv_net(), tmp_path)
     assert "E0905 no dimension of the inputs is called 'bach'; did you mean 'batch'?" in refusal(path, {"batch": 1, "bach": 2})
     assert refusal(path, {"batch": 0}).startswith("E0904")
+
+
+def test_a_size_of_zero_is_one_axis_s_own_affair(tmp_path: Path) -> None:
+    path = save(model([n("Relu", ["x"], ["y"], "r")], {"x": ["n", 2]}, {"y": None}), tmp_path)
+    assert refusal(path, {"n": 0}).startswith("E0904 dimension 'x.0' cannot be 0")
+    assert refusal(path, {"x.0": -1}).startswith("E0904")
+    assert shape_of(load_graph(path, {"x.0": 0}).graph.inputs[0]) == (0, 2)
+
+
+def test_a_model_without_inputs(tmp_path: Path) -> None:
+    path = save(model([n("Constant", [], ["y"], "c", value_floats=[1.0, 2.0])], {}, {"y": [2]}), tmp_path)
+    assert run_session(open_model(load_graph(path)), {})["y"].tolist() == [1, 2]
+
+
+def test_a_model_of_another_domain_s_operators_alone(tmp_path: Path) -> None:
+    proto = model([n("Binarizer", ["x"], ["y"], "b", domain="ai.onnx.ml", threshold=0.5)], {"x": [1, 3]}, {"y": [1, 3]})
+    del proto.opset_import[:]
+    proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    loaded = load_graph(save(proto, tmp_path))
+    assert loaded.opset_imports[""] == OPSET
+    assert run_session(open_model(loaded), {"x": np.array([[0, 0.5, 1]], np.float32)})["y"].tolist() == [[0, 0, 1]]
+
+
+def test_a_branch_that_does_not_fit_the_given_sizes_leaves_them_open(tmp_path: Path) -> None:
+    """Two networks in one file, one for each size; whichever runs decides what the input may be."""
+
+    def branch(name: str, size: int) -> onnx.GraphProto:
+        weights = numpy_helper.from_array(np.full((size, 2), size, np.float32), f"w{size}")
+        output = helper.make_tensor_value_info(name, 1, None)
+        return helper.make_graph([n("MatMul", ["x", f"w{size}"], [name], name)], name, [], [output], [weights])
+
+    node = n("If", ["flag"], ["y"], "choose", then_branch=branch("small", 3), else_branch=branch("large", 5))
+    proto = model([node], {"x": ["n", "size"]}, {"y": None})
+    proto.graph.input.append(helper.make_tensor_value_info("flag", onnx.TensorProto.BOOL, []))
+    session = open_model(load_graph(save(proto, tmp_path), {"n": 1, "size": 3}))
+    for flag, size in ((True, 3), (False, 5)):
+        assert run_session(session, {"x": np.ones((1, size), np.float32), "flag": np.array(flag)})["y"].tolist() == [[size * size] * 2]
 
 
 def test_unsorted_nodes_are_sorted(tmp_path: Path) -> None:

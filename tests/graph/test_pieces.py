@@ -57,7 +57,9 @@ def test_pieces_share_what_they_are_fed_and_their_constants(tmp_path: Path) -> N
     assert [value.name for value in made.graph.inputs] == [f"{OPERAND}{name}" for name in "xcd"]
     assert [node.name for node in made.graph] == ["0/conv", "1/add", "2/add", "2/mul"]
     assert list(made.graph.initializers) == ["w"]
-    feeds = {f"{OPERAND}{name}": normal(k, *shape) for k, (name, shape) in enumerate({"x": (1, 3, 4, 4), "c": (1, 2, 4, 4), "d": (1, 2, 4, 4)}.items())}
+    feeds = {
+        f"{OPERAND}{name}": normal(k, *shape) for k, (name, shape) in enumerate({"x": (1, 3, 4, 4), "c": (1, 2, 4, 4), "d": (1, 2, 4, 4)}.items())
+    }
     _, e, f = run(made, feeds).values()
     np.testing.assert_array_equal(e, feeds[f"{OPERAND}c"] + feeds[f"{OPERAND}d"])
     np.testing.assert_array_equal(f, e * feeds[f"{OPERAND}c"])

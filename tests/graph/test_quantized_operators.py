@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
@@ -71,7 +70,14 @@ def test_convolution(seed: int, dtype: type, channels: bool, bias: bool, group: 
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**20), st.booleans(), st.booleans(), st.sampled_from([(4,), (1,), (), (1, 4), None]), st.sampled_from([1.0, 0.5, 3.0]), st.booleans())
+@given(
+    st.integers(0, 2**20),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([(4,), (1,), (), (1, 4), None]),
+    st.sampled_from([1.0, 0.5, 3.0]),
+    st.booleans(),
+)
 def test_gemm(seed: int, stored: bool, turned: bool, bias: tuple[int, ...] | None, alpha: float, channels: bool) -> None:
     """Its bias is multiplied by alpha too, and may be one number for all channels."""
     rng = np.random.default_rng(seed)

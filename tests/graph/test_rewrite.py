@@ -12,8 +12,22 @@ from tests.graph.imported import F, imported, node_of, normal, run
 from tests.graph.onnx_builder import model, save
 from toolchain.graph.load import load_graph
 from toolchain.graph.rewrite import (
-    add_constant, bypass, captured, constant, drop_unused_constants, fresh_name, integer, ints, is_float, is_operator, known_shape, real, replace_value,
-    shape_of, single_use, text,
+    add_constant,
+    bypass,
+    captured,
+    constant,
+    drop_unused_constants,
+    fresh_name,
+    integer,
+    ints,
+    is_float,
+    is_operator,
+    known_shape,
+    real,
+    replace_value,
+    shape_of,
+    single_use,
+    text,
 )  # fmt: skip
 
 n = helper.make_node
@@ -99,7 +113,9 @@ def test_what_is_asked_of_nodes(tmp_path: Path) -> None:
 def test_tensors_that_subgraphs_read(tmp_path: Path) -> None:
     """Through two levels, and an outer tensor that a branch hands out as it is."""
     inner = helper.make_graph([n("Add", ["a", "t"], ["r"])], "g", [], [onnx.ValueInfoProto(name="r")])
-    then = helper.make_graph([n("Neg", ["x"], ["t"]), n("If", ["c"], ["u"], then_branch=inner, else_branch=inner)], "g", [], [onnx.ValueInfoProto(name="u")])
+    then = helper.make_graph(
+        [n("Neg", ["x"], ["t"]), n("If", ["c"], ["u"], then_branch=inner, else_branch=inner)], "g", [], [onnx.ValueInfoProto(name="u")]
+    )
     other = helper.make_graph([n("Identity", ["b"], ["v"])], "g", [], [onnx.ValueInfoProto(name="v")])
     nodes = [n("Relu", ["x"], ["a"]), n("Abs", ["x"], ["b"]), n("If", ["c"], ["y"], "if", then_branch=then, else_branch=other)]
     proto = model(nodes, {"x": [3]}, {"y": None})

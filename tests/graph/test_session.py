@@ -62,3 +62,12 @@ def test_waiting_threads_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnxruntime, "InferenceSession", lambda _, options, **__: opened.append(options))
     open_session(b"")
     assert opened[0].get_session_config_entry("session.intra_op.allow_spinning") == "0"
+
+
+def test_a_sequence_goes_in_as_a_list_and_a_scalar_as_an_array(tmp_path: Path) -> None:
+    sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
+    place, output = helper.make_tensor_value_info("p", TensorProto.INT64, []), helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([n("SequenceAt", ["s", "p"], ["y"])], "g", [sequence, place], [output])
+    path = save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path)
+    given = {"s": [np.zeros(3, np.float32), np.ones(2, np.float32)], "p": np.arange(2)[1]}
+    assert run_session(open_session(path), given)["y"].tolist() == [1, 1]  # type: ignore[arg-type]

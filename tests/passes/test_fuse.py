@@ -65,15 +65,13 @@ def test_indices_of_a_pool_that_are_a_result_keep_it_as_it_is(tmp_path: Path) ->
     assert (node.op_type, node.metadata_props[REASON]) == ("MaxPool", "the indices of the pool are used")
 
 
+NO_SCALE = "neither operand is a constant with one number for each channel"
 BORDER = "the divisor of the average changes at the border"
 ASYMMETRIC = {"coordinate_transformation_mode": "asymmetric"}
 SINGLE = {
     "batch norm": (n("BatchNormalization", ["x", "v", "v", "v", "v"], ["y"]), {"v": np.arange(1, 5, dtype=F)}, "conv2d"),
     "scale": (n("Mul", ["x", "v"], ["y"]), {"v": np.arange(1, 5, dtype=F).reshape(4, 1, 1)}, "conv2d"),
-    "product": (n("Mul", ["x", "x"], ["y"]), {}, "neither operand is a constant with one number for each channel"),
-    "batch norm": (n("BatchNormalization", ["x", "v", "v", "v", "v"], ["y"]), {"v": np.arange(1, 5, dtype=F)}, "conv2d"),
-    "scale": (n("Mul", ["x", "v"], ["y"]), {"v": np.arange(1, 5, dtype=F).reshape(4, 1, 1)}, "conv2d"),
-    "product": (n("Mul", ["x", "x"], ["y"]), {}, "neither operand is a constant with one number for each channel"),
+    "product": (n("Mul", ["x", "x"], ["y"]), {}, NO_SCALE),
     "same upper": (n("Conv", ["x", "w"], ["y"], auto_pad="SAME_UPPER", strides=[2, 2]), {"w": W}, "conv2d"),
     "same lower": (n("Conv", ["x", "w"], ["y"], auto_pad="SAME_LOWER", strides=[2, 3]), {"w": W}, "conv2d"),
     "groups": (n("Conv", ["x", "w"], ["y"], group=4, dilations=[2, 2]), {"w": W[:, :1]}, "conv2d"),
@@ -98,7 +96,7 @@ SINGLE = {
     "softmax": (n("Softmax", ["x"], ["y"]), {}, "no template of the machine begins with this operator"),
     "concat": (n("Concat", ["x", "x", "x"], ["y"], axis=1), {}, "concat__3"),
     "stack": (n("Concat", ["x", "x"], ["y"], axis=2), {}, "the concat is not over channels"),
-    "broadcast": (n("Add", ["x", "w"], ["y"]), {"w": np.ones((9, 11), F)}, "'w' is a constant; neither operand is a constant with one number for each channel"),
+    "broadcast": (n("Add", ["x", "w"], ["y"]), {"w": np.ones((9, 11), F)}, f"'w' is a constant; {NO_SCALE}"),
 }  # fmt: skip
 
 
@@ -161,3 +159,11 @@ def test_attributes_wildcards_and_kept_kinds(tmp_path: Path) -> None:
         assert [node.op_type for node in result.graph] == [wanted]
     result = run_passes(load_graph(save(conv_net(), tmp_path), {"batch": 1}), [*PASSES, Fuse(keep=("add", "max_pool"))], Context())
     assert {node.op_type for node in result.graph if node.domain == ""} == {"Add", "MaxPool"}
+
+
+def test_a_scale_of_doubles_is_no_convolution(tmp_path: Path) -> None:
+    """ONNX Runtime has no convolution of doubles, so the stage would not run."""
+    nodes = [n("Cast", ["x"], ["d"], to=11), n("Mul", ["d", "f"], ["m"], "scale"), n("Cast", ["m"], ["y"], to=1)]
+    kinds, reasons = fused(nodes, {"x": [1, 3, 4, 4]}, {"f": np.array(2.0)}, tmp_path)
+    assert kinds == ["Cast", "Mul", "Cast"]
+    assert any("double" in reason for reason in reasons)

@@ -199,8 +199,12 @@ def test_what_cannot_be_quantised_is_said(tmp_path: Path) -> None:
     assert "E0918 the calibration table has no tensor 'r3'" in refusal(fewer, Numerics(), tmp_path)
     assert "E0919 node 'conv1' (conv2d) cannot be quantised" in refusal(table, Numerics(accumulator_bits=8), tmp_path, Quantize(strict=True))
     assert "E0919 node 'conv1' (conv2d)" in refusal(table, Numerics(form="multiplier", multiplier_bits=31), tmp_path, Quantize(strict=True))
-    assert "E0912 'ranges' cannot be 'eror' (in the pass 'quantize'; passes before it: fuse); did you mean 'error'?" in refusal(table, Numerics(), tmp_path, Quantize(ranges="eror"))
-    assert "E0912 'method' cannot be 'slow' (in the pass 'quantize'; passes before it: fuse); known: auto, fast, accurate" in refusal(table, Numerics(), tmp_path, Quantize(method="slow"))
+    assert "E0912 'ranges' cannot be 'eror' (in the pass 'quantize'; passes before it: fuse); did you mean 'error'?" in refusal(
+        table, Numerics(), tmp_path, Quantize(ranges="eror")
+    )
+    assert "E0912 'method' cannot be 'slow' (in the pass 'quantize'; passes before it: fuse); known: auto, fast, accurate" in refusal(
+        table, Numerics(), tmp_path, Quantize(method="slow")
+    )
 
 
 @pytest.mark.parametrize(
@@ -271,3 +275,14 @@ def test_what_has_no_integers_stays_in_floating_point_with_its_reason(numerics: 
     found = run_oracle(result, picture())
     base = run_session(open_model(folded(branchy(), tmp_path)), picture())
     assert np.abs(found["y"] - base["y"]).max() < 0.5
+
+
+@pytest.mark.parametrize(("percent", "left"), [(0.0, []), (2.0, ["dense"]), (100.0, ["conv1", "conv3", "dense", "depthwise"])])
+def test_the_worst_layers_stay_in_floating_point_within_a_budget(percent: float, left: list[str], tmp_path: Path) -> None:
+    """Of weights with four bits; the dense layer has 1.5 % of the multiply-accumulates."""
+    base, numerics = folded(branchy(), tmp_path), replace(NARROW, weight=Range(-7, 7))
+    context = Context("net.onnx", numerics=numerics, table=calibrate(base, samples()), samples=samples())
+    result = run_passes(base, [Fuse(), Quantize(method="accurate", float_percent=percent)], context)
+    stay = {node.name: node.metadata_props[REASON] for node in result.graph if "float_percent" in node.metadata_props.get(REASON, "")}
+    assert sorted(stay) == left
+    assert {node.op_type.split("__")[0] for node in result.graph if node.name in stay} <= {"conv2d", "dense"}

@@ -2,25 +2,29 @@
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from tests.verify.builds import build
-from toolchain.accuracy.closeness import Closeness
-from toolchain.report.explain import explain_data, explain_text, read_placement
-from toolchain.report.placement import Placed, Placement, place_nodes
-from toolchain.report.summary import Summary, summarise_model
+from toolchain.accuracy.closeness import Closeness, OutputCloseness
+from toolchain.report.placement import Placement, place_nodes
+from toolchain.report.summary import Summary, Told, summarise_model
 from toolchain.report.summary_text import operations_text, summary_data, summary_text
+
+
+def close(sqnr: float) -> OutputCloseness:
+    return OutputCloseness(sqnr, 0, 0, sqnr, 0.0)
 
 
 @pytest.fixture(scope="module")
 def summary(tmp_path_factory: pytest.TempPathFactory) -> Summary:
     job, built, _ = build("dpuv3", "digits", tmp_path_factory.mktemp("builds"))
     inferred = {"right": {"float": 0.998, "integer": 0.996, "emulator": 0.996}}
-    verified = {"exact": True, "regions": [{"compared": [{}, {}, {}]}], "closeness": {"outputs": {"logits": 31.25}, "tensor": "conv6", "worst": 28.9}}
-    return summarise_model(built, job.folder / "graph", {"bundle": "here"}, inferred, verified)
+    closeness = Closeness({"logits": close(31.25)}, "conv6", 28.9, {})
+    verified = {"exact": True, "regions": [{"compared": [{}, {}, {}]}], "closeness": asdict(closeness)}
+    return summarise_model(built, job.folder / "graph", Told({"bundle": "here"}, inferred, verified))
 
 
 def test_everything_but_the_conversions_is_on_the_machine(summary: Summary) -> None:
@@ -47,7 +51,7 @@ def test_the_short_summary_says_it_all(summary: Summary) -> None:
 
 
 def test_noise_at_an_output_is_a_warning(summary: Summary) -> None:
-    text = summary_text(replace(summary, closeness=Closeness({"logits": 0.0}, "logits", 0.0)))
+    text = summary_text(replace(summary, closeness=Closeness({"logits": close(0.0)}, "logits", 0.0, {})))
     assert re.search(r"^  warning +output logits is far from the float network, 0.0 dB", text, re.M)
     assert "floating point" not in summary_text(replace(summary, closeness=None))
 
@@ -69,25 +73,17 @@ def test_operations_add_up(summary: Summary) -> None:
     assert sum(use["cycles"] for use in data["regions"][0]["operations"]) <= data["time"]["cycles"]
 
 
-def test_each_node_is_explained(summary: Summary) -> None:
-    text = explain_text(summary.placement, summary.model, summary.machine)
-    assert "100.0 % of " in text
-    assert "2 nodes convert between floating point and integers" in text
-    assert len(text.split("\n\n")[1].splitlines()) == 1 + len(summary.placement.nodes)
-    data = explain_data(summary.placement, summary.model, summary.machine)
-    assert [node["node"] for node in data["nodes"]] == [node.node for node in summary.placement.nodes]
-    assert read_placement(json.loads(json.dumps(data))) == summary.placement
+def test_borders_and_calibration_are_in_every_summary(summary: Summary) -> None:
+    text, data = summary_text(summary), summary_data(summary)
+    assert re.search(r"^  borders +2 conversions of \S+ \S+ in \S+ ms, 2 transfers of \S+ \S+ in \S+ ms$", text, re.M)
+    assert re.search(r"^  calibrated +on samples recorded in the model's file$", text, re.M)
+    assert re.search(r"^  calibrated +on made-up samples", summary_text(replace(summary, calibration="made-up")), re.M)
+    assert data["borders"]["regions"] == 1
+    assert data["borders"]["conversions"] == {"count": 2, "ms": summary.costs.conversions.ms, "bytes": summary.costs.conversions.bytes}
+    assert data["time"]["host_ms"] == pytest.approx(sum(row["convert_ms"] for row in data["costs"]["rows"]))
 
 
-def test_reasons_come_by_what_they_cost() -> None:
-    def host(name: str, macs: int, reason: str) -> Placed:
-        return Placed(name, "Conv", "host", "", "", "", reason, macs, 10)
-
-    nodes = (host("a", 0, "small"), host("b", 5_000_000, "large"), Placed("c", "Conv", "machine", "c", "conv2d", "r", "", 5_000_000, 0))
-    placement = Placement((*nodes, Placed("d", "Dropout", "folded", "", "", "", "taken away by the pass x", 0, 0)), 0)
-    text = explain_text(placement, "m", "t")
-    assert text.startswith("m on t: 1 of 3 nodes (33.3 %) and 50.0 % of 10 MMAC on the machine\n")
-    assert text.index("5 MMAC: large") < text.index("0 MAC: small") < text.index("not computed at all, 1 node: taken away by the pass x")
+def test_shares_of_nothing_are_none() -> None:
     assert (Placement((), 0).node_percent, Placement((), 0).mac_percent) == (0.0, 0.0)
 
 
@@ -106,8 +102,8 @@ layers:
 def test_what_stays_on_the_host_has_a_reason(tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(NETWORK)
     job, built, _ = build("vta", str(tmp_path / "tiny.yaml"), tmp_path / "build")
-    placed = place_nodes(built, job.folder / "graph")
-    assert [(node.operator, node.reason) for node in placed.on("host")] == [("Softmax", "no operation of the templates")]
+    placed = place_nodes(built.floating, built.partitioned, job.folder / "graph")
+    assert [(node.operator, node.reason) for node in placed.on("host")] == [("Softmax", "no template of the machine begins with this operator")]
     assert [(node.operator, node.reason) for node in placed.on("folded")] == [("BatchNormalization", "taken away by the pass fold_batch_norm")]
     assert all(node.reason for node in placed.nodes if node.where != "machine")
     assert all(node.region for node in placed.on("machine"))

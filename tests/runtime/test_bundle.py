@@ -130,7 +130,7 @@ def test_manifests_that_are_none(path: Path, tmp_path: Path, text: str) -> None:
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
-    "version": lambda m: m.update(version=2),
+    "version": lambda m: m.update(version=1),
     "extra": lambda m: m["content"].update(more=1),
     "lacking": lambda m: m["content"].pop("plan"),
     "type": lambda m: m["content"]["regions"][0].update(samples="1"),
@@ -138,7 +138,10 @@ CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
     "count": lambda m: m["content"]["regions"][0].update(samples=0),
     "endless": lambda m: m["content"]["regions"][0].update(cycles=10**400),
     "shape": lambda m: m["content"]["inputs"][0].update(shape=[1 << 60, 1 << 60]),
-    "dtype": lambda m: m["content"]["inputs"][0].update(dtype="object"),
+    "dtype": lambda m: m["content"]["inputs"][0].update(dtype=""),
+    "preparation": lambda m: m["content"]["inputs"][0].update(preparation={"layout": "nchw", "mean": [0.0], "std": [0.0], "scale": 1.0}),
+    "channels": lambda m: m["content"]["inputs"][0].update(preparation={"layout": "nchw", "mean": [0.0, 1.0], "std": [1.0], "scale": 1.0}),
+    "layout": lambda m: m["content"]["inputs"][0].update(preparation={"layout": "chwn", "mean": [0.0], "std": [1.0], "scale": 1.0}),
     "step": lambda m: m["content"]["plan"].append({"kind": "region", "index": 9}),
     "kind": lambda m: m["content"]["plan"].append({"kind": "shell", "index": 0}),
     "order": lambda m: m["content"]["plan"].reverse(),

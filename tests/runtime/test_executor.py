@@ -182,3 +182,19 @@ def test_other_weights_are_other_results() -> None:
     manifest = replace(held.manifest, regions=(region, held.manifest.regions[1]))
     found = opened("vta", Bundle(manifest, {**held.members, data_name(other): other}), check=False).run({"x": images(1)})
     assert not np.array_equal(found.outputs["end.y"], expected("vta", 1)["end.y"])
+
+
+def test_inputs_of_open_sizes_are_one_sample() -> None:
+    held = bundle("vta")
+    (entry,) = held.manifest.inputs
+    open_sizes = replace(held, manifest=replace(held.manifest, inputs=(replace(entry, shape=(-1, 3, -1, 8)),)))
+    found = opened("vta", open_sizes).run({"x": images(1)})
+    assert found.samples == 1
+    assert all(np.array_equal(found.outputs[name], array) for name, array in expected("vta", 1).items())
+    with pytest.raises(UserError, match=r"E1108 the input 'x' is float32 \[samples, 3, \?, 8\]; given is float32 \[1, 3, 8, 7\]"):
+        opened("vta", open_sizes).run({"x": images(1)[..., :7]})
+
+
+def test_host_segments_run_as_they_are_or_rewritten() -> None:
+    plain = open_bundle(bundle("vta"), network("vta")[0], EmulatorDevice(), optimise=False).run({"x": images(2)}).outputs
+    assert all(np.array_equal(plain[name], array) for name, array in expected("vta", 2).items())

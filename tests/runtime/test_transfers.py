@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from toolchain.runtime.contents import Port, RegionProgram
-from toolchain.runtime.transfers import buffer_of, pack, unpack
+from toolchain.runtime.transfers import buffer_of, join_images, pack, split_images, unpack
 from toolchain.schedule.placement.dram_map import DramMap, Segment, StoredTensor, host_axes
 from toolchain.schedule.placement.packing import view_packing
 from toolchain.schedule.regions.region import Shape
@@ -20,8 +20,8 @@ MACHINES = {name: load_machine(name) for name in ("vta", "dpuv3")}
 STORED = {"vta": ("dram", "dram.inp"), "dpuv3": ("ddr", "ddr.word")}
 
 
-def region(target: str, samples: int, shape: Shape, channels: tuple[int, ...]) -> RegionProgram:
-    """Tensors t0, t1, ... side by side in one buffer, each of them an input and an output. shape: of the whole buffer."""
+def region(target: str, batch: int, shape: Shape, channels: tuple[int, ...]) -> RegionProgram:
+    """Tensors t0, t1, ... side by side in one buffer, each of them an input and an output. batch: of the graph. shape: of the whole buffer."""
     machine, (memory, view) = MACHINES[target], STORED[target]
     layout = next(item for item in machine.layouts if item.name == "activations")
     extents = tuple(shape[axis] for axis in host_axes(layout))
@@ -32,10 +32,10 @@ def region(target: str, samples: int, shape: Shape, channels: tuple[int, ...]) -
     for number, count in enumerate(channels):
         own = Shape(shape.batch, count, shape.height, shape.width)
         tensors[f"t{number}"] = StoredTensor(own, "s", 4096, size, view, layout.name, extents, first)
-        ports.append(Port(f"graph{number}", f"t{number}", (shape.batch // samples, *own[1:])))
+        ports.append(Port(f"graph{number}", f"t{number}", (batch, *own[1:])))
         first += count
     held = DramMap(memory, "", {"s": Segment(8192, 4096 + size)}, tensors, tuple(tensors), tuple(tensors))
-    return RegionProgram("r", samples, "", "", held, tuple(ports), tuple(ports), {}, 0.0)
+    return RegionProgram("r", shape.batch, "", "", held, tuple(ports), tuple(ports), {}, 0.0)
 
 
 def tensors(program: RegionProgram, count: int, seed: int = 0) -> list[dict[str, NDArray[Any]]]:
@@ -47,16 +47,22 @@ def tensors(program: RegionProgram, count: int, seed: int = 0) -> list[dict[str,
 @given(st.data())
 def test_what_is_packed_is_unpacked(data: st.DataObject) -> None:
     target = data.draw(st.sampled_from(sorted(MACHINES)))
-    samples, batch, height, width = (data.draw(st.integers(1, most)) for most in (4, 2, 5, 5))
+    images, batch, height, width = (data.draw(st.integers(1, most)) for most in (4, 3, 5, 5))
     parts = data.draw(st.sampled_from([(16, 16), (16, 32, 3), (5,), (33,)]))
-    program = region(target, samples, Shape(samples * batch, sum(parts), height, width), parts)
-    count = data.draw(st.integers(1, samples))
-    given_ = tensors(program, count)
-    buffers = pack(MACHINES[target], program, given_)
-    assert list(buffers) == [buffer_of(program.map, "t0")]
-    found = unpack(MACHINES[target], program, buffers, samples)
-    assert all(np.array_equal(found[k][name], array) for k, sample in enumerate(given_) for name, array in sample.items())
-    assert not any(array.any() for sample in found[count:] for array in sample.values())
+    program = region(target, batch, Shape(images, sum(parts), height, width), parts)
+    given_ = tensors(program, data.draw(st.integers(1, 3)))
+    every = split_images(program, given_)
+    made = []
+    for first in range(0, len(every), images):
+        part = every[first : first + images]
+        buffers = pack(MACHINES[target], program, part)
+        assert list(buffers) == [buffer_of(program.map, "t0")]
+        found = unpack(MACHINES[target], program, buffers, images)
+        made += found[: len(part)]
+        assert not any(array.any() for image in found[len(part) :] for array in image.values())
+    joined = join_images(program, made)
+    assert len(joined) == len(given_)
+    assert all(np.array_equal(joined[k][name], array) for k, sample in enumerate(given_) for name, array in sample.items())
 
 
 def test_a_flat_tensor_is_a_picture_to_the_region() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tasks.builds import ROOT, build, environment, stages_run
 from toolchain import cli
-from toolchain.tasks.names import TASKS
+from toolchain.tasks.names import TASKS, VARIABLES
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +29,11 @@ def test_every_task_answers(target: str, folder: Path, monkeypatch: pytest.Monke
         if task != "report":
             assert stages_run(captured.err) in ([task], ["summary"], [])
     assert f"digits on {target}" in answers["build"]
-    assert "equal to the integers in every output" in answers["infer"]
+    assert "equal to the integers in ONNX Runtime, in every output" in answers["infer"]
     assert f"digits on {target}: exact; 12 tensors" in answers["verify"]
     assert "no race, no deadlock" in answers["verify"]
     assert "exact           yes" in answers["report"]
-    assert "part of conv2" in answers["explain"]
+    assert "on the machine  " in answers["explain"]
     trace = json.loads((folder / "build" / target / "digits" / "report" / "region0.trace.json").read_text())
     assert {"compute" if target == "vta" else "conv"} <= {row["args"].get("name") for row in trace["traceEvents"] if row["ph"] == "M"}
     found = json.loads((folder / "build" / target / "digits" / "infer" / "infer.json").read_text())
@@ -73,6 +73,24 @@ def test_doit_does_the_same(folder: Path) -> None:
     assert nothing.returncode == 0, nothing.stderr
     assert stages_run(nothing.stderr) == []
     assert nothing.stdout.startswith("digits on vta")
+
+
+def test_doit_cleans_informs_and_helps(tmp_path: Path) -> None:
+    """`help` and `info` are commands of ours where pyproject.toml says so, as in the repository."""
+    (tmp_path / "dodo.py").write_text((ROOT / "dodo.py").read_text())
+    section = (ROOT / "pyproject.toml").read_text().partition("[tool.doit.plugins.command]")
+    (tmp_path / "pyproject.toml").write_text("".join(section[1:]).partition("\n\n")[0])
+    helped = _doit(tmp_path, "help", "build")
+    assert all(f"  {name}=" in helped.stdout for name in VARIABLES)
+    assert "E1202 which machine?" in _doit(tmp_path, "info").stderr
+    assert "E1202 which machine?" in _doit(tmp_path, "clean").stderr
+    words = ("target=vta", "model=digits")
+    assert "graph digits for vta: to be made after onnx, calibration" in _doit(tmp_path, "info", *words).stdout
+    assert _doit(tmp_path, "build", *words).returncode == 0
+    assert "would remove build/vta/digits/graph" in _doit(tmp_path, "clean", "-n", *words).stderr
+    assert (tmp_path / "build" / "vta" / "digits" / "graph").is_dir()
+    assert "removed build/models/digits/onnx" in _doit(tmp_path, "clean", *words).stderr
+    assert [path.name for path in (tmp_path / "build").iterdir()] == [".machines"]
 
 
 def test_workers_build_as_one_process_does(folder: Path, tmp_path: Path) -> None:

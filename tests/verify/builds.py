@@ -4,7 +4,7 @@ from pathlib import Path
 
 from toolchain.models.load import load_model
 from toolchain.models.samples import calibration_samples
-from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of
+from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of, onnx_file
 from toolchain.tasks.plan import make_plan
 from toolchain.tasks.stage import Job
 from toolchain.tasks.work import perform
@@ -13,11 +13,11 @@ from toolchain.verify.oracle import Samples
 
 
 def build(target: str, model: str, root: Path) -> tuple[Job, Built, Samples]:
-    """Everything up to the bundle."""
-    plan = make_plan({"target": target, "model": model}, root)
+    """Everything up to the bundle; these networks are small, so that regions are made although they would not pay."""
+    plan = make_plan({"target": target, "model": model, "place": "all"}, root)
     for name, step in plan.steps[0].items():
         if name in ("onnx", "calibration", "graph", "bundle"):
             perform(step, lambda _: None)
     job = plan.jobs[0]
-    built = read_built(machine_of(job), graph_file(job).parent, bundle_file(job))
+    built = read_built(machine_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
     return job, built, calibration_samples(load_model(str(job.path)))

@@ -4,10 +4,15 @@ import json
 import math
 from dataclasses import replace
 
-from toolchain.accuracy.closeness import Closeness
+from toolchain.accuracy.closeness import Closeness, OutputCloseness
 from toolchain.accuracy.errors import Row
 from toolchain.verify.text import verdict_data, verdict_text
 from toolchain.verify.verdict import Compared, Difference, Disagreement, ModelVerdict, OutputVerdict, RegionVerdict, Sampled, Writer
+
+
+def close(sqnr: float) -> OutputCloseness:
+    return OutputCloseness(sqnr, 0, 0, sqnr, 0.0)
+
 
 WRITER = Writer(7, "#7 STORE at 0x70: STORE x_size=3", "conv store y", "dram[0x1000..0x1003]", ("#6 ALU at 0x60: ALU imm=1 (conv finish y)",))
 DIFFERENCE = Difference("y", (0, 1, 2, 3), 5, -6, 12, "conv", ("a", "b"), WRITER)
@@ -19,7 +24,7 @@ MODEL = ModelVerdict(
     (REGION,),
     (OutputVerdict("out", 10, 0),),
     (Row("w", "conv2d", 11.25, 0.5, 0.0), Row("v", "add", math.inf, 1.0, 0.0)),
-    Closeness({"out": 31.25}, "w", 11.25),
+    Closeness({"out": close(31.25)}, "w", 11.25, {}),
 )
 
 
@@ -41,7 +46,7 @@ def test_an_exact_verdict_is_short() -> None:
 
 
 def test_noise_at_an_output_is_a_warning_and_no_error() -> None:
-    verdict = replace(MODEL, closeness=Closeness({"out": -0.5, "other": 40.0}, "w", -2.0))
+    verdict = replace(MODEL, closeness=Closeness({"out": close(-0.5), "other": close(40.0)}, "w", -2.0, {}))
     assert verdict.exact
     assert "integers against floating point: outputs -0.5 dB, worst -2.0 dB (w)\n" in verdict_text(verdict)
     assert verdict_text(verdict).splitlines()[-1].startswith("warning: output out is far from the float network, -0.5 dB")

@@ -10,7 +10,8 @@ LEAST = 10.0
 """Below so many dB at an output, results have little to do with what was trained: the noise has a third of the signal's amplitude."""
 LOST = 3.0
 """Below so many dB a stored tensor is named: its noise has more than half of the signal's energy."""
-NAMED = 3
+NAMED = 12
+"""Lost tensors that a line names; more are counted."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ Reading = tuple[int, ...]
 
 
 def readings(outputs: Mapping[str, Array], task: Text) -> list[Reading]:
-    """The classes read in each sequence of an output of scores [..., steps, classes], or of classes [..., steps] where it holds whole numbers."""
+    """The classes read in each sequence of an output of scores, or of classes [..., steps] where it holds whole numbers."""
     scores = outputs[task.output or next(iter(outputs))]
-    best = scores if scores.dtype.kind in "iu" else np.moveaxis(scores, task.axis, -1).argmax(-1)
+    best = scores if scores.dtype.kind in "iu" else np.moveaxis(scores, (task.steps, task.axis), (-2, -1)).argmax(-1)
     return [_collapsed(steps, task.blank) for steps in best.reshape(-1, best.shape[-1]).tolist()]
 
 

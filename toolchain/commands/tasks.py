@@ -1,6 +1,7 @@
-"""`tilewright build`, `infer`, `verify`, `report` and `explain`: doit's tasks from any folder, without a file named dodo.py."""
+"""`tilewright build`, `infer`, `verify`, `report`, `explain`: doit's tasks from any folder, without a dodo.py; `clean` and `info` of them."""
 
 import argparse
+import sys
 
 from toolchain.spec.errors import fail
 from toolchain.tasks.plan import make_plan
@@ -13,6 +14,26 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from toolchain.tasks.embedded import run_task
 
+    return run_task(arguments.command, make_plan(_given(arguments)))
+
+
+def clean(arguments: argparse.Namespace) -> None:
+    """Removes what the tasks made. Raises as `run`, and E0005."""
+    from toolchain.tasks.clean import clean_plan
+
+    verb = "would remove" if arguments.dry_run else "removed"
+    for path in clean_plan(make_plan(_given(arguments)), arguments.dry_run):
+        print(f"{verb} {path}", file=sys.stderr)
+
+
+def info(arguments: argparse.Namespace) -> None:
+    """What each stage depends on, and whether it is up to date. Raises as `run`."""
+    from toolchain.tasks.info import info_text
+
+    print(info_text(make_plan(_given(arguments))))
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, str]:
     given: dict[str, str] = {}
     for text in arguments.variables:
         name, equals, value = text.partition("=")
@@ -20,4 +41,4 @@ def run(arguments: argparse.Namespace) -> int:
             raise fail("E0002", f"'{text}' does not have the form NAME=VALUE", hint="for example target=NAME")
         if given.setdefault(name, value) != value:
             raise fail("E1202", f"'{name}' is {given[name]} and {value}", hint="a variable stands once")
-    return run_task(arguments.command, make_plan(given))
+    return given

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from toolchain.graph.histogram import BINS, Spread, count, rounded, spread
 from toolchain.graph.node_text import shape_text
-from toolchain.graph.rewrite import FLOATS, known_shape
+from toolchain.graph.rewrite import is_float, known_shape
 from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
 from toolchain.spec.errors import fail
@@ -51,6 +51,8 @@ class _Sums:
     means: Any = 0.0
 
     def add(self, values: np.typing.NDArray[np.float32]) -> None:
+        if not values.size:
+            return
         self.counts = self.counts + count(values)
         self.maximum = max(self.maximum, float(np.abs(values).max(initial=0)))
         axes = tuple(axis for axis in range(values.ndim) if axis != 1)
@@ -65,8 +67,8 @@ def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
     cannot run the model on them, E0921 where no sample gives a number at any output.
     """
     number = check_samples(model, samples, place)
-    values = [value for node in model.graph for value in node.outputs if value.dtype in FLOATS and value.name]
-    values += [value for value in model.graph.inputs if value.dtype in FLOATS]
+    values = [value for node in model.graph for value in node.outputs if is_float(value) and value.name]
+    values += [value for value in model.graph.inputs if is_float(value)]
     session = open_model(model, values, place)
     sums = {value.name or "": _Sums() for value in values}
     for index in range(number):
@@ -81,7 +83,7 @@ def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
 
 def _check_outputs(model: ir.Model, unusable: Sequence[str], place: str) -> None:
     """A network without a single finite output has a defect; the first node in order is the one to blame."""
-    outputs = [value for value in model.graph.outputs if value.dtype in FLOATS]
+    outputs = [value for value in model.graph.outputs if is_float(value)]
     if not outputs or any(value.name not in unusable for value in outputs):
         return
     node, value = next((node, value) for node in model.graph for value in node.outputs if value.name in unusable)

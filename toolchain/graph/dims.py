@@ -26,6 +26,11 @@ class OpenAxis:
     dim: onnx.TensorShapeProto.Dimension
 
     @property
+    def says_zero(self) -> bool:
+        """Whether the file itself says 0, which some exporters write for an open size and others mean."""
+        return self.dim.HasField("dim_value") and self.dim.dim_value == 0
+
+    @property
     def key(self) -> str:
         """`input.axis`, which no other axis has."""
         return f"{self.input}.{self.axis}"
@@ -64,7 +69,7 @@ def fix_dims(proto: onnx.ModelProto, dims: Mapping[str, int], path: Path) -> Non
         )
     for axis in axes:
         size = dims[axis.key] if axis.key in dims else dims[axis.name]
-        if size < 1:
+        if size < (0 if axis.key in dims or axis.says_zero else 1):
             raise fail("E0904", f"dimension '{axis.key}' cannot be {size}", hint="a size is at least 1", place=str(path))
         axis.dim.Clear()
         axis.dim.dim_value = size

@@ -84,8 +84,21 @@ def _new_pieces(old: Source, new: Source) -> Iterator[_Piece]:
             other = old.values.get(value.name or "")
             maker = None if other is None else other.producer()
             if value.name and maker is not None and is_float(value) and not captured(maker) and not same_operator(maker, node):
-                after = new.operands(value.name, old.values)
-                yield _Piece(value.name, node, old.operands(value.name, after[0]), after)
+                yield _Piece(value.name, node, *_operands(value.name, old, new))
+
+
+def _operands(tensor: str, old: Source, new: Source) -> tuple[tuple[set[str], list[ir.Node]], tuple[set[str], list[ir.Node]]]:
+    """Operands and operators of a piece in both models.
+
+    Operands of the later one that the earlier does not read on its way to the tensor, such as the other name of a value, are computed and not fed:
+    two values that are fed know nothing of each other.
+    """
+    after = new.operands(tensor, old.values)
+    before = old.operands(tensor, after[0])
+    if not after[0] <= before[0]:
+        after = new.operands(tensor, old.above(tensor))
+        before = old.operands(tensor, after[0])
+    return before, after
 
 
 def same_operator(one: ir.Node, other: ir.Node) -> bool:

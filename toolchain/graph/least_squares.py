@@ -34,16 +34,22 @@ def damped(hessian: Reals, rows: int) -> Reals:
 
 def normalised(hessian: Reals) -> Reals:
     """H in whole numbers of at most HESSIAN_BITS bits. hessian: [..., k, k], whole numbers."""
-    largest = float(np.abs(hessian).max(initial=0.0))
-    excess = max(int(largest).bit_length() - HESSIAN_BITS, 0)
-    return np.rint(hessian / 2.0**excess)
+    return np.rint(hessian / unit_of(hessian))
 
 
-def round_rows(weights: Reals, hessian: Reals, low: int, high: int) -> Reals:
-    """Whole numbers [rows, k] from low to high near `weights` [rows, k], which are in stored steps. hessian: [k, k] of `normalised`."""
+def unit_of(hessian: Reals) -> float:
+    """What 1 stands for in the normalised H: a power of two."""
+    return 2.0 ** max(int(np.abs(hessian).max(initial=0.0)).bit_length() - HESSIAN_BITS, 0)
+
+
+def round_rows(weights: Reals, hessian: Reals, low: int, high: int, drift: Reals | None = None) -> Reals:
+    """Whole numbers [rows, k] from low to high near `weights` [rows, k], which are in stored steps. hessian: [k, k] of `normalised`.
+
+    drift: [rows, k], its products with the inputs in units of `hessian` times stored steps; the weights take of it what they can.
+    """
     fixed = np.rint(weights * FINE)
     found = np.clip(np.floor(weights + 0.5), low, high)
-    slope = (found * FINE - fixed) @ hessian
+    slope = (found * FINE - fixed) @ hessian + _slope(drift)
     diagonal = np.maximum(np.diagonal(hessian), 1.0) * FINE
     for _ in range(SWEEPS):
         before = found.copy()
@@ -56,6 +62,10 @@ def round_rows(weights: Reals, hessian: Reals, low: int, high: int) -> Reals:
         if np.array_equal(before, found):
             break
     return found
+
+
+def _slope(drift: Reals | None) -> Reals | float:
+    return 0.0 if drift is None else np.rint(drift * FINE)
 
 
 def _descend(found: Reals, slope: Reals, inner: Reals, diagonal: Reals, span: tuple[int, int], limits: tuple[int, int]) -> Reals:
@@ -72,11 +82,11 @@ def _descend(found: Reals, slope: Reals, inner: Reals, diagonal: Reals, span: tu
     return steps
 
 
-def round_channels(weights: Reals, hessians: Reals, low: int, high: int) -> Reals:
+def round_channels(weights: Reals, hessians: Reals, low: int, high: int, drift: Reals | None = None) -> Reals:
     """As `round_rows`, for weights [rows, k] that have an H of their own each: hessians [rows, k, k]."""
     fixed = np.rint(weights * FINE)
     found = np.clip(np.floor(weights + 0.5), low, high)
-    slope = np.einsum("rk,rkj->rj", found * FINE - fixed, hessians)
+    slope = np.einsum("rk,rkj->rj", found * FINE - fixed, hessians) + _slope(drift)
     diagonal = np.maximum(np.diagonal(hessians, axis1=1, axis2=2), 1.0) * FINE
     for _ in range(2 * SWEEPS):
         before = found.copy()

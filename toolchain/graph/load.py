@@ -13,8 +13,9 @@ from toolchain.graph.inlining import inline_functions
 from toolchain.graph.proto_file import read_proto
 from toolchain.graph.quantized_operators import WRITTEN, share_floats, write_out
 from toolchain.graph.resolve import resolve_shapes
-from toolchain.graph.shapes import check_shapes
+from toolchain.graph.shapes import check_shapes, is_taken
 from toolchain.graph.structure import part_names, sort_nodes, unify_constants
+from toolchain.graph.subgraphs import subgraphs
 from toolchain.graph.values import check_finite
 from toolchain.graph.versions import to_opset
 from toolchain.graph.weights import ir_tensor, take_weights
@@ -46,12 +47,23 @@ def _shaped(proto: onnx.ModelProto, dims: Mapping[str, int], weights: Mapping[st
         converted.metadata_props.add(key=WRITTEN, value="yes")
     share_floats(converted.graph)
     part_names(converted.graph)
+    unsized = _copy(converted) if any(subgraphs(node) for node in converted.graph.node) else None
     fix_dims(converted, dims, path)
     known = resolve_shapes(converted)
+    if unsized is not None and not is_taken(
+        known, optimise=True
+    ):  # a branch that is never taken need not fit the sizes, but then nobody may declare them
+        known = resolve_shapes(unsized)
     if not weights.keys() <= {entry.name for entry in known.graph.input}:
         raise fail("E0906", "converting the operator set lost a constant", place=str(path))
     check_shapes(known, path)
     return known
+
+
+def _copy(proto: onnx.ModelProto) -> onnx.ModelProto:
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    return made
 
 
 def _graph(proto: onnx.ModelProto, path: Path) -> ir.Model:

@@ -21,6 +21,17 @@ class Source:
         self.places = {node: number for number, node in enumerate(nodes)}
         self.values = {value.name or "": value for value in (*self.model.graph.inputs, *(value for node in nodes for value in node.outputs))}
 
+    def above(self, tensor: str) -> set[str]:
+        """Every tensor that a tensor is computed from."""
+        found, left = set[str](), [self.values[tensor].producer()]
+        while left:
+            node = left.pop()
+            for value in reads_of(node) if node is not None else ():
+                if value.name and value.name not in found:
+                    found.add(value.name)
+                    left.append(value.producer())
+        return found
+
     def operands(self, tensor: str, stop: Container[str]) -> tuple[set[str], list[ir.Node]]:
         """Going back from a tensor's maker: the tensors that are in `stop`, inputs of the model, or made by operators with subgraphs; and the
         operators between, in the order of the graph."""

@@ -6,9 +6,12 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 
+from toolchain.graph.subgraphs import all_nodes
 from toolchain.spec.errors import fail
 
 MIN_IR_VERSION = 3
+DOMAIN = ("", "ai.onnx")
+"""Names of ONNX's own operator set."""
 
 
 def read_proto(path: Path) -> onnx.ModelProto:
@@ -48,13 +51,17 @@ def _texts(graph: onnx.GraphProto) -> Iterator[object]:
 
 def _complete(proto: onnx.ModelProto, path: Path) -> None:
     """A protobuf reader takes nearly any short file as an empty model."""
-    if proto.ir_version < MIN_IR_VERSION or not any(entry.domain in ("", "ai.onnx") for entry in proto.opset_import):
+    own = any(entry.domain in DOMAIN for entry in proto.opset_import)
+    if proto.ir_version < MIN_IR_VERSION or not proto.opset_import or (not own and _needs_own(proto)):
         raise fail("E0901", "not an ONNX model: it names no IR version or no operator set", place=str(path))
     if not proto.graph.node or not proto.graph.output:
         raise fail("E0901", "the model's graph has no nodes or no outputs", place=str(path))
-    names = {entry.name for entry in proto.graph.initializer}
-    if all(entry.name in names for entry in proto.graph.input):
-        raise fail("E0901", "the model has no input: every result is a constant", place=str(path))
+
+
+def _needs_own(proto: onnx.ModelProto) -> bool:
+    """Whether any operator is one of ONNX's own; a model of others alone need not name their set."""
+    nodes = (proto.graph.node, *(function.node for function in proto.functions))
+    return any(node.domain in DOMAIN for each in nodes for node in all_nodes(each))
 
 
 def _decodes(data: bytes) -> bool:

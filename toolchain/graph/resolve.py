@@ -8,6 +8,7 @@ from onnx import shape_inference
 from toolchain.graph.branches import inline_branches
 from toolchain.graph.fold_nodes import fold_nodes, lift_constants
 from toolchain.graph.pool_windows import write_windows
+from toolchain.graph.scalars import write_scalars
 from toolchain.graph.structure import drop_unread
 from toolchain.graph.types import declare_types
 
@@ -38,7 +39,7 @@ def _settle(proto: onnx.ModelProto) -> onnx.ModelProto:
         if write_windows(proto.graph, shapes):  # what is known now of the sizes behind such a pool may be wrong, and inference keeps what it finds
             _forget_shapes(proto.graph)
             continue
-        if not any([fold_nodes(proto, shapes), inline_branches(proto.graph)]):
+        if not any([write_scalars(proto.graph, shapes), fold_nodes(proto, shapes), inline_branches(proto.graph)]):
             break
         drop_unread(proto.graph)
     return proto

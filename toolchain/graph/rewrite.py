@@ -29,8 +29,8 @@ def known_shape(value: ir.Value | None) -> tuple[int, ...] | None:
 
 
 def is_float(value: ir.Value | None) -> bool:
-    """Whether a tensor holds floating-point numbers."""
-    return value is not None and value.dtype in FLOATS
+    """Whether this is a tensor of floating-point numbers, not a sequence of such tensors."""
+    return value is not None and value.dtype in FLOATS and isinstance(value.type, ir.TensorType)
 
 
 def captured(node: ir.Node) -> list[ir.Value]:

@@ -77,7 +77,9 @@ def choose_scales(
         while any(_settle(call, groups, positions, weights, numerics) for call in calls):
             endless = next((group for group, place in positions.items() if place < ends[group]), None)
             if endless is not None:
-                text = f"no scale of '{endless}' satisfies the machine's shifts by {numerics.shift.low} or more and alignment by {numerics.align.high}"
+                text = (
+                    f"no scale of '{endless}' satisfies the machine's shifts by {numerics.shift.low} or more and alignment by {numerics.align.high}"
+                )
                 raise fail("E0919", text, place=place)
         chosen = {group: 2.0**-place for group, place in positions.items()}
     return {name: float(np.float32(chosen[group])) for name, group in groups.items()}

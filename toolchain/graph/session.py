@@ -23,7 +23,7 @@ def open_session(model: bytes | Path, optimise: bool = True, files: Mapping[str,
     """
     options = _ORT.SessionOptions()
     options.add_session_config_entry("session.x64quantprecision", "1")
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what goes wrong comes as an exception, and is told once
     options.intra_op_num_threads = THREADS
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads sleep: spinning costs most of opening a small model
     level = _ORT.GraphOptimizationLevel
@@ -40,8 +40,9 @@ def open_session(model: bytes | Path, optimise: bool = True, files: Mapping[str,
 def run_session(session: Any, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None, place: str = "") -> dict[str, Array]:
     """Output arrays by name. place: what a message names. Raises UserError E0910 when ONNX Runtime stops."""
     names = list(outputs or (entry.name for entry in session.get_outputs()))
+    given = {name: np.asarray(value) if np.isscalar(value) else value for name, value in inputs.items()}  # an entry of a list of scalars is no array
     try:
-        return dict(zip(names, session.run(names, {name: np.asarray(array) for name, array in inputs.items()}), strict=True))
+        return dict(zip(names, session.run(names, given), strict=True))
     except _refusals() as error:
         raise fail("E0910", f"ONNX Runtime could not run the model: {_line(error)}", place=place) from None
 

@@ -30,13 +30,11 @@ class Moments:
 
 def moments_of(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> Moments:
     """inputs: int8, one array a sample. weights: the shape of the layer's weights."""
-    group = int(call.attributes.get("group", 1)) if call.kind == "conv2d" else 1
-    size = int(np.prod(weights[1:]))
+    group, size = groups_of(call), int(np.prod(weights[1:]))
     total, rows, sums, products = 0, 0, np.zeros((group, size)), np.zeros((group, size, size))
-    positions = sum(_positions(call, array, weights) for array in inputs)
-    step = -(-positions // MAX_ROWS)
+    step = step_of(call, inputs, weights)
     for array in inputs:
-        columns = _columns(call, array, weights, group)
+        columns = columns_of(call, array, weights)
         sums += columns.sum(1, dtype=np.float64)
         some = columns[:, (-total) % step :: step]
         total, rows = total + columns.shape[1], rows + some.shape[1]
@@ -46,16 +44,27 @@ def moments_of(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) ->
     return Moments(sums / max(total, 1), products, rows)
 
 
+def groups_of(call: Call) -> int:
+    """Groups of channels of a convolution; a dense layer has one."""
+    return int(call.attributes.get("group", 1)) if call.kind == "conv2d" else 1
+
+
+def step_of(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> int:
+    """Of how many output positions one is looked at, so that there are at most MAX_ROWS."""
+    return -(-sum(_positions(call, array, weights) for array in inputs) // MAX_ROWS)
+
+
 def _positions(call: Call, x: Array, weights: tuple[int, ...]) -> int:
     return len(x) if call.kind == "dense" else int(_views(call, x, weights).shape[0] * np.prod(_views(call, x, weights).shape[2:4]))
 
 
-def _columns(call: Call, x: Array, weights: tuple[int, ...], group: int) -> Array:
-    """[groups, positions, k]: what each row of the weights meets at each output position."""
+def columns_of(call: Call, x: Array, weights: tuple[int, ...]) -> Array:
+    """[groups, positions, k]: the inputs that each row of the weights meets at each output position."""
     if call.kind == "dense":
         return x[None]
     views = _views(call, x, weights)
     n, channels, height, width = views.shape[:4]
+    group = groups_of(call)
     split = views.reshape(n, group, channels // group, height, width, -1)
     return split.transpose(1, 0, 3, 4, 2, 5).reshape(group, n * height * width, -1)
 

@@ -48,6 +48,9 @@ def _shorten_domains(proto: onnx.ModelProto) -> None:
 
 def _version(proto: onnx.ModelProto, path: Path) -> int:
     versions = sorted({entry.version for entry in proto.opset_import if not entry.domain})
+    if not versions:  # no operator is one of ONNX's own; those that come later are
+        proto.opset_import.append(helper.make_opsetid("", OPSET))
+        return OPSET
     if len(versions) > 1:
         raise fail("E0906", f"the model names several operator sets of ONNX: {', '.join(map(str, versions))}", place=str(path))
     if not 1 <= versions[0] <= defs.onnx_opset_version():

@@ -12,6 +12,9 @@ from toolchain.graph.rewrite import known_shape
 CONVOLUTIONS = ("conv2d", "Conv", "ConvInteger")
 WEIGHTED = {**dict.fromkeys(CONVOLUTIONS, 1), "depthwise": 1, "dense": 1}
 """Operators whose results each take a row of the weights, and which operand these are."""
+COUNTED = (*WEIGHTED, "ConvTranspose", "Gemm", "MatMul", "MatMulInteger", "LSTM", "GRU", "RNN")
+UNCOUNTED = "uncounted"
+"""The kind of an operator of these whose shapes do not tell its multiply-accumulates: it costs its bytes, so that a sum costs what its parts do."""
 RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
 """Operators that multiply at every step, and the gates of each."""
 
@@ -27,14 +30,18 @@ class Work:
 
 def host_work(nodes: Sequence[ir.Node], element_bytes: int = 0) -> dict[str, Work]:
     """By kind: of a fused or integer call its kind, of any other node its operator, but `depthwise` for a convolution that has as many groups as
-    channels. Tensors of unknown shape count as nothing. element_bytes: of every computed tensor, 0 for its own type's."""
+    channels, and `uncounted` for a product whose shapes are not known. Tensors of unknown shape count as nothing.
+
+    element_bytes: of every computed tensor, 0 for its own type's.
+    """
     found: dict[str, Work] = {}
     for node in nodes:
-        kind = _kind(node)
+        kind, macs = _kind(node), node_macs(node)
+        kind = UNCOUNTED if kind in COUNTED and not macs else kind
         before = found.get(kind, Work(0, 0, 0))
         tensors = (value for value in (*node.inputs, *node.outputs) if value is not None)
         size = sum(_bytes(value, element_bytes) for value in tensors)
-        found[kind] = Work(before.nodes + 1, before.macs + _macs(kind, node), before.bytes + size)
+        found[kind] = Work(before.nodes + 1, before.macs + macs, before.bytes + size)
     return dict(sorted(found.items()))
 
 
@@ -58,7 +65,7 @@ def _macs(kind: str, node: ir.Node) -> int:
         return math.prod(_shape(node.inputs[0])) * math.prod(_shape(node.inputs[1])[1:])
     if kind == "Gemm":
         left, turned = _shape(node.inputs[0]), node.attributes.get("transA")
-        return math.prod(result) * left[0 if turned is not None and turned.as_int() else 1]
+        return math.prod(result) * left[0 if turned is not None and turned.as_int() else -1]
     if kind in ("MatMul", "MatMulInteger"):
         return math.prod(result) * _shape(node.inputs[0])[-1]
     if kind in RECURRENT:

@@ -1,14 +1,16 @@
 """From a model's name or file to a frozen Model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from toolchain.graph.preparation import Preparation, channels_last
 from toolchain.models.expand import expand
-from toolchain.models.model import Input, Layered, Light, Model, Preparation, Recorded, Seeded, Stored, Test
+from toolchain.models.files import named_file, present_file
+from toolchain.models.model import Input, Layered, Light, Model, Recorded, Seeded, Stored, Test
 from toolchain.models.names import find_model, list_models, search_path
+from toolchain.models.operators import Shape
 from toolchain.models.task import KINDS, Task
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.files import read_limited
@@ -80,28 +82,11 @@ def _origin(root: Node, path: Path, dims: Mapping[str, int]) -> tuple[Layered | 
         return origin, declared or {name: Input(shape) for name, shape in light_inputs(origin).items()}
     from toolchain.models.stored import open_sizes, stored_inputs
 
-    file = _onnx_file(root.value["onnx"], path)
+    file = present_file(root.value["onnx"], path)
     found = stored_inputs(file, open_sizes(file, shapes) | dict(dims), dict(shapes))
     return Stored(file), {
         name: replace(entry, preparation=declared[name].preparation) if name in declared else entry for name, entry in found.items()
     }
-
-
-def _onnx_file(node: Node, path: Path) -> Path:
-    """Beside the model's file, or inside an installed package. Raises UserError E0001 where there is none."""
-    named = node.get("package")
-    if named is not None:
-        package = str(named.value)
-        spec = find_spec(package) if package.isidentifier() else None
-        folders = list(spec.submodule_search_locations or ()) if spec else []
-        if not folders:
-            raise fail("E0001", f"the package '{package}' is not installed", named.span, f"pip install {package.replace('_', '-')}")
-        file, span = Path(folders[0]) / node.text("file"), node.span
-    else:
-        file, span = path.parent / str(node.value), node.span
-    if not file.is_file():
-        raise fail("E0001", f"there is no file '{file}'", span)
-    return file
 
 
 def _input(node: Node) -> Input:
@@ -110,8 +95,20 @@ def _input(node: Node) -> Input:
         return Input(tuple(int(size.value) for size in node.children()))
     shape = tuple(int(size.value) for size in node.entries("shape"))
     mean, std = (tuple(float(part.value) for part in node.entries(name)) for name in ("mean", "std"))
-    layout = node.text("layout") or "nchw"
-    return Input(shape, preparation=Preparation(layout, mean or (0.0,), std or (1.0,)) if mean or std or layout != "nchw" else None)
+    if not any(node.get(name) for name in ("layout", "mean", "std", "scale")):
+        return Input(shape)
+    scale = node.get("scale")
+    _check_channels(node, shape, ("mean", "std"))
+    return Input(shape, preparation=Preparation(node.text("layout") or "nchw", mean or (0.0,), std or (1.0,), float(scale.value) if scale else 1.0))
+
+
+def _check_channels(node: Node, shape: Shape, names: Sequence[str]) -> None:
+    """Raises UserError E0807 where a list fits no axis of channels."""
+    channels = shape[3] if channels_last(shape) else shape[1] if len(shape) == 4 else 1
+    for name in names:
+        count = len(node.entries(name))
+        if count > 1 and count != channels:
+            raise fail("E0807", f"'{name}' has {count} numbers, the input has {channels} channels", node.value[name].span)
 
 
 def _calibration(node: Node | None, path: Path, inputs: Mapping[str, Input]) -> Seeded | Recorded:
@@ -130,7 +127,9 @@ def _recorded(node: Node, path: Path, inputs: Mapping[str, Input]) -> Recorded:
     if arrays.keys() != inputs.keys():
         hint = "arrays: {" + ", ".join(f"{name}: ARRAY" for name in inputs) + "}"
         raise fail("E0808", f"there are {len(inputs)} inputs: {', '.join(inputs)}; every one needs an array of samples", span, hint)
-    return Recorded(path.parent / node.text("file"), arrays, float(scale.value) if scale else 1.0, span)
+    file = node.value["file"]
+    found = present_file(file, path) if isinstance(file.value, dict) else named_file(file, path)
+    return Recorded(found, arrays, float(scale.value) if scale else 1.0, span)
 
 
 def _test(node: Node | None, path: Path, inputs: Mapping[str, Input]) -> Test | None:

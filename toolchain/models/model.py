@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from toolchain.graph.preparation import Preparation
 from toolchain.models.expand import Network
 from toolchain.models.operators import Shape
 from toolchain.models.task import Task
@@ -41,21 +42,16 @@ class Seeded:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Samples in an .npz file. arrays: by input the array that holds its samples; stored numbers times `scale` are a float input."""
+    """Samples in an .npz file. arrays: by input the array that holds its samples; stored numbers times `scale` are a float input.
+
+    span: of the model's file that names them, None where somebody else did. raw: they are yet to be prepared.
+    """
 
     file: Path
     arrays: Mapping[str, str]
     scale: float
-    span: Span
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """How raw numbers become a float input: moved to channels first where `layout` is nhwc, then (x - mean) / std for each channel."""
-
-    layout: str = "nchw"
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
+    span: Span | None
+    raw: bool = True
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,14 @@ def list_models() -> dict[str, Path]:
 
 
 def find_model(name: str) -> Path:
-    """The file of a model, given by name or by path. Raises UserError E0001."""
+    """The file of a model, given by path or by name; FOLDER/NAME is one in a folder beside the others. Raises UserError E0001."""
     if "/" in name or name.endswith((".yaml", ".yml", ".onnx")):
         path = Path(name)
         if path.is_file():
             return path
+        for folder in search_path():
+            if (nested := folder / f"{name}.yaml").is_file():
+                return nested
         raise fail("E0001", f"there is no model file '{name}'")
     known = list_models()
     if name in known:

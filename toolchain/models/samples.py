@@ -4,15 +4,16 @@ import io
 import zipfile
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from toolchain.graph.preparation import prepare, raw_shape
 from toolchain.models.images import Samples, seeded_inputs
 from toolchain.models.model import Input, Model, Recorded
-from toolchain.models.operators import Shape
-from toolchain.spec.errors import Span, fail
+from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import read_limited
 from toolchain.spec.suggest import nearest
 
@@ -31,6 +32,11 @@ def calibration_samples(model: Model) -> Mapping[str, Samples]:
             return {name: seeded_inputs(name, entry, seeded.count) for name, entry in model.inputs.items()}
 
 
+def calibrated_by(model: Model, file: Path) -> Model:
+    """The model with an .npz file to calibrate it: for each input an array of its name, of inputs as they are."""
+    return replace(model, calibration=Recorded(file, {name: name for name in model.inputs}, 1.0, None, raw=False))
+
+
 def labelled_samples(model: Model) -> tuple[Mapping[str, Samples], Labels | None] | None:
     """Test samples as `calibration_samples` and their right classes [count], None where there are none; None without test data.
 
@@ -42,9 +48,9 @@ def labelled_samples(model: Model) -> tuple[Mapping[str, Samples], Labels | None
     samples = recorded_samples(recorded, model.inputs)
     if not model.test.labels:
         return samples, None
-    count, labels = len(next(iter(samples.values()))), _array(recorded.file, model.test.labels, recorded.span)
+    count, labels = len(next(iter(samples.values()))), _array(recorded, model.test.labels)
     if labels.shape != (count,) or labels.dtype.kind not in "iu":
-        raise fail("E0808", f"'{model.test.labels}' is not one whole number for each of {count} samples", recorded.span)
+        raise _unusable(recorded, f"'{model.test.labels}' is not one whole number for each of {count} samples")
     return samples, labels.astype(np.int64)
 
 
@@ -54,53 +60,44 @@ def recorded_samples(recorded: Recorded, inputs: Mapping[str, Input]) -> dict[st
     counts = {len(array) for array in found.values()}
     if len(counts) > 1:
         told = ", ".join(f"'{recorded.arrays[name]}' {len(array)}" for name, array in found.items())
-        raise fail("E0808", f"the arrays hold different numbers of samples: {told}", recorded.span)
+        raise _unusable(recorded, f"the arrays hold different numbers of samples: {told}")
     return found
 
 
 def _recorded(recorded: Recorded, array: str, entry: Input) -> Samples:
     """[count, *shape]; where the batch is 1, an array may leave its axis out."""
-    stored, shape = _array(recorded.file, array, recorded.span), entry.shape
-    if stored.ndim == len(shape) and shape[:1] == (1,):
-        stored = stored[:, None]
-    raw = _raw_shape(entry)
-    if stored.shape[1:] != raw or not len(stored) or stored.dtype.kind not in ("iuf" if entry.dtype.startswith("float") else "iub"):
+    given, shape = _array(recorded, array), entry.shape
+    stored = given[:, None] if given.ndim == len(shape) and shape[:1] == (1,) else given
+    raw = raw_shape(shape, entry.preparation) if recorded.raw else shape
+    if stored.shape[1:] != raw or not len(stored) or stored.dtype.kind not in _kinds(entry.dtype):
         wanted = ["n", *(raw[1:] if shape[:1] == (1,) else raw)]
-        given = _array(recorded.file, array, recorded.span)
-        raise fail("E0808", f"'{array}' is {given.dtype}{list(given.shape)}, not numbers of shape {wanted}", recorded.span)
+        what = "texts" if entry.dtype == "string" else "numbers"
+        raise _unusable(recorded, f"'{array}' is {given.dtype}{list(given.shape)}, not {what} of shape {wanted}")
     if not entry.dtype.startswith("float"):
-        return stored.astype(entry.dtype)
-    samples = prepared(stored.astype(np.float32) * np.float32(recorded.scale), entry).astype(entry.dtype)
+        return stored.astype(object if entry.dtype == "string" else entry.dtype)
+    numbers = stored.astype(np.float32) * np.float32(recorded.scale)
+    samples = prepare(numbers, shape, entry.preparation if recorded.raw else None).astype(entry.dtype)
     if not np.isfinite(samples).all():
-        raise fail("E0808", f"'{array}' holds numbers that are not finite", recorded.span)
+        raise _unusable(recorded, f"'{array}' holds numbers that are not finite")
     return samples
 
 
-def _raw_shape(entry: Input) -> Shape:
-    """Of one sample before its preparation."""
-    if entry.preparation is None or entry.preparation.layout == "nchw" or len(entry.shape) != 4:
-        return entry.shape
-    return (entry.shape[0], *entry.shape[2:], entry.shape[1])
+def _kinds(dtype: str) -> str:
+    """Of numpy's types, those that an input of a type takes."""
+    return "iuf" if dtype.startswith("float") else "U" if dtype == "string" else "iub"
 
 
-def prepared(raw: Samples, entry: Input) -> Samples:
-    """[..., batch, channels, height, width] of raw numbers; as they are where the model's file says nothing of a preparation."""
-    preparation = entry.preparation
-    if preparation is None:
-        return raw
-    found = np.moveaxis(raw, -1, -3) if preparation.layout == "nhwc" else raw
-    mean, std = (np.array(values, np.float32).reshape(-1, 1, 1) for values in (preparation.mean, preparation.std))
-    return (found - mean) / std
+def _unusable(recorded: Recorded, message: str, hint: str = "") -> UserError:
+    return fail("E0808", message, recorded.span, hint, str(recorded.file))
 
 
-def _array(path: Path, name: str, span: Span) -> Any:
-    data = read_limited(path, MAX_BYTES, "the sample file")
+def _array(recorded: Recorded, name: str) -> Any:
+    data, path = read_limited(recorded.file, MAX_BYTES, "the sample file"), recorded.file
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             if name not in archive.files:
-                raise fail(
-                    "E0808", f"there is no array '{name}' in {path}", span, nearest(name, archive.files) or f"known: {', '.join(archive.files)}"
-                )
+                hint = nearest(name, archive.files) or f"known: {', '.join(archive.files)}"
+                raise _unusable(recorded, f"there is no array '{name}' in {path}", hint)
             return archive[name]
     except _DAMAGED:
-        raise fail("E0808", f"{path} is not an .npz file of plain arrays", span) from None
+        raise _unusable(recorded, f"{path} is not an .npz file of plain arrays") from None

@@ -47,11 +47,15 @@ class Segmentation:
 
 @dataclass(frozen=True)
 class Text:
-    """A sequence of characters by connectionist temporal classification: best class of each step, repeats and blanks left out."""
+    """A sequence of characters by connectionist temporal classification: best class of each step, repeats and blanks left out.
+
+    axis: of the classes; steps: the axis of the steps; others are sequences of their own.
+    """
 
     output: str = ""
     axis: int = -1
     blank: int = 0
+    steps: int = -2
 
 
 Task = Classification | Detection | Segmentation | Text

@@ -104,6 +104,8 @@ def _scale(match: Match) -> Binding:
     value, a, b = found
     if len(shape_of(value)) != 4:
         return f"'{value.name}' has {len(shape_of(value))} axes, not 4"
+    if value.dtype == ir.DataType.DOUBLE:
+        return f"'{value.name}' holds double, for which ONNX Runtime has no convolution"
     if not np.isfinite([a, b]).all():
         return "a factor is not finite"
     dtype, name = (value.dtype or ir.DataType.FLOAT).numpy(), node.name or node.outputs[0].name

@@ -12,7 +12,9 @@ from toolchain.graph.equivalence import STEP
 from toolchain.graph.functions import FUSED, variant_of
 from toolchain.graph.rewrite import add_constant, replace_value
 from toolchain.graph.scales import tensors_of
+from toolchain.graph.work import node_macs
 from toolchain.passes.fuse import INNER, SOURCES
+from toolchain.passes.placement import read_loss
 
 WIDENED = "tilewright.widened"
 """Metadata of a call: the range of a quantised model's own integers, where the machine's range stands in for it."""
@@ -70,17 +72,38 @@ def _is_activation_alone(node: ir.Node) -> bool:
 
 
 def leave_calls(model: ir.Model, reasons: Mapping[str, str], table: Table) -> None:
-    """reasons: by name of a fused call, why the machine does not take it. table: calibration's, which tells whether limits matter."""
+    """reasons: by name of a fused call, why the machine does not take it. table: calibration's, which tells whether limits matter.
+
+    A call whose region does not pay stays whole: without its activation it pays no more.
+    """
     for node in list(model.graph):
         reason = reasons.get(node.name or "")
         if reason is None or not _is_call(node):
             continue
-        if _is_widened(node, table):
+        if read_loss(reason):
+            node.metadata_props[REASON] = reason
+        elif _is_widened(node, table):
             _widen(model, node)
         elif read_call(node).kind in SPLIT_KINDS and variant_of(node) in ACTIVATIONS:
             _split(model, node, reason)
         else:
             node.metadata_props[REASON] = reason
+
+
+def leave_worst(model: ir.Model, errors: Mapping[str, float], percent: float) -> bool:
+    """Leaves the layers with the largest errors to the host, worst first, as long as they have no more than `percent` of all multiply-accumulates.
+
+    errors: by name of a call, as a share of its output's energy. Answers whether one is left.
+    """
+    calls = {node.name or "": node for node in model.graph if _is_call(node)}
+    spare = percent / 100 * sum(node_macs(node) for node in model.graph)
+    left = False
+    for name, error in sorted(errors.items(), key=lambda item: (-item[1], item[0])):
+        macs = node_macs(calls[name])
+        if macs <= spare:
+            spare, left = spare - macs, True
+            calls[name].metadata_props[REASON] = f"its integers put its output off by {100 * error:.2g} %, and 'float_percent' allows it to stay"
+    return left
 
 
 def _is_widened(node: ir.Node, table: Table) -> bool:

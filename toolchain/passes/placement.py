@@ -1,5 +1,6 @@
 """Which operations run on the machine: those that it takes, in regions that save more time than their border costs."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -73,7 +74,7 @@ def _groups(nodes: Sequence[ir.Node], reasons: Mapping[ir.Node, str]) -> list[li
 def _loss(device: Device | None, group: Sequence[ir.Node]) -> str:
     """Why a region does not pay; empty where it does, or where its price is not known."""
     price = device.prices(group) if device else None
-    return "" if price is None or pays(price) else loss_text(price)
+    return "" if price is None or pays(price) else loss_text(Loss(len(group), group[0].name or "", price.machine + price.border, price.host))
 
 
 def pays(price: Price) -> bool:
@@ -81,7 +82,29 @@ def pays(price: Price) -> bool:
     return price.machine + price.border < price.host
 
 
-def loss_text(price: Price) -> str:
+@dataclass(frozen=True)
+class Loss:
+    """A region that was not made. first: the name of its first operation. machine_ms: its cost at least, with its border; host_ms: on the host.
+    Both of one sample."""
+
+    operations: int
+    first: str
+    machine_ms: float
+    host_ms: float
+
+
+_LOSS = re.compile(
+    r"its region of (\d+) operations? from '(.*)' does not pay: with its border it costs at least (\S+) ms, on the host (\S+) ms", re.S
+)
+
+
+def loss_text(loss: Loss) -> str:
     """The reason that a reader sees."""
-    border = f"conversions, transfers and a launch cost {price.border:.3f} ms"
-    return f"its region does not pay: {border}, and the host computes it in {price.host:.3f} ms"
+    region = f"its region of {loss.operations} operation{'' if loss.operations == 1 else 's'} from '{loss.first}'"
+    return f"{region} does not pay: with its border it costs at least {loss.machine_ms:.3g} ms, on the host {loss.host_ms:.3g} ms"
+
+
+def read_loss(reason: str) -> Loss | None:
+    """The loss that a reason tells of; None for any other reason."""
+    found = _LOSS.fullmatch(reason)
+    return None if found is None else Loss(int(found[1]), found[2], float(found[3]), float(found[4]))

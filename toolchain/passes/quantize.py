@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from toolchain.graph.calibrated import CALIBRATED, DECLARED, MADE_UP, RECORDED
 from toolchain.graph.calibration import Table
 from toolchain.graph.calls import ACTIVATION, FLOAT_NAME, REASON, SCALE, Call, integer_call, read_call
 from toolchain.graph.functions import FUSED, KINDS, kind_of, variant_of
@@ -20,9 +21,10 @@ from toolchain.graph.rewrite import add_constant, constant, drop_unused_constant
 from toolchain.graph.scales import RangeChoice, choose_scales, fused_calls
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
-from toolchain.passes.leave import leave_border_activations, leave_calls, leave_unseen
+from toolchain.passes.leave import leave_border_activations, leave_calls, leave_unseen, leave_worst
 from toolchain.passes.placement import place_calls
 from toolchain.passes.refine import layer_of, refine
+from toolchain.passes.remove_qdq import RANGE
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.suggest import nearest
 
@@ -37,7 +39,8 @@ class Quantize(Pass):
 
     method: `fast`, `accurate` (weights and biases by the error of each layer's output, see refine), or `auto`: accurate where samples are recorded.
     ranges: max, percentile or error (see graph.ranges). correct: take the mean error of rounded weights out of the bias.
-    samples: that the accurate method looks at. strict: an operation for which no integers exist is an error.
+    samples: that the accurate method looks at. float_percent: of all multiply-accumulates, how many may stay in floating point; the layers
+    whose integers put their output off by most do, which the accurate method alone knows. strict: an operation without integers is an error.
     """
 
     name: ClassVar[str] = "quantize"
@@ -48,6 +51,7 @@ class Quantize(Pass):
     percentile: float = 0.9999
     correct: bool = True
     samples: int = 64
+    float_percent: float = 0.0
     strict: bool = False
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
@@ -55,7 +59,7 @@ class Quantize(Pass):
         numerics, table = context.numerics, context.table
         if numerics is None or table is None:
             raise fail("E0918", "there is no calibration table, or no machine to quantise for", place=context.place)
-        choice = self._choice(context)
+        choice, budget = self._choice(context), self.float_percent
         while True:
             leave_border_activations(model)
             leave_unseen(model, table)
@@ -63,7 +67,12 @@ class Quantize(Pass):
             self._emit(trial, numerics, table, choice, context)
             placement = place_calls(list(trial.graph), context.device, context.everything)
             if context.device is None or not placement.refused:
-                return self._refined(trial, model, numerics, table, context)
+                trial.metadata_props[CALIBRATED] = _calibrated(model, context)
+                errors = self._refine(trial, model, numerics, table, context)
+                if not budget or not leave_worst(model, errors, budget):
+                    return trial
+                budget = 0.0
+                continue
             leave_calls(model, {node.name or "": reason for node, reason in placement.refused.items()}, table)
 
     def _choice(self, context: Context) -> RangeChoice:
@@ -73,14 +82,14 @@ class Quantize(Pass):
             raise fail("E0912", f"'{name}' cannot be '{value}'", hint=nearest(value, known) or f"known: {', '.join(known)}", place=context.place)
         return RangeChoice(method, self.percentile)
 
-    def _refined(self, model: ir.Model, floating: ir.Model, numerics: Numerics, table: Table, context: Context) -> ir.Model:
-        """With weights and biases chosen on samples, where that was asked for. floating: the fused network that was quantised."""
+    def _refine(self, model: ir.Model, floating: ir.Model, numerics: Numerics, table: Table, context: Context) -> Mapping[str, float]:
+        """Chooses weights and biases on samples, where that was asked for; the error of each layer. floating: the fused network."""
         wanted = self.method == "accurate" or (self.method == "auto" and context.recorded)
         if wanted and context.samples and not table.failure:
             seen = table if table.samples <= self.samples or context.observe is None else context.observe(self.samples)
             layers = {node.name or "": layer_of(floating, node) for node in floating.graph if kind_of(node) in ("conv2d", "dense")}
-            refine(model, layers, numerics, seen, context.samples, self.samples, context.say)
-        return model
+            return refine(model, floating, layers, numerics, seen, context.samples, self.samples, context.say)
+        return {}
 
     def _emit(self, model: ir.Model, numerics: Numerics, table: Table, choice: RangeChoice, context: Context) -> None:
         calls = fused_calls(model)
@@ -90,6 +99,14 @@ class Quantize(Pass):
         _Emitter(model, numerics, scales, weights, means, self.strict).emit()
         drop_unused_constants(model.graph)
         _drop_functions(model)
+
+
+def _calibrated(model: ir.Model, context: Context) -> str:
+    """Where the ranges come from. model: in floating point, with the ranges that a quantised model declares as metadata."""
+    if context.recorded:
+        return RECORDED
+    values = (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
+    return DECLARED if any(RANGE in value.metadata_props for value in values) else MADE_UP
 
 
 def _drop_functions(model: ir.Model) -> None:

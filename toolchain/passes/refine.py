@@ -1,11 +1,13 @@
 """Weights and biases chosen by the error of each layer's output on samples, layer by layer, every layer seeing the integers of those before it.
 
 The scale of the weights is the one whose rounded weights put the output off by least: it may clip a few. Then each weight goes up or down so that the
-output is off by less (see graph.least_squares), and the bias takes out what remains of the mean error in each channel.
+output is off by less (see graph.least_squares), the errors of the inputs included (see graph.drift), and the bias takes out what remains of the mean
+error in each channel.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,13 @@ import onnx_ir as ir
 
 from toolchain.graph.calibration import Samples, Table
 from toolchain.graph.calls import FLOAT_NAME, SCALE, Call, read_call
+from toolchain.graph.drift import Drift, drift_of
 from toolchain.graph.functions import INTEGER, kind_of
-from toolchain.graph.least_squares import damped, normalised, output_errors, round_channels, round_rows
+from toolchain.graph.least_squares import damped, normalised, output_errors, round_channels, round_rows, unit_of
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.requantisation import Stored, TooFineError, channel_steps, stored_product
-from toolchain.graph.rewrite import constant
-from toolchain.graph.statistics import Moments, moments_of
+from toolchain.graph.rewrite import constant, known_shape
+from toolchain.graph.statistics import moments_of
 from toolchain.graph.stepping import Stepper
 from toolchain.passes.fuse import INNER
 from toolchain.spec.errors import UserError
@@ -32,6 +35,8 @@ TRIED = 2
 """Of these scales, those that are best for weights rounded to the nearest are tried with the best rounding."""
 FRACTIONS = tuple(1 - n / 16 for n in range(10))
 """The same for machines whose scales are not powers of two."""
+MAX_BYTES = 1 << 30
+"""Of one float tensor on all samples; where it is larger, fewer samples are looked at."""
 
 
 @dataclass(frozen=True)
@@ -44,48 +49,83 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """What samples show of a layer. means: [groups, k] of its inputs in stored steps; products: [groups, k, k], damped; wanted: mean of each channel
+    of its output in the float network before any activation, None where it is not known; scales: of a step of its input and of its output."""
+
+    means: Reals
+    products: Reals
+    drift: Drift
+    wanted: Reals | None
+    scales: tuple[float, float]
+
+
+@dataclass(frozen=True)
 class Refined:
-    """error: of the layer's outputs by its rounded weights, as a share of their energy, both by damped products (see graph.least_squares); 0 where
-    nothing was seen of them."""
+    """error: of the layer's outputs by its rounded weights and its inputs' errors, as a share of their energy (by damped products, see
+    graph.least_squares); 0 where nothing was seen of them."""
 
     stored: Stored
     error: float
 
 
 def refine(
-    model: ir.Model, layers: Mapping[str, Layer], numerics: Numerics, table: Table, samples: Samples, count: int, say: Say
+    model: ir.Model, floating: ir.Model, layers: Mapping[str, Layer], numerics: Numerics, table: Table, samples: Samples, count: int, say: Say
 ) -> dict[str, float]:
-    """Changes the constants of a quantised model's layers in place. layers: by name of the integer call. count: samples to look at.
+    """Changes the constants of a quantised model's layers in place. floating: the network that was quantised, with calls of the same names.
 
-    Answers with the error of each layer's outputs that its rounded weights make, as a share of their energy.
+    layers: by name of the call. count: samples to look at. Answers with the error of each layer's outputs, as a share of their energy.
     """
-    stepper, errors = Stepper(model), dict[str, float]()
-    stepper.feed(samples, count)
+    errors: dict[str, float] = {}
+    integers, floats, waiting = Stepper(model), Stepper(floating), deque(floating.graph)
+    for stepper in (integers, floats):
+        stepper.feed(samples, affordable(floating, count))
     nodes = list(model.graph)
     for number, node in enumerate(nodes):
         name = node.name or ""
         if node.domain == INTEGER and kind_of(node) in ("conv2d", "dense") and name in layers:
             say(f"operator {number + 1} of {len(nodes)}, {name}")
-            found = _refined(node, layers[name], stepper, numerics, table)
+            twin = _advance(floats, waiting, name)
+            found = _refined(layers[name], _seen(layers[name], node, twin, integers, floats, table), numerics)
             if found is not None:
                 _store(node, found.stored)
                 errors[name] = found.error
-        stepper.run(node)
+        integers.run(node)
     return errors
 
 
-def _refined(node: ir.Node, layer: Layer, stepper: Stepper, numerics: Numerics, table: Table) -> Refined | None:
-    """None where no better integers exist than those that the node has."""
-    value = node.inputs[0]
+def _advance(floats: Stepper, waiting: "deque[ir.Node]", name: str) -> ir.Node:
+    """Computes the float network up to the call of a name, which comes next."""
+    while waiting[0].name != name:
+        floats.run(waiting.popleft())
+    return waiting[0]
+
+
+def affordable(model: ir.Model, count: int) -> int:
+    """At most `count` samples, of which the largest tensor takes no more than MAX_BYTES; at least one."""
+    sizes = [int(np.prod(known_shape(value) or (1,))) * 4 for node in model.graph for value in node.outputs]
+    return max(min(count, MAX_BYTES // max(sizes, default=1)), 1)
+
+
+def _seen(layer: Layer, node: ir.Node, twin: ir.Node, integers: Stepper, floats: Stepper, table: Table) -> Seen:
+    """node: the layer's integer call, before it is computed. twin: the same in the float network."""
+    value, real = node.inputs[0], twin.inputs[0]
     assert value is not None
-    scales = tuple(float.fromhex(each.metadata_props[SCALE]) for each in (value, node.outputs[0]))
-    seen = moments_of(layer.call, stepper.values[value], layer.weights.shape)
-    moments = replace(seen, products=np.stack([damped(products, seen.rows) for products in seen.products]))
-    wanted = table.tensors.get(node.metadata_props.get(INNER) or node.outputs[0].metadata_props.get(FLOAT_NAME, ""))
-    means = np.asarray(wanted.means) if wanted is not None and len(wanted.means) == len(layer.weights) else None
+    assert real is not None
+    given, steps = integers.values[value], [float.fromhex(each.metadata_props[SCALE]) for each in (value, node.outputs[0])]
+    moments = moments_of(layer.call, given, layer.weights.shape)
+    products = np.stack([damped(each, moments.rows) for each in moments.products])
+    drift = drift_of(layer.call, given, floats.values[real], steps[0], layer.weights)
+    held = table.tensors.get(node.metadata_props.get(INNER) or node.outputs[0].metadata_props.get(FLOAT_NAME, ""))
+    wanted = np.asarray(held.means) if held is not None and len(held.means) == len(layer.weights) else None
+    return Seen(moments.means, products, drift, wanted, (steps[0], steps[1]))
+
+
+def _refined(layer: Layer, seen: Seen, numerics: Numerics) -> Refined | None:
+    """None where no better integers exist than those that the node has."""
     candidates = _candidates(layer.weights, numerics)
-    hopeful = sorted(candidates, key=lambda steps: _plain_error(layer, steps, moments, numerics))[:TRIED]
-    tried = [_with_steps(layer, steps, moments, means, (scales[0], scales[1]), numerics) for steps in (*hopeful, *candidates[:1])]
+    hopeful = sorted(candidates, key=lambda steps: _plain_error(layer, steps, seen, numerics))[:TRIED]
+    tried = [_with_steps(layer, steps, seen, numerics) for steps in (*hopeful, *candidates[:1])]
     return min((found for found in tried if found is not None), key=lambda found: found.error, default=None)
 
 
@@ -99,11 +139,11 @@ def _candidates(weights: Array, numerics: Numerics) -> list[Reals]:
     return [np.full(len(weights), top / 2.0**n) for n in range(HALVINGS)]
 
 
-def _plain_error(layer: Layer, steps: Reals, moments: Moments, numerics: Numerics) -> float:
+def _plain_error(layer: Layer, steps: Reals, seen: Seen, numerics: Numerics) -> float:
     """Of weights rounded to the nearest: the least that a scale promises."""
-    rows = _rows(layer.weights, len(moments.products)) / steps.reshape(len(moments.products), -1, 1)
-    found = np.clip(np.rint(rows), numerics.weight.low, numerics.weight.high)
-    return _share(found, layer.weights, steps, moments)
+    groups = len(seen.products)
+    found = np.rint(_rows(layer.weights, groups) / steps.reshape(groups, -1, 1))
+    return _share(np.clip(found, numerics.weight.low, numerics.weight.high), layer.weights, steps, seen)
 
 
 def _rows(weights: Array, groups: int) -> Reals:
@@ -111,42 +151,44 @@ def _rows(weights: Array, groups: int) -> Reals:
     return weights.reshape(groups, len(weights) // groups, -1).astype(np.float64)
 
 
-def _share(found: Reals, weights: Array, steps: Reals, moments: Moments) -> float:
+def _share(found: Reals, weights: Array, steps: Reals, seen: Seen) -> float:
     """The energy of the output's error over that of the output, without its bias."""
-    groups = len(moments.products)
-    column, rows = steps.reshape(groups, -1, 1), _rows(weights, groups)
-    noise = sum(float(output_errors(e, h).sum()) for e, h in zip(found * column - rows, moments.products, strict=True))
-    signal = sum(float(output_errors(w, h).sum()) for w, h in zip(rows, moments.products, strict=True))
-    return noise / signal if signal > 0 else 0.0
+    groups = len(seen.products)
+    rows = _rows(weights, groups)
+    errors = found * steps.reshape(groups, -1, 1) - rows
+    noise = sum(float(output_errors(e, h).sum()) for e, h in zip(errors, seen.products, strict=True))
+    noise += 2 * float((errors * seen.drift.products).sum()) + float(seen.drift.energy.sum())
+    signal = sum(float(output_errors(w, h).sum()) for w, h in zip(rows, seen.products, strict=True))
+    return max(noise, 0.0) / signal if signal > 0 else 0.0
 
 
-def _with_steps(layer: Layer, steps: Reals, moments: Moments, means: Reals | None, scales: tuple[float, float], numerics: Numerics) -> Refined | None:
+def _with_steps(layer: Layer, steps: Reals, seen: Seen, numerics: Numerics) -> Refined | None:
     """The layer with weights of these scales; None where the machine has no such integers."""
-    groups, limits = len(moments.products), (numerics.weight.low, numerics.weight.high)
-    scaled = _rows(layer.weights, groups) / steps.reshape(groups, -1, 1)
-    hessians = np.stack([normalised(products) for products in moments.products])
+    groups, limits = len(seen.products), (numerics.weight.low, numerics.weight.high)
+    column = steps.reshape(groups, -1, 1)
+    scaled = _rows(layer.weights, groups) / column
+    hessians = np.stack([normalised(products) for products in seen.products])
+    units = np.array([unit_of(products) for products in seen.products]).reshape(-1, 1, 1)
+    drift = seen.drift.products / column / units
     if scaled.shape[1] == 1:
-        rounded = round_channels(scaled[:, 0], hessians, *limits)[:, None]
+        rounded = round_channels(scaled[:, 0], hessians, *limits, drift[:, 0])[:, None]
     else:
-        rounded = np.stack([round_rows(rows, hessian, *limits) for rows, hessian in zip(scaled, hessians, strict=True)])
-    stored = rounded.reshape(layer.weights.shape).astype(np.int8)
-    bias = _centred(layer, rounded, steps, moments, means, scales[0])
+        rounded = np.stack([round_rows(w, h, *limits, d) for w, h, d in zip(scaled, hessians, drift, strict=True)])
+    stored, scales = rounded.reshape(layer.weights.shape).astype(np.int8), (seen.scales[0], float(steps[0]), seen.scales[1])
     try:
-        return Refined(
-            stored_product(layer.call, stored, steps, bias, (scales[0], float(steps[0]), scales[1]), numerics),
-            _share(rounded, layer.weights, steps, moments),
-        )
+        made = stored_product(layer.call, stored, steps, _centred(layer, rounded, steps, seen), scales, numerics)
+        return Refined(made, _share(rounded, layer.weights, steps, seen))
     except (TooFineError, UserError):
         return None
 
 
-def _centred(layer: Layer, rounded: Reals, steps: Reals, moments: Moments, means: Reals | None, scale: float) -> Reals:
+def _centred(layer: Layer, rounded: Reals, steps: Reals, seen: Seen) -> Reals:
     """The bias at which the mean of each channel is that of the float network; where that is not known, of the float weights on these inputs."""
-    groups = len(moments.products)
-    sums = np.einsum("gok,gk->go", rounded, moments.means).reshape(-1) * steps * scale
-    if means is not None:
-        return means - sums
-    floats = np.einsum("gok,gk->go", _rows(layer.weights, groups), moments.means).reshape(-1) * scale
+    scale = seen.scales[0]
+    sums = np.einsum("gok,gk->go", rounded, seen.means).reshape(-1) * steps * scale
+    if seen.wanted is not None:
+        return seen.wanted - sums
+    floats = np.einsum("gok,gk->go", _rows(layer.weights, len(seen.products)), seen.means).reshape(-1) * scale
     return layer.bias.astype(np.float64) + floats - sums
 
 

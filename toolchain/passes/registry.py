@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from toolchain.passes.base import Pass
 from toolchain.passes.correct_bias import CorrectBias
+from toolchain.passes.equalise import Equalise
 from toolchain.passes.fold_batch_norm import FoldBatchNorm
 from toolchain.passes.fold_constants import FoldConstants
 from toolchain.passes.fuse import Fuse
@@ -15,9 +16,17 @@ from toolchain.passes.remove_dead import RemoveDead
 from toolchain.passes.remove_identity import RemoveIdentity
 from toolchain.passes.remove_qdq import RemoveQdq
 
-PASSES: Mapping[str, type[Pass]] = MappingProxyType(
-    {
-        kind.name: kind
-        for kind in (FoldConstants, FoldBatchNorm, RemoveIdentity, RemoveDead, RemoveQdq, Fuse, MergeLimits, Quantize, CorrectBias, Partition)
-    }
+ALL: tuple[type[Pass], ...] = (
+    FoldConstants,
+    RemoveIdentity,
+    RemoveQdq,
+    MergeLimits,
+    FoldBatchNorm,
+    Equalise,
+    RemoveDead,
+    Fuse,
+    Quantize,
+    CorrectBias,
+    Partition,
 )
+PASSES: Mapping[str, type[Pass]] = MappingProxyType({kind.name: kind for kind in ALL})

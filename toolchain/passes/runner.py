@@ -17,6 +17,7 @@ def run_passes(model: ir.Model, passes: Sequence[Pass], context: Context, keep: 
     """The model after all passes. Raises UserError E0913 (contract not met) and whatever a pass raises, with the passes before it named."""
     done: list[str] = []
     for number, step in enumerate(passes):
+        context.say(f"pass {number + 1} of {len(passes)}, {step.name}")
         _check(step, step.requires, model, "needs", done, context)
         try:
             model = step.run(model, context)

@@ -1,56 +1,101 @@
-"""Why each node of a model is where it is."""
+"""Why a network takes as long as it does on a machine, and what a user can change: everything that is said of it."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from toolchain.report.placement import FOLDED, HOST, Placed, Placement
-from toolchain.report.tables import counted, scaled, table_text
+import onnx_ir as ir
 
-HEAD = ("node", "operator", "where", "as", "MACs", "bytes", "why")
-
-
-def explain_text(placement: Placement, model: str, machine: str, terminal: bool = False, width: int = 120) -> str:
-    """The share of the machine, every reason with what it costs, then a line for each node."""
-    share = f"{len(placement.on('machine'))} of {len(placement.computed)} nodes ({placement.node_percent:.1f} %)"
-    lines = [f"{model} on {machine}: {share} and {placement.mac_percent:.1f} % of {scaled(placement.macs, 'MAC')} on the machine"]
-    lines += [*_reasons(placement)]
-    if placement.conversions:
-        lines.append(f"{placement.conversions} nodes convert between floating point and integers, on the host")
-    rows = [_row(node) for node in placement.nodes]
-    return "\n".join(lines) + "\n\n" + table_text(HEAD, rows, (0, 1, 2, 3, 6), terminal, width)
+from toolchain.graph.regions import region_calls, region_function
+from toolchain.passes.leave import WIDENED
+from toolchain.passes.placement import KEPT
+from toolchain.passes.templates import Template
+from toolchain.report.costs import Costs, cost_rows
+from toolchain.report.placement import FOLDED, Placement
+from toolchain.report.reasons import Reason, find_reasons
+from toolchain.runtime.timing import region_time
+from toolchain.schedule.estimate import RegionEstimate, estimate_region
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.selection import images_per_run
+from toolchain.spec.model import Machine
 
 
-def _reasons(placement: Placement) -> Iterator[str]:
-    """Those that cost most multiply-accumulates first, then most nodes."""
-    host = placement.on(HOST)
-    counts, macs = Counter(node.reason for node in host), Counter[str]()
-    for node in host:
-        macs[node.reason] += node.macs
-    for reason in sorted(counts, key=lambda text: (-macs[text], -counts[text], text)):
-        operators = ", ".join(sorted({node.operator for node in host if node.reason == reason}))
-        yield f"on the host, {counted(counts[reason], 'node')} ({operators}), {scaled(macs[reason], 'MAC')}: {reason}"
-    gone = placement.on(FOLDED)
-    for reason, count in sorted(Counter(node.reason for node in gone).items()):
-        yield f"not computed at all, {counted(count, 'node')}: {reason}"
+@dataclass(frozen=True)
+class Operation:
+    """An operation on the machine, by the estimate of its tiles. share: of the peak, in %, None where the machine's file does not say the peak."""
+
+    operation: str
+    kind: str
+    region: str
+    ms: float
+    macs: int
+    share: float | None
 
 
-def _row(node: Placed) -> list[str]:
-    where = node.region or node.where
-    name = node.kind if node.operation in ("", node.node) else f"{node.kind} {node.operation}".strip()
-    why = node.reason or (f"part of {node.operation}" if node.operation not in ("", node.node) else "")
-    numbers = [scaled(value) if value else "" for value in (node.macs, node.bytes)]
-    return [node.node, node.operator, where, name, *numbers, why]
+@dataclass(frozen=True)
+class Widened:
+    """An operation whose result a quantised model limits to the range of its own integers. Calibration saw nothing beyond, so the machine's range
+    stands in. limits: of the model, `-3.2 to 3.1`."""
+
+    operation: str
+    limits: str
 
 
-def explain_data(placement: Placement, model: str, machine: str) -> dict[str, Any]:
-    """What JSON holds."""
-    shares = {"node_percent": round(placement.node_percent, 3), "mac_percent": round(placement.mac_percent, 3), "macs": placement.macs}
-    nodes = [asdict(node) for node in placement.nodes]
-    return {"model": model, "machine": machine, **shares, "conversions": placement.conversions, "nodes": nodes}
+@dataclass(frozen=True)
+class Explanation:
+    """samples: of a run, which all times, multiply-accumulates and bytes of costs are of; those of placement are of one sample.
+
+    calibration: where the ranges come from. operations: on the machine, longest first. kept: nodes that the user's file keeps on the host.
+    """
+
+    model: str
+    machine: str
+    calibration: str
+    placement: Placement
+    costs: Costs
+    operations: tuple[Operation, ...]
+    reasons: tuple[Reason, ...]
+    widened: tuple[Widened, ...]
+    kept: tuple[str, ...]
+    folded: Mapping[str, int]
 
 
-def read_placement(data: Mapping[str, Any]) -> Placement:
-    """What `explain_data` was made of. Raises KeyError or TypeError for anything else."""
-    return Placement(tuple(Placed(**node) for node in data["nodes"]), data["conversions"])
+def explain(
+    machine: Machine, kernels: Mapping[str, Kernel], templates: Sequence[Template], model: ir.Model, placement: Placement, names: tuple[str, str, str]
+) -> Explanation:
+    """model: partitioned. names: of the model and of the machine as a reader sees them, and where the calibration comes from.
+
+    Raises UserError E1003, E1004, E1007, E1008 for a region that the machine does not take.
+    """
+    estimates = [estimate_region(machine, kernels, model, call) for call in region_calls(model)]
+    images = images_per_run(machine)
+    batches = {call.op_type: _batch(call) for call in region_calls(model)}
+    samples = max((max(images // batch, 1) for batch in batches.values()), default=1)
+    times = {e.name: region_time(machine, e.cycles, -(-samples * batches[e.name] // images), e.border) for e in estimates}
+    costs = cost_rows(machine, model, {node.node: node.operator for node in placement.nodes}, times, samples)
+    operations = sorted((o for e in estimates for o in _operations(machine, e, times[e.name].runs)), key=lambda o: (-o.ms, o.region, o.operation))
+    return Explanation(
+        names[0], names[1], names[2], placement, costs, tuple(operations), find_reasons(costs, names[1], templates), tuple(find_widened(model)),
+        tuple(node.node for node in placement.nodes if node.reason == KEPT), Counter(node.reason for node in placement.on(FOLDED)),
+    )  # fmt: skip
+
+
+def _batch(call: ir.Node) -> int:
+    """Images of one sample."""
+    shape = call.outputs[0].shape
+    return int(shape.numpy()[0]) if shape is not None and len(shape) else 1
+
+
+def _operations(machine: Machine, estimate: RegionEstimate, runs: int) -> list[Operation]:
+    peak, clock = machine.timing.peak_macs, machine.timing.clock_khz
+    found: list[Operation] = []
+    for each in estimate.operations:
+        share = 100 * each.macs / each.cycles / peak if peak and each.cycles else None
+        found.append(Operation(each.name, each.kind, estimate.name, runs * each.cycles / clock, runs * each.macs, share))
+    return found
+
+
+def find_widened(model: ir.Model) -> list[Widened]:
+    """In the order of the graph."""
+    nodes = [*model.graph, *(node for call in region_calls(model) for node in region_function(model, call))]
+    return [Widened(node.name or "", node.metadata_props[WIDENED]) for node in nodes if WIDENED in node.metadata_props]

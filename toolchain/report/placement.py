@@ -12,7 +12,7 @@ from toolchain.graph.functions import kind_of
 from toolchain.graph.regions import region_calls, region_function
 from toolchain.graph.work import host_work
 from toolchain.passes.fuse import SOURCES
-from toolchain.verify.built import Built, stage_files
+from toolchain.verify.built import stage_files
 
 FOLDED, MACHINE, HOST = "folded", "machine", "host"
 
@@ -71,13 +71,13 @@ class Placement:
         return 100 * self.machine_macs / self.macs if self.macs else 0.0
 
 
-def place_nodes(built: Built, stages: Path) -> Placement:
-    """stages: the folder of the graph's stages, for what passes took away."""
-    known = dict(_calls(built.partitioned))
-    floating = list(built.floating.graph)
+def place_nodes(floats: ir.Model, partitioned: ir.Model, stages: Path) -> Placement:
+    """floats: the last stage before fusion. stages: the folder of the graph's stages, for what passes took away."""
+    known = dict(_calls(partitioned))
+    floating = list(floats.graph)
     names = {node.name for node in floating}
     gone = [node for node in _folded(stages) if node.node not in names]
-    boundary = [node for node in built.partitioned.graph if kind_of(node) in ("quantize", "dequantize")]
+    boundary = [node for node in partitioned.graph if kind_of(node) in ("quantize", "dequantize")]
     return Placement((*gone, *(_placed(node, known) for node in floating)), len(boundary))
 
 

@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.accuracy.closeness import Closeness, read_closeness
+from toolchain.graph.calibrated import calibration_kind
 from toolchain.graph.regions import region_calls
+from toolchain.passes.templates import default_templates, templates_of
+from toolchain.report.costs import Costs, cost_rows
 from toolchain.report.placement import Placement, place_nodes
+from toolchain.report.reasons import Reason, find_reasons
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
-from toolchain.runtime.timing import Modelled, modelled
+from toolchain.runtime.timing import Modelled, modelled, program_time, samples_of
 from toolchain.schedule.regions.read_region import read_region
 from toolchain.schedule.selection import images_per_run
 from toolchain.spec.model import Host, Machine
@@ -20,7 +24,8 @@ from toolchain.verify.subject import bundled_subject
 
 @dataclass(frozen=True)
 class Summary:
-    """One model on one machine. images: that a run takes at once, which times and bytes are of. time: by the machine's declared costs.
+    """One model on one machine. images: that a run takes at once, which times and bytes are of. time: by the machine's declared costs; costs: the
+    same, region by region and node by node. calibration: its kind, see `calibration_kind`. reasons: why nodes are on the host.
 
     peak_macs: multiply-accumulates that the device could do in a cycle, None where its file does not say. accuracy: share of images with the right
     answer by way (float, integer, emulator), empty where there are no labels or nobody ran them. exact, closeness: what the verification
@@ -34,8 +39,11 @@ class Summary:
     clock_khz: int
     peak_macs: int | None
     placement: Placement
+    calibration: str
     regions: tuple[RegionUse, ...]
     time: Modelled
+    costs: Costs
+    reasons: tuple[Reason, ...]
     constants: tuple[Basis, ...]
     accuracy: Mapping[str, float]
     exact: bool | None
@@ -65,24 +73,41 @@ class Summary:
         )
 
 
-def summarise_model(
-    built: Built, stages: Path, artefacts: Mapping[str, str], inferred: Mapping[str, Any] | None = None, verified: Mapping[str, Any] | None = None
-) -> Summary:
-    """stages: the folder of the graph's stages. inferred, verified: what the tasks of these names left, where they ran.
+@dataclass(frozen=True)
+class Told:
+    """What else a summary tells. artefacts: files and folders by what they are. inferred, verified: what the tasks of these names left, where
+    they ran."""
 
-    Raises UserError E11xx for a bundle that is damaged, E0501 for a program that deadlocks.
-    """
-    machine, manifest = built.machine, built.bundle.manifest
+    artefacts: Mapping[str, str]
+    inferred: Mapping[str, Any] | None = None
+    verified: Mapping[str, Any] | None = None
+
+
+def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
+    """stages: the folder of the graph's stages. Raises UserError E11xx for a bundle that is damaged, E0501 for a program that deadlocks."""
+    machine, manifest, verified = built.machine, built.bundle.manifest, tell.verified
     uses = [_use(built, name) for name in (call.op_type for call in region_calls(built.partitioned))]
-    right: Mapping[str, float | None] = (inferred or {}).get("right", {})
+    right: Mapping[str, float | None] = (tell.inferred or {}).get("right", {})
     label = f"{machine.name}:{machine.config}" if machine.config else machine.name
     compared = sum(len(region["compared"]) for region in (verified or {}).get("regions", ()))
+    placement = place_nodes(built.floating, built.partitioned, stages)
+    costs = built_costs(built, placement)
+    templates = templates_of(machine.fusion) if machine.fusion else default_templates()
     return Summary(
-        manifest.model, label, images_per_run(machine), machine.timing.clock_khz, machine.timing.peak_macs, place_nodes(built, stages),
-        tuple(uses), modelled(machine, manifest.hosts, manifest.regions), _constants(machine, uses),
+        manifest.model, label, images_per_run(machine), machine.timing.clock_khz, machine.timing.peak_macs, placement,
+        calibration_kind(built.integer), tuple(uses), modelled(machine, manifest.hosts, manifest.regions), costs,
+        find_reasons(costs, label, templates), _constants(machine, uses),
         {way: share for way, share in right.items() if share is not None}, verified["exact"] if verified else None, compared,
-        read_closeness(verified["closeness"]) if verified else None, artefacts,
+        read_closeness(verified["closeness"]) if verified else None, tell.artefacts,
     )  # fmt: skip
+
+
+def built_costs(built: Built, placement: Placement) -> Costs:
+    """Of the bundle's own programs."""
+    manifest = built.bundle.manifest
+    samples = samples_of(manifest.regions)
+    times = {region.name: program_time(built.machine, region, samples) for region in manifest.regions}
+    return cost_rows(built.machine, built.partitioned, {node.node: node.operator for node in placement.nodes}, times, samples)
 
 
 def _use(built: Built, region: str) -> RegionUse:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from toolchain.graph.calibrated import calibration_text
+from toolchain.report.explain_text import ms_text, placed_text
 from toolchain.report.summary import Summary
 from toolchain.report.tables import counted, scaled, table_text
 
@@ -20,13 +22,12 @@ def summary_text(summary: Summary) -> str:
 
 
 def _rows(s: Summary) -> Iterator[tuple[str, str]]:
-    placed, operations = s.placement, sum(len(region.operations) for region in s.regions)
-    nodes = f"{len(placed.on('machine'))} of {len(placed.computed)} nodes ({placed.node_percent:.1f} %)"
-    macs = f"{placed.mac_percent:.1f} % of {scaled(placed.macs, 'MAC')}"
-    yield "on the machine", f"{nodes}, {macs}; {counted(len(s.regions), 'region')}, {counted(operations, 'operation')}"
+    operations = sum(len(region.operations) for region in s.regions)
+    yield "on the machine", f"{placed_text(s.placement)}; {counted(len(s.regions), 'region')}, {counted(operations, 'operation')}"
     machine = f"{s.time.cycles:,.0f} cycles at {s.clock_khz / 1000:g} MHz"
     yield "time", f"{s.time.execute_ms:.3f} ms on the machine ({machine}), {s.frames_per_second:,.1f} frames/s"
     yield "with the host", _whole(s)
+    yield "borders", _borders(s)
     if s.utilisation is not None:
         bound = f"; no schedule of these instructions uses more than {_bound(s):.1f} %" if s.regions else ""
         yield "utilisation", f"{s.utilisation:.1f} % of {s.peak_macs} multiply-accumulates a cycle{bound}"
@@ -36,6 +37,7 @@ def _rows(s: Summary) -> Iterator[tuple[str, str]]:
         yield "on-chip peak", ", ".join(f"{m.memory} {scaled(m.used, 'B')} of {scaled(m.of, 'B')}" for m in s.memories if m.on_chip)
     if s.accuracy:
         yield "accuracy", ", ".join(f"{way} {100 * share:.2f} %" for way, share in s.accuracy.items())
+    yield "calibrated", calibration_text(s.calibration)
     yield "exact", _exact(s)
     if s.closeness and s.closeness.text():
         yield "quantised", f"integers against floating point: {s.closeness.text()}"
@@ -48,6 +50,14 @@ def _whole(s: Summary) -> str:
     parts = {"host": s.time.host_ms, "transfer": s.time.transfer_ms, "launch": s.time.launch_ms}
     known = [f"{name} {ms:.3f} ms" for name, ms in parts.items() if ms is not None]
     return f"{s.time.total_ms:.3f} ms" + (f": {', '.join(known)}" if known else "; the machine's file does not say what the host costs")
+
+
+def _borders(s: Summary) -> str:
+    """Conversions are in the host's part of the time."""
+    converted, copied = s.costs.conversions, s.costs.transfers
+    sizes = [f"{converted.count} conversions of {scaled(converted.bytes, 'B')}", f"{copied.count} transfers of {scaled(copied.bytes, 'B')}"]
+    times = [f" in {ms_text(each.ms)} ms" if s.costs.priced else "" for each in (converted, copied)]
+    return ", ".join(size + time for size, time in zip(sizes, times, strict=True))
 
 
 def _bound(s: Summary) -> float:
@@ -86,6 +96,8 @@ def summary_data(summary: Summary) -> dict[str, Any]:
     """What JSON holds."""
     placed = summary.placement
     found: dict[str, Any] = {key: value for key, value in asdict(summary).items() if key != "placement"}
+    crossings = {name: asdict(getattr(summary.costs, name)) for name in ("conversions", "transfers", "launches")}
+    found["borders"] = {"regions": len(summary.regions), **crossings}
     shares = {
         "nodes": len(placed.computed),
         "nodes_on_machine": len(placed.on("machine")),

@@ -1,11 +1,13 @@
 """A partitioned model and its compiled regions to a bundle."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calls import SCALE
+from toolchain.graph.preparation import Preparation
 from toolchain.graph.rewrite import shape_of
 from toolchain.isa.binary.container import write_container
 from toolchain.runtime.archive import data_name
@@ -24,8 +26,14 @@ PLAIN = (
 """Types that numpy has."""
 
 
-def assemble_bundle(name: str, machine: Machine, model: ir.Model, regions: Mapping[str, CompiledRegion]) -> Bundle:
-    """regions: by the name of the function that a call names. Raises UserError E1109 for a region that is not compiled."""
+def assemble_bundle(
+    name: str,
+    machine: Machine,
+    model: ir.Model,
+    regions: Mapping[str, CompiledRegion],
+    preparations: Mapping[str, Preparation] | None = None,
+) -> Bundle:
+    """regions: by the name of the function that a call names. preparations: of inputs by name. Raises UserError E1109 for a region not compiled."""
     members: dict[str, bytes] = {}
     hosts, programs, plan = list[HostSegment](), list[RegionProgram](), list[Step]()
     for step in cut_model(model):
@@ -37,8 +45,9 @@ def assemble_bundle(name: str, machine: Machine, model: ir.Model, regions: Mappi
                 raise fail("E1109", f"the region '{step.region}' has no program", hint="compile it first", place=name)
             plan.append(Step("region", len(programs)))
             programs.append(_region(step, regions[step.region], len(programs), members))
-    ends = [tuple(_interface(value) for value in values) for values in (model.graph.inputs, model.graph.outputs)]
-    return Bundle(Manifest(name, target_of(machine), ends[0], ends[1], tuple(plan), tuple(hosts), tuple(programs)), members)
+    inputs = tuple(replace(_interface(value), preparation=(preparations or {}).get(value.name or "")) for value in model.graph.inputs)
+    outputs = tuple(_interface(value) for value in model.graph.outputs)
+    return Bundle(Manifest(name, target_of(machine), inputs, outputs, tuple(plan), tuple(hosts), tuple(programs)), members)
 
 
 def _host(step: HostModel, number: int, members: dict[str, bytes]) -> HostSegment:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from toolchain.graph.preparation import Preparation
 from toolchain.graph.work import Work
 from toolchain.schedule.placement.dram_map import DramMap
 
@@ -10,12 +11,14 @@ from toolchain.schedule.placement.dram_map import DramMap
 @dataclass(frozen=True)
 class Interface:
     """An input or output of the model. shape: of one sample, -1 for a size that depends on the data; None where even the rank does, and for
-    what is no tensor. dtype: of numpy, or the name that ONNX has for it. scale: of a stored step, 0 for none."""
+    what is no tensor. dtype: of numpy, or the name that ONNX has for it. scale: of a stored step, 0 for none. preparation: of raw numbers, such as
+    a picture's, None where the model's file says nothing of it."""
 
     name: str
     shape: tuple[int, ...] | None
     dtype: str
     scale: float = 0.0
+    preparation: Preparation | None = None
 
 
 @dataclass(frozen=True)

@@ -49,19 +49,19 @@ class Outcome:
     shares: Shares
 
 
-def load(path: Path, machine: Machine | None = None, device: Device | None = None) -> "Executor":
-    """A bundle, ready to run on `device`, the emulator if none is given. machine: for one that is not on the search path.
+def load(path: Path, machine: Machine | str | None = None, device: Device | None = None) -> "Executor":
+    """A bundle, ready to run on `device`, the emulator if none is given. machine: for one that is not on the search path, or the path of its file.
 
     Raises UserError E0001 and E11xx for the bundle, E1105 where it was made for another machine, E05xx and E06xx for a program that must not run.
     """
     return open_bundle(read_bundle(path), machine, device or EmulatorDevice(), str(path))
 
 
-def open_bundle(bundle: Bundle, given: Machine | None, device: Device, place: str = "") -> "Executor":
-    """As `load`, of a bundle in memory."""
+def open_bundle(bundle: Bundle, given: Machine | str | None, device: Device, place: str = "", optimise: bool = True) -> "Executor":
+    """As `load`, of a bundle in memory. optimise: whether ONNX Runtime may rewrite the host's segments."""
     manifest = bundle.manifest
     machine = bundle_machine(manifest.target, place, given)
-    hosts = tuple(open_segment(bundle.members[segment.model], bundle.members, place) for segment in manifest.hosts)
+    hosts = tuple(open_segment(bundle.members[segment.model], bundle.members, place, optimise) for segment in manifest.hosts)
     images = [region_image(bundle, region, machine, place) for region in manifest.regions]
     if manifest.target.timing != target_of(machine).timing:
         manifest = replace(manifest, regions=tuple(replace(r, cycles=cycles_of(i)) for r, i in zip(manifest.regions, images, strict=True)))
@@ -126,7 +126,7 @@ class Executor:
     def run_samples(self, samples: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs [samples, *shape] of samples [samples, *shape] by input. Raises as `run`."""
         count = min((len(array) for array in samples.values()), default=1)
-        shared = all(entry.shape for entry in self.manifest.inputs) and self.group > 1
+        shared = all(entry.shape and entry.shape[0] > 0 for entry in self.manifest.inputs) and self.group > 1
         step = self.group if shared else 1  # inputs without axes are a sample's own
         found: list[Mapping[str, Array]] = []
         for first in range(0, count, step):
@@ -197,25 +197,34 @@ def _samples(interfaces: Sequence[Interface], inputs: Mapping[str, Array]) -> li
 
 
 def _count(entry: Interface, given: Array) -> int | None:
-    """How many samples an input holds; None for one without axes, which all samples share. Raises UserError E1108 for another shape or type."""
+    """How many samples an input holds; None for one without axes or with an open first one, which all samples share.
+
+    Raises UserError E1108 for another shape or type.
+    """
     shape = entry.shape
     if shape is None:
         return None
     array = np.asarray(given)
+    rest = zip(array.shape[1:], shape[1:], strict=False)
     fits = (
         array.ndim == len(shape)
-        and array.shape[1:] == shape[1:]
-        and (not shape or (shape[0] > 0 and array.shape[0] % shape[0] == 0) or array.shape == shape)
+        and all(wanted < 0 or size == wanted for size, wanted in rest)
+        and (not shape or shape[0] < 0 or (shape[0] > 0 and array.shape[0] % shape[0] == 0) or array.shape == shape)
     )
     named = array.dtype.name if array.dtype.kind not in "OUS" else "string"
     if not fits or (named != entry.dtype and entry.dtype in PLAIN_NAMES):
-        wanted = ", ".join(map(str, ("samples" if shape[0] == 1 else f"{shape[0]} * samples", *shape[1:]))) if shape else ""
-        raise fail("E1108", f"the input '{entry.name}' is {entry.dtype} [{wanted}]; given is {named} {list(array.shape)}")
-    return array.shape[0] // shape[0] if shape and shape[0] else None
+        raise fail("E1108", f"the input '{entry.name}' is {entry.dtype} [{_shape_text(shape)}]; given is {named} {list(array.shape)}")
+    return array.shape[0] // shape[0] if shape and shape[0] > 0 else None
+
+
+def _shape_text(shape: tuple[int, ...]) -> str:
+    sizes = ["?" if size < 0 else str(size) for size in shape]
+    first = ["samples" if abs(size) == 1 else f"{size} * samples" for size in shape[:1]]
+    return ", ".join([*first, *sizes[1:]])
 
 
 def _sample(entry: Interface, given: Array, number: int) -> Array:
-    if not entry.shape or not entry.shape[0]:
+    if not entry.shape or entry.shape[0] <= 0:
         return given
     return given[number * entry.shape[0] : (number + 1) * entry.shape[0]]
 

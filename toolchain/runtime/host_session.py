@@ -10,8 +10,11 @@ from toolchain.graph.session import open_session
 from toolchain.spec.errors import fail
 
 
-def open_segment(model: bytes, members: Mapping[str, bytes], place: str) -> Any:
-    """A session of a segment. Raises UserError E1107 for a model that is none or points outside the bundle, E0910 where ONNX Runtime refuses."""
+def open_segment(model: bytes, members: Mapping[str, bytes], place: str, optimise: bool = True) -> Any:
+    """A session of a segment. optimise: with ONNX Runtime's own rewriting, which rounds a part of a model otherwise than the whole.
+
+    Raises UserError E1107 for a model that is none or points outside the bundle, E0910 where ONNX Runtime refuses.
+    """
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(model)
@@ -21,7 +24,7 @@ def open_segment(model: bytes, members: Mapping[str, bytes], place: str) -> Any:
     for name in wanted:
         if name not in members:
             raise fail("E1107", f"a host segment reads '{name[:80]}', which is not in the bundle", place=place)
-    return open_session(model, files={name: members[name] for name in wanted})
+    return open_session(model, optimise, files={name: members[name] for name in wanted})
 
 
 def _locations(proto: onnx.ModelProto, place: str) -> Iterator[str]:

@@ -18,12 +18,12 @@ def target_of(machine: Machine) -> Target:
     return Target(machine.name, machine.config, dict(machine.params), fingerprint(machine), section_hashes(machine)["timing"])
 
 
-def bundle_machine(target: Target, place: str, machine: Machine | None = None) -> Machine:
-    """The machine of that name and configuration from the search path, with the bundle's parameters, or the one given.
+def bundle_machine(target: Target, place: str, machine: Machine | str | None = None) -> Machine:
+    """The machine of that name and configuration from the search path, or from the file of a path, with the bundle's parameters; or the one given.
 
     Raises UserError E0001 where there is none, E1104 for a name that cannot be one, E1105 where it was made for another architecture.
     """
-    found = machine or _searched(target, place)
+    found = machine if isinstance(machine, Machine) else _searched(target, place, machine or target.name)
     if fingerprint(found) == target.fingerprint:
         return found
     there, here = (f"{name}:{config}" if config else name for name, config in ((target.name, target.config), (found.name, found.config)))
@@ -38,17 +38,17 @@ def bundle_machine(target: Target, place: str, machine: Machine | None = None) -
     )
 
 
-def _searched(target: Target, place: str) -> Machine:
+def _searched(target: Target, place: str, given: str) -> Machine:
     """Parameters that differ from the configuration's are overridden; derived ones follow from them."""
     if not NAME.match(target.name):
         raise fail("E1104", f"the bundle's machine has the name {target.name[:80]!a}, which is none", place=place)
-    plain = load_checked_machine(target.name, target.config)
+    plain = load_checked_machine(given, target.config)
     chosen = {(param, number): choice for (param, choice), number in plain.choices.items()}
     wrong = {name: value for name, value in target.params.items() if name in plain.settable and plain.params[name] != value}
     if not wrong:
         return plain
     try:
-        return load_checked_machine(target.name, target.config, {name: chosen.get((name, value), str(value)) for name, value in wrong.items()})
+        return load_checked_machine(given, target.config, {name: chosen.get((name, value), str(value)) for name, value in wrong.items()})
     except UserError as error:
         message = f"the bundle was made for a {target.name} that cannot be: {error.diagnostics[0].message}"
         raise fail("E1105", message, hint="build the model again", place=place) from None

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from toolchain.graph.preparation import LAYOUTS, Preparation, channels_last
 from toolchain.runtime.contents import Bundle, HostSegment, Manifest, RegionProgram, Step
 
 MAX_ELEMENTS, MAX_IMAGES = 1 << 34, 1 << 16
@@ -38,6 +39,14 @@ def _interfaces(manifest: Manifest) -> Iterator[str]:
         for entry in side:
             if not entry.dtype or (entry.shape is not None and not _interface_sizes(entry.shape)):
                 yield f"'{entry.name[:80]}' has no proper type and shape"
+            if entry.preparation is not None and not _preparation(entry.preparation, entry.shape or ()):
+                yield f"'{entry.name[:80]}' is prepared in a way that cannot be"
+
+
+def _preparation(held: Preparation, shape: tuple[int, ...]) -> bool:
+    """Whether every channel has a mean and something to divide by."""
+    channels = (1, shape[3] if channels_last(shape) else shape[1] if len(shape) == 4 else 1)
+    return held.layout in LAYOUTS and len(held.mean) in channels and len(held.std) in channels and min(held.scale, *held.std) > 0
 
 
 def _interface_sizes(shape: tuple[int, ...]) -> bool:

@@ -1,12 +1,13 @@
 """What a run took: measured shares for the user's eye, and milliseconds by the machine's declared costs, which never depend on a clock."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
 from toolchain.runtime.contents import HostSegment, RegionProgram
-from toolchain.runtime.transfers import buffer_of, ports_of
+from toolchain.runtime.transfers import ports_of
+from toolchain.schedule.placement.dram_map import StoredTensor
 from toolchain.spec.model import Host, Machine
-from toolchain.timing.host import operators_ms
+from toolchain.timing.host import copy_ms, operators_ms
 
 
 @dataclass(frozen=True)
@@ -49,33 +50,57 @@ class Modelled:
         return self.total_ms / self.samples
 
 
+@dataclass(frozen=True)
+class RegionTime:
+    """Of one region in a run of the whole plan, by the machine's declared costs. runs: of its program. copies: milliseconds of each tensor at its
+    border by the graph's name, in all runs; sizes: their stored bytes. copies is empty and launch_ms None where the machine's file does not say what
+    the host costs.
+    """
+
+    runs: int
+    cycles: float
+    execute_ms: float
+    copies: Mapping[str, float]
+    sizes: Mapping[str, int]
+    launch_ms: float | None
+
+    @property
+    def transfer_ms(self) -> float:
+        return sum(self.copies.values())
+
+
+def region_time(machine: Machine, cycles: float, runs: int, buffers: Mapping[str, StoredTensor]) -> RegionTime:
+    """cycles: of one run of the program. buffers: the tensors at its border, by the graph's names."""
+    host, layouts = machine.host, {layout.name: layout for layout in machine.layouts}
+    sizes = {name: runs * stored.bytes for name, stored in buffers.items()}
+    copies = {name: runs * copy_ms(stored.bytes, layouts.get(stored.layout), host) for name, stored in buffers.items()} if host else {}
+    launch = runs * host.launch_us.value / 1e3 if host else None
+    return RegionTime(runs, runs * cycles, runs * cycles / machine.timing.clock_khz, copies, sizes, launch)
+
+
+def program_time(machine: Machine, region: RegionProgram, samples: int) -> RegionTime:
+    """Of a compiled region. samples: that the plan takes at once."""
+    return region_time(machine, region.cycles, region.runs(samples), {port.name: region.map.tensors[port.tensor] for port in ports_of(region)})
+
+
+def samples_of(regions: Iterable[RegionProgram]) -> int:
+    """As many as fill a run."""
+    return max((region.samples for region in regions), default=1)
+
+
 def modelled(machine: Machine, hosts: Iterable[HostSegment], regions: Iterable[RegionProgram]) -> Modelled:
     """Of the plan for as many samples as fill a run; host segments run once a sample."""
-    segments, programs = tuple(hosts), tuple(regions)
-    samples = max((region.samples for region in programs), default=1)
-    cycles = sum(region.cycles * region.runs(samples) for region in programs)
-    execute = cycles / machine.timing.clock_khz if programs else 0.0
-    host = machine.host
+    segments, programs, host = tuple(hosts), tuple(regions), machine.host
+    samples = samples_of(programs)
+    times = [program_time(machine, region, samples) for region in programs]
+    cycles = sum(time.cycles for time in times)
+    execute = cycles / machine.timing.clock_khz
     if host is None:
         return Modelled(samples, cycles, execute, None, None, None)
     host_ms = samples * sum(segment_ms(segment, host) for segment in segments)
-    transfer = sum(_transfer_ms(machine, host, region) * region.runs(samples) for region in programs)
-    launches = sum(region.runs(samples) for region in programs)
-    return Modelled(samples, cycles, execute, host_ms, transfer, launches * host.launch_us.value / 1e3)
+    return Modelled(samples, cycles, execute, host_ms, sum(time.transfer_ms for time in times), sum(time.launch_ms or 0.0 for time in times))
 
 
 def segment_ms(segment: HostSegment, host: Host) -> float:
     """Of one sample, by the machine's declared costs."""
     return sum(operators_ms(kind, work.macs, work.bytes, host) for kind, work in segment.work.items())
-
-
-def _transfer_ms(machine: Machine, host: Host, region: RegionProgram) -> float:
-    """Rearranging by each layout's rate where one is declared, then copying every buffer."""
-    total = 0.0
-    for port in ports_of(region):
-        size = buffer_of(region.map, port.tensor).bytes
-        name = region.map.tensors[port.tensor].layout
-        rate = next((layout.gb_per_s for layout in machine.layouts if layout.name == name), None)
-        rearranged = size / rate.value / 1e6 if rate else 0.0
-        total += rearranged + host.transfer_us.value / 1e3 + size / host.transfer_gb_per_s.value / 1e6
-    return total

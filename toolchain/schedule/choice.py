@@ -6,25 +6,26 @@ from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.operations.operation import Operation
 from toolchain.schedule.placement.storage import layout_of
-from toolchain.spec.errors import UserError, fail
+from toolchain.spec.errors import Diagnostic, UserError, fail
 from toolchain.spec.model import Machine
 
 
 def choose_kernel(machine: Machine, kernels: Mapping[str, Kernel], operation: Operation, given: Collection[str] = ()) -> Problem:
     """The operation for the first kernel that can do it. given: the kernel's tensors that the host writes, through any layout.
 
-    Raises UserError E1003 with the last kernel's reason where none can, E1008 where there is none for its kind.
+    Raises UserError E1003 with the reason of every kernel where none can, the most general first, E1008 where there is none for its kind.
     """
-    reason: UserError | None = None
+    reasons: list[Diagnostic] = []
     for kernel in kernels.values():
         if kernel.computes == operation.kind:
             try:
                 problem = state_problem(machine, kernel, operation)
             except UserError as error:
-                reason = error
+                reasons[:0] = error.diagnostics
                 continue
             foreign = next((t.name for t in kernel.tensors if t.values is None and t.name not in given and not layout_of(machine, t).written), None)
             if foreign is None:
                 return problem
-            reason = fail("E1003", f"kernel '{kernel.name}' wants '{foreign}' in a layout that the machine does not write", kernel.span)
-    raise reason or fail("E1008", f"machine '{machine.name}' has no kernel for '{operation.kind}'")
+            text = f"kernel '{kernel.name}' wants '{foreign}' in a layout that the machine does not write"
+            reasons.insert(0, Diagnostic("E1003", text, kernel.span))
+    raise UserError(*reasons) if reasons else fail("E1008", f"machine '{machine.name}' has no kernel for '{operation.kind}'")

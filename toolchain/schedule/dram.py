@@ -52,7 +52,7 @@ def place_region(machine: Machine, region: Region, problems: Sequence[Problem], 
 
     Raises UserError E1004 where DRAM is too small, E1007 where a tensor starts inside an element.
     """
-    step = math.lcm(ALIGN, *(max(v.unit, 1) for v in machine.views if machine.memory[v.memory].kind == "dram"))
+    step = _step(machine)
     constants = Constants(step)
     known = [_constants(machine, problem, region.operations[index].tensors, constants) for index, problem in enumerate(problems)]
     pool_at = constants.add(pool[1]) if pool[1] else 0
@@ -67,6 +67,16 @@ def place_region(machine: Machine, region: Region, problems: Sequence[Problem], 
         {**own, **bases.operation(problem, tensors, region.operations[index].tensors, known[index])} for index, problem in enumerate(problems)
     )
     return Placed(found, {"constants": b"".join(constants.parts)}, scopes)
+
+
+def stored_tensors(machine: Machine, region: Region, storage: Storage) -> dict[str, StoredTensor]:
+    """Where every tensor of a region stands in DRAM, constants left out."""
+    return _tensors(machine, region, storage, _step(machine))[0]
+
+
+def _step(machine: Machine) -> int:
+    """Bytes; what every buffer starts on a multiple of."""
+    return math.lcm(ALIGN, *(max(v.unit, 1) for v in machine.views if machine.memory[v.memory].kind == "dram"))
 
 
 def _memory(machine: Machine, problems: Sequence[Problem]) -> str:

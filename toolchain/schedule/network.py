@@ -41,8 +41,9 @@ class Options:
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """problems: with what is kept on chip. dram: the buffers that are needed in DRAM."""
+class Plan:
+    """What a region's program will do, before its instructions are written. problems: with what is kept on chip. dram: the buffers that are needed
+    in DRAM."""
 
     problems: Sequence[Problem]
     tilings: Sequence[Tiling]
@@ -54,9 +55,8 @@ def compile_region(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
     """Raises UserError E1003 or E1008 for an operation that no kernel can do, E1004 where something does not fit, E1007 where operations and
     tensors do not go together, E1005 for a template, and E06xx for a program that breaks the machine's rules."""
     options = options or Options()
-    problems = [choose_kernel(machine, kernels, bound.operation, region.alone(bound)) for bound in region.operations]
-    storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])
-    plan = _plan(region, problems, storage, options)
+    problems = _problems(machine, kernels, region)
+    plan = _plan(machine, region, problems, options)
     rotation, rings = Rotation(), find_rings(plan.problems)
     parts = [part_of(p, order_steps(p, rotation.turn(p, tiling), rings)) for p, tiling in zip(plan.problems, plan.tilings, strict=True)]
     residency = plan_constants(machine, parts)
@@ -68,8 +68,18 @@ def compile_region(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
     return _finished(machine, region, _peak(rotation, plan.residents), placed, found, options)
 
 
-def _plan(region: Region, problems: Sequence[Problem], storage: Storage, options: Options) -> _Plan:
+def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region) -> Plan:
+    """Everything of `compile_region` that is chosen, without the program. Raises UserError E1003, E1004, E1007, E1008."""
+    return _plan(machine, region, _problems(machine, kernels, region), Options())
+
+
+def _problems(machine: Machine, kernels: Mapping[str, Kernel], region: Region) -> list[Problem]:
+    return [choose_kernel(machine, kernels, bound.operation, region.alone(bound)) for bound in region.operations]
+
+
+def _plan(machine: Machine, region: Region, problems: Sequence[Problem], options: Options) -> Plan:
     """What stays on chip, and the tiles of every operation. Where no tile fits beside what stays, the largest tensor goes to DRAM."""
+    storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])
     choice = TileChoice(options.contexts, options.timed)
     candidates = find_candidates(region, problems, storage) if options.resident else dict[str, Candidate]()
     while True:
@@ -79,7 +89,7 @@ def _plan(region: Region, problems: Sequence[Problem], storage: Storage, options
         if crowded is None:
             dram = {name: buffer for name, buffer in storage.buffers.items() if options.stored or residents.stored(name)}
             planned = run_side_by_side(region, storage, list(zip(own, tilings, strict=True)), choice)
-            return _Plan([problem for problem, _ in planned], [tiling for _, tiling in planned], residents, replace(storage, buffers=dram))
+            return Plan([problem for problem, _ in planned], [tiling for _, tiling in planned], residents, replace(storage, buffers=dram))
         candidates = without(candidates, [crowded])
 
 

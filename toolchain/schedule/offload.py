@@ -43,6 +43,11 @@ def _block(layout: Layout) -> int:
     return math.lcm(*found) if found else 1
 
 
+def _told(error: UserError) -> str:
+    """All that an error says, as one reason."""
+    return "; ".join(dict.fromkeys(diagnostic.message for diagnostic in error.diagnostics))
+
+
 @dataclass(frozen=True)
 class _Offload:
     """Remembers its answers; a graph must not change while it is asked about."""
@@ -57,7 +62,7 @@ class _Offload:
             try:
                 self.known[node] = self._refusal(node)
             except UserError as error:
-                self.known[node] = error.diagnostics[0].message
+                self.known[node] = _told(error)
         return self.known[node]
 
     def _refusal(self, node: ir.Node) -> str:
@@ -151,7 +156,7 @@ class _Offload:
             try:
                 reason = self._uncomputed(user, True)
             except UserError as error:
-                reason = error.diagnostics[0].message
+                reason = _told(error)
             if reason:
                 return f"with it, '{user.name}' does not run on the machine: {reason}"
         return ""

@@ -11,7 +11,7 @@ from toolchain.schedule.operations.operation import Operation
 from toolchain.schedule.regions.lowering import Lowered, lower
 from toolchain.schedule.tiling.tiles import tile_fits
 from toolchain.spec.checks.scope import Scope, problems
-from toolchain.spec.errors import UserError, fail
+from toolchain.spec.errors import Diagnostic, UserError, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
 from toolchain.spec.suggest import nearest
@@ -45,16 +45,15 @@ class Selection:
                 raise UserError(*wrong)
 
     def choose(self, lowered: Lowered, given: Collection[str] = ()) -> Operation:
-        """given: the kernel's tensors that the host writes. Raises UserError E1003, E1004, E1008 with the first way's reason where none will do."""
-        first: UserError | None = None
+        """given: the kernel's tensors that the host writes. Raises UserError E1003, E1004, E1008 with the reasons of every way where none will do."""
+        reasons: list[Diagnostic] = []
         for operation in lower(lowered):
             try:
                 self._check(operation, given)
                 return operation
             except UserError as error:
-                first = first or error
-        assert first is not None
-        raise first
+                reasons += [reason for reason in error.diagnostics if reason not in reasons]
+        raise UserError(*reasons)
 
     def _check(self, operation: Operation, given: Collection[str]) -> None:
         for condition in self.machine.operators.get(operation.kind, ()):

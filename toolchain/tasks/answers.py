@@ -10,9 +10,6 @@ from typing import Any
 from toolchain.tasks.actions.paths import explain_file, infer_file, report_file
 from toolchain.tasks.stage import Job
 
-BETWEEN = "\n\n"
-"""What stands between a summary and its table."""
-
 
 def text_answer(file: Callable[[Job], Path], job: Job) -> str:
     """The text of a file that a stage left."""
@@ -20,24 +17,31 @@ def text_answer(file: Callable[[Job], Path], job: Job) -> str:
 
 
 def report_answer(job: Job) -> str:
-    """The file's text; on a terminal its table is ruled."""
+    """The file's text; on a terminal its tables are ruled."""
     plain = text_answer(report_file, job)
     if not sys.stdout.isatty():
         return plain
+    from toolchain.report.costs import Costs
+    from toolchain.report.explain_text import costs_text
     from toolchain.report.summary_text import operations_text
+    from toolchain.runtime.typed_json import from_json
+    from toolchain.tasks.actions.report import BETWEEN
 
-    table = operations_text(_json(report_file(job)), True, shutil.get_terminal_size().columns)
-    return f"{plain.partition(BETWEEN)[0]}{BETWEEN}{table.rstrip()}"
+    data, width = _json(report_file(job)), shutil.get_terminal_size().columns
+    costs = costs_text(from_json(Costs, data["costs"]), True, width)
+    return BETWEEN.join([plain.partition(BETWEEN)[0], costs.rstrip(), operations_text(data, True, width).rstrip()])
 
 
 def explain_answer(job: Job) -> str:
     """The same for `explain`."""
     if not sys.stdout.isatty():
         return text_answer(explain_file, job)
-    from toolchain.report.explain import explain_text, read_placement
+    from toolchain.report.explain import Explanation
+    from toolchain.report.explain_text import explanation_text
+    from toolchain.runtime.typed_json import from_json
 
-    data = _json(explain_file(job))
-    return explain_text(read_placement(data), data["model"], data["machine"], True, shutil.get_terminal_size().columns).rstrip()
+    found = from_json(Explanation, _json(explain_file(job)))
+    return explanation_text(found, True, shutil.get_terminal_size().columns).rstrip()
 
 
 def _json(text: Path) -> dict[str, Any]:
@@ -50,29 +54,32 @@ def infer_answer(job: Job) -> str:
     """Accuracy three ways, the cost of quantisation, and cycles."""
     from toolchain.accuracy.closeness import read_closeness
     from toolchain.accuracy.measure import GOOD
+    from toolchain.graph.calibrated import MADE_UP, calibration_text
 
     found: dict[str, Any] = json.loads(infer_file(job).read_text())
     lines = [f"{job.model} on {job.target.label}, {found['images']} {found['kind']} samples"]
-    lines += [f"  {name:9}{_share(right)}{_remark(name, found['exact'])}" for name, right in found["right"].items()]
+    labelled = any(right is not None for right in found["right"].values())
+    lines += [f"  {name:11}{_share(right)}{_remark(name)}" for name, right in found["right"].items()] if labelled else []
     task = found["task"].get("emulator")
-    lines += [f"  task     {task['text']}"] if task else []
+    lines += [f"  task       {task['text']}"] if task else []
+    lines += ["  task       not measured: the model's file names no task, and its samples have no labels"] if not task and not labelled else []
+    lines += [f"  exact      the emulator is {'equal to' if found['exact'] else 'DIFFERENT FROM'} the integers in ONNX Runtime, in every output"]
     close = read_closeness(found["closeness"])
     lines += [f"  integers against the file: {close.text()}"] if close.text() else []
     lines += [f"  ONNX Runtime does not take the file itself ({found['reference']}); its first stage stands in"] if found["reference"] else []
-    lines += [f"  cycles   {_cycles(found)}"]
+    lines += [f"  cycles     {_cycles(found)}", f"  calibrated {calibration_text(found['calibration'])}"]
     lines += [f"  warning: {text}" for text in close.warnings(task is not None and task["share"] >= GOOD)]
-    lines += ["  warning: the samples are made up, so figures of accuracy say little"] if found["kind"] == "made-up" else []
+    told = found["kind"] == MADE_UP and found["calibration"] != MADE_UP
+    lines += ["  warning: the samples are made up, so figures of accuracy say little"] if told else []
     return "\n".join(lines)
 
 
 def _share(right: float | None) -> str:
-    return f"{100 * right:6.2f} % right" if right is not None else " without labels"
+    return f"{100 * right:.2f} % right" if right is not None else "not measured"
 
 
-def _remark(name: str, exact: bool) -> str:
-    if name == "emulator":
-        return f", {'equal to' if exact else 'DIFFERENT FROM'} the integers in every output"
-    return ", the file in ONNX Runtime" if name == "float" else " in ONNX Runtime"
+def _remark(name: str) -> str:
+    return {"float": ", the file in ONNX Runtime", "integer": " in ONNX Runtime"}.get(name, "")
 
 
 def _cycles(found: dict[str, Any]) -> str:

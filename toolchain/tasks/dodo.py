@@ -1,5 +1,6 @@
 """What doit reads: the tasks of the variables on its command line."""
 
+import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -21,4 +22,11 @@ def task_model() -> Iterator[dict[str, Any]]:
     except UserError as error:
         if given:
             raise InvalidTask(str(error)) from None
-        yield from ({"basename": name, "doc": doc, "actions": [partial(TaskFailed, str(error))]} for name, doc in TASKS.items())
+        told, clean = partial(TaskFailed, str(error)), (say, [str(error)])
+        common: dict[str, Any] = {"actions": [told], "clean": [clean], "io": {"capture": False}}
+        yield from ({"basename": name, "doc": doc, **common} for name, doc in TASKS.items())
+
+
+def say(text: str) -> None:
+    """An error of a clean: doit has no other way to tell it."""
+    print(text, file=sys.stderr)

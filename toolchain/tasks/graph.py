@@ -1,6 +1,7 @@
 """The plan as tasks for doit: what is up to date is decided by receipts, so doit's own database stays empty."""
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -9,6 +10,7 @@ from typing import Any
 from toolchain.spec.errors import UserError
 from toolchain.tasks.actions.paths import summary_file, verdict_file
 from toolchain.tasks.answers import explain_answer, infer_answer, report_answer, text_answer
+from toolchain.tasks.clean import clean_steps
 from toolchain.tasks.names import TASKS
 from toolchain.tasks.plan import Plan
 from toolchain.tasks.progress import tell
@@ -47,12 +49,22 @@ def tasks_of(plan: Plan) -> Iterator[dict[str, Any]]:
     yield from (_task(step) for step in steps.values())
     for name, command in COMMANDS.items():
         if name != command.stage:
-            yield from (_alias(name, command, each[command.stage]) for each in plan.steps)
+            yield from (_alias(name, command, each[command.stage], each.values()) for each in plan.steps)
 
 
-def _alias(name: str, command: Command, last: Step) -> dict[str, Any]:
+def _alias(name: str, command: Command, last: Step, every: Iterable[Step]) -> dict[str, Any]:
+    """Cleaning it takes away all that was made of the model: whatever is not a part of it was made from it."""
     meta = {ANSWER: partial(command.answer, last.job)}
-    return {"basename": name, "name": _key(last), "actions": None, "task_dep": [name_of(last)], "doc": TASKS[name], "meta": meta}
+    return {
+        "basename": name,
+        "name": _key(last),
+        "actions": None,
+        "task_dep": [name_of(last)],
+        "doc": TASKS[name],
+        "meta": meta,
+        "io": {"capture": False},
+        "clean": [(remove, [tuple(every)])],
+    }
 
 
 def name_of(step: Step) -> str:
@@ -76,7 +88,14 @@ def _task(step: Step) -> dict[str, Any]:
         "doc": TASKS.get(stage, step.stage.doc),
         "meta": {ANSWER: partial(command.answer, step.job)} if command else None,
         "io": {"capture": False},
+        "clean": [(remove, [(step,)])],
     }
+
+
+def remove(steps: Iterable[Step], dryrun: bool) -> None:
+    """What doit calls to clean."""
+    for path in clean_steps(steps, dryrun):
+        print(f"{'would remove' if dryrun else 'removed'} {path}", file=sys.stderr)
 
 
 def _current(step: Step) -> Callable[[], bool]:

@@ -1,4 +1,4 @@
-"""What can be asked for, by name; the command line prints it before anything is read."""
+"""What can be asked for, by name, and what can be said of it; the command line prints it before anything is read."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -9,6 +9,26 @@ TASKS: Mapping[str, str] = MappingProxyType(
         "infer": "run a model's images: accuracy in floating point, as integers, on the emulator; cycles",
         "verify": "compare every tensor with the integer model, and the emulator's engines with each other",
         "report": "cost, accuracy and exactness of a model, operation by operation",
-        "explain": "say for each node of a model where it went, and why",
+        "explain": "say where a model's time goes, why nodes are on the host, and what to change",
     }
 )
+
+VARIABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "target": "the machine: NAME, NAME:CONFIG or the path of its file",
+        "model": "names, or paths of .onnx and .yaml files, with commas between them; left out: what the machine's file lists",
+        "params": "parameters of the machine, NAME:VALUE with commas between them, in place of its file's",
+        "dim": "sizes of dimensions that an ONNX file leaves open, NAME:SIZE with commas between them; one without a name is INPUT.AXIS",
+        "fallback": "yes, or no: an operator that would stay on the host is an error",
+        "place": "pays: regions that save time; all: whatever the machine takes; left out: what the model's file says",
+        "calibration": "an .npz file of recorded inputs, an array of the input's name for each; left out: what the model's file says",
+    }
+)
+CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType({"fallback": ("yes", "no"), "place": ("pays", "all")})
+"""Of variables that have few values."""
+
+
+def variables_text() -> str:
+    """A line for each variable."""
+    width = max(map(len, VARIABLES)) + 2
+    return "\n".join(f"  {name + '=':<{width}}{text}" for name, text in VARIABLES.items())

@@ -24,8 +24,12 @@ class Plan:
 
 
 def make_plan(given: Mapping[str, str], root: Path = ROOT) -> Plan:
-    """Raises UserError E1201, E1202 (variables), E0001 (no such machine or model) and everything that is wrong with the machine."""
-    variables = read_variables(given)
+    """Raises UserError E1201, E1202 (variables) and all of `plan_of`."""
+    return plan_of(read_variables(given), root)
+
+
+def plan_of(variables: Variables, root: Path) -> Plan:
+    """Raises UserError E1202 (no machine, no model), E0001 (no such machine or model) and everything that is wrong with the machine."""
     if not variables.target:
         raise fail("E1202", "which machine? there is no 'target='", hint="for example target=NAME; `tilewright target list` says which there are")
     target = load_target(variables.target, variables.params, root / ".machines")

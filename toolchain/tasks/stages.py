@@ -4,7 +4,7 @@ from toolchain.tasks.stage import GRAPH_LIBRARIES, Stage
 
 _GRAPH = ("spec", "schemas", "graph", "passes")
 _MACHINE = (*_GRAPH, "isa", "emulator", "timing", "templates", "schedule")
-_REPORT = (*_MACHINE, "runtime", "verify", "report")
+_REPORT = (*_MACHINE, "runtime", "verify", "report", "accuracy")
 _STORED = ("params", "topology", "memories", "views", "units", "layouts")
 _ARCHITECTURE = (*_STORED, "encoding", "instructions", "functions", "numerics", "sync", "program")
 
@@ -28,7 +28,7 @@ STAGES = (
         after=("onnx",),
         of_model=True,
         reads_model=True,
-        options=("dims",),
+        options=("dims", "calibration"),
     ),
     Stage(
         "graph",
@@ -38,7 +38,7 @@ STAGES = (
         GRAPH_LIBRARIES,
         (*_ARCHITECTURE, "quantisation", "operators", "fusion", "pipeline", "kernels", "host"),
         ("onnx", "calibration"),
-        options=("fallback", "place"),
+        options=("fallback", "place", "calibration"),
         reads_model=True,
     ),
     Stage(
@@ -48,7 +48,7 @@ STAGES = (
         (*_MACHINE, "runtime"),
         GRAPH_LIBRARIES,
         (*_ARCHITECTURE, "timing", "kernels"),
-        ("graph",),
+        ("onnx", "graph"),
     ),
     Stage(
         "summary",
@@ -56,28 +56,30 @@ STAGES = (
         "report:make_summary",
         _REPORT,
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "host", "kernels"),
-        ("graph", "bundle"),
+        (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
+        ("onnx", "graph", "bundle"),
     ),
     Stage(
         "infer",
         "what running the model's images gave",
         "infer:infer_model",
-        (*_MACHINE, "runtime", "verify", "models"),
+        (*_MACHINE, "runtime", "verify", "models", "accuracy"),
         GRAPH_LIBRARIES,
         (*_ARCHITECTURE, "timing", "host"),
         ("onnx", "graph", "bundle"),
         reads_model=True,
+        options=("calibration",),
     ),
     Stage(
         "verify",
         "the ladder from floating point to the reference engine, tensor by tensor",
         "verify:verify_built",
-        (*_MACHINE, "runtime", "verify", "models"),
+        (*_MACHINE, "runtime", "verify", "models", "accuracy"),
         GRAPH_LIBRARIES,
         (*_ARCHITECTURE, "timing", "kernels"),
         ("onnx", "graph", "bundle"),
         reads_model=True,
+        options=("calibration",),
     ),
     Stage(
         "report",
@@ -85,16 +87,16 @@ STAGES = (
         "report:make_report",
         _REPORT,
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "host", "kernels"),
-        ("graph", "bundle", "infer", "verify"),
+        (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
+        ("onnx", "graph", "bundle", "infer", "verify"),
     ),
     Stage(
         "explain",
-        "where each node went, and why",
-        "report:explain_placement",
+        "where the time goes, why nodes are on the host, and what to change",
+        "explain:explain_model",
         _REPORT,
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "kernels"),
-        ("graph", "bundle"),
+        (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
+        ("graph",),
     ),
 )

@@ -5,8 +5,11 @@ from dataclasses import dataclass
 
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
+from toolchain.tasks.names import CHOICES, VARIABLES
 
-KNOWN = ("target", "model", "params", "dim", "fallback", "place")
+KNOWN = tuple(VARIABLES)
+
+PLACES = CHOICES["place"]
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,7 @@ class Variables:
 
     params: parameters of the machine by name. dims: sizes of open dimensions by name. fallback: whether the host may run what the machine cannot.
     place: `pays` for regions that save time, `all` for whatever the machine takes, empty for what the model's file says.
+    calibration: an .npz file with an array of recorded inputs for each input, empty for what the model's file says.
     """
 
     target: str = ""
@@ -23,6 +27,7 @@ class Variables:
     dims: tuple[tuple[str, int], ...] = ()
     fallback: bool = True
     place: str = ""
+    calibration: str = ""
 
 
 def read_variables(given: Mapping[str, str]) -> Variables:
@@ -38,7 +43,8 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         tuple(_pairs("params", given.get("params", ""))),
         tuple((name, _size(name, value)) for name, value in _pairs("dim", given.get("dim", ""))),
         _yes(given.get("fallback", "yes")),
-        _choice("place", given.get("place", ""), ("pays", "all")),
+        _choice("place", given.get("place", ""), PLACES),
+        given.get("calibration", ""),
     )
 
 

@@ -24,6 +24,14 @@ class Made:
 Action = Callable[[Step, Say], Made]
 
 
+def fulfil(step: Step, say: Say) -> None:
+    """Performs a step after those that it needs, each only where something changed. Raises as `perform`."""
+    for before in step.before:
+        fulfil(before, say)
+    if step.changes():
+        perform(step, lambda text: say(f"{step.title}: {text}"))
+
+
 def perform(step: Step, say: Say) -> None:
     """Makes what the step says unless another build just did. Raises UserError of whatever goes wrong; nothing half made is believed."""
     with ExitStack() as held:

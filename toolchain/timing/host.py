@@ -1,9 +1,9 @@
-"""Time on the host, by the costs that the machine's file declares, never by a clock."""
+"""Time on the host and at its border with the device, by the costs that the machine's file declares, never by a clock."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from toolchain.spec.model import Host
+from toolchain.spec.model import Host, Layout
 
 CONVOLUTIONS: dict[str, str] = dict.fromkeys(("Conv", "ConvInteger"), "conv2d")
 PRODUCTS: dict[str, str] = dict.fromkeys(("Gemm", "MatMul", "MatMulInteger", "LSTM", "GRU", "RNN"), "dense")
@@ -17,3 +17,9 @@ def operators_ms(kind: str, macs: int, size: int, host: Host) -> float:
     if macs and rate is not None:
         return macs / rate.value / 1e6
     return size / host.gb_per_s.value / 1e6
+
+
+def copy_ms(size: int, layout: Layout | None, host: Host) -> float:
+    """One buffer to or from the device: rearranged by the layout's rate where it declares one, then copied. size: in bytes."""
+    rearranged = size / layout.gb_per_s.value / 1e6 if layout is not None and layout.gb_per_s is not None else 0.0
+    return rearranged + host.transfer_us.value / 1e3 + size / host.transfer_gb_per_s.value / 1e6

@@ -18,9 +18,10 @@ from toolchain.spec.model import Machine
 
 @dataclass(frozen=True)
 class Built:
-    """given: the network as the user gave it; plain: the same without ONNX Runtime's own rewriting. floats: every float stage by its name, in order. floating: the last of them before fusion.
+    """given: the network as the user gave it; plain: the same without ONNX Runtime's own rewriting. floats: every float stage by its name, in order.
 
-    integer: before partitioning. partitioned: the last, whose regions are in the bundle. place: the bundle's path as messages print it.
+    floating: the last of them before fusion. integer: before partitioning. partitioned: the last, whose regions are in the bundle.
+    place: the bundle's path as messages print it.
     """
 
     machine: Machine

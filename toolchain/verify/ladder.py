@@ -52,7 +52,10 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
     say("integer network in ONNX Runtime")
     expected = oracle_tensors(built.integer, images)
     calls = region_calls(built.partitioned)
-    regions = [_region(built, call, expected, size.share(number, len(calls)), say) for number, call in enumerate(calls)]
+    regions: list[RegionVerdict] = []
+    for number, call in enumerate(calls):
+        which = f"region {number + 1} of {len(calls)}"
+        regions.append(_region(built, call, expected, size.share(number, len(calls)), lambda text, which=which: say(f"{which}: {text}")))
     say("the whole model by the executor")
     outputs = _outputs(built, images, expected)
     machine = f"{built.machine.name}:{built.machine.config}" if built.machine.config else built.machine.name
@@ -84,7 +87,7 @@ def _macs(model: ir.Model) -> int:
 
 def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: SampleSize, say: Callable[[str], object]) -> RegionVerdict:
     region = read_region(built.machine, built.kernels, built.partitioned, call)
-    say(f"{region.name} on the machine")
+    say("on the machine")
     program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
     subject = bundled_subject(built.bundle, program, region, built.machine, built.place)
     verdict = climb_region(subject, expected, size, _peek(built, subject, say))
@@ -104,13 +107,13 @@ def _peek(built: Built, subject: Subject, say: Callable[[str], object]) -> Peek 
     region = subject.region
     if all(name in subject.map.tensors for name in region.tensors):
         return None
-    say(f"{region.name} with every tensor stored")
+    say("with every tensor stored")
     return Peek(compile_region(built.machine, built.kernels, region, Options(check=False, stored=True)))
 
 
 def _outputs(built: Built, images: Samples, expected: Mapping[str, Array]) -> list[OutputVerdict]:
-    """The executor takes the same samples; the programs were checked already."""
-    executor = open_bundle(built.bundle, built.machine, EmulatorDevice(check=False), built.place)
+    """The executor takes the same samples, its host segments as they are like the oracle; the programs were checked already."""
+    executor = open_bundle(built.bundle, built.machine, EmulatorDevice(check=False), built.place, optimise=False)
     found = executor.run_samples(images)
     names = [entry.name for entry in built.bundle.manifest.outputs]
     return [OutputVerdict(name, int(np.size(found[name])), differing_bits(expected[name], found[name])) for name in names]

@@ -17,9 +17,9 @@ def verdict_data(verdict: ModelVerdict) -> dict[str, Any]:
     return {"exact": verdict.exact, **asdict(verdict), "errors": errors}
 
 
-def verdict_text(verdict: ModelVerdict) -> str:
-    """Plain text: one line a region, more where something is wrong."""
-    return "\n".join(_lines(verdict)) + "\n"
+def verdict_text(verdict: ModelVerdict, calibrated: str = "") -> str:
+    """Plain text: one line a region, more where something is wrong. calibrated: where the ranges of the integers come from."""
+    return "\n".join([*_lines(verdict), *([f"calibrated {calibrated}"] if calibrated else [])]) + "\n"
 
 
 def _lines(verdict: ModelVerdict) -> Iterator[str]:

@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from toolchain.graph.calls import read_call
 from toolchain.graph.functions import kind_of
-from toolchain.graph.regions import region_function
+from toolchain.graph.regions import describe_inputs, region_function
 from toolchain.passes.fuse import SOURCES
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.regions.lowering import Lowered
@@ -24,9 +24,7 @@ def read_region(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model
     """
     function = region_function(model, call)
     outer = dict(zip(function.inputs, call.inputs, strict=True))
-    for inner, value in outer.items():
-        if inner.shape is None and value is not None:  # a file keeps no shapes of a function's inputs
-            inner.shape, inner.type = value.shape, value.type
+    describe_inputs(model, call)
     constants = {inner: value for inner, value in outer.items() if value is not None and value.is_initializer()}
     inputs = [value for value in function.inputs if value not in constants]
     reader = _Reader(Selection(machine, kernels), images_per_run(machine), constants, set(inputs))

@@ -1,12 +1,11 @@
 """The calibration table: what the model's own samples do in floating point, or what a quantised model says itself."""
 
 from toolchain.graph.calibration import Table, write_table
-from toolchain.models.load import load_model
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import calibration_samples
 from toolchain.passes.build import calibration_table, declared_table, united_table
 from toolchain.spec.errors import UserError
-from toolchain.tasks.actions.paths import blaming, onnx_file, sizes_of, table_file
+from toolchain.tasks.actions.paths import blaming, model_of, onnx_file, sizes_of, table_file
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 
@@ -14,7 +13,7 @@ from toolchain.tasks.work import Made
 def calibrate_model(step: Step, say: Say) -> Made:
     """Raises UserError E0808 (samples), E0901 to E0921 (the model). Made-up samples that the model cannot be run on leave a table that says why."""
     job = step.job
-    model = load_model(str(job.path), dict(job.variables.dims))
+    model = model_of(job)
     with blaming(job):
         declared, seen = _declared(job, model, say), _seen(job, model, say)
     write_table(united_table(seen, declared) if declared else seen, table_file(job))

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from toolchain.graph.calibration import read_table
 from toolchain.graph.store import Store
-from toolchain.models.load import load_model
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import calibration_samples
 from toolchain.passes.base import Pass
@@ -19,7 +18,7 @@ from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.offload import device_of
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
-from toolchain.tasks.actions.paths import blaming, machine_of, onnx_file, sizes_of, table_file
+from toolchain.tasks.actions.paths import blaming, machine_of, model_of, onnx_file, sizes_of, table_file
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 
@@ -32,12 +31,11 @@ def make_graph(step: Step, say: Say) -> Made:
     say("reading the kernels")
     device = device_of(machine, load_kernels(machine))
     templates = templates_of(machine.fusion) if machine.fusion else ()
-    model, table = load_model(str(job.path), dict(job.variables.dims)), read_table(table_file(job))
+    model, table = model_of(job), read_table(table_file(job))
     samples = None if table.failure else calibration_samples(model)
     everything = (job.variables.place or model.place) == "all"
     recorded = isinstance(model.calibration, Recorded)
     context = Context(str(onnx_file(job)), templates, machine.quantisation, table, samples, device, model.host, everything, recorded, say)
-    say("every pass")
     store = Store(step.folder)
     with blaming(job):
         build_graph(onnx_file(job), sizes_of(job), context, store, pipeline_of(machine, job, model))

@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 from toolchain.accuracy.closeness import Closeness, closeness_of
 from toolchain.accuracy.errors import measure_errors
 from toolchain.accuracy.measure import measure_task, right_share
+from toolchain.graph.calibrated import calibration_kind
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.stage_file import read_stage
-from toolchain.models.load import load_model
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import Labels, calibration_samples, labelled_samples
 from toolchain.passes.truth import Given, open_given
-from toolchain.runtime.executor import Executor, load
+from toolchain.runtime.bundle import read_bundle
+from toolchain.runtime.emulator_device import EmulatorDevice
+from toolchain.runtime.executor import Executor, open_bundle
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.actions.paths import blaming, bundle_file, graph_file, import_file, infer_file, machine_of, onnx_file
+from toolchain.tasks.actions.paths import blaming, bundle_file, graph_file, import_file, infer_file, machine_of, model_of, onnx_file
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import stage_before
@@ -50,7 +52,7 @@ class Inputs:
 def infer_model(step: Step, say: Say) -> Made:
     """Test samples where the model has some, else those that calibrate it. Raises UserError E0808 (samples), E0910, E11xx."""
     job = step.job
-    model = load_model(str(job.path), dict(job.variables.dims))
+    model = model_of(job)
     inputs, sources = _inputs(model)
     place = str(onnx_file(job))
     with blaming(job):
@@ -58,15 +60,16 @@ def infer_model(step: Step, say: Say) -> Made:
         say("the file in ONNX Runtime")
         floats = [given.run(inputs.one(number), place) for number in range(inputs.count)]
         say("as integers")
-        session = open_session(graph_file(job))
+        session = open_session(graph_file(job), optimise=False)
         integers = [run_session(session, inputs.one(number), place=place) for number in range(inputs.count)]
         say("integers beside floating point")
         close = _closeness(job, given, inputs)
     say(f"{inputs.count} samples on the emulator")
-    executor = load(bundle_file(job), machine_of(job))
+    bundle = read_bundle(bundle_file(job))
+    executor = open_bundle(bundle, machine_of(job), EmulatorDevice(), str(bundle_file(job)), optimise=False)
     emulated = _emulated(executor, inputs)
     found = _figures(model, inputs, (floats, integers, emulated)) | _times(executor)
-    found |= {"closeness": asdict(close), "reference": given.refusal}
+    found |= {"closeness": asdict(close), "reference": given.refusal, "calibration": calibration_kind(read_stage(graph_file(job)))}
     write_atomic(infer_file(job), (json.dumps(found, indent=1) + "\n").encode())
     return Made([infer_file(job)], sources)
 

@@ -1,13 +1,14 @@
 """The model as an ONNX file with its weights beside it."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from toolchain.models.build import build_model
 from toolchain.models.load import load_model
 from toolchain.models.model import Model, Stored
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.actions.paths import onnx_file, sizes_file
+from toolchain.tasks.actions.paths import onnx_file, preparations_file, sizes_file
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 
@@ -21,8 +22,11 @@ def make_onnx(step: Step, say: Say) -> Made:
     names: list[str] = json.loads(built.with_suffix(".stamp.json").read_text())["files"]
     built.replace(path)
     write_atomic(sizes, json.dumps(dict(sorted(_sizes(model).items()))).encode())
+    preparations = {name: asdict(entry.preparation) for name, entry in sorted(model.inputs.items()) if entry.preparation}
+    write_atomic(preparations_file(step.job), json.dumps(preparations).encode())
     weights = [step.folder / name for name in names if name != built.name]
-    return Made([path, *weights, sizes], _sources(model))  # not the stamp, which the receipt replaces: it changes with code that changes nothing
+    written = [path, *weights, sizes, preparations_file(step.job)]
+    return Made(written, _sources(model))  # not the stamp, which the receipt replaces: it changes with code that changes nothing
 
 
 def _sizes(model: Model) -> dict[str, int]:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.load import load_machine
@@ -13,6 +14,9 @@ from toolchain.spec.model import Machine
 from toolchain.tasks.hashes import digest_of
 from toolchain.tasks.receipts import read_receipt
 from toolchain.tasks.stage import Job
+
+if TYPE_CHECKING:  # a build that has nothing to do needs no model
+    from toolchain.models.model import Model
 
 
 def onnx_file(job: Job) -> Path:
@@ -23,6 +27,11 @@ def onnx_file(job: Job) -> Path:
 def sizes_file(job: Job) -> Path:
     """What its open dimensions are."""
     return job.shared / "onnx" / "sizes.json"
+
+
+def preparations_file(job: Job) -> Path:
+    """How raw numbers become its inputs."""
+    return job.shared / "onnx" / "preparations.json"
 
 
 def table_file(job: Job) -> Path:
@@ -96,6 +105,15 @@ def _machine(given: str, params: tuple[tuple[str, str], ...], _digest: str) -> M
     return load_machine(given, overrides=dict(params))
 
 
+def model_of(job: Job) -> "Model":
+    """The model as its file declares it, calibrated as the build's variables say. Raises UserError of a model file that is wrong."""
+    from toolchain.models.load import load_model
+    from toolchain.models.samples import calibrated_by
+
+    model, file = load_model(str(job.path), dict(job.variables.dims)), job.variables.calibration
+    return calibrated_by(model, Path(file)) if file else model
+
+
 def sizes_of(job: Job) -> dict[str, int]:
     """Sizes of open dimensions by name."""
     found: dict[str, int] = json.loads(sizes_file(job).read_text())
@@ -113,8 +131,7 @@ def blaming(job: Job) -> Generator[None]:
 
 
 def _source(job: Job) -> Path:
-    from toolchain.models.load import load_model
     from toolchain.models.model import Stored
 
-    origin = load_model(str(job.path), dict(job.variables.dims)).origin
+    origin = model_of(job).origin
     return origin.file if isinstance(origin, Stored) else job.path

@@ -2,20 +2,20 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from toolchain.emulator.checks import prepare_program
-from toolchain.report.explain import explain_data, explain_text
-from toolchain.report.placement import place_nodes
-from toolchain.report.summary import Summary, summarise_model
+from toolchain.report.explain_text import costs_text
+from toolchain.report.sheets import rows_sheet
+from toolchain.report.summary import Told, summarise_model
 from toolchain.report.summary_text import operations_text, summary_data, summary_text
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.executor import region_image
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import (
     bundle_file,
-    explain_file,
     graph_file,
     infer_file,
     machine_of,
@@ -30,21 +30,30 @@ from toolchain.timing.simulate import time_program
 from toolchain.timing.trace import write_trace
 from toolchain.verify.built import Built, read_built
 
+BETWEEN = "\n\n"
+"""What stands between a summary and its tables."""
+
 
 def make_summary(step: Step, say: Say) -> Made:
     """What a build says last. Raises UserError E11xx for a damaged bundle."""
     say("timing the bundle")
-    summary = _summary(step.job, None, None)
+    summary = summarise_model(*_built(step.job))
     return Made(_written(summary_file(step.job), summary_text(summary), summary_data(summary)))
 
 
 def make_report(step: Step, say: Say) -> Made:
-    """The summary with what running and verifying the model gave, a line for each operation, and every region's instructions on a time line."""
+    """The summary with what running and verifying the model gave, where the time goes, a line for each operation, and every region's instructions on
+    a time line."""
     job = step.job
     say("timing the bundle")
-    summary = _summary(job, _json(infer_file(job)), _json(verdict_file(job).with_suffix(".json")))
+    built, stages, tell = _built(job)
+    inferred, verified = _json(infer_file(job)), _json(verdict_file(job).with_suffix(".json"))
+    summary = summarise_model(built, stages, replace(tell, inferred=inferred, verified=verified))
     data = summary_data(summary)
-    written = _written(report_file(job), f"{summary_text(summary)}\n{operations_text(data)}", data)
+    text = BETWEEN.join(part.rstrip() for part in (summary_text(summary), costs_text(summary.costs), operations_text(data)))
+    sheet = report_file(job).with_suffix(".csv")
+    write_atomic(sheet, rows_sheet(summary.costs).encode())
+    written = [*_written(report_file(job), text, data), sheet]
     say("drawing time lines")
     return Made([*written, *_traces(job)])
 
@@ -61,26 +70,15 @@ def _traces(job: Job) -> list[Path]:
     return paths
 
 
-def explain_placement(step: Step, say: Say) -> Made:
-    """Why each node is where it is."""
-    say("reading the stages")
-    job, built = step.job, _built(step.job)
-    placement = place_nodes(built, graph_file(job).parent)
-    named = job.model, job.target.label
-    return Made(_written(explain_file(job), explain_text(placement, *named), explain_data(placement, *named)))
-
-
-def _summary(job: Job, inferred: Mapping[str, Any] | None, verified: Mapping[str, Any] | None) -> Summary:
-    return summarise_model(_built(job), graph_file(job).parent, artefacts_of(job), inferred, verified)
-
-
 def artefacts_of(job: Job) -> dict[str, str]:
     """Where things are, for whoever reads a report."""
     return {"bundle": str(bundle_file(job)), "programs": str(bundle_file(job).parent), "stages": str(job.folder / "graph")}
 
 
-def _built(job: Job) -> Built:
-    return read_built(machine_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
+def _built(job: Job) -> tuple[Built, Path, Told]:
+    """What a summary is made of."""
+    stages = graph_file(job).parent
+    return read_built(machine_of(job), stages, bundle_file(job), onnx_file(job)), stages, Told(artefacts_of(job))
 
 
 def _json(path: Path) -> Mapping[str, Any]:

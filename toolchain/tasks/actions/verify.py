@@ -2,12 +2,12 @@
 
 import json
 
-from toolchain.models.load import load_model
+from toolchain.graph.calibrated import calibration_kind, calibration_text
 from toolchain.models.model import Recorded
 from toolchain.models.samples import calibration_samples
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of, onnx_file, verdict_file
+from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of, model_of, onnx_file, verdict_file
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import read_built
@@ -19,13 +19,14 @@ from toolchain.verify.text import verdict_data, verdict_text
 def verify_built(step: Step, say: Say) -> Made:
     """Leaves the verdict even where something differs. Raises UserError E1204 then, and all of verify_model."""
     job = step.job
-    model = load_model(str(job.path), dict(job.variables.dims))
+    model = model_of(job)
     built = read_built(machine_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
     verdict = verify_model(built, calibration_samples(model), SampleSize(), say)
     text, data = verdict_file(job), verdict_file(job).with_suffix(".json")
     write_atomic(data, (json.dumps(verdict_data(verdict), indent=1) + "\n").encode())
-    write_atomic(text, verdict_text(verdict).encode())
+    calibrated = calibration_text(calibration_kind(built.integer))
+    found = verdict_text(verdict, calibrated)
+    write_atomic(text, found.encode())
     if not verdict.exact:
-        found = verdict_text(verdict)
         raise fail("E1204", f"what the machine computes is not what the integer model computes\n{found}", place=str(bundle_file(job)))
     return Made([text, data], [model.calibration.file] if isinstance(model.calibration, Recorded) else ())

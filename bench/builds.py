@@ -1,0 +1,53 @@
+"""What benches that build models share: a task as a user runs it, and what it left."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMAND = (sys.executable, "-m", "toolchain.cli")
+LIMIT = 3600.0
+"""Seconds for one command."""
+
+
+def run(folder: Path, task: str, model: str, machine: str, *more: str, seed: str = "0") -> str:
+    """Says in one line what is wrong after the command; empty where all is well. more: further variables."""
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = os.environ | {"PYTHONPATH": search_path(), "PYTHONHASHSEED": seed}
+    command = [*COMMAND, task, f"target={machine}", f"model={model}", *more]
+    try:
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return f"{task} takes longer than {LIMIT:.0f} s"
+    if not done.returncode:
+        return ""
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"\bE\d{4} ", line)] or lines[-1:]
+    return f"{task}: {errors[0] if errors else 'failed without a word'}"
+
+
+def search_path() -> str:
+    """PYTHONPATH of a command that runs this checkout."""
+    return os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH", "")])])
+
+
+def left(job: Path, *parts: str) -> Any:
+    """A JSON file in the folder of a model on a machine; None where it is not there."""
+    path = job.joinpath(*parts)
+    return json.loads(path.read_text()) if path.is_file() else None
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence[int]) -> list[str]:
+    """A table with columns as wide as they must be; those in `texts` to the left, numbers to the right."""
+    cells = [list(head), *(list(row) for row in rows)]
+    widths = [max(len(row[k]) for row in cells) for k in range(len(head))]
+    lines = [
+        "| " + " | ".join(c.ljust(w) if k in texts else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))) + " |" for row in cells
+    ]
+    rule = "|" + "|".join("-" * (w + 2) if k in texts else "-" * (w + 1) + ":" for k, w in enumerate(widths)) + "|"
+    return [lines[0], rule, *lines[1:]]

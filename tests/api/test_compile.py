@@ -1,0 +1,101 @@
+"""`toolchain.compile` from Python: what it takes, what it answers, that it is the build of the command line."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import toolchain
+from tests.tasks.builds import build
+
+
+def model(inputs: dict[str, tuple[int, list[Any]]], nodes: list[onnx.NodeProto], outputs: dict[str, int], name: str = "net") -> onnx.ModelProto:
+    """inputs: type and shape by name. outputs: type by name, their shapes left open."""
+    given = [helper.make_tensor_value_info(key, kind, shape) for key, (kind, shape) in inputs.items()]
+    made = [helper.make_tensor_value_info(key, kind, None) for key, kind in outputs.items()]
+    return helper.make_model(helper.make_graph(nodes, name, given, made), opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def absolute(batch: Any = 1) -> onnx.ModelProto:
+    return model({"x": (TensorProto.FLOAT, [batch, 3])}, [helper.make_node("Abs", ["x"], ["y"])], {"y": TensorProto.FLOAT})
+
+
+def test_it_is_the_build_of_the_command_line(tmp_path: Path) -> None:
+    built = toolchain.compile("digits", "vta", folder=tmp_path / "build")
+    done = build(tmp_path, "build", "target=vta", "model=digits")
+    assert "bundle digits" not in done.stderr  # the command finds the work done
+    assert done.stdout.splitlines()[0] == built.summary.splitlines()[0]
+    assert built.bundle == tmp_path / "build" / "vta" / "digits" / "bundle" / "digits.bundle"
+    assert built.figures["macs_on_machine"] == built.figures["macs"] > 0
+    assert built.calibration == "recorded"
+
+
+def test_a_second_call_does_nothing_again(tmp_path: Path) -> None:
+    said: tuple[list[str], list[str]] = ([], [])
+    for heard in said:
+        toolchain.compile(absolute(), "vta", folder=tmp_path, say=heard.append)
+    assert said[0]
+    assert not said[1]
+
+
+def test_models_in_memory_of_one_name_do_not_meet(tmp_path: Path) -> None:
+    one, other = (toolchain.compile(absolute(size), "vta", folder=tmp_path) for size in (1, 2))
+    assert one.bundle != other.bundle
+    assert one.load().inputs["x"].shape == (1, 3)
+    assert other.load().inputs["x"].shape == (2, 3)
+
+
+def test_open_sizes_are_given_by_name(tmp_path: Path) -> None:
+    with pytest.raises(toolchain.UserError, match="dim=batch:1"):
+        toolchain.compile(absolute("batch"), "vta", folder=tmp_path)
+    built = toolchain.compile(absolute("batch"), "vta", dims={"batch": np.int64(4)}, folder=tmp_path)
+    assert built.load().run({"x": -np.ones((4, 3), np.float32)})["y"].min() == 1
+
+
+def test_the_result_says_where_its_ranges_are_from(tmp_path: Path) -> None:
+    assert toolchain.compile(absolute(), "vta", folder=tmp_path).calibration == "made-up"
+    assert toolchain.compile(absolute(), "vta", calibration={"x": np.ones((5, 1, 3))}, folder=tmp_path).calibration == "recorded"
+    assert toolchain.compile(absolute(), "vta", calibration=np.ones((5, 3)), folder=tmp_path).calibration == "recorded"
+
+
+def test_recorded_inputs_are_what_is_calibrated_with(tmp_path: Path) -> None:
+    """The largest number of the samples is in the table."""
+    built = toolchain.compile(absolute(), "vta", calibration={"x": np.full((2, 3), -77.5)}, folder=tmp_path)
+    (table,) = (tmp_path / "models").glob("*/calibration/calibration.json")
+    assert '"maximum":77.5' in table.read_text()
+    assert built.infer().data["kind"] == "calibration"
+
+
+def test_the_command_line_takes_the_samples_as_a_file(tmp_path: Path) -> None:
+    onnx.save(absolute(), str(tmp_path / "net.onnx"))
+    np.savez(tmp_path / "seen.npz", x=np.full((2, 3), -77.5, np.float32))
+    done = build(tmp_path, "build", "target=vta", "model=net.onnx", "calibration=seen.npz")
+    assert done.returncode == 0, done.stderr
+    assert '"maximum":77.5' in (tmp_path / "build/models/net/calibration/calibration.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"target": "vtaa"}, "E0001"),
+        ({"place": "al"}, "E1202"),
+        ({"dims": {"batch": 0}}, "E1202"),
+        ({"dims": {"batch": "1"}}, "E1202"),
+        ({"dims": {"bach": 1}}, "E0905"),
+        ({"params": {"LOG_BLOK": 3}}, "E0104"),
+        ({"calibration": {"z": np.ones((2, 3))}}, "E0808"),
+        ({"calibration": {"x": np.ones((2, 4))}}, "E0808"),
+        ({"calibration": {"x": np.array([{}], object)}}, "E0808"),
+        ({"calibration": "none.npz"}, "E0001"),
+        ({"folder": "/dev/null/build"}, "E0005"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path: Path, options: dict[str, Any], code: str) -> None:
+    given = {"target": "vta", "folder": tmp_path, **options}
+    with pytest.raises(toolchain.UserError) as caught:
+        toolchain.compile(absolute(), **given)
+    assert caught.value.diagnostics[0].code == code
+    assert "\n" not in str(caught.value)

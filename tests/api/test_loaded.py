@@ -1,0 +1,115 @@
+"""`toolchain.load`: models that stay on the host, of any type of input, any number of inputs, results of any size."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import toolchain
+from tests.api.test_compile import absolute, model
+
+FLOAT, INT64, BOOL, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING
+
+
+def run(proto: onnx.ModelProto, folder: Path, **inputs: Any) -> dict[str, Any]:
+    return toolchain.load(toolchain.compile(proto, "vta", folder=folder).bundle).run(inputs)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"])
+def test_inputs_of_every_number(dtype: str, tmp_path: Path) -> None:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    proto = model({"x": (kind, [1, 4])}, [helper.make_node("Add", ["x", "x"], ["y"])], {"y": kind})
+    found = run(proto, tmp_path, x=np.arange(8, dtype=dtype).reshape(2, 4))["y"]
+    assert found.dtype == dtype
+    assert found.tolist() == [[0, 2, 4, 6], [8, 10, 12, 14]]
+
+
+def test_texts_and_truths(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Not", ["x"], ["y"]), helper.make_node("Identity", ["s"], ["t"])]
+    proto = model({"x": (BOOL, [2]), "s": (STRING, [2])}, nodes, {"y": BOOL, "t": STRING})
+    found = run(proto, tmp_path, x=np.array([True, False]), s=np.array(["a", "bc"], object))
+    assert found["y"].tolist() == [False, True]
+    assert found["t"].tolist() == ["a", "bc"]
+
+
+def test_several_inputs_one_of_them_a_scalar(tmp_path: Path) -> None:
+    proto = model({"x": (FLOAT, [1, 2]), "k": (FLOAT, [])}, [helper.make_node("Mul", ["x", "k"], ["y"])], {"y": FLOAT})
+    for scalar in (np.float32(3), np.array(3, np.float32), 3.0):
+        assert run(proto, tmp_path, x=np.array([[1, 2]], np.float32), k=scalar)["y"].tolist() == [[3, 6]]
+
+
+def test_lists_of_numbers_are_arrays_of_the_inputs_type(tmp_path: Path) -> None:
+    assert run(absolute(), tmp_path, x=[[-1, 2, -3]])["y"].tolist() == [[1, 2, 3]]
+
+
+def test_a_result_whose_size_depends_on_the_data(tmp_path: Path) -> None:
+    built = toolchain.compile(model({"x": (FLOAT, [1, 4])}, [helper.make_node("NonZero", ["x"], ["y"])], {"y": INT64}), "vta", folder=tmp_path)
+    loaded = toolchain.load(built.bundle)
+    assert loaded.outputs["y"].shape == (2, -1)
+    for numbers in ([0, 1, 0, 2], [0, 0, 0, 0], [1, 1, 1, 1]):
+        assert np.array_equal(loaded.run({"x": np.array([numbers], np.float32)})["y"], np.nonzero([numbers]))
+
+
+def test_what_the_machine_takes_equals_the_integers_of_the_build(tmp_path: Path) -> None:
+    built = toolchain.compile("digits", "dpuv3", folder=tmp_path)
+    outcome = built.load().timed({"image": np.zeros((5, 1, 8, 8), np.float32)})
+    assert outcome.runs == 2
+    assert outcome.cycles > 0
+    assert built.infer().data["exact"]
+
+
+def test_a_machine_that_is_not_on_the_search_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Path(__file__).resolve().parents[2] / "targets"
+    (tmp_path / "mine").mkdir()
+    text = (source / "vta.yaml").read_text().replace("  name: vta\n", "  name: mine\n", 1)
+    (tmp_path / "mine" / "mine.yaml").write_text(text)
+    (tmp_path / "mine" / "mine").symlink_to(source / "vta")
+    monkeypatch.chdir(tmp_path)
+    built = toolchain.compile("digits", "mine/mine.yaml", params={"LOG_BUS": 4}, folder=tmp_path / "build")
+    images = np.zeros((1, 1, 8, 8), np.float32)
+    assert built.load().executor.machine.params["LOG_BUS"] == 4
+    assert toolchain.load(built.bundle, machine="mine/mine.yaml").run({"image": images})["logits"].shape == (1, 10)
+    with pytest.raises(toolchain.UserError, match="unknown target 'mine'"):
+        toolchain.load(built.bundle)
+
+
+@pytest.mark.parametrize("given", [{}, {"x": [[1, 2]]}, {"y": [[1, 2, 3]]}, {"x": np.zeros((1, 3))}])
+def test_inputs_that_do_not_fit_are_one_line(tmp_path: Path, given: dict[str, Any]) -> None:
+    with pytest.raises(toolchain.UserError, match="E1108") as caught:
+        run(absolute(), tmp_path, **given)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bundle_that_is_none_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(toolchain.UserError, match="E0001"):
+        toolchain.load(tmp_path / "none.bundle")
+
+
+@pytest.fixture(scope="module")
+def camera(tmp_path_factory: pytest.TempPathFactory) -> toolchain.Compiled:
+    """digits with a word about its pictures."""
+    folder = tmp_path_factory.mktemp("camera")
+    (folder / "net.onnx").write_bytes((Path(__file__).resolve().parents[2] / "models" / "digits" / "digits.onnx").read_bytes())
+    about = "model: {name: camera, summary: grey}\nonnx: net.onnx\ninputs: {image: {shape: [1, 1, 8, 8], scale: 0.0625, mean: [0.5], std: [2]}}\n"
+    (folder / "camera.yaml").write_text(about)
+    return toolchain.compile(folder / "camera.yaml", "vta", folder=folder / "build")
+
+
+def test_a_picture_is_prepared_as_the_models_file_says(camera: toolchain.Compiled) -> None:
+    loaded = toolchain.load(camera.bundle)
+    found = loaded.prepare(np.full((8, 8), 16, np.uint8))
+    assert (found.shape, found.dtype) == ((1, 1, 8, 8), np.float32)
+    assert (found == 0.25).all()
+    assert loaded.run({"image": found})["logits"].shape == (1, 10)
+    assert loaded.prepare(np.zeros((20, 30, 1)), "image", resize=True).shape == (1, 1, 8, 8)
+
+
+def test_a_picture_for_no_input_is_one_line(camera: toolchain.Compiled, tmp_path: Path) -> None:
+    with pytest.raises(toolchain.UserError, match=r"E1108 .*did you mean 'image'"):
+        camera.load().prepare(np.zeros((8, 8)), "imag")
+    two = model({"x": (FLOAT, [1, 1, 2, 2]), "y": (FLOAT, [1, 1, 2, 2])}, [helper.make_node("Add", ["x", "y"], ["z"])], {"z": FLOAT})
+    with pytest.raises(toolchain.UserError, match=r"E1108 .*name one of them"):
+        toolchain.compile(two, "vta", folder=tmp_path).load().prepare(np.zeros((2, 2)))

@@ -1,0 +1,46 @@
+"""What a shell is answered: machines, models, variables and their values."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolchain.cli import main
+from toolchain.commands.completion import SHELLS, complete_machine, complete_variable
+from toolchain.tasks.names import VARIABLES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_variables_and_their_values() -> None:
+    assert complete_variable("") == [f"{name}=" for name in VARIABLES]
+    assert complete_variable("ta") == ["target="]
+    assert complete_variable("target=dp") == ["target=dpuv3"]
+    assert complete_variable("model=digits,resnet101") == ["model=digits,resnet101"]
+    assert complete_variable("place=") == ["place=pays", "place=all"]
+    assert complete_variable("dim=") == complete_variable("nothing=") == []
+    assert "vta" in complete_machine("v")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_shell_has_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert "tilewright" in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"), [("tilewright veri", "verify "), ("tilewright build target=dpu", "dpuv3 "), ("tilewright target show vt", "vta ")]
+)
+def test_a_shell_asks(line: str, answer: str, tmp_path: Path) -> None:
+    """As argcomplete's script does it: the line in the environment, the answer in a file."""
+    out = tmp_path / "answer"
+    asked = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\v", "COMP_TYPE": "9"}
+    words = {"_ARGCOMPLETE_COMP_WORDBREAKS": " \t\n\"'><=;|&(:", "_ARGCOMPLETE_STDOUT_FILENAME": str(out), "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-m", "toolchain.cli"], env=os.environ | asked | words, check=False, capture_output=True)
+    assert out.read_text() == answer

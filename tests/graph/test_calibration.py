@@ -1,0 +1,30 @@
+"""What calibration looks at: tensors of floating-point numbers, of whatever size; sequences of them are none."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from tests.graph.onnx_builder import model, save
+from toolchain.graph.calibration import calibrate
+from toolchain.graph.load import load_graph
+
+n = helper.make_node
+
+
+def test_sequences_are_passed_over(tmp_path: Path) -> None:
+    nodes = [n("Relu", ["x"], ["r"]), n("SplitToSequence", ["r"], ["s"], axis=1), n("SequenceAt", ["s", "k"], ["y"])]
+    loaded = load_graph(save(model(nodes, {"x": [1, 4]}, {"y": None}, {"k": np.int64(1)}), tmp_path))
+    table = calibrate(loaded, {"x": np.array([[[-1, 2, 3, 4]]], np.float32)})
+    assert {"x", "r"} <= table.tensors.keys()
+    assert "s" not in table.tensors
+    assert table.tensors["r"].spread.maximum == 4
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_tensor_without_elements_says_nothing(tmp_path: Path) -> None:
+    proto = model([n("Relu", ["x"], ["y"])], {"x": [1, 4]}, {"y": None})
+    proto.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, [0, 4]))
+    table = calibrate(load_graph(save(proto, tmp_path), {"x.0": 0}), {"x": np.zeros((1, 0, 4), np.float32)})
+    assert table.tensors["y"].spread.maximum == 0

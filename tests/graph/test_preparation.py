@@ -1,0 +1,39 @@
+"""Raw numbers to inputs: normalised channel by channel, in the input's own order."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolchain.graph.preparation import Preparation, channels_last, prepare, raw_channels_last, raw_shape
+
+MEAN, STD = (0.5, 0.25, 0.0), (0.5, 2.0, 1.0)
+
+
+@pytest.mark.parametrize(("shape", "last"), [((1, 3, 8, 9), False), ((1, 8, 9, 3), True), ((1, 3, 3, 3), False), ((1, 8, 9), False), ((), False)])
+def test_channels_are_told_by_their_number(shape: tuple[int, ...], last: bool) -> None:
+    assert channels_last(shape) is last
+
+
+@given(st.integers(1, 3), st.sampled_from(["nchw", "nhwc"]), st.booleans(), st.floats(0.125, 8, width=32))
+def test_every_number_is_prepared_by_its_own_channel(count: int, layout: str, last: bool, scale: float) -> None:
+    """One number after the other, wherever the channels stand."""
+    shape = (1, 5, 6, 3) if last else (1, 3, 5, 6)
+    held = Preparation(layout, MEAN, STD, scale)
+    raw = np.random.default_rng(0).integers(0, 256, (count, *raw_shape(shape, held))).astype(np.float32)
+    found = prepare(raw, shape, held)
+    assert found.shape == (count, *shape)
+    assert found.dtype == np.float32
+    for n, c, y, x in np.ndindex(count, 3, 5, 6):
+        number = raw[n, 0, y, x, c] if raw_channels_last(shape, held) else raw[n, 0, c, y, x]
+        wanted = (np.float32(number) * np.float32(scale) - np.float32(MEAN[c])) / np.float32(STD[c])
+        assert (found[n, 0, y, x, c] if last else found[n, 0, c, y, x]) == wanted
+
+
+def test_nothing_said_is_nothing_done() -> None:
+    raw = np.ones((2, 1, 7), np.float32)
+    assert prepare(raw, (1, 7), None) is raw
+
+
+def test_what_is_no_picture_has_one_mean() -> None:
+    assert prepare(np.full((2, 1, 7), 3, np.float32), (1, 7), Preparation(mean=(1.0,), std=(4.0,))).tolist() == [[[0.5] * 7]] * 2

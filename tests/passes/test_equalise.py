@@ -1,0 +1,124 @@
+"""Equalisation: outputs stay, ranges of channels come closer, and what a factor cannot go through keeps its weights."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper
+
+from tests.graph.onnx_builder import model, save
+from toolchain.graph.load import load_graph
+from toolchain.graph.running import open_model
+from toolchain.graph.session import open_session, run_session
+from toolchain.passes.context import Context
+from toolchain.passes.equalise import LEAST_RANGE, Equalise, factors_of, groups_of
+from toolchain.passes.remove_qdq import RANGE
+from toolchain.passes.runner import run_passes
+
+n = helper.make_node
+F = np.float32
+
+
+def residual(seed: int, between: list, group: int = 1) -> tuple[list, dict]:
+    """x -> first -> [between] -> sum with a branch of its own -> last and other; the weights of channels differ by up to a thousand times."""
+    rng = np.random.default_rng(seed)
+    spread = 10.0 ** rng.uniform(-1.5, 1.5, 8)
+    constants = {
+        "w1": (rng.normal(size=(8, 4, 3, 3)) * spread[:, None, None, None]).astype(F),
+        "b1": rng.normal(size=8).astype(F),
+        "w2": (rng.normal(size=(8, 6, 1, 1)) * spread[:, None, None, None]).astype(F),
+        "w0": rng.normal(size=(6, 8, 1, 1)).astype(F),
+        "w3": (rng.normal(size=(8, 8 // group, 3, 3)) / 10).astype(F),
+        "w4": (rng.normal(size=(5, 8, 1, 1)) / 10).astype(F),
+    }
+    nodes = [
+        n("Conv", ["x", "w1", "b1"], ["a"], "first", pads=[1, 1, 1, 1]),
+        *between,
+        n("Conv", ["t", "w0"], ["inner"], "expand"),
+        n("Sigmoid", ["inner"], ["bent"], "bend"),
+        n("Conv", ["bent", "w2"], ["b"], "project"),
+        n("Add", ["t", "b"], ["s"], "sum"),
+        n("Conv", ["s", "w3"], ["y"], "last", group=group),
+        n("Conv", ["s", "w4"], ["z"], "other"),
+    ]
+    return nodes, constants
+
+
+THROUGH = {
+    "relu": [n("Relu", ["a"], ["t"], "r")],
+    "leaky": [n("LeakyRelu", ["a"], ["t"], "r", alpha=0.1)],
+    "pool": [n("MaxPool", ["a"], ["t"], "r", kernel_shape=[3, 3], pads=[1, 1, 1, 1])],
+}
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**20), st.sampled_from(sorted(THROUGH)), st.sampled_from([1, 2, 8]), st.sampled_from([0.5, 1.0]))
+def test_results_stay_and_ranges_come_closer(tmp_path_factory: pytest.TempPathFactory, seed: int, between: str, group: int, power: float) -> None:
+    nodes, constants = residual(seed, THROUGH[between], group)
+    path = save(model(nodes, {"x": [1, 4, 6, 6]}, {"y": None, "z": None}, constants), tmp_path_factory.mktemp("e"))
+    plain = load_graph(path)
+    (before,) = groups_of(plain.graph)
+    assert sorted(node.name or "" for node in before.makers) == ["first", "project"]
+    assert sorted(node.name or "" for node in before.readers) == ["expand", "last", "other"]
+    assert factors_of(before, power).prod() == pytest.approx(1)
+    result = run_passes(load_graph(path), [Equalise(power)], Context())
+    x = {"x": np.random.default_rng(seed).normal(size=(1, 4, 6, 6)).astype(F)}
+    found, wanted = run_session(open_model(result), x), run_session(open_session(path), x)
+    for name, array in wanted.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-4 * np.abs(array).max())
+    (after,) = groups_of(result.graph)
+    assert np.abs(np.log(factors_of(after, 1.0))).max() < np.abs(np.log(factors_of(before, 1.0))).max()
+    assert not {value.name for value in after.tensors} & {value.name for value in before.tensors}, "other values, other names"
+
+
+def touched(nodes: list, constants: dict, outputs: dict, folder: Path) -> bool:
+    """Whether the pass changes a weight."""
+    path = save(model(nodes, {"x": [1, 4, 6, 6]}, outputs, constants), folder)
+    return any(name.endswith(".equalised") for name in run_passes(load_graph(path), [Equalise()], Context()).graph.initializers)
+
+
+def test_limits_that_are_the_same_for_all_channels_end_it(tmp_path: Path) -> None:
+    nodes, constants = residual(0, [n("Clip", ["a", "lo", "hi"], ["t"], "clip")])
+    assert not touched(nodes, constants | {"lo": F(0), "hi": F(6)}, {"y": None, "z": None}, tmp_path)
+
+
+@pytest.mark.parametrize("reader", ["output", "Sigmoid", "input"])
+def test_other_makers_and_readers_end_it(reader: str, tmp_path: Path) -> None:
+    nodes, constants = residual(0, THROUGH["relu"])
+    outputs: dict = {"y": None, "z": None}
+    if reader == "output":
+        outputs["s"] = None
+    elif reader == "Sigmoid":
+        nodes, outputs = [*nodes, n("Sigmoid", ["s"], ["v"])], outputs | {"v": None}
+    else:
+        nodes[-3] = n("Add", ["t", "bend8"], ["s"], "sum")
+        nodes.insert(-3, n("Sigmoid", ["b"], ["bend8"]))
+    assert not touched(nodes, constants, outputs, tmp_path)
+
+
+def test_a_chain_without_a_sum_is_left(tmp_path: Path) -> None:
+    """Where one layer reads another alone, rectified linear units between them mostly have limits of their own."""
+    _, constants = residual(0, [])
+    nodes = [n("Conv", ["x", "w1", "b1"], ["a"], "first"), n("Relu", ["a"], ["t"]), n("Conv", ["t", "w4"], ["y"], "last")]
+    assert not touched(nodes, {name: constants[name] for name in ("w1", "b1", "w4")}, {"y": None}, tmp_path)
+
+
+def test_a_model_that_is_quantised_keeps_its_weights(tmp_path: Path) -> None:
+    nodes, constants = residual(0, THROUGH["relu"])
+    loaded = load_graph(save(model(nodes, {"x": [1, 4, 6, 6]}, {"y": None, "z": None}, constants), tmp_path))
+    next(node for node in loaded.graph if node.name == "sum").outputs[0].metadata_props[RANGE] = "0x1p+3"
+    names = set(loaded.graph.initializers)
+    assert set(run_passes(loaded, [Equalise()], Context()).graph.initializers) == names
+
+
+def test_a_channel_without_weights_gets_no_wild_factor(tmp_path: Path) -> None:
+    """It would make its bias, and with it the range of the whole tensor, large."""
+    nodes, constants = residual(0, THROUGH["relu"])
+    for name in ("w1", "w2"):
+        constants[name][3] = 0
+    (group,) = groups_of(load_graph(save(model(nodes, {"x": [1, 4, 6, 6]}, {"y": None, "z": None}, constants), tmp_path)).graph)
+    found = factors_of(group, 1.0)
+    assert found[3] == found.min()
+    assert found.max() / found.min() <= 1 / LEAST_RANGE

@@ -1,0 +1,78 @@
+"""Weights by the error of outputs: closer to the float network than rounding to the nearest, the same bytes twice, within bounded memory."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from tests.passes.test_quantize import NARROW, RULES, branchy, folded, samples
+from toolchain.accuracy.errors import error_table, measure_errors
+from toolchain.graph.calibration import calibrate
+from toolchain.graph.calls import REASON
+from toolchain.graph.integer_graph import run_oracle, run_reference
+from toolchain.graph.numerics import Numerics, Range
+from toolchain.passes import refine
+from toolchain.passes.context import Context
+from toolchain.passes.fuse import Fuse
+from toolchain.passes.quantize import Quantize
+from toolchain.passes.runner import run_passes
+
+COARSE = Range(-15, 15)
+
+
+def quantised(method: str, numerics: Numerics, folder: Path, said: list[str] | None = None) -> tuple[ir.Model, ir.Model]:
+    """The float network and the integer one."""
+    base = folded(branchy(), folder)
+    inputs = samples(24)
+    context = Context("net.onnx", numerics=numerics, table=calibrate(base, inputs), samples=inputs, say=(said or []).append)
+    return folded(branchy(), folder), run_passes(base, [Fuse(), Quantize(method=method)], context)
+
+
+@pytest.mark.parametrize(("rule", "gain"), [("plain", 1.0), ("narrow", 1.0), ("channel", 0.0)])
+def test_outputs_are_closer_on_new_samples(rule: str, gain: float, tmp_path: Path) -> None:
+    numerics = replace(RULES[rule], weight=COARSE)
+    found = []
+    for method in ("fast", "accurate"):
+        reference, result = quantised(method, numerics, tmp_path)
+        found.append({row.tensor: row.sqnr for row in error_table(reference, result, samples(12, 99))}["d1"])
+    assert found[1] > found[0] + gain
+
+
+def test_the_machine_computes_these_integers(tmp_path: Path) -> None:
+    _, result = quantised("accurate", NARROW, tmp_path)
+    x = {"x": samples(1, 5)["x"][0]}
+    oracle, reference = run_oracle(result, x), run_reference(result, x, NARROW)
+    assert all(np.array_equal(array, reference[name]) for name, array in oracle.items() if array.dtype == np.int8)
+
+
+def test_the_same_twice_with_a_word_for_each_layer(tmp_path: Path) -> None:
+    results = []
+    for _ in range(2):
+        said: list[str] = [""]
+        results.append(quantised("accurate", NARROW, tmp_path, said)[1])
+        assert [line.split(", ")[1] for line in said[1:]] == ["conv1", "depthwise", "conv3", "dense"]
+    arrays = [{name: value.const_value.numpy() for name, value in result.graph.initializers.items() if value.const_value} for result in results]
+    assert arrays[0].keys() == arrays[1].keys()
+    assert all(np.array_equal(array, arrays[1][name]) for name, array in arrays[0].items())
+
+
+def test_large_tensors_are_seen_on_fewer_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = folded(branchy(), tmp_path)
+    largest = 8 * 8 * 8 * 4
+    assert refine.affordable(base, 7) == 7
+    monkeypatch.setattr(refine, "MAX_BYTES", 3 * largest)
+    assert refine.affordable(base, 7) == 3
+    monkeypatch.setattr(refine, "MAX_BYTES", 1)
+    assert refine.affordable(base, 7) == 1
+
+
+def test_layers_on_the_host_are_passed_over(tmp_path: Path) -> None:
+    """Their results are the float network's."""
+    base = run_passes(folded(branchy(), tmp_path), [Fuse()], Context())
+    next(node for node in base.graph if node.name == "conv3").metadata_props[REASON] = "kept"
+    inputs = samples(8)
+    context = Context("net.onnx", numerics=NARROW, table=calibrate(base, inputs), samples=inputs)
+    result = run_passes(base, [Quantize(method="accurate")], context)
+    assert measure_errors(None, folded(branchy(), tmp_path), result, samples(4, 7)).outputs["y"].sqnr > 15

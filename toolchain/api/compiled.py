@@ -1,0 +1,96 @@
+"""A compiled model: where its bundle is, what it costs, and what else can be asked of it."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolchain.tasks.actions.paths import bundle_file, explain_file, import_file, infer_file, model_of, report_file, summary_file, verdict_file
+from toolchain.tasks.answers import infer_answer
+from toolchain.tasks.stage import Job, Say, Step
+from toolchain.tasks.work import fulfil
+
+if TYPE_CHECKING:
+    from toolchain.api.loaded import Loaded
+
+
+@dataclass(frozen=True)
+class Answer:
+    """text: for a reader. data: the same figures by name, as in the JSON file that the command of the same name leaves."""
+
+    text: str
+    data: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One model on one machine. Whatever is asked for is worked out when it is, once, and kept in the build's folder."""
+
+    job: Job
+    steps: Mapping[str, Step]
+    say: Say
+
+    @property
+    def bundle(self) -> Path:
+        """The file that `toolchain.load` takes."""
+        return bundle_file(self.job)
+
+    @property
+    def folder(self) -> Path:
+        """Everything that was made for this model on this machine."""
+        return self.job.folder
+
+    @cached_property
+    def calibration(self) -> str:
+        """Where ranges of tensors are from: `recorded` samples, `declared` by a quantised model, or `made-up` ones, whose accuracy means little."""
+        from toolchain.graph.stage_file import read_stage
+        from toolchain.models.model import Recorded
+        from toolchain.passes.truth import is_quantised
+
+        if isinstance(model_of(self.job).calibration, Recorded):
+            return "recorded"
+        fulfil(self.steps["graph"], self.say)
+        return "declared" if is_quantised(read_stage(import_file(self.job))) else "made-up"
+
+    @property
+    def summary(self) -> str:
+        """What the model costs on the machine, in about ten lines."""
+        return self._answer("summary", summary_file).text
+
+    @property
+    def figures(self) -> Mapping[str, Any]:
+        """The summary's figures by name."""
+        return self._answer("summary", summary_file).data
+
+    def explain(self) -> Answer:
+        """Where each node of the model went, and why."""
+        return self._answer("explain", explain_file)
+
+    def verify(self) -> Answer:
+        """Compares every tensor with the integer model, bit for bit. Raises UserError E1204 where one differs."""
+        return self._answer("verify", verdict_file)
+
+    def infer(self) -> Answer:
+        """Runs the model's test images, or those that calibrate it: accuracy of the file, as integers, and on the emulator."""
+        fulfil(self.steps["infer"], self.say)
+        return Answer(infer_answer(self.job), json.loads(infer_file(self.job).read_text()))
+
+    def report(self) -> Answer:
+        """Cost, accuracy and exactness, operation by operation."""
+        return self._answer("report", report_file)
+
+    def load(self) -> "Loaded":
+        """The bundle, ready to run."""
+        from toolchain.api.loaded import load_bundle
+
+        return load_bundle(self.bundle, str(self.job.target.path))
+
+    def _answer(self, stage: str, file: Callable[[Job], Path]) -> Answer:
+        fulfil(self.steps[stage], self.say)
+        path = file(self.job)
+        return Answer(path.read_text().rstrip(), json.loads(path.with_suffix(".json").read_text()))

@@ -1,0 +1,49 @@
+"""`tilewright completion SHELL`, and what the shell is answered: names of machines, models, variables and their values."""
+
+import argparse
+import os
+
+from toolchain.tasks.names import CHOICES, VARIABLES
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def print_script(arguments: argparse.Namespace) -> None:
+    """What the shell's start-up file is to evaluate."""
+    from argcomplete.shell_integration import shellcode
+
+    print(shellcode(["tilewright"], shell=arguments.shell))
+
+
+def answer_shell(parser: argparse.ArgumentParser) -> None:
+    """Completes the line that the shell asks about, and ends there; does nothing in any other run."""
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
+
+
+def complete_machine(prefix: str, **_: object) -> list[str]:
+    """Machines on the search path."""
+    from toolchain.spec.load import list_targets
+
+    return [name for name in list_targets() if name.startswith(prefix)]
+
+
+def complete_variable(prefix: str, **_: object) -> list[str]:
+    """Names of variables, and values of those whose values have names. Paths are the shell's own business."""
+    name, equals, value = prefix.partition("=")
+    if not equals:
+        return [f"{known}=" for known in VARIABLES if known.startswith(name)]
+    head, comma, last = value.rpartition(",")
+    return [f"{name}={head}{comma}{known}" for known in _values(name) if known.startswith(last)]
+
+
+def _values(name: str) -> list[str]:
+    if name == "target":
+        return complete_machine("")
+    if name == "model":
+        from toolchain.models.names import list_models
+
+        return list(list_models())
+    return list(CHOICES.get(name, ()))

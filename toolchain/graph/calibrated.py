@@ -1,0 +1,25 @@
+"""Where the ranges of a network's integers come from: kept in the file of the integer network, and said wherever figures of accuracy are."""
+
+import onnx_ir as ir
+
+CALIBRATED = "tilewright.calibrated"
+"""Metadata of an integer model: RECORDED, DECLARED or MADE_UP."""
+RECORDED, DECLARED, MADE_UP = "recorded", "declared", "made-up"
+
+
+def calibration_kind(model: ir.Model) -> str:
+    """Of an integer model; empty for any other."""
+    return model.metadata_props.get(CALIBRATED, "")
+
+
+def calibration_text(kind: str) -> str:
+    """One line for a summary."""
+    match kind:
+        case "recorded":
+            return "on samples recorded in the model's file"
+        case "declared":
+            return "by the ranges that the quantised model declares; what it says nothing of, on made-up samples"
+        case "made-up":
+            return "on made-up samples, so figures of accuracy say little: name recorded ones under `calibration` in the model's file"
+        case _:
+            return "it is not known how"

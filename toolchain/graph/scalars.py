@@ -1,0 +1,27 @@
+"""Operands that must be scalars, written as such.
+
+ONNX Runtime computes a Range of tensors with one element, but refuses a model that declares them.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+from onnx import helper
+
+Shapes = Mapping[str, Sequence[int | None] | None]
+
+
+def write_scalars(graph: onnx.GraphProto, shapes: Shapes) -> bool:
+    """Squeezes every operand of a Range that has one axis; whether there was one."""
+    inserted: list[tuple[int, onnx.NodeProto]] = []
+    for number, node in enumerate(graph.node):
+        if node.op_type != "Range" or node.domain not in ("", "ai.onnx"):
+            continue
+        for place, name in enumerate(node.input):
+            if shapes.get(name) == (1,):
+                scalar = f"{node.output[0]}/operand{place}"
+                inserted.append((number, helper.make_node("Squeeze", [name], [scalar], scalar)))
+                node.input[place] = scalar
+    for number, node in reversed(inserted):
+        graph.node.insert(number, node)
+    return bool(inserted)

@@ -1,0 +1,52 @@
+"""Files that a model's own file names: beside it, in an installed package, or in the user's cache, where a script beside it writes them."""
+
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+
+import platformdirs
+
+from toolchain.spec.errors import fail
+from toolchain.spec.yaml_nodes import Node
+
+
+def cache_folder() -> Path:
+    """Where scripts keep what they export and prepare for models."""
+    return Path(platformdirs.user_cache_dir("tilewright")) / "models"
+
+
+def named_file(node: Node, path: Path) -> Path:
+    """The file that a text, `{package, file}` or `{cache, script}` in the model file `path` names; it need not be there.
+
+    Raises UserError E0001 for a package that is not installed, E0116 for a place outside of package or cache.
+    """
+    if node.get("package") is not None:
+        return _package(node.value["package"]) / _inside(node.value["file"])
+    if node.get("cache") is not None:
+        return cache_folder() / _inside(node.value["cache"])
+    return path.parent / str(node.value)
+
+
+def present_file(node: Node, path: Path) -> Path:
+    """`named_file`. Raises UserError E0001 where it is not there, with the command that makes it."""
+    file = named_file(node, path)
+    if not file.is_file():
+        script = node.text("script")
+        hint = f"python {path.parent / script} {path.stem}" if script else ""
+        raise fail("E0001", f"there is no file '{file}'", node.span, hint)
+    return file
+
+
+def _package(node: Node) -> Path:
+    name = str(node.value)
+    spec = find_spec(name) if name.isidentifier() else None
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    if not folders:
+        raise fail("E0001", f"the package '{name}' is not installed", node.span, f"pip install {name.replace('_', '-')}")
+    return Path(folders[0])
+
+
+def _inside(node: Node) -> str:
+    name = str(node.value)
+    if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+        raise fail("E0116", f"'{name}' leaves its folder", node.span)
+    return name

@@ -1,0 +1,152 @@
+"""Cross-layer equalisation: moves scales of channels between layers, so that one scale for a whole tensor wastes less of it.
+
+Nagel et al., Data-Free Quantization Through Weight Equalization and Bias Correction (2019), section 4.1: a tensor's channel may be divided by a
+factor that the weights of its readers take in, where all that lies between is positively homogeneous. Here for the sums of residual networks and
+what makes and reads them, where factors are shared by many layers.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, integer, is_operator, known_shape
+from toolchain.passes.base import Pass
+from toolchain.passes.context import Context
+from toolchain.passes.remove_qdq import RANGE
+
+Array = np.typing.NDArray[Any]
+Vector = np.typing.NDArray[np.float64]
+LEAST_RANGE = 2.0**-8
+"""A channel whose weights are smaller, in shares of the largest of all, counts as that small: eight bits hold nothing of it."""
+TRANSPARENT = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool")
+"""Operators on one tensor that a positive factor of a channel goes through."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tensors that share the factors of their channels, in the order of the graph; the convolutions that make and that read them."""
+
+    tensors: tuple[ir.Value, ...]
+    makers: tuple[ir.Node, ...]
+    readers: tuple[ir.Node, ...]
+
+
+@dataclass(frozen=True)
+class Equalise(Pass):
+    """power: of the factors that would make the ranges equal; 1 all the way, 0 not at all. A model that is quantised already keeps its scales.
+
+    Half the way is best where activations share a scale too (measured: bench/real).
+    """
+
+    name: ClassVar[str] = "equalise"
+    requires: ClassVar[tuple[str, ...]] = ("no_constant_nodes", "no_batch_norm")
+    power: float = 0.5
+
+    def run(self, model: ir.Model, context: Context) -> ir.Model:  # noqa: ARG002
+        quantised = any(RANGE in value.metadata_props for node in model.graph for value in node.outputs)
+        for group in [] if quantised else list(groups_of(model.graph)):
+            _scale(model.graph, group, factors_of(group, self.power))
+        drop_unused_constants(model.graph)
+        return model
+
+
+def groups_of(graph: ir.Graph) -> Iterator[Group]:
+    """Every set of tensors with a sum among them that only convolutions with constant weights make and read."""
+    parents: dict[ir.Value, ir.Value] = {}
+    for node in graph:
+        if is_operator(node, "Add", *TRANSPARENT):
+            _unite(parents, [value for value in (*node.inputs[:2], node.outputs[0]) if value is not None and constant(value) is None])
+    sets: dict[ir.Value, list[ir.Value]] = {}
+    for node in graph:
+        for value in node.outputs:
+            if value in parents:
+                sets.setdefault(_root(parents, value), []).append(value)
+    for root, values in sets.items():
+        group = _group(values, [value for value in parents if _root(parents, value) is root])
+        if group is not None:
+            yield group
+
+
+def _unite(parents: dict[ir.Value, ir.Value], values: Sequence[ir.Value]) -> None:
+    for value in values:
+        parents.setdefault(value, value)
+        parents[_root(parents, value)] = _root(parents, values[0])
+
+
+def _root(parents: dict[ir.Value, ir.Value], value: ir.Value) -> ir.Value:
+    while parents[value] is not value:
+        value = parents[value]
+    return value
+
+
+def _group(values: Sequence[ir.Value], every: Sequence[ir.Value]) -> Group | None:
+    """None where something else makes or reads a tensor, or where no sum is among them."""
+    shapes = {(known_shape(value) or (0, 0))[:2] for value in every if len(known_shape(value) or ()) == 4}
+    makers = [value.producer() for value in values]
+    if len(every) != len(values) or len(shapes) != 1 or any(len(known_shape(value) or ()) != 4 for value in every):
+        return None
+    if any(value.is_graph_output() for value in values) or not any(is_operator(maker, "Add") for maker in makers):
+        return None
+    layers = [maker for maker in makers if maker is not None and not is_operator(maker, "Add", *TRANSPARENT)]
+    users = {node: None for value in values for node, _ in value.uses() if not is_operator(node, "Add", *TRANSPARENT)}
+    fits = all(_is_layer(node) for node in (*layers, *users)) and all(node.inputs[0] in values for node in users)
+    return Group(tuple(values), tuple(layers), tuple(users)) if fits and layers and users else None
+
+
+def _is_layer(node: ir.Node) -> bool:
+    return is_operator(node, "Conv") and all(constant(value) is not None for value in node.inputs[1:] if value is not None)
+
+
+def factors_of(group: Group, power: float) -> Vector:
+    """What each channel is divided by: the root of the ratio of its range in the makers' weights to that in the readers', to a power.
+
+    Ranges are shares of a tensor's largest weight, and the largest of all makers or readers counts. Their geometric mean is 1.
+    """
+    made = np.max([_shares(np.abs(_weights(node)).reshape(len(_weights(node)), -1).max(1)) for node in group.makers], axis=0)
+    read = np.max([_shares(_by_input(node).max(1)) for node in group.readers], axis=0)
+    logarithms = power * 0.5 * (np.log(made) - np.log(read))
+    return np.exp(logarithms - logarithms.mean())
+
+
+def _shares(ranges: Array) -> Vector:
+    return np.maximum(ranges.astype(np.float64) / max(float(ranges.max()), 1e-30), LEAST_RANGE)
+
+
+def _by_input(node: ir.Node) -> Array:
+    """Magnitudes of weights [input channels, others]."""
+    weights, groups = np.abs(_weights(node)), integer(node, "group", 1)
+    parts = weights.reshape(groups, len(weights) // groups, weights.shape[1], -1)
+    return parts.transpose(0, 2, 1, 3).reshape(groups * weights.shape[1], -1)
+
+
+def _weights(node: ir.Node) -> Array:
+    array = constant(node.inputs[1])
+    assert array is not None
+    return array
+
+
+def _scale(graph: ir.Graph, group: Group, factors: Vector) -> None:
+    """Divides every tensor of a group by the factors; it gets another name, since it holds other values."""
+    for node in group.makers:
+        for index in range(1, len(node.inputs)):
+            _replace(graph, node, index, 1 / factors)
+    for node in group.readers:
+        weights, groups = _weights(node), integer(node, "group", 1)
+        spread = np.repeat(factors.reshape(groups, -1), len(weights) // groups, axis=0).reshape(*weights.shape[:2], *(1,) * (weights.ndim - 2))
+        _replace(graph, node, 1, spread)
+    for value in group.tensors:
+        value.name = f"{value.name}.equalised"
+
+
+def _replace(graph: ir.Graph, node: ir.Node, index: int, factors: Vector) -> None:
+    """A constant times factors [outputs], or of its own shape; computed in float64, rounded once."""
+    value = node.inputs[index]
+    array = constant(value)
+    if value is None or array is None:
+        return
+    fitting = factors.reshape(-1, *(1,) * (array.ndim - 1)) if factors.ndim == 1 else factors
+    made = (array.astype(np.float64) * fitting).astype(array.dtype)
+    node.replace_input_with(index, add_constant(graph, f"{node.name}.{value.name}.equalised", made))

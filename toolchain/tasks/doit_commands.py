@@ -1,0 +1,39 @@
+"""`doit help TASK` and `doit info`, as a user of our tasks expects them; doit's own know neither our variables nor our receipts."""
+
+import sys
+from typing import Any
+
+from doit import doit_cmd
+from doit.cmd_help import Help
+from doit.cmd_info import Info
+
+from toolchain.spec.errors import UserError
+from toolchain.tasks.info import info_text
+from toolchain.tasks.names import TASKS, variables_text
+from toolchain.tasks.plan import make_plan
+
+
+class TaskHelp(Help):
+    """doit's own, and the variables of a task."""
+
+    def execute(self, params: Any, args: list[str]) -> Any:
+        if len(args) != 1 or args[0] not in TASKS:
+            return super().execute(params, args)
+        print(f"{args[0]}: {TASKS[args[0]]}\n\nvariables, NAME=VALUE on the command line:\n{variables_text()}")
+        return 0
+
+
+class TaskInfo(Info):
+    """What each stage of a build depends on; the names of tasks are not needed."""
+
+    doc_purpose = "show what each stage depends on, and whether it is up to date"
+    doc_usage = "target=MACHINE [model=MODEL,...] ..."
+
+    def execute(self, params: Any, args: list[str]) -> int:  # noqa: ARG002
+        given: dict[str, str] = dict(doit_cmd._CMDLINE_VARS or {})  # pyright: ignore[reportPrivateUsage]  # as in dodo.py
+        try:
+            print(info_text(make_plan(given)))
+        except UserError as error:
+            print(error, file=sys.stderr)
+            return 1
+        return 0
