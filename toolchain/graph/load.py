@@ -30,7 +30,7 @@ def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
     """
     proto = read_proto(path)
     check_constants(proto, path)
-    unify_constants(proto.graph)
+    unify_constants(proto.graph, path)
     proto = inline_functions(proto, path)
     lift_constants(proto.graph)
     sort_nodes(proto.graph, path)
