@@ -11,6 +11,9 @@ KNOWN = tuple(VARIABLES)
 
 PLACES = CHOICES["place"]
 
+MAX_DIGITS = 20
+"""Of a number that a user gives; Python refuses to read thousands of them."""
+
 
 @dataclass(frozen=True)
 class Variables:
@@ -71,8 +74,10 @@ def _pairs(variable: str, text: str) -> list[tuple[str, str]]:
 
 
 def _size(name: str, value: str) -> int:
-    if not value.isascii() or not value.isdigit() or not 1 <= int(value) < 1 << 31:
-        raise fail("E1202", f"the dimension '{name}' cannot be '{value}'", hint="a size is a whole number of at least 1")
+    if not value.isascii() or not value.isdigit() or len(value) > MAX_DIGITS or int(value) >= 1 << 31:
+        shown = value[:MAX_DIGITS] + "..." * (len(value) > MAX_DIGITS)
+        hint = "a size is a whole number, and 0 only of one axis, INPUT.AXIS"
+        raise fail("E1202", f"the dimension '{name[:80]}' cannot be '{shown}'", hint=hint)
     return int(value)
 
 
