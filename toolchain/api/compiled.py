@@ -27,13 +27,16 @@ class Answer:
         return self.text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Compiled:
     """One model on one machine. Whatever is asked for is worked out when it is, once, and kept in the build's folder."""
 
     job: Job
     steps: Mapping[str, Step]
     say: Say
+
+    def __repr__(self) -> str:
+        return f"<{self.job.model} on {self.job.target.label}: {self.bundle}>"
 
     @property
     def bundle(self) -> Path:
