@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolchain.graph.histogram import BINS, Spread, centre, count, spread
-from toolchain.graph.numerics import Range
-from toolchain.graph.ranges import choose_scale, fitting_scale, position
+from toolchain.graph.numerics import Form, Range
+from toolchain.graph.ranges import FINER, FRACTIONS, choose_scale, fitting_scale, position
 
 positive = st.floats(1e-12, 1e12, allow_subnormal=False)
 STORED = Range(-127, 127)
@@ -30,20 +30,36 @@ def samples(seed: int, heavy: bool) -> np.ndarray:
     return (rng.standard_t(2, 4000) if heavy else rng.normal(size=4000)).astype(np.float32) * np.float32(2.0 ** rng.integers(-8, 8))
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32), st.booleans())
-def test_least_error_is_nearly_that_of_the_values_themselves(seed: int, heavy: bool) -> None:
-    """The histogram's choice is at most a tenth worse than the best power of two for the very values."""
-    values = samples(seed, heavy)
-    largest = float(np.abs(values).max())
-    seen = spread(count(values), largest)
+def tried(largest: float, form: Form) -> list[float]:
+    """The step that clips nothing, and finer ones: halves of it, or fractions."""
+    first = fitting_scale(largest, STORED.high, form)
+    return [first / 2**n for n in range(FINER + 1)] if form == "power_of_two" else [first * (1 - n / FRACTIONS) for n in range(FRACTIONS * 7 // 8)]
 
-    def error(scale: float) -> float:
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.booleans(), st.sampled_from(["power_of_two", "multiplier"]))
+def test_least_error_is_the_least_that_the_histogram_tells(seed: int, heavy: bool, form: Form) -> None:
+    values = samples(seed, heavy)
+    seen = spread(count(values), float(np.abs(values).max()))
+    found = choose_scale([seen], STORED, form, "error", 1.0)
+    assert found in tried(seen.maximum, form)
+    assert seen.squared_error(found, found * 127) == min(seen.squared_error(scale, scale * 127) for scale in tried(seen.maximum, form))
+
+
+def test_least_error_is_mostly_that_of_the_values_themselves() -> None:
+    """A histogram does not know where in its bin a value lies, so a choice may be off where two steps are nearly as good; hardly ever by much."""
+
+    def error(values: np.ndarray, scale: float) -> float:
         return float(((np.clip(np.rint(values / scale), -127, 127) * scale - values) ** 2).mean())
 
-    first = fitting_scale(largest, 127, "power_of_two")
-    best = min(error(first / 2**n) for n in range(5))
-    assert error(choose_scale([seen], STORED, "power_of_two", "error", 1.0)) <= 1.1 * best
+    ratios: list[float] = []
+    for seed in range(80):
+        values = samples(seed, seed % 2 == 0)
+        seen = spread(count(values), float(np.abs(values).max()))
+        best = min(error(values, scale) for scale in tried(seen.maximum, "power_of_two"))
+        ratios.append(error(values, choose_scale([seen], STORED, "power_of_two", "error", 1.0)) / best)
+    assert float(np.mean(np.array(ratios) < 1.001)) > 0.9
+    assert max(ratios) < 2
 
 
 @settings(max_examples=40, deadline=None)

@@ -75,11 +75,18 @@ def test_every_shift_of_a_power_of_two_exists(largest: dict[str, float], weights
             assert max(given_) - result >= 0
 
 
-def test_shifts_that_contradict_each_other_are_told() -> None:
-    """The sum shares a scale with an operand, and would have to be shifted by two against it for ever."""
-    numerics = Numerics(align=Range(0, 0), shift=Range(2, 31))
-    with pytest.raises(UserError, match=r"^net.onnx: E0919 no scale of '.' satisfies the machine's shifts by 2 or more and alignment by 0"):
-        choose_scales(NETWORK, dict.fromkeys("ach", 0.5), numerics, table(dict.fromkeys(TENSORS, 1.0)), MAX, "net.onnx")
+def test_a_layer_that_would_lower_its_own_operand_for_ever_is_passed_over() -> None:
+    """The concat gives operand and result of a layer one scale; its weights are so large that no shift fits. The other layers keep theirs."""
+    calls = [
+        call("conv2d", "a", "x", "wa", "ba"),
+        call("conv2d", "b", "a", "wb", "bb"),
+        call("concat", "c", "a", "b"),
+        call("conv2d", "d", "c", "wd", "bd"),
+    ]
+    plain = choose_scales([calls[0], calls[2]], {"a": 0.5}, Numerics(), table(dict.fromkeys("xabcd", 1.0)), MAX)
+    found = choose_scales(calls, {"a": 0.5, "b": 4.0, "d": 0.5}, Numerics(), table(dict.fromkeys("xabcd", 1.0)), MAX)
+    assert {name: found[name] for name in plain} == plain
+    assert position(found["c"]) + 1 >= position(found["d"])
 
 
 @settings(max_examples=30, deadline=None)

@@ -89,7 +89,9 @@ def _clip(net: Network, x: str = "") -> None:
     net.add("Clip", [x, net.constant(np.array(low, F)), net.constant(np.array(high, F))], net.shapes[x])
 
 
-def _pool(kind: str) -> Grow:
+def _pool(kind: str, rounds_up: float = 0.0) -> Grow:
+    """rounds_up: the share of pools that do; ONNX's shape inference is wrong about some of them, and ONNX Runtime's quantiser believes it."""
+
     def make(net: Network) -> None:
         x = net.picture()
         _, channels, *size = net.shapes[x]
@@ -98,7 +100,7 @@ def _pool(kind: str) -> Grow:
         room = [size[k] + pads[k] + pads[k + 2] - kernel[k] for k in range(2)]
         if min(room) < 0:
             return
-        up = net.flip(0.3)
+        up = net.flip(rounds_up)
         result = [(-(-room[k] // strides[k]) if up else room[k] // strides[k]) + 1 for k in range(2)]
         result = [each - (up and (each - 1) * strides[k] >= size[k] + pads[k]) for k, each in enumerate(result)]
         extra = {"count_include_pad": net.integer(0, 1)} if kind == "AveragePool" else {}
@@ -182,7 +184,7 @@ QUANTISABLE: tuple[Grow, ...] = (
     _channels("Mul"), _alone("LeakyRelu", alpha=0.1), _pad,
 )  # fmt: skip
 ANYTHING: tuple[Grow, ...] = (
-    *QUANTISABLE, _channels("Add"), _channels("Sub"), _channels("Div"), _together("Sub"), _together("Mul"), _alone("Sigmoid"), _alone("HardSwish"),
+    *QUANTISABLE, _pool("MaxPool", 0.5), _pool("AveragePool", 0.5), _channels("Add"), _channels("Sub"), _channels("Div"), _together("Sub"), _together("Mul"), _alone("Sigmoid"), _alone("HardSwish"),
     _alone("Tanh"), _alone("Abs"), _resize, _slice, _transpose,
 )  # fmt: skip
 

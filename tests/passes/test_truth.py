@@ -61,7 +61,7 @@ def test_a_pass_that_folds_wrongly_is_named_with_or_without_samples(with_samples
         return None if found is None else (found[0], found[1], -found[2])
 
     monkeypatch.setattr(fold_batch_norm, "affine_of", wrong)
-    with pytest.raises(UserError, match=r"^net.onnx: E0923 the stage '07-fuse' changes what the model computes.*node 'conv1' \(conv2d__relu\)"):
+    with pytest.raises(UserError, match=r"^net.onnx: E0923 the stage '..-fuse' changes what the model computes.*node 'conv1' \(conv2d__relu\)"):
         built(tmp_path, {"x": normal(0, 1, 1, 3, 8, 8)} if with_samples else None)
 
 
@@ -74,9 +74,8 @@ def test_a_fusion_that_drops_an_operand_is_named(tmp_path: Path, monkeypatch: py
         return fuse.Fused(found.variant, found.operands[:1] * 2, found.attributes) if match.template.computes == "add" else found
 
     monkeypatch.setattr(fuse, "bind", wrong)
-    with pytest.raises(
-        UserError, match=r"E0923 the stage '07-fuse' changes what the model computes: node 'add1' \(add__relu\) computes 'r2' otherwise"
-    ):
+    told = r"E0923 the stage '..-fuse' changes what the model computes: node 'add1' \(add__relu\) computes 'r2' otherwise"
+    with pytest.raises(UserError, match=told):
         built(tmp_path)
 
 

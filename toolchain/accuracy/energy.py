@@ -42,7 +42,9 @@ class Energy:
     @property
     def sqnr(self) -> float:
         """Signal to noise in dB, infinite without any noise."""
-        return math.inf if self.noise == 0 else 10 * math.log10(min(max(self.signal, 1 / MOST), MOST) / min(self.noise, MOST))
+        if self.noise == 0:
+            return math.inf
+        return 10 * (math.log10(min(max(self.signal, 1 / MOST), MOST)) - math.log10(min(self.noise, MOST)))
 
     @property
     def lost_share(self) -> float:

@@ -25,7 +25,7 @@ def extract_model(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> 
     """
     proto = read_proto(path)
     check_constants(proto, path)
-    unify_constants(proto.graph)
+    unify_constants(proto.graph, path)
     sort_nodes(proto.graph, path)
     graph, constants = proto.graph, {tensor.name for tensor in proto.graph.initializer}
     given = [entry.name for entry in graph.input if entry.name not in constants]

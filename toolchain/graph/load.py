@@ -12,7 +12,7 @@ from toolchain.graph.external_data import check_constants
 from toolchain.graph.fold_nodes import lift_constants
 from toolchain.graph.inlining import inline_functions
 from toolchain.graph.proto_file import read_proto
-from toolchain.graph.quantized_operators import share_floats, write_out
+from toolchain.graph.quantized_operators import WRITTEN, share_floats, write_out
 from toolchain.graph.resolve import resolve_shapes
 from toolchain.graph.shapes import check_shapes, is_taken
 from toolchain.graph.structure import part_names, sort_nodes, unify_constants
@@ -31,7 +31,7 @@ def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
     """
     proto = read_proto(path)
     check_constants(proto, path)
-    unify_constants(proto.graph)
+    unify_constants(proto.graph, path)
     proto = inline_functions(proto, path)
     lift_constants(proto.graph)
     sort_nodes(proto.graph, path)
@@ -45,7 +45,8 @@ def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
 
 def _shaped(proto: onnx.ModelProto, dims: Mapping[str, int], weights: Mapping[str, onnx.TensorProto], path: Path) -> onnx.ModelProto:
     converted = to_opset(proto, path)
-    write_out(converted.graph)
+    if write_out(converted.graph):
+        converted.metadata_props.add(key=WRITTEN, value="yes")
     share_floats(converted.graph)
     part_names(converted.graph)
     unsized = _copy(converted) if any(subgraphs(node) for node in converted.graph.node) else None

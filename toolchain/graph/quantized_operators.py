@@ -12,6 +12,8 @@ from toolchain.graph.structure import needed
 
 ONNX_DOMAINS = ("", "ai.onnx")
 VENDOR = "com.microsoft"
+WRITTEN = "tilewright.written"
+"""Metadata of a model some of whose operators on stored integers were written out."""
 Key = tuple[str, str]
 
 

@@ -14,8 +14,8 @@ from toolchain.graph.ranges import Method, choose_scale, position
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
 
-MOST_LOWERED = 256
-"""A position that falls further falls without end: a sum whose operands share a scale with its result, on a machine that cannot but shift."""
+MOST_LOWERED = 64
+"""A position that falls further falls without end, as where a layer of large weights has a result that shares a scale with its own operand."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ def groups_of(calls: Sequence[Call], numerics: Numerics) -> dict[str, str]:
 def choose_scales(
     calls: Sequence[Call], weights: Mapping[str, float], numerics: Numerics, table: Table, choice: RangeChoice, place: str = ""
 ) -> dict[str, float]:
-    """Tensor to scale. weights: the scale of each call's weights, by call name.
+    """Tensor to scale. weights: the scale of each call's weights, by call name. Raises UserError E0918 (a tensor was not calibrated).
 
-    Raises UserError E0918 (a tensor was not calibrated) and E0919 (the machine's shifts contradict each other).
+    A call whose shifts no scales can give is passed over; it cannot be quantised then.
     """
     groups = groups_of(calls, numerics)
     members: dict[str, list[str]] = {}
@@ -72,17 +72,37 @@ def choose_scales(
         for group, names in members.items()
     }
     if numerics.form == "power_of_two":
-        positions = {group: position(scale) for group, scale in chosen.items()}
-        ends = {group: place - MOST_LOWERED for group, place in positions.items()}
-        while any(_settle(call, groups, positions, weights, numerics) for call in calls):
-            endless = next((group for group, place in positions.items() if place < ends[group]), None)
-            if endless is not None:
-                text = (
-                    f"no scale of '{endless}' satisfies the machine's shifts by {numerics.shift.low} or more and alignment by {numerics.align.high}"
-                )
-                raise fail("E0919", text, place=place)
+        positions = _settled(calls, groups, {group: position(scale) for group, scale in chosen.items()}, weights, numerics)
         chosen = {group: 2.0**-place for group, place in positions.items()}
     return {name: float(np.float32(chosen[group])) for name, group in groups.items()}
+
+
+def _settled(
+    calls: Sequence[Call], groups: Mapping[str, str], first: Mapping[str, int], weights: Mapping[str, float], numerics: Numerics
+) -> dict[str, int]:
+    """Positions, from the first ones down, at which the shifts of all calls exist but of those that have none at any."""
+    left = list(calls)
+    while True:
+        positions = dict(first)
+        endless = _settle_all(left, groups, positions, weights, numerics)
+        if endless is None:
+            return positions
+        left.remove(endless)
+
+
+def _settle_all(
+    calls: Sequence[Call], groups: Mapping[str, str], positions: dict[str, int], weights: Mapping[str, float], numerics: Numerics
+) -> Call | None:
+    """Lowers positions until all shifts exist; the first call for which they fall without end, None where there is none."""
+    ends, changed = {group: place - MOST_LOWERED for group, place in positions.items()}, True
+    while changed:
+        changed = False
+        for call in calls:
+            if _settle(call, groups, positions, weights, numerics):
+                changed = True
+                if any(positions[groups[name]] < ends[groups[name]] for name in tensors_of(call)):
+                    return call
+    return None
 
 
 def _settle(call: Call, groups: Mapping[str, str], positions: dict[str, int], weights: Mapping[str, float], numerics: Numerics) -> bool:

@@ -47,12 +47,18 @@ def part_names(graph: onnx.GraphProto) -> None:
         node.name = name
 
 
-def unify_constants(graph: onnx.GraphProto) -> None:
-    """Keeps the last of several constants of one name, as ONNX Runtime does."""
-    last = {tensor.name: number for number, tensor in enumerate(graph.initializer)}
-    if len(last) < len(graph.initializer):
-        kept = [tensor for number, tensor in enumerate(graph.initializer) if last[tensor.name] == number]
-        copies = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in kept]
+def unify_constants(graph: onnx.GraphProto, path: Path) -> None:
+    """Keeps one of several equal constants of one name. Raises UserError E0903 where they differ.
+
+    ONNX Runtime says that it takes the last, and takes the first (measured on ONNX Runtime 1.31).
+    """
+    kept: dict[str, onnx.TensorProto] = {}
+    for tensor in graph.initializer:
+        other = kept.setdefault(tensor.name, tensor)
+        if other is not tensor and other.SerializeToString() != tensor.SerializeToString():
+            raise fail("E0903", f"the constant '{tensor.name}' is stored twice, with different values", hint="store it once", place=str(path))
+    if len(kept) < len(graph.initializer):
+        copies = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in kept.values()]
         del graph.initializer[:]
         graph.initializer.extend(copies)
 

@@ -20,12 +20,12 @@ NUMPY_NAMES = {"float": "float32", "double": "float64"}
 def stored_inputs(path: Path, dims: Mapping[str, int] | None = None, shapes: Mapping[str, Shape] | None = None) -> dict[str, Input]:
     """Inputs by name. dims: sizes of open dimensions, by their name or as `input.axis`. shapes: of inputs, as the model's own file has them.
 
-    Raises UserError E0807 for a file that is no model, or a shape that does not fit it, E0904 and E0905 as `fix_dims`.
+    Raises UserError E0807 for a file that is no model, an unknown type, or a shape that does not fit it, E0904 and E0905 as `fix_dims`.
     """
     graph = _inputs(path)
     proto = onnx.ModelProto(graph=onnx.GraphProto(input=graph))
     fix_dims(proto, dims or {}, path)
-    found = {value.name: _input(value) for value in proto.graph.input}
+    found = {value.name: _input(value, path) for value in proto.graph.input}
     for name, shape in (shapes or {}).items():
         if name not in found:
             raise fail("E0807", f"the ONNX file has no input '{name}'", hint=nearest(name, found) or f"it has: {', '.join(found)}", place=str(path))
@@ -46,10 +46,12 @@ def _inputs(path: Path) -> list[onnx.ValueInfoProto]:
     return [value for value in graph.input if value.name not in constants]
 
 
-def _input(value: onnx.ValueInfoProto) -> Input:
+def _input(value: onnx.ValueInfoProto, path: Path) -> Input:
     kind = value.type.tensor_type
     if not value.type.HasField("tensor_type"):
         return Input((), value.type.WhichOneof("value") or "unknown")
+    if kind.elem_type not in onnx.TensorProto.DataType.values():
+        raise fail("E0807", f"the input '{value.name}' has a type that ONNX does not know: {kind.elem_type}", place=str(path))
     name = onnx.TensorProto.DataType.Name(kind.elem_type).lower()
     return Input(tuple(dim.dim_value for dim in kind.shape.dim), NUMPY_NAMES.get(name, name))
 

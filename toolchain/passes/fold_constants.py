@@ -27,14 +27,14 @@ class FoldConstants(Pass):
     def run(self, model: ir.Model, context: Context) -> ir.Model:  # noqa: ARG002
         graph = model.graph
         for node in list(graph):
-            _fold_simple(graph, node)
+            _fold_simple(graph, node, self.max_bytes)
         _fold_rest(graph, self.max_bytes, model.ir_version or IR_VERSION)
         drop_unused_constants(graph)
         return model
 
 
-def _fold_simple(graph: ir.Graph, node: ir.Node) -> None:
-    """Constants, shapes and fills need nobody to compute them; a fill keeps one element in memory however large it is."""
+def _fold_simple(graph: ir.Graph, node: ir.Node, max_bytes: int) -> None:
+    """Constants, shapes and fills need nobody to compute them; a fill keeps one element in memory."""
     array: Any = None
     if is_operator(node, "Constant"):
         array = _stored(node)
@@ -43,7 +43,9 @@ def _fold_simple(graph: ir.Graph, node: ir.Node) -> None:
         array = np.array(shape[start.as_int() if start else None : end.as_int() if end else None], np.int64)
     elif is_operator(node, "ConstantOfShape") and (sizes := constant(node.inputs[0])) is not None:
         fill = node.attributes.get("value")
-        array = np.broadcast_to(fill.as_tensor().numpy().reshape(()) if fill else np.float32(0), tuple(int(size) for size in sizes))
+        one, shape = fill.as_tensor().numpy().reshape(()) if fill else np.zeros((), np.float32), tuple(int(size) for size in sizes)
+        if min(shape, default=0) >= 0 and math.prod(shape) * one.itemsize <= max_bytes:
+            array = np.broadcast_to(one, shape)
     if array is not None:
         _replace(graph, node, array)
 

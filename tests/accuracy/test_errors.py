@@ -1,0 +1,91 @@
+"""Errors of tensors and outputs, against ONNX Runtime on both networks and numpy in between."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import helper
+
+from tests.graph.imported import Array, imported, normal
+from toolchain.accuracy.errors import error_table, error_text, measure_errors
+from toolchain.graph.calibration import calibrate
+from toolchain.graph.calls import FLOAT_NAME, SCALE
+from toolchain.graph.integer_graph import integer_tensors
+from toolchain.graph.numerics import Numerics, Range
+from toolchain.graph.running import open_model
+from toolchain.graph.session import run_session
+from toolchain.passes.context import Context
+from toolchain.passes.fuse import Fuse
+from toolchain.passes.quantize import Quantize
+from toolchain.passes.runner import run_passes
+
+n = helper.make_node
+NODES = [n("Conv", ["x", "w"], ["a"], "conv"), n("Relu", ["a"], ["b"], "relu"), n("Conv", ["b", "v"], ["y"], "last")]
+
+
+@pytest.fixture(scope="module")
+def networks(tmp_path_factory: pytest.TempPathFactory) -> tuple[ir.Model, ir.Model, dict[str, Array]]:
+    folder = tmp_path_factory.mktemp("errors")
+    constants = {"w": normal(0, 8, 3, 1, 1), "v": normal(1, 40, 8, 1, 1)}
+    reference, samples = imported(folder, NODES, constants=constants), {"x": normal(2, 5, 1, 3, 4, 4)}
+    context = Context("net.onnx", numerics=Numerics(), table=calibrate(reference, samples))
+    return reference, run_passes(imported(folder, NODES, constants=constants), [Fuse(), Quantize()], context), samples
+
+
+def decibels(wanted: Array, found: Array) -> float:
+    return float(10 * np.log10((wanted.astype(np.float64) ** 2).sum() / ((wanted.astype(np.float64) - found) ** 2).sum()))
+
+
+def test_every_stored_tensor_and_every_output(networks: tuple[ir.Model, ir.Model, dict[str, Array]]) -> None:
+    reference, integer, samples = networks
+    values = {value.metadata_props[FLOAT_NAME]: value for value in integer_tensors(integer)}
+    errors = measure_errors(None, reference, integer, samples)
+    floats = [run_session(open_model(reference, [next(iter(reference.graph)).outputs[0]]), {"x": x}) for x in samples["x"]]
+    stored = [run_session(open_model(integer, integer_tensors(integer)), {"x": x}) for x in samples["x"]]
+    assert {row.tensor for row in errors.tensors} == set(values) == {"x", "b", "y"}
+    assert [row.sqnr for row in errors.tensors] == sorted(row.sqnr for row in errors.tensors)
+    for row in errors.tensors:
+        name, scale = values[row.tensor].name or "", float.fromhex(values[row.tensor].metadata_props[SCALE])
+        found = np.stack([each[name] for each in stored])
+        wanted = samples["x"] if row.tensor == "x" else np.stack([each["y"] if row.tensor == "y" else np.maximum(each["a"], 0) for each in floats])
+        assert row.scale == scale
+        assert row.sqnr == pytest.approx(decibels(wanted, found * scale), abs=1e-6)
+        assert row.clipped == pytest.approx(((found == 127) | (found == -128)).mean())
+    whole = np.stack([each["y"] for each in floats]), np.stack([each["y"] for each in stored])
+    output = errors.outputs["y"]
+    assert output.sqnr == pytest.approx(decibels(*whole), abs=1e-6)
+    assert (output.axis, len(output.parts)) == (2, 4)
+    for part in output.parts:
+        assert part.sqnr == pytest.approx(decibels(*(each[:, :, :, part.index] for each in whole)), abs=1e-6)
+    assert [part.sqnr for part in output.parts] == sorted(part.sqnr for part in output.parts)
+
+
+def test_outputs_are_held_against_what_is_given(networks: tuple[ir.Model, ir.Model, dict[str, Array]]) -> None:
+    """The tensors still against the reference."""
+    reference, integer, samples = networks
+    session = open_model(reference)
+    errors = measure_errors(lambda one: {"y": run_session(session, one)["y"] + 100}, reference, integer, samples)
+    assert errors.tensors == measure_errors(None, reference, integer, samples).tensors
+    assert errors.outputs["y"].sqnr < 1
+    assert {part.lost for part in errors.outputs["y"].parts} == {1.0}
+
+
+def test_an_output_of_another_shape_is_noise_without_end(networks: tuple[ir.Model, ir.Model, dict[str, Array]]) -> None:
+    reference, integer, samples = networks
+    errors = measure_errors(lambda _: {"y": np.zeros((1, 2), np.float32)}, reference, integer, samples)
+    assert errors.outputs["y"].sqnr < -2000
+    assert errors.outputs["y"].axis == 0
+
+
+def test_limits_of_the_machine_say_what_is_clipped(networks: tuple[ir.Model, ir.Model, dict[str, Array]]) -> None:
+    reference, integer, samples = networks
+    plain, narrow = (measure_errors(None, reference, integer, samples, Range(-high, high)).tensors for high in (127, 10))
+    assert all(one.clipped <= other.clipped for one, other in zip(plain, narrow, strict=True))
+    assert max(row.clipped for row in narrow) > 0.3
+
+
+def test_the_table_as_text(networks: tuple[ir.Model, ir.Model, dict[str, Array]]) -> None:
+    rows = error_table(*networks)
+    text = error_text(rows).splitlines()
+    assert text[0].split() == ["tensor", "operation", "SQNR", "[dB]", "scale", "clipped", "[%]"]
+    assert [line.split()[0] for line in text[1:]] == [row.tensor for row in rows]
+    assert len({len(line) for line in text}) == 1

@@ -1,0 +1,55 @@
+"""The figure of each task: 1 for a network against itself, and what is lost is counted as a user would."""
+
+import numpy as np
+import pytest
+
+from toolchain.accuracy.measure import measure_task, right_share
+from toolchain.models.task import Classification, Detection, Segmentation, Task, Text
+
+RNG = np.random.default_rng(0)
+SCORES = [{"y": RNG.normal(size=(1, 10))} for _ in range(5)]
+ROWS = [{"y": np.array([[0, 0, 10, 10, 0.9], [50, 50, 60, 60, 0.8]])} for _ in range(3)]
+STEPS = [{"y": np.eye(4)[None, [0, 1, 1, 0, 2, 3]]}, {"y": np.eye(4)[None, [1, 0, 1, 2, 2, 2]]}]
+TASKS: list[tuple[Task, list[dict[str, np.ndarray]]]] = [
+    (Classification(), SCORES),
+    (Detection(), ROWS),
+    (Segmentation(limit=0), SCORES),
+    (Text(), STEPS),
+]
+
+
+@pytest.mark.parametrize(("task", "outputs"), TASKS)
+def test_a_network_does_its_own_work(task: Task, outputs: list[dict[str, np.ndarray]]) -> None:
+    assert measure_task(task, outputs, outputs).share == 1
+    assert measure_task(task, [], []).share == 1
+
+
+def test_classification_and_labels() -> None:
+    found = [{"y": -sample["y"]} if k < 2 else sample for k, sample in enumerate(SCORES)]
+    measured = measure_task(Classification(), SCORES, found)
+    assert (measured.share, measured.text) == (0.6, "60.00 % of first answers as in floating point")
+    labels = [int(sample["y"].argmax()) for sample in SCORES]
+    assert right_share(Classification(), found, labels) == 0.6
+    assert right_share(None, SCORES, labels) == 1
+    assert right_share(Classification(), SCORES, None) is None
+    assert right_share(Detection(), ROWS, [0, 0, 0]) is None
+
+
+def test_detection_counts_boxes_that_are_missing_and_further_ones() -> None:
+    other = np.array([[0, 0, 10, 9.5, 0.9], [80, 80, 90, 90, 0.8], [50, 20, 60, 30, 0.7]])
+    measured = measure_task(Detection(), ROWS[:1], [{"y": other}])
+    assert measured.share == 2 * 1 / (2 + 3)
+    assert measured.text == "1 of 2 boxes found at IoU 0.9 (mean 0.950), 2 further ones"
+
+
+def test_segmentation_tells_the_worst() -> None:
+    one, other = np.array([1.0, 1.0, 0.0]), np.array([1.0, 0.0, 0.0])
+    measured = measure_task(Segmentation(), [{"m": one}, {"m": one}], [{"m": one}, {"m": other}])
+    assert (measured.share, measured.text) == (0.75, "masks overlap by 0.750 IoU, the worst by 0.500")
+
+
+def test_text_counts_edits() -> None:
+    """1 2 3 and 1 1 2 were read; the second comes out as 1 2."""
+    found = [STEPS[0], {"y": np.eye(4)[None, [1, 1, 1, 2, 2, 2]]}]
+    measured = measure_task(Text(), STEPS, found)
+    assert (measured.share, measured.text) == (0.5, "1 of 2 texts equal, 1 edits in 6 characters")
