@@ -1,4 +1,4 @@
-"""Where external data may be: inside the model's folder, in files that are files; test_load.py has the ways to be refused from a model's own entries."""
+"""Where external data may be: inside the model's folder, in files that are files. test_load.py has what a model's entries are refused for."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_exactly_what_lies_in_the_file(tmp_path_factory: pytest.TempPathFactory,
     if offset + 16 <= size:
         assert check_external("w", tensor(**entries), folder / "net.onnx") == ("deep/w.bin", offset, 16)
     else:
-        with pytest.raises(UserError, match="E0902 external data of tensor 'w': bytes .* are past the end"):
+        with pytest.raises(UserError, match=r"E0902 external data of tensor 'w': bytes .* are past the end"):
             check_external("w", tensor(**entries), folder / "net.onnx")
 
 
@@ -53,7 +53,7 @@ def test_no_path_leads_out(tmp_path_factory: pytest.TempPathFactory, parts: list
 def test_constants_of_a_model(tmp_path: Path) -> None:
     proto = model([onnx.helper.make_node("Add", ["x", "w"], ["y"])], {"x": [4]}, {"y": None})
     proto.graph.initializer.append(tensor(location="none.bin"))
-    with pytest.raises(UserError, match="E0902 external data of tensor 'w': cannot read 'none.bin': No such file"):
+    with pytest.raises(UserError, match=r"E0902 external data of tensor 'w': cannot read 'none.bin': No such file"):
         check_constants(proto, save(proto, tmp_path))
     proto.graph.initializer[0].CopyFrom(onnx.TensorProto(name="w", dims=[4], data_type=1, raw_data=bytes(15)))
     with pytest.raises(UserError, match="E0901 the constant 'w' of shape 4 does not hold as many values"):

@@ -9,7 +9,7 @@ from onnx import helper
 
 from tests.graph.imported import Array, F, normal, run
 from tests.graph.onnx_builder import model
-from toolchain.graph.calls import fused_call, function_name, integer_call, read_call
+from toolchain.graph.calls import function_name, fused_call, integer_call, read_call
 from toolchain.graph.functions import FUSED, INTEGER, KINDS, kind_of, variant_of
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.versions import IR_VERSION, OPSET
@@ -24,14 +24,15 @@ CASES: dict[str, tuple[list[Array], dict[str, Any], list[Any]]] = {
     "add": ([X, X + 1], {}, [n("Add", ["i0", "i1"], ["y"])]),
     "max_pool": ([X], WINDOW, [n("MaxPool", ["i0"], ["y"], **WINDOW)]),
     "average_pool": ([X], WINDOW, [n("AveragePool", ["i0"], ["y"], count_include_pad=1, **WINDOW)]),
-    "upsample": ([X], {"factors": (2, 3)}, [n("Resize", ["i0", "", "s"], ["y"], mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")]),
+    "upsample": ([X], {"factors": (2, 3)}, [n("Resize", ["i0", "", "s"], ["y"], coordinate_transformation_mode="asymmetric", nearest_mode="floor")]),
     "pad": ([X], {"pads": (0, 0, 1, 2, 0, 0, 3, 0)}, [n("Pad", ["i0", "p"], ["y"])]),
     "flatten": ([X], {}, [n("Flatten", ["i0"], ["y"])]),
     "concat": ([X, X + 1, X + 2], {"axis": 1}, [n("Concat", ["i0", "i1", "i2"], ["y"], axis=1)]),
-    "shuffle": ([X], {"group": 2}, [n("Reshape", ["i0", "five"], ["a"]), n("Transpose", ["a"], ["b"], perm=[0, 2, 1, 3, 4]), n("Reshape", ["b", "four"], ["y"])]),
+    "shuffle": ([X], {"group": 2}, [n("Reshape", ["i0", "five"], ["a"]), n("Transpose", ["a"], ["b"], perm=[0, 2, 1, 3, 4]),
+                                    n("Reshape", ["b", "four"], ["y"])]),
 }  # fmt: skip
-CONSTANTS = {"s": np.array([1, 1, 2, 3], F), "p": np.array([0, 0, 1, 2, 0, 0, 3, 0]), "five": np.array([2, 2, 2, 6, 7]), "four": np.array([2, 4, 6, 7]),
-             "low": F(-0.5), "high": F(0.75)}  # fmt: skip
+CONSTANTS = {"s": np.array([1, 1, 2, 3], F), "p": np.array([0, 0, 1, 2, 0, 0, 3, 0]), "five": np.array([2, 2, 2, 6, 7]),
+             "four": np.array([2, 4, 6, 7]), "low": F(-0.5), "high": F(0.75)}  # fmt: skip
 
 
 def test_every_kind_has_a_case() -> None:
@@ -39,7 +40,9 @@ def test_every_kind_has_a_case() -> None:
 
 
 def values_of(operands: list[Array]) -> list[ir.Value]:
-    return [ir.Value(name=f"i{k}", shape=ir.Shape(each.shape), type=ir.TensorType(ir.DataType.from_numpy(each.dtype))) for k, each in enumerate(operands)]
+    return [
+        ir.Value(name=f"i{k}", shape=ir.Shape(each.shape), type=ir.TensorType(ir.DataType.from_numpy(each.dtype))) for k, each in enumerate(operands)
+    ]
 
 
 def called(kind: str, variant: str, extra: dict[str, float]) -> tuple[Array, ir.Node]:

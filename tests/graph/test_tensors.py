@@ -30,7 +30,9 @@ def test_small_types_are_packed(kind: int, count: int, size: int) -> None:
     assert byte_count(TensorProto(data_type=kind, dims=[count])) == size
 
 
-@pytest.mark.parametrize("tensor", [TensorProto(data_type=TensorProto.STRING, dims=[2]), TensorProto(data_type=1, dims=[-1]), TensorProto(data_type=99)])
+@pytest.mark.parametrize(
+    "tensor", [TensorProto(data_type=TensorProto.STRING, dims=[2]), TensorProto(data_type=1, dims=[-1]), TensorProto(data_type=99)]
+)
 def test_what_has_no_size(tensor: TensorProto) -> None:
     assert byte_count(tensor) == -1
 

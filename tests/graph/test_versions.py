@@ -34,7 +34,10 @@ def test_older_ones_come_up_newer_ones_stay(opset: int) -> None:
 @pytest.mark.parametrize(
     ("proto", "words"),
     [
-        (network(defs.onnx_opset_version() + 1), f"E0906 operator set {defs.onnx_opset_version() + 1} is not known; the installed onnx package knows 1 to"),
+        (
+            network(defs.onnx_opset_version() + 1),
+            f"E0906 operator set {defs.onnx_opset_version() + 1} is not known; the installed onnx package knows 1 to",
+        ),
         (network(0), "E0906 operator set 0 is not known"),
         (network(21, "Rleu"), "E0906 node 'node' (Rleu): operator set 21 has no such operator; did you mean 'Relu'?"),
         (network(13, "Gelu"), "E0906 node 'node' (Gelu): operator set 13 has no such operator; it came with operator set 20"),

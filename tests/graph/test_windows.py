@@ -11,15 +11,17 @@ from tests.graph.onnx_builder import model
 from toolchain.graph.windows import pads_of, rounds_up, window_of
 
 n = helper.make_node
+Pair = tuple[int, int]
 pairs = st.tuples(st.integers(1, 3), st.integers(1, 3))
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.sampled_from(["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"]), pairs, pairs, pairs, st.tuples(st.integers(1, 9), st.integers(1, 9)), st.data())
+@given(
+    st.sampled_from(["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"]), pairs, pairs, pairs, st.tuples(st.integers(1, 9), st.integers(1, 9)), st.data()
+)
 def test_a_convolution_with_its_padding_written_out(
-    tmp_path_factory: pytest.TempPathFactory, mode: str, kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int], size: tuple[int, int],
-    data: st.DataObject,
-) -> None:  # fmt: skip
+    tmp_path_factory: pytest.TempPathFactory, mode: str, kernel: Pair, strides: Pair, dilations: Pair, size: Pair, data: st.DataObject
+) -> None:
     if mode.startswith("SAME"):
         dilations = (1, 1)  # ONNX Runtime refuses others
     pads = data.draw(st.tuples(*[st.integers(0, 2)] * 4)) if mode == "NOTSET" else (0, 0, 0, 0)

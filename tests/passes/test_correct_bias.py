@@ -30,7 +30,9 @@ def network(folder: Path) -> ir.Model:
     return imported(folder, NODES, constants={"w": normal(0, 5, 3, 1, 1), "v": normal(1, 4, 5, 1, 1)})
 
 
-@pytest.mark.parametrize("numerics", [Numerics(weight=Range(-7, 7)), Numerics(weight=Range(-7, 7), form="multiplier", per_channel=True, shift=Range(0, 46))])
+@pytest.mark.parametrize(
+    "numerics", [Numerics(weight=Range(-7, 7)), Numerics(weight=Range(-7, 7), form="multiplier", per_channel=True, shift=Range(0, 46))]
+)
 def test_means_meet(numerics: Numerics, tmp_path: Path) -> None:
     table = calibrate(network(tmp_path), SAMPLES)
     context = Context("net.onnx", numerics=numerics, table=table, samples=SAMPLES)

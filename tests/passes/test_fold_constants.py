@@ -18,7 +18,13 @@ LARGE = normal(0, 40, 40)
 
 
 def test_a_chain_of_large_constants(tmp_path: Path) -> None:
-    nodes = [n("Transpose", ["k"], ["t"]), n("MatMul", ["k", "t"], ["p"]), n("Relu", ["p"], ["r"]), n("MatMul", ["x", "r"], ["a"]), n("Add", ["a", "t"], ["y"])]
+    nodes = [
+        n("Transpose", ["k"], ["t"]),
+        n("MatMul", ["k", "t"], ["p"]),
+        n("Relu", ["p"], ["r"]),
+        n("MatMul", ["x", "r"], ["a"]),
+        n("Add", ["a", "t"], ["y"]),
+    ]
     graph, x = imported(tmp_path, nodes, (2, 40, 40), {"k": LARGE}), {"x": normal(1, 2, 40, 40)}
     wanted = run(graph, x)["y"]
     assert len(graph.graph) == 5
@@ -45,8 +51,8 @@ def test_random_numbers_and_outputs_stay(tmp_path: Path) -> None:
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=3), st.sampled_from([None, F(2.5), np.int64(-3), np.bool_(True)]))
 def test_fills(tmp_path_factory: pytest.TempPathFactory, shape: list[int], value: np.generic | None) -> None:
     given_ = {} if value is None else {"value": helper.make_tensor("v", helper.np_dtype_to_tensor_dtype(value.dtype), [1], [value])}
-    nodes = [n("ConstantOfShape", ["s"], ["f"], **given_), n("Cast", ["f"], ["c"], to=1), n("Flatten", ["c"], ["g"], axis=0), n("Gemm", ["g", "g"], ["p"], transB=1),
-             n("Add", ["x", "p"], ["y"])]  # fmt: skip
+    fill = [n("ConstantOfShape", ["s"], ["f"], **given_), n("Cast", ["f"], ["c"], to=1), n("Flatten", ["c"], ["g"], axis=0)]
+    nodes = [*fill, n("Gemm", ["g", "g"], ["p"], transB=1), n("Add", ["x", "p"], ["y"])]
     graph, x = imported(tmp_path_factory.mktemp("f"), nodes, (1, 1), {"s": np.array(shape)}), {"x": normal(0, 1, 1)}
     wanted = run(graph, x)["y"]
     np.testing.assert_array_equal(run(FoldConstants().run(graph, Context()), x)["y"], wanted)

@@ -1,4 +1,4 @@
-"""What the machine does not take is left to the host: the network computes the same, and only where it must does the operation go with its activation."""
+"""What the machine does not take is left to the host: the network computes the same, and an operation stays without its activation."""
 
 from pathlib import Path
 
@@ -110,7 +110,13 @@ def test_tensors_without_a_range(table: Table, reason: str, tmp_path: Path) -> N
 
 def test_an_activation_behind_the_host_stays_there(tmp_path: Path) -> None:
     """Behind an operation of the machine it goes along."""
-    nodes = [n("Tanh", ["x"], ["t"], "tanh"), n("LeakyRelu", ["t"], ["a"], "one"), n("Conv", ["a", "w"], ["b"], "conv"), n("MaxPool", ["b"], ["c"], "pool", kernel_shape=[2, 2]), n("Relu", ["c"], ["y"], "two")]
+    nodes = [
+        n("Tanh", ["x"], ["t"], "tanh"),
+        n("LeakyRelu", ["t"], ["a"], "one"),
+        n("Conv", ["a", "w"], ["b"], "conv"),
+        n("MaxPool", ["b"], ["c"], "pool", kernel_shape=[2, 2]),
+        n("Relu", ["c"], ["y"], "two"),
+    ]
     graph, x = fused(tmp_path, *nodes), {"x": normal(1, 1, 3, 4, 4)}
     wanted = run(graph, x)["y"]
     leave_border_activations(graph)

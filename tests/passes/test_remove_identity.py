@@ -12,8 +12,8 @@ from toolchain.passes.context import Context
 from toolchain.passes.remove_identity import RemoveIdentity
 
 n = helper.make_node
-CONSTANTS = {"none": np.zeros(8, np.int64), "some": np.array([0, 0, 1, 0, 0, 0, 0, 0]), "same": np.array([1, 3, 4, 4]), "other": np.array([1, 12, 2, 2]),
-             "half": F(0.5), "yes": np.array(True), "no": np.array(False)}  # fmt: skip
+CONSTANTS = {"none": np.zeros(8, np.int64), "some": np.array([0, 0, 1, 0, 0, 0, 0, 0]), "same": np.array([1, 3, 4, 4]),
+             "other": np.array([1, 12, 2, 2]), "half": F(0.5), "yes": np.array(True), "no": np.array(False)}  # fmt: skip
 GONE = {
     "identity": n("Identity", ["a"], ["b"]),
     "dropout": n("Dropout", ["a"], ["b"]),

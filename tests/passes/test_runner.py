@@ -45,7 +45,9 @@ def network(folder: Path) -> ir.Model:
 
 def test_every_stage_is_kept_in_order(tmp_path: Path) -> None:
     kept: list[tuple[int, str, int]] = []
-    run_passes(network(tmp_path), [RemoveIdentity(), RemoveDead()], Context(), lambda number, name, model: kept.append((number, name, len(model.graph))))
+    run_passes(
+        network(tmp_path), [RemoveIdentity(), RemoveDead()], Context(), lambda number, name, model: kept.append((number, name, len(model.graph)))
+    )
     assert kept == [(0, "remove_identity", 1), (1, "remove_dead", 1)]
 
 

@@ -72,7 +72,8 @@ def _pairs(variable: str, text: str) -> list[tuple[str, str]]:
 
 def _size(name: str, value: str) -> int:
     if not value.isascii() or not value.isdigit() or len(value) > MAX_DIGITS or not 1 <= int(value) < 1 << 31:
-        raise fail("E1202", f"the dimension '{name[:80]}' cannot be '{value[:MAX_DIGITS]}{'...' * (len(value) > MAX_DIGITS)}'", hint="a size is a whole number of at least 1")
+        shown = value if len(value) <= MAX_DIGITS else f"{value[:MAX_DIGITS]}..."
+        raise fail("E1202", f"the dimension '{name}' cannot be '{shown}'", hint="a size is a whole number of at least 1")
     return int(value)
 
 
