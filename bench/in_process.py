@@ -72,14 +72,15 @@ class Compiled:
 def compile_file(
     path: Path, target: Target, folder: Path, dims: Mapping[str, int], samples: Mapping[str, Array] | None, recorded: bool = True
 ) -> Compiled:
-    """samples: [count, *shape] by input, None where the inputs are no tensors. recorded: they are real ones. Every region is made that the machine takes.
+    """samples: [count, *shape] by input, None where the inputs are no tensors. recorded: they are real ones.
 
-    Raises UserError.
+    Every region is made that the machine takes. Raises UserError.
     """
     table = _table(path, dims, samples, recorded)
     templates = templates_of(target.machine.fusion) if target.machine.fusion else ()
     known = None if table.failure else samples
-    context = Context(str(path), templates, target.machine.quantisation, table, known, target.device, everything=True, recorded=recorded and known is not None)
+    real = recorded and known is not None
+    context = Context(str(path), templates, target.machine.quantisation, table, known, target.device, everything=True, recorded=real)
     store = Store(folder)
     model = build_graph(path, dims, context, store, target.pipeline)
     calls = region_calls(model)

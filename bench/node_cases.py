@@ -56,7 +56,7 @@ def collect_cases(modules: Sequence[str] | None = None) -> list[Case]:
 @functools.cache
 def _made_by(module: str) -> Sequence[Any]:
     """A module makes its tests when it is imported."""
-    made = node._NodeTestCases  # noqa: SLF001
+    made = node._NodeTestCases
     before = len(made)
     importlib.import_module(f"{node.__name__}.{module}")
     return tuple(made[before:])

@@ -21,7 +21,7 @@ from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
 from toolchain.spec.errors import UserError
-from toolchain.tasks.actions.paths import bundle_file, graph_file, import_file, machine_of, onnx_file, sizes_of
+from toolchain.tasks.actions.paths import bundle_file, graph_file, import_file, machine_of, onnx_file
 from toolchain.tasks.plan import make_plan
 from toolchain.tasks.stage import Job
 
@@ -96,12 +96,12 @@ def _quantised(job: Job, model: Model, form: str, floats: Results, samples: Mapp
     told = path.with_suffix(".txt")
     if not path.is_file() and not told.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
-        if refusal := _quantise(import_file(job) if sizes_of(job) else onnx_file(job), path, model, FORMS[form]):
+        if refusal := _quantise(onnx_file(job), path, model, FORMS[form]):
             told.write_text(refusal)
     if told.is_file():
         return Figure(None, told.read_text())
     try:
-        session = open_session(path)
+        session = open_session(path, optimise=False)  # its own rewriting fails on some files that its own tool makes
         return figure(model, floats, [run_session(session, sample_of(samples, k)) for k in range(len(floats))])
     except UserError as error:
         return Figure(None, str(error.diagnostics[0].message))
@@ -120,9 +120,10 @@ def _quantise(source: Path, path: Path, model: Model, options: Mapping[str, Any]
         return "no samples to calibrate"
     logging.getLogger().setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        ready = Path(folder) / "ready.onnx"
+        whole, ready = Path(folder) / "whole.onnx", Path(folder) / "ready.onnx"
+        onnx.save(given, whole)  # weights inside: the tool loses those that lie beside a file
         try:
-            quant_pre_process(given, ready, skip_symbolic_shape=True)
+            quant_pre_process(whole, ready, skip_symbolic_shape=True)
             tool.quantize_static(ready, path, reader_of(calibration_samples(model), tool.CalibrationDataReader), **options)
         except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError, NotImplementedError, *_refusals()) as error:
             path.unlink(missing_ok=True)

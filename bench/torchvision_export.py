@@ -1,4 +1,4 @@
-"""Exports torchvision's architectures with random weights, by both of torch's exporters. Needs torch, torchvision and onnxscript, and nothing of this project.
+"""Exports torchvision's architectures with random weights, by both of torch's exporters; needs torch, torchvision and onnxscript.
 
 python bench/torchvision_export.py FOLDER NAME_legacy NAME_dynamo ...
 """

@@ -82,7 +82,7 @@ def test_the_command_line_takes_the_samples_as_a_file(tmp_path: Path) -> None:
     [
         ({"target": "vtaa"}, "E0001"),
         ({"place": "al"}, "E1202"),
-        ({"dims": {"batch": 0}}, "E1202"),
+        ({"dims": {"batch": -1}}, "E1202"),
         ({"dims": {"batch": "1"}}, "E1202"),
         ({"dims": {"bach": 1}}, "E0905"),
         ({"params": {"LOG_BLOK": 3}}, "E0104"),
@@ -99,3 +99,12 @@ def test_a_mistake_is_one_line(tmp_path: Path, options: dict[str, Any], code: st
         toolchain.compile(absolute(), **given)
     assert caught.value.diagnostics[0].code == code
     assert "\n" not in str(caught.value)
+
+
+def test_every_answer_says_where_ranges_are_from(tmp_path: Path) -> None:
+    """Also where they were given by hand."""
+    for calibration, word in ((None, "made-up"), ({"x": np.ones((2, 1, 3))}, "recorded")):
+        built = toolchain.compile(absolute(), "vta", calibration=calibration, folder=tmp_path)
+        for text in (built.summary, built.explain().text, built.verify().text, built.infer().text, built.report().text):
+            assert f"on {word} samples" in text
+        assert built.explain().data["calibration"] in text

@@ -113,3 +113,11 @@ def test_a_picture_for_no_input_is_one_line(camera: toolchain.Compiled, tmp_path
     two = model({"x": (FLOAT, [1, 1, 2, 2]), "y": (FLOAT, [1, 1, 2, 2])}, [helper.make_node("Add", ["x", "y"], ["z"])], {"z": FLOAT})
     with pytest.raises(toolchain.UserError, match=r"E1108 .*name one of them"):
         toolchain.compile(two, "vta", folder=tmp_path).load().prepare(np.zeros((2, 2)))
+
+
+def test_an_axis_of_no_elements(tmp_path: Path) -> None:
+    proto = model({"x": (FLOAT, [2, None])}, [helper.make_node("ReduceSum", ["x"], ["y"], keepdims=1)], {"y": FLOAT})
+    built = toolchain.compile(proto, "vta", dims={"x.1": 0}, folder=tmp_path)
+    assert built.load().run({"x": np.zeros((2, 0), np.float32)})["y"].tolist() == [[0]]
+    with pytest.raises(toolchain.UserError, match="E0904"):
+        toolchain.compile(absolute("batch"), "vta", dims={"batch": 0}, folder=tmp_path)

@@ -10,13 +10,23 @@ import re
 import runpy
 import shlex
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from toolchain import cli
+from toolchain.models.files import cache_folder
 
+NEEDS = re.compile(r"^<!-- needs: (.*) -->$", re.M)
 FINGERPRINT = re.compile(r"\b[0-9a-f]{64}$", re.M)
 PROGRESS = re.compile(r"^.*(?: \.\.\.|: \d+\.\d s)\n", re.M)
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.M | re.S)
+
+
+def lacking(page: Path) -> str:
+    """What a page's commands need and this machine does not have, of a line `<!-- needs: PACKAGE, real/FILE -->`; a name with a slash is a file that
+    models/real/prepare.py makes."""
+    words = [word for line in NEEDS.findall(page.read_text()) for word in line.split(", ")]
+    return next((word for word in words if not (cache_folder() / word).is_file() and ("/" in word or find_spec(word) is None)), "")
 
 
 def has_commands(page: Path) -> bool:

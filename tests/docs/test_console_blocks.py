@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.console_blocks import check_page, has_commands
+from tests.docs.console_blocks import check_page, has_commands, lacking
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if has_commands(page))
@@ -16,5 +16,15 @@ def test_the_pages_for_users_have_commands() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_file_and_command_of_the_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    if missing := lacking(page):
+        pytest.skip(f"{page.name} needs {missing}: pip install '.[real]', then python models/real/prepare.py")
     monkeypatch.chdir(tmp_path)
     check_page(page, tmp_path, request.config.getoption("--update-golden"))
+
+
+def test_what_a_page_needs(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    for text, missing in (("", ""), ("<!-- needs: numpy, onnx -->\n", ""), ("<!-- needs: onnx, real/no_such.npz -->\n", "real/no_such.npz"),
+                          ("a\n<!-- needs: no_such_package -->\n", "no_such_package")):  # fmt: skip
+        page.write_text(text)
+        assert lacking(page) == missing

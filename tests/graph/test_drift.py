@@ -41,7 +41,7 @@ def test_convolution(data: st.DataObject, group: int) -> None:
     products, energy = np.zeros(found.products.shape), np.zeros(found.energy.shape)
     for x, real in zip(inputs, floats, strict=True):
         drift = run(proto, {"x": x.astype(F) - real / F(SCALE)})["y"].astype(np.float64).reshape(group, 8 // group, -1)
-        products += drift @ columns_of(call("conv2d", attributes), x, weights.shape).astype(np.float64)
+        products += drift @ columns_of(call("conv2d", attributes), x, weights.shape, np.arange(drift.shape[-1])).astype(np.float64)
         energy += (drift**2).sum(2)
     np.testing.assert_allclose(found.products, products, atol=2e-3 * np.abs(products).max())
     np.testing.assert_allclose(found.energy, energy, rtol=1e-2)

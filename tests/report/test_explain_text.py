@@ -95,7 +95,9 @@ def test_a_machine_that_prices_no_host_says_so() -> None:
     assert "would take less time" not in text
 
 
-@pytest.mark.parametrize(("ms", "text"), [(0, "0"), (1e-9, "0"), (0.00012, "0.0001"), (0.01234, "0.0123"), (12.34, "12.3"), (1234.5, "1,234")])
+@pytest.mark.parametrize(
+    ("ms", "text"), [(0, "0"), (1e-9, "0"), (0.00012, "0.00012"), (0.00008, "0.00008"), (0.01234, "0.0123"), (12.34, "12.3"), (1234.5, "1,234")]
+)
 def test_times_have_three_digits(ms: float, text: str) -> None:
     assert ms_text(ms) == text
 

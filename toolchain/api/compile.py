@@ -80,11 +80,11 @@ def _sizes(dims: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
 
 def _size(name: str, size: int) -> int:
     try:
-        if index(size) >= 1:
+        if index(size) >= 0:
             return index(size)
     except TypeError:
         pass
-    raise fail("E1202", f"the dimension '{name}' cannot be {size!r}", hint="a size is a whole number of at least 1")
+    raise fail("E1202", f"the dimension '{name}' cannot be {size!r}", hint="a size is a whole number, and 0 only of one axis, INPUT.AXIS")
 
 
 def _place(place: str) -> str:

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolchain.tasks.actions.paths import bundle_file, explain_file, import_file, infer_file, model_of, report_file, summary_file, verdict_file
+from toolchain.tasks.actions.paths import bundle_file, explain_file, graph_file, infer_file, report_file, summary_file, verdict_file
 from toolchain.tasks.answers import infer_answer
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import fulfil
@@ -48,14 +48,11 @@ class Compiled:
     @cached_property
     def calibration(self) -> str:
         """Where ranges of tensors are from: `recorded` samples, `declared` by a quantised model, or `made-up` ones, whose accuracy means little."""
+        from toolchain.graph.calibrated import calibration_kind
         from toolchain.graph.stage_file import read_stage
-        from toolchain.models.model import Recorded
-        from toolchain.passes.truth import is_quantised
 
-        if isinstance(model_of(self.job).calibration, Recorded):
-            return "recorded"
         fulfil(self.steps["graph"], self.say)
-        return "declared" if is_quantised(read_stage(import_file(self.job))) else "made-up"
+        return calibration_kind(read_stage(graph_file(self.job)))
 
     @property
     def summary(self) -> str:

@@ -16,10 +16,10 @@ def calibration_text(kind: str) -> str:
     """One line for a summary."""
     match kind:
         case "recorded":
-            return "on samples recorded in the model's file"
+            return "on recorded samples"
         case "declared":
             return "by the ranges that the quantised model declares; what it says nothing of, on made-up samples"
         case "made-up":
-            return "on made-up samples, so figures of accuracy say little: name recorded ones under `calibration` in the model's file"
+            return "on made-up samples, so figures of accuracy say little: give recorded ones by calibration=FILE or in the model's file"
         case _:
             return "it is not known how"

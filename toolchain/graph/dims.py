@@ -70,7 +70,7 @@ def fix_dims(proto: onnx.ModelProto, dims: Mapping[str, int], path: Path) -> Non
     for axis in axes:
         size = dims[axis.key] if axis.key in dims else dims[axis.name]
         if size < (0 if axis.key in dims or axis.says_zero else 1):
-            raise fail("E0904", f"dimension '{axis.key}' cannot be {size}", hint="a size is at least 1", place=str(path))
+            raise fail("E0904", f"dimension '{axis.key}' cannot be {size}", hint="a size is at least 1, or 0 of one axis", place=str(path))
         axis.dim.Clear()
         axis.dim.dim_value = size
     _check_sizes(proto.graph, path)

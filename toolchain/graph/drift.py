@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from toolchain.graph.calls import Call
-from toolchain.graph.statistics import columns_of, groups_of, step_of
+from toolchain.graph.statistics import columns_of, groups_of, sampled
 
 Reals = np.typing.NDArray[np.float64]
 Array = np.typing.NDArray[Any]
@@ -41,14 +41,11 @@ def drift_of(call: Call, inputs: Sequence[Array], floats: Sequence[Array], scale
     unit = (float(np.abs(weights).max(initial=0.0)) or 1.0) / WEIGHT_PARTS
     rows = np.rint(weights.reshape(group, len(weights) // group, -1).astype(np.float64) / unit)
     products, energy = np.zeros(rows.shape), np.zeros(rows.shape[:2])
-    total, step = 0, step_of(call, inputs, shape)
-    for array, real in zip(inputs, floats, strict=True):
-        stored, wanted = columns_of(call, array, shape), columns_of(call, _parts(real, scale), shape)
-        some = slice((-total) % step, None, step)
-        total += stored.shape[1]
-        errors = stored[:, some].astype(np.float64) * INPUT_PARTS - wanted[:, some]
+    for array, real, some in zip(inputs, floats, sampled(call, inputs, shape), strict=True):
+        stored, wanted = (columns_of(call, values, shape, some).astype(np.float64) for values in (array, _parts(real, scale)))
+        errors = stored * INPUT_PARTS - wanted
         drift = np.rint(np.matmul(rows, errors.transpose(0, 2, 1)) / DROPPED)
-        products += np.matmul(drift, stored[:, some].astype(np.float64))
+        products += np.matmul(drift, stored)
         energy += (drift * drift).sum(2)
     worth = unit * DROPPED / INPUT_PARTS
     return Drift(products * worth, energy * worth**2)

@@ -31,16 +31,16 @@ class Moments:
 def moments_of(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> Moments:
     """inputs: int8, one array a sample. weights: the shape of the layer's weights."""
     group, size = groups_of(call), int(np.prod(weights[1:]))
-    total, rows, sums, products = 0, 0, np.zeros((group, size)), np.zeros((group, size, size))
-    step = step_of(call, inputs, weights)
-    for array in inputs:
-        columns = columns_of(call, array, weights)
-        sums += columns.sum(1, dtype=np.float64)
-        some = columns[:, (-total) % step :: step]
-        total, rows = total + columns.shape[1], rows + some.shape[1]
-        for first in range(0, some.shape[1], CHUNK):
-            part = some[:, first : first + CHUNK].astype(np.float32)
+    rows, sums, products = 0, np.zeros((group, size)), np.zeros((group, size, size))
+    places = sampled(call, inputs, weights)
+    for array, some in zip(inputs, places, strict=True):
+        sums += _tap_sums(call, array, weights)
+        columns = columns_of(call, array, weights, some)
+        rows += len(some)
+        for first in range(0, len(some), CHUNK):
+            part = columns[:, first : first + CHUNK].astype(np.float32)
             products += np.matmul(part.transpose(0, 2, 1), part)
+    total = sum(_positions(call, array, weights) for array in inputs)
     return Moments(sums / max(total, 1), products, rows)
 
 
@@ -49,24 +49,41 @@ def groups_of(call: Call) -> int:
     return int(call.attributes.get("group", 1)) if call.kind == "conv2d" else 1
 
 
-def step_of(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> int:
-    """Of how many output positions one is looked at, so that there are at most MAX_ROWS."""
-    return -(-sum(_positions(call, array, weights) for array in inputs) // MAX_ROWS)
+def sampled(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> list[Array]:
+    """Output positions of each sample that are looked at: every n-th, so that there are at most MAX_ROWS of all samples."""
+    counts = [_positions(call, array, weights) for array in inputs]
+    step, found, total = -(-sum(counts) // MAX_ROWS), list[Array](), 0
+    for count in counts:
+        found.append(np.arange((-total) % step, count, step))
+        total += count
+    return found
 
 
 def _positions(call: Call, x: Array, weights: tuple[int, ...]) -> int:
-    return len(x) if call.kind == "dense" else int(_views(call, x, weights).shape[0] * np.prod(_views(call, x, weights).shape[2:4]))
-
-
-def columns_of(call: Call, x: Array, weights: tuple[int, ...]) -> Array:
-    """[groups, positions, k]: the inputs that each row of the weights meets at each output position."""
+    """Output positions of a sample."""
     if call.kind == "dense":
-        return x[None]
+        return len(x)
+    shape = _views(call, x, weights).shape
+    return shape[0] * shape[2] * shape[3]
+
+
+def columns_of(call: Call, x: Array, weights: tuple[int, ...], places: Array) -> Array:
+    """[groups, positions, k]: the inputs that each row of the weights meets at some output positions, counted image by image, row by row."""
+    if call.kind == "dense":
+        return x[places][None]
+    views, group = _views(call, x, weights), groups_of(call)
+    image, row, column = np.unravel_index(places, (views.shape[0], *views.shape[2:4]))
+    found = views[image, :, row, column]
+    return found.reshape(len(places), group, int(np.prod(weights[1:]))).transpose(1, 0, 2)
+
+
+def _tap_sums(call: Call, x: Array, weights: tuple[int, ...]) -> Reals:
+    """[groups, k]: the sum of every tap over all output positions."""
+    if call.kind == "dense":
+        return x.sum(0, dtype=np.float64)[None]
     views = _views(call, x, weights)
-    n, channels, height, width = views.shape[:4]
-    group = groups_of(call)
-    split = views.reshape(n, group, channels // group, height, width, -1)
-    return split.transpose(1, 0, 3, 4, 2, 5).reshape(group, n * height * width, -1)
+    taps = [views[..., i, j].sum((0, 2, 3), dtype=np.int64) for i in range(weights[2]) for j in range(weights[3])]
+    return np.stack(taps, 1).reshape(groups_of(call), -1).astype(np.float64)
 
 
 def _views(call: Call, x: Array, weights: tuple[int, ...]) -> Array:

@@ -21,6 +21,7 @@ ADVICE: tuple[tuple[str, str], ...] = (
     (NO_DEVICE, "Build it for a machine with kernels."),
     (ONLY_MOVES, "Leave it: it only moves data, and has no layer of the machine's beside it."),
     ("its operand is made on the host", "Nothing of its own: it goes where the node before it goes."),
+    ("its integers put its output off*", "Lower 'float_percent' under 'quantisation' in the model's file to have it on the machine all the same."),
     ("*does not pay*", "A region pays where it is large: see what stands between these and others. `place=all` makes them all the same."),
     ("there are no ranges*", "Record samples of the model's inputs and name them under `calibration` in the model's file."),
     ("a calibration sample made NaN*", "Look for the sample, or for a division by zero in the model: there is no range for such a tensor."),

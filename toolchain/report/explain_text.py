@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from toolchain.report.costs import Costs, Row
 from toolchain.report.explain import Explanation
@@ -14,6 +15,15 @@ ROWS, OPERATIONS, NODES, REGIONS = 20, 8, 3, 5
 LITTLE = 0.5
 """Per cent of the time below which a row says nothing."""
 INDENT, WIDE = 4, 140
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of the time of a run. text: what takes it."""
+
+    name: str
+    ms: float
+    text: str
 
 
 def explanation_text(found: Explanation, terminal: bool = False, width: int = 120) -> str:
@@ -43,19 +53,23 @@ def placed_text(placed: Placement) -> str:
 
 
 def time_rows(costs: Costs) -> list[tuple[str, str]]:
-    """Where the time goes, in five parts that add up."""
+    """Where the time goes, name and text."""
     regions = counted(len(costs.on(MACHINE)), "region")
     if not costs.priced:
         return [("machine", f"{ms_text(costs.machine_ms)} ms in {regions}; the machine's file does not say what the host costs")]
+    return [(part.name, f"{ms_text(part.ms):>8} ms  {percent(part.ms, costs.total_ms):>5}  {part.text}") for part in time_parts(costs)]
+
+
+def time_parts(costs: Costs) -> list[Part]:
+    """Five parts that add up to the whole."""
     hosts, crossed, copied = costs.on(HOST), costs.conversions, costs.transfers
-    parts = [
-        ("machine", costs.machine_ms, f"in {regions}"),
-        ("host", costs.host_ms - crossed.ms, f"in {counted(len(hosts), 'node')}"),
-        ("conversions", crossed.ms, f"in {crossed.count} between floating point and integers, {scaled(crossed.bytes, 'B')}"),
-        ("transfers", copied.ms, f"of {counted(copied.count, 'tensor')} to and from regions, {scaled(copied.bytes, 'B')}"),
-        ("launches", costs.launches.ms, f"of {counted(costs.launches.count, 'program')}"),
+    return [
+        Part("machine", costs.machine_ms, f"in {counted(len(costs.on(MACHINE)), 'region')}"),
+        Part("host", costs.host_ms - crossed.ms, f"in {counted(len(hosts), 'node')}"),
+        Part("conversions", crossed.ms, f"in {crossed.count} between floating point and integers, {scaled(crossed.bytes, 'B')}"),
+        Part("transfers", copied.ms, f"of {counted(copied.count, 'tensor')} to and from regions, {scaled(copied.bytes, 'B')}"),
+        Part("launches", costs.launches.ms, f"of {counted(costs.launches.count, 'program')}"),
     ]
-    return [(name, f"{ms_text(ms):>8} ms  {percent(ms, costs.total_ms):>5}  {text}") for name, ms, text in parts]
 
 
 def costs_text(costs: Costs, terminal: bool = False, width: int = 120, rows: int = ROWS) -> str:
@@ -136,10 +150,10 @@ def _folded(found: Explanation) -> Iterator[str]:
 
 
 def ms_text(ms: float) -> str:
-    """Three digits: `12.3`, `0.0123`, `0`."""
+    """Three digits, and five places at most: `12.3`, `0.0123`, `0.00004`, `0`."""
     if ms >= 100:
         return f"{ms:,.0f}"
-    return f"{ms:.3g}" if ms >= 0.0005 or not ms else f"{ms:.1g}" if ms >= 0.00001 else "0"
+    return f"{ms:.3g}" if ms >= 0.001 else f"{ms:.5f}".rstrip("0").rstrip(".")
 
 
 def percent(part: float, whole: float) -> str:

@@ -15,13 +15,14 @@ NAMED = 4
 
 def summary_text(summary: Summary) -> str:
     """About ten lines."""
-    rows = list(_rows(summary))
+    rows = list(summary_rows(summary))
     width = max(len(name) for name, _ in rows)
     several = f"{summary.images} images" if summary.images > 1 else "one image"
     return "\n".join([f"{summary.model} on {summary.machine}, {several} a run", *(f"  {name:<{width}}  {text}" for name, text in rows)]) + "\n"
 
 
-def _rows(s: Summary) -> Iterator[tuple[str, str]]:
+def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
+    """Name and text of each fact."""
     operations = sum(len(region.operations) for region in s.regions)
     yield "on the machine", f"{placed_text(s.placement)}; {counted(len(s.regions), 'region')}, {counted(operations, 'operation')}"
     machine = f"{s.time.cycles:,.0f} cycles at {s.clock_khz / 1000:g} MHz"

@@ -22,9 +22,10 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "fallback": "yes, or no: an operator that would stay on the host is an error",
         "place": "pays: regions that save time; all: whatever the machine takes; left out: what the model's file says",
         "calibration": "an .npz file of recorded inputs, an array of the input's name for each; left out: what the model's file says",
+        "html": "yes: `report` writes a page for a browser as well; no",
     }
 )
-CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType({"fallback": ("yes", "no"), "place": ("pays", "all")})
+CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType({"fallback": ("yes", "no"), "place": ("pays", "all"), "html": ("yes", "no")})
 """Of variables that have few values."""
 
 

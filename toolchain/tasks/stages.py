@@ -89,6 +89,7 @@ STAGES = (
         GRAPH_LIBRARIES,
         (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
         ("onnx", "graph", "bundle", "infer", "verify"),
+        options=("html",),
     ),
     Stage(
         "explain",

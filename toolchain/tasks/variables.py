@@ -22,6 +22,7 @@ class Variables:
     params: parameters of the machine by name. dims: sizes of open dimensions by name. fallback: whether the host may run what the machine cannot.
     place: `pays` for regions that save time, `all` for whatever the machine takes, empty for what the model's file says.
     calibration: an .npz file with an array of recorded inputs for each input, empty for what the model's file says.
+    html: whether a report is written as a page for a browser as well.
     """
 
     target: str = ""
@@ -31,6 +32,7 @@ class Variables:
     fallback: bool = True
     place: str = ""
     calibration: str = ""
+    html: bool = False
 
 
 def read_variables(given: Mapping[str, str]) -> Variables:
@@ -45,9 +47,10 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         _models(given.get("model")),
         tuple(_pairs("params", given.get("params", ""))),
         tuple((name, _size(name, value)) for name, value in _pairs("dim", given.get("dim", ""))),
-        _yes(given.get("fallback", "yes")),
+        _yes("fallback", given.get("fallback", "yes")),
         _choice("place", given.get("place", ""), PLACES),
         given.get("calibration", ""),
+        _yes("html", given.get("html", "no")),
     )
 
 
@@ -71,15 +74,16 @@ def _pairs(variable: str, text: str) -> list[tuple[str, str]]:
 
 
 def _size(name: str, value: str) -> int:
-    if not value.isascii() or not value.isdigit() or len(value) > MAX_DIGITS or not 1 <= int(value) < 1 << 31:
-        shown = value if len(value) <= MAX_DIGITS else f"{value[:MAX_DIGITS]}..."
-        raise fail("E1202", f"the dimension '{name}' cannot be '{shown}'", hint="a size is a whole number of at least 1")
+    if not value.isascii() or not value.isdigit() or len(value) > MAX_DIGITS or int(value) >= 1 << 31:
+        shown = value[:MAX_DIGITS] + "..." * (len(value) > MAX_DIGITS)
+        hint = "a size is a whole number, and 0 only of one axis, INPUT.AXIS"
+        raise fail("E1202", f"the dimension '{name[:80]}' cannot be '{shown}'", hint=hint)
     return int(value)
 
 
-def _yes(value: str) -> bool:
+def _yes(name: str, value: str) -> bool:
     if value not in ("yes", "no"):
-        raise fail("E1202", f"'fallback' is yes or no, not '{value}'")
+        raise fail("E1202", f"'{name}' is yes or no, not '{value}'")
     return value == "yes"
 
 

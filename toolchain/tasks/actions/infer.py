@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from toolchain.accuracy.closeness import Closeness, closeness_of
 from toolchain.accuracy.errors import measure_errors
+from toolchain.accuracy.fit import check_task
 from toolchain.accuracy.measure import measure_task, right_share
 from toolchain.graph.calibrated import calibration_kind
 from toolchain.graph.session import open_session, run_session
@@ -50,7 +51,7 @@ class Inputs:
 
 
 def infer_model(step: Step, say: Say) -> Made:
-    """Test samples where the model has some, else those that calibrate it. Raises UserError E0808 (samples), E0910, E11xx."""
+    """Test samples where the model has some, else those that calibrate it. Raises UserError E0808 (samples), E0812 (task), E0910, E11xx."""
     job = step.job
     model = model_of(job)
     inputs, sources = _inputs(model)
@@ -59,6 +60,8 @@ def infer_model(step: Step, say: Say) -> Made:
         given = open_given(onnx_file(job), import_file(job), place)
         say("the file in ONNX Runtime")
         floats = [given.run(inputs.one(number), place) for number in range(inputs.count)]
+        if model.task is not None:
+            check_task(model.task, floats[0], str(model.path))
         say("as integers")
         session = open_session(graph_file(job), optimise=False)
         integers = [run_session(session, inputs.one(number), place=place) for number in range(inputs.count)]

@@ -8,6 +8,8 @@ from typing import Any
 
 from toolchain.emulator.checks import prepare_program
 from toolchain.report.explain_text import costs_text
+from toolchain.report.page import report_page
+from toolchain.report.plan_line import plan_line
 from toolchain.report.sheets import rows_sheet
 from toolchain.report.summary import Told, summarise_model
 from toolchain.report.summary_text import operations_text, summary_data, summary_text
@@ -54,6 +56,9 @@ def make_report(step: Step, say: Say) -> Made:
     sheet = report_file(job).with_suffix(".csv")
     write_atomic(sheet, rows_sheet(summary.costs).encode())
     written = [*_written(report_file(job), text, data), sheet]
+    if job.variables.html:
+        write_atomic(page_file(job), report_page(summary, plan_line(built.machine, built.bundle.manifest), inferred, verified).encode())
+        written.append(page_file(job))
     say("drawing time lines")
     return Made([*written, *_traces(job)])
 
@@ -70,9 +75,15 @@ def _traces(job: Job) -> list[Path]:
     return paths
 
 
+def page_file(job: Job) -> Path:
+    """The report for a browser."""
+    return report_file(job).with_suffix(".html")
+
+
 def artefacts_of(job: Job) -> dict[str, str]:
     """Where things are, for whoever reads a report."""
-    return {"bundle": str(bundle_file(job)), "programs": str(bundle_file(job).parent), "stages": str(job.folder / "graph")}
+    page = {"page": str(page_file(job))} if job.variables.html else {}
+    return page | {"bundle": str(bundle_file(job)), "programs": str(bundle_file(job).parent), "stages": str(job.folder / "graph")}
 
 
 def _built(job: Job) -> tuple[Built, Path, Told]:

@@ -1,0 +1,109 @@
+"""The page of a report: well formed, whole in itself, the same every time, and safe with whatever a model's names hold."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.report.networks import cases
+from toolchain.accuracy.closeness import Closeness, OutputCloseness
+from toolchain.report.page import report_page
+from toolchain.report.plan_line import Span, plan_line
+from toolchain.report.summary import Summary, Told, summarise_model
+
+VOID = ("meta",)
+INFERRED = {"task": {"emulator": {"task": "classification", "share": 0.5, "text": "50.00 % of first answers"}}, "right": {}}
+VERIFIED = {"errors": [{"tensor": "conv <b>", "sqnr": 4.25}, {"tensor": "whole", "sqnr": None}]}
+HOSTILE = "</style><script>alert(1)</script><img src=x onerror=y>{{ 1 + 1 }}"
+
+
+class Checker(HTMLParser):
+    """Every element is closed in order; keeps the names of elements and attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.attributes: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def checked(page: str) -> Checker:
+    checker = Checker()
+    checker.feed(page)
+    checker.close()
+    assert checker.open == []
+    return checker
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Summary, tuple[Span, ...]]:
+    case = cases(tmp_path_factory.mktemp("cases"))["split on dpuv3"]
+    found = summarise_model(case.built, case.job.folder / "graph", Told({"bundle": "here"}))
+    return replace(found, exact=True, tensors=4), plan_line(case.built.machine, case.built.bundle.manifest)
+
+
+def page(summary: Summary, line: tuple[Span, ...]) -> str:
+    return report_page(summary, line, INFERRED, VERIFIED)
+
+
+def test_it_is_well_formed_and_needs_nothing_else(told: tuple[Summary, tuple[Span, ...]]) -> None:
+    text = page(*told)
+    checker = checked(text)
+    assert not checker.seen & {"script", "link", "img", "iframe", "object", "base", "form"}
+    assert not checker.attributes & {"src", "href", "srcset", "onclick", "onload"}
+    assert not re.search(r"https?:|url\(|@import", text)
+    assert text.endswith("</html>\n")
+    assert page(*told) == text
+
+
+def test_it_tells_what_the_summary_does(told: tuple[Summary, tuple[Span, ...]]) -> None:
+    text = page(*told)
+    for row in told[0].costs.rows:
+        assert f'<td class="name">{row.name}</td>' in text
+    assert all(reason.operators in text for reason in told[0].reasons)
+    assert "50.00 % of first answers" in text
+    assert "conv &lt;b&gt;" in text
+    assert "<code>calibration</code> in the model&#39;s file" in text
+    assert text.count("<rect") == sum(span.ms > 0 for span in told[1])
+
+
+def test_names_of_a_model_stay_text(told: tuple[Summary, tuple[Span, ...]]) -> None:
+    summary, line = told
+    rows = tuple(replace(row, name=HOSTILE, operators=HOSTILE, reason=HOSTILE) for row in summary.costs.rows)
+    reasons = tuple(replace(reason, change=HOSTILE, ways=(HOSTILE,), nodes=(HOSTILE,)) for reason in summary.reasons)
+    hostile = replace(summary, model=HOSTILE, costs=replace(summary.costs, rows=rows), reasons=reasons, artefacts={HOSTILE: HOSTILE})
+    text = page(hostile, tuple(replace(span, name=HOSTILE) for span in line))
+    assert not checked(text).seen & {"script", "img"}
+    assert "{{ 1 + 1 }}" in text
+    assert "&lt;script&gt;" in text
+
+
+def test_noise_is_a_warning(told: tuple[Summary, tuple[Span, ...]]) -> None:
+    noisy = Closeness({"y": OutputCloseness(1.0, 1, 3, -5.0, 0.9)}, "t", 0.1, {"t": 0.1})
+    text = page(replace(told[0], closeness=noisy), told[1])
+    assert '<b class="bad">-5.0 dB</b>' in text
+    assert "stored tensors that are mostly noise: t 0.1 dB" in text
+    assert "-5.0 dB at 3 of axis 1" in text
+    quiet = Closeness({"y": OutputCloseness(None, 0, 0, None, 0.0)}, "", None, {})
+    assert "<b>no noise</b>" in page(replace(told[0], closeness=quiet), told[1])
+
+
+def test_what_is_not_exact_is_told_first(told: tuple[Summary, tuple[Span, ...]]) -> None:
+    assert '<b class="bad">NO</b>' in page(replace(told[0], exact=False), told[1])
+
+
+def test_nothing_on_the_machine_is_a_page_too(told: tuple[Summary, tuple[Span, ...]]) -> None:
+    costs = replace(told[0].costs, rows=(), borders=(), priced=False)
+    text = page(replace(told[0], costs=costs, regions=(), reasons=(), constants=()), ())
+    checked(text)
+    assert "does not say what the host costs" in text

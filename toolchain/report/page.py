@@ -1,0 +1,112 @@
+"""A report as one page of HTML that needs nothing but a browser: no script, no file beside it, nothing from a network."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from toolchain.accuracy.closeness import LEAST
+from toolchain.graph.calibrated import MADE_UP, calibration_text
+from toolchain.report.explain_text import ms_text, percent, time_parts
+from toolchain.report.plan_line import LANES, Span
+from toolchain.report.reasons import nodes_text
+from toolchain.report.summary import Summary
+from toolchain.report.summary_text import summary_rows
+from toolchain.report.tables import counted, scaled
+
+TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
+OPEN, NODES, WORST = 25, 6, 20
+"""Rows of a table that are open when the page is, names of nodes, and tensors that are shown of the worst."""
+WIDE, LANE = 1000.0, 26
+"""Of the picture of a run, in its own units: its width, the height of a lane."""
+THIN = 0.25
+"""Spans narrower than this would not be seen: they are drawn this wide."""
+SILENT = 60.0
+"""Signal to noise in dB that fills a bar."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A figure with its name and meaning. bad: whether it is one to worry about."""
+
+    name: str
+    value: str
+    meaning: str
+    bad: bool = False
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A part of the picture: x and width in its units."""
+
+    lane: str
+    x: float
+    y: float
+    width: float
+    title: str
+
+
+def report_page(summary: Summary, line: Sequence[Span], inferred: Mapping[str, Any], verified: Mapping[str, Any]) -> str:
+    """Ends in one line feed. line: of a run. inferred, verified: what the tasks of these names left."""
+    costs, template = summary.costs, _environment(summary.costs.total_ms).get_template("report.html.j2")
+    return template.render(
+        s=summary, costs=costs, facts=list(summary_rows(summary)), parts=time_parts(costs), warnings=list(_warnings(summary)),
+        cards=list(_cards(summary)), bars=list(_bars(line)), lanes=LANES, lane=LANE, wide=WIDE, total=costs.total_ms, open=OPEN,
+        task=inferred["task"].get("emulator"), longest=max((row.ms for row in costs.rows), default=0.0) or 1.0, worst=_worst(verified), silent=SILENT,
+        operations=[(region.region, use) for region in summary.regions for use in region.operations],
+    )  # fmt: skip
+
+
+def _environment(total: float) -> Environment:
+    """total: milliseconds that shares are of."""
+    made = Environment(loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=True)
+    made.keep_trailing_newline = True
+    filters: dict[str, Callable[..., str]] = {"ms": ms_text, "scaled": scaled, "counted": counted}
+    filters |= {"code": _code, "names": partial(nodes_text, shown=NODES), "share": partial(percent, whole=total)}
+    made.filters.update(filters)
+    return made
+
+
+def _code(text: str) -> Markup:
+    """What stands between backquotes as code; everything is escaped."""
+    return Markup().join(Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(text.split("`")))
+
+
+def _cards(s: Summary) -> Iterator[Card]:
+    """The figures that a reader looks for first."""
+    placed = s.placement
+    yield Card("time", f"{ms_text(s.costs.total_ms)} ms", f"for {s.images} images" if s.images > 1 else "for one image")
+    yield Card("machine alone", f"{ms_text(s.time.execute_ms)} ms", f"{s.frames_per_second:,.1f} frames/s")
+    yield Card("on the machine", f"{placed.mac_percent:.1f} %", f"of {scaled(placed.macs, 'MAC')}, in {counted(len(s.regions), 'region')}")
+    yield Card("exact", "yes" if s.exact else "NO", f"{s.tensors} tensors compared, bit for bit", not s.exact)
+    found = [output.worst for output in s.closeness.outputs.values() if output.worst is not None] if s.closeness else []
+    if s.closeness:
+        worst = min(found, default=SILENT)
+        yield Card("outputs", f"{worst:.1f} dB" if found else "no noise", "integers against the file in floating point", worst < LEAST)
+
+
+def _warnings(s: Summary) -> Iterator[str]:
+    if s.exact is False:
+        yield "What the machine computes is not what the integer model computes: see `verify`."
+    if s.closeness:
+        yield from s.closeness.warnings()
+    if s.calibration == MADE_UP:
+        yield f"Calibrated {calibration_text(s.calibration)}."
+
+
+def _bars(line: Sequence[Span]) -> Iterator[Bar]:
+    end = line[-1].start + line[-1].ms if line else 0.0
+    for span in line:
+        if span.ms > 0:
+            width = max(WIDE * span.ms / end, THIN)
+            title = f"{span.name}: {ms_text(span.ms)} ms on the {span.lane}, from {ms_text(span.start)} ms"
+            yield Bar(span.lane, round(min(WIDE * span.start / end, WIDE - width), 3), LANES.index(span.lane) * LANE, round(width, 3), title)
+
+
+def _worst(verified: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """The tensors with most noise: name, dB."""
+    return [(row["tensor"], row["sqnr"]) for row in verified["errors"] if row["sqnr"] is not None][:WORST]
