@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -32,8 +32,8 @@ def test_a_chain_of_limits(tmp_path_factory: pytest.TempPathFactory, limits: lis
     (found,) = run(MergeLimits().run(graph, Context()), x).values()
     np.testing.assert_array_equal(found, wanted)
     low, high = max(0 if pair is None else pair[0] for pair in limits), min(np.inf if pair is None else pair[1] for pair in limits)
-    assume(low < high)
-    assert [node.op_type for node in graph.graph] == ["Relu" if (low, high) == (0, np.inf) else "Clip"]
+    if low < high:  # limits that leave one value stay as they are
+        assert [node.op_type for node in graph.graph] == ["Relu" if (low, high) == (0, np.inf) else "Clip"]
 
 
 def test_a_tensor_between_with_another_reader_stays(tmp_path: Path) -> None:
