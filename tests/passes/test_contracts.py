@@ -49,7 +49,10 @@ NORM = n("BatchNormalization", ["a", *"stmv"], ["y"], "norm")
 BROKEN = {
     "no_constant_nodes": (constant_inside, "node 'c' (Constant) is a constant"),
     "no_batch_norm": (lambda folder: graph_of(folder, n("Conv", ["x", "w"], ["a"]), NORM), "node 'norm' (BatchNormalization) is left"),
-    "no_identity": (lambda folder: graph_of(folder, n("Identity", ["x"], ["a"], "i"), n("Relu", ["a"], ["y"])), "node 'i' (Identity) changes nothing"),
+    "no_identity": (
+        lambda folder: graph_of(folder, n("Identity", ["x"], ["a"], "i"), n("Relu", ["a"], ["y"])),
+        "node 'i' (Identity) changes nothing",
+    ),
     "no_dead_nodes": (lambda folder: graph_of(folder, n("Exp", ["x"], ["a"], "e"), n("Relu", ["x"], ["y"])), "node 'e' (Exp) is read by nobody"),
     "fused": (lambda folder: graph_of(folder, n("Relu", ["x"], ["y"], "r")), "node 'r' (Relu) was not looked at"),
     "quantized": (fused_inside, "node 'c' (conv2d) is still in floating point and does not say why"),
