@@ -10,16 +10,12 @@ RNG = np.random.default_rng(0)
 SCORES = [{"y": RNG.normal(size=(1, 10))} for _ in range(5)]
 ROWS = [{"y": np.array([[0, 0, 10, 10, 0.9], [50, 50, 60, 60, 0.8]])} for _ in range(3)]
 STEPS = [{"y": np.eye(4)[None, [0, 1, 1, 0, 2, 3]]}, {"y": np.eye(4)[None, [1, 0, 1, 2, 2, 2]]}]
-TASKS: list[tuple[Task, list[dict[str, np.ndarray]]]] = [
-    (Classification(), SCORES),
-    (Detection(), ROWS),
-    (Segmentation(limit=0), SCORES),
-    (Text(), STEPS),
-]
+Outputs = list[dict[str, np.ndarray]]
+TASKS: list[tuple[Task, Outputs]] = [(Classification(), SCORES), (Detection(), ROWS), (Segmentation(limit=0), SCORES), (Text(), STEPS)]
 
 
 @pytest.mark.parametrize(("task", "outputs"), TASKS)
-def test_a_network_does_its_own_work(task: Task, outputs: list[dict[str, np.ndarray]]) -> None:
+def test_a_network_does_its_own_work(task: Task, outputs: Outputs) -> None:
     assert measure_task(task, outputs, outputs).share == 1
     assert measure_task(task, [], []).share == 1
 

@@ -77,12 +77,8 @@ def test_every_shift_of_a_power_of_two_exists(largest: dict[str, float], weights
 
 def test_a_layer_that_would_lower_its_own_operand_for_ever_is_passed_over() -> None:
     """The concat gives operand and result of a layer one scale; its weights are so large that no shift fits. The other layers keep theirs."""
-    calls = [
-        call("conv2d", "a", "x", "wa", "ba"),
-        call("conv2d", "b", "a", "wb", "bb"),
-        call("concat", "c", "a", "b"),
-        call("conv2d", "d", "c", "wd", "bd"),
-    ]
+    layers = [call("conv2d", result, source, f"w{result}", f"b{result}") for source, result in ("xa", "ab", "cd")]
+    calls = [*layers[:2], call("concat", "c", "a", "b"), layers[2]]
     plain = choose_scales([calls[0], calls[2]], {"a": 0.5}, Numerics(), table(dict.fromkeys("xabcd", 1.0)), MAX)
     found = choose_scales(calls, {"a": 0.5, "b": 4.0, "d": 0.5}, Numerics(), table(dict.fromkeys("xabcd", 1.0)), MAX)
     assert {name: found[name] for name in plain} == plain

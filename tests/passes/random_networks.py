@@ -184,19 +184,8 @@ QUANTISABLE: tuple[Grow, ...] = (
     _channels("Mul"), _alone("LeakyRelu", alpha=0.1), _pad,
 )  # fmt: skip
 ANYTHING: tuple[Grow, ...] = (
-    *QUANTISABLE,
-    _pool("MaxPool",
-    0.5),
-    _pool("AveragePool",
-    0.5),
-    _channels("Add"),
-    _channels("Sub"),
-    _channels("Div"),
-    _together("Sub"),
-    _together("Mul"),
-    _alone("Sigmoid"),
-    _alone("HardSwish"),
-    _alone("Tanh"), _alone("Abs"), _resize, _slice, _transpose,
+    *QUANTISABLE, _pool("MaxPool", 0.5), _pool("AveragePool", 0.5), _channels("Add"), _channels("Sub"), _channels("Div"), _together("Sub"),
+    _together("Mul"), _alone("Sigmoid"), _alone("HardSwish"), _alone("Tanh"), _alone("Abs"), _resize, _slice, _transpose,
 )  # fmt: skip
 
 

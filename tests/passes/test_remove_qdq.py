@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -94,13 +95,8 @@ def test_what_is_no_plain_pair_keeps_its_rounding(case: str, tmp_path: Path) -> 
 
 
 def test_ranges_go_along_with_what_only_moves(tmp_path: Path) -> None:
-    nodes = [
-        *pair("x", "a"),
-        n("MaxPool", ["a"], ["b"], kernel_shape=[2, 2]),
-        n("Conv", ["b", "w"], ["c"]),
-        *pair("c", "d", "other"),
-        n("Flatten", ["d"], ["y"]),
-    ]
+    inner = [n("MaxPool", ["a"], ["b"], kernel_shape=[2, 2]), n("Conv", ["b", "w"], ["c"])]
+    nodes = [*pair("x", "a"), *inner, *pair("c", "d", "other"), n("Flatten", ["d"], ["y"])]
     model = floats(tmp_path, nodes, np.int8(0), w=normal(0, 2, 3, 1, 1))
     table = qdq_table(model)
     assert table.samples == 0
@@ -163,11 +159,8 @@ def test_integers_that_the_machine_has_too_are_kept_to_the_bit(tmp_path_factory:
     path, rng = save(exact_network(seed), folder), np.random.default_rng(seed)
     shape = tuple(dim.dim_value for dim in onnx.load(path).graph.input[0].type.tensor_type.shape.dim)
     samples = {"x": (rng.normal(size=(3, *shape)) * 4).astype(F)}
-    context = tables(path, samples)
-    machine = Context(
-        context.place, numerics=Numerics(rounding="half_even"), table=context.table, device=Device("some", lambda _: ""), everything=True
-    )
-    model = build_graph(path, {}, machine, Store(folder / "stages"))
+    context = replace(tables(path, samples), samples=None, numerics=Numerics(rounding="half_even"), device=Device("some", lambda _: ""))
+    model = build_graph(path, {}, context, Store(folder / "stages"))
     assert {kind_of(node) for node in model.graph if node.domain == INTEGER} == {"quantize", "dequantize"}
     session, original = open_model(model), open_session(path, optimise=False)
     for x in samples["x"]:

@@ -74,8 +74,7 @@ def test_a_fusion_that_drops_an_operand_is_named(tmp_path: Path, monkeypatch: py
         return fuse.Fused(found.variant, found.operands[:1] * 2, found.attributes) if match.template.computes == "add" else found
 
     monkeypatch.setattr(fuse, "bind", wrong)
-    told = r"E0923 the stage '..-fuse' changes what the model computes: node 'add1' \(add__relu\) computes 'r2' otherwise"
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=r"E0923 the stage '..-fuse' changes .*: node 'add1' \(add__relu\) computes 'r2' otherwise"):
         built(tmp_path)
 
 

@@ -1,24 +1,96 @@
-"""What partitioning believes of a region's border is no more than what the region will cost, and hardly less."""
+"""What a region saves and costs, by a host whose numbers are easy to multiply."""
 
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import onnx_ir as ir
 import pytest
+from onnx import helper
 
-from tests.runtime.small import Builder, bundle, network
+from tests.graph.imported import imported, normal
+from tests.runtime import small
+from toolchain.graph.calibration import calibrate
+from toolchain.graph.functions import INTEGER, kind_of
+from toolchain.graph.numerics import Numerics
 from toolchain.graph.versions import OPSET
+from toolchain.passes.context import Context
+from toolchain.passes.fuse import Fuse
+from toolchain.passes.quantize import Quantize
+from toolchain.passes.runner import run_passes
 from toolchain.report.costs import cost_rows
 from toolchain.runtime.timing import program_time
 from toolchain.schedule.region_price import region_price
 from toolchain.schedule.selection import images_per_run
 from toolchain.spec.load import load_machine
-from toolchain.spec.model import Machine
+from toolchain.spec.model import Host, Machine, Quantity
+
+n = helper.make_node
+
+
+def number(value: float) -> Quantity:
+    return Quantity(value, "made up")
+
+
+HOST = Host({"conv2d": number(2.0), "default": number(1.0)}, number(4.0), number(100), number(10), number(8.0))
+
+
+@cache
+def machine() -> Machine:
+    return replace(load_machine("vta"), host=HOST)
+
+
+def network(folder: Path) -> list[ir.Node]:
+    """Two convolutions, a host operator between them; the integer calls that are no conversions."""
+    nodes = [n("Conv", ["x", "w"], ["a"], "one"), n("Tanh", ["a"], ["b"]), n("Conv", ["b", "w"], ["c"], "two"), n("Conv", ["c", "w"], ["y"], "three")]
+    base = imported(folder, nodes, (1, 8, 6, 6), {"w": normal(0, 8, 8, 1, 1)})
+    table = calibrate(base, {"x": normal(1, 2, 1, 8, 6, 6)})
+    model = run_passes(base, [Fuse(), Quantize()], Context(numerics=Numerics(), table=table))
+    return [node for node in model.graph if node.domain == INTEGER and kind_of(node) == "conv2d"]
+
+
+MACS, ELEMENTS = 8 * 8 * 36, 8 * 36
+
+
+def test_a_region_between_two_conversions(tmp_path: Path) -> None:
+    one, *_ = network(tmp_path)
+    price = region_price(machine(), [one])
+    assert price is not None
+    assert price.host == pytest.approx(MACS / 2.0 / 1e6)
+    assert price.machine == pytest.approx(MACS / machine().timing.peak_macs / machine().timing.clock_khz)
+    crossing = ELEMENTS / 8.0 / 1e6 + ELEMENTS * 5 / 4.0 / 1e6
+    assert price.border == pytest.approx(2 * crossing + (100 + 2 * 10) / 1e3 / images_per_run(machine()))
+
+
+def test_regions_share_a_border_only_with_what_is_outside(tmp_path: Path) -> None:
+    _, two, three = network(tmp_path)
+    both, alone = region_price(machine(), [two, three]), region_price(machine(), [two])
+    assert both is not None
+    assert alone is not None
+    assert both.host == pytest.approx(2 * alone.host)
+    assert both.border - alone.border == pytest.approx(ELEMENTS * 5 / 4.0 / 1e6)  # `c` is stored on, never converted; `y` is
+
+
+def test_a_machine_that_does_not_say_what_the_host_costs_has_no_price(tmp_path: Path) -> None:
+    assert region_price(replace(machine(), host=None), network(tmp_path)[:1]) is None
+
+
+def test_a_faster_host_and_a_dearer_launch_are_told_apart(tmp_path: Path) -> None:
+    nodes = network(tmp_path)[:1]
+    fast = replace(HOST, gmac_per_s={"conv2d": number(4.0), "default": number(1.0)})
+    dear = replace(HOST, launch_us=number(1100))
+    prices = [region_price(replace(machine(), host=host), nodes) for host in (HOST, fast, dear)]
+    plain, quick, late = (price for price in prices if price is not None)
+    assert quick.host == pytest.approx(plain.host / 2)
+    assert quick.border == plain.border
+    assert late.border - plain.border == pytest.approx(1.0 / images_per_run(machine()))
+    assert late.machine == quick.machine == plain.machine
 
 
 def region_nodes(machine: Machine) -> list[ir.Node]:
-    """The convolutions of the first region of `network`, before it is one."""
+    """The convolutions of the first region of `small.network`, before it is one."""
     x = ir.Value(name="x", shape=ir.Shape((1, 3, 8, 8)), type=ir.TensorType(ir.DataType.FLOAT))
-    build = Builder(machine, ir.Model(ir.Graph([x], [], nodes=[], opset_imports={"": OPSET}, name="g"), ir_version=8), {})
+    build = small.Builder(machine, ir.Model(ir.Graph([x], [], nodes=[], opset_imports={"": OPSET}, name="g"), ir_version=8), {})
     limits = {"low": -128, "high": 127}
     q = build.call("quantize", [x], {"scale": 0.125, **limits}, "q", (1, 3, 8, 8), ir.DataType.INT8)
     last = build.conv(build.conv(q, 20, "conv1"), 16, "conv2")
@@ -28,8 +100,8 @@ def region_nodes(machine: Machine) -> list[ir.Node]:
 
 @pytest.mark.parametrize("target", ["vta", "dpuv3"])
 def test_a_border_costs_what_was_believed_or_a_little_more(target: str) -> None:
-    machine, model, _ = network(target)
-    images, programs = images_per_run(machine), bundle(target).manifest.regions
+    machine, model, _ = small.network(target)
+    images, programs = images_per_run(machine), small.bundle(target).manifest.regions
     times = {region.name: program_time(machine, region, images) for region in programs}
     row = next(row for row in cost_rows(machine, model, {}, times, images).rows if row.name == "region0")
     price = region_price(machine, region_nodes(machine))
@@ -47,8 +119,3 @@ def test_rearranging_is_part_of_the_price() -> None:
     assert prices[0] is not None
     assert prices[1] is not None
     assert prices[0].border - prices[1].border == pytest.approx(stored / 5e6)
-
-
-def test_no_host_is_no_price() -> None:
-    machine = load_machine("vta")
-    assert region_price(replace(machine, host=None), region_nodes(machine)) is None

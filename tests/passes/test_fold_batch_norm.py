@@ -1,0 +1,47 @@
+"""Which layers take in what follows them; test_fold.py has the results."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.graph.imported import F, imported, normal, run
+from toolchain.passes.context import Context
+from toolchain.passes.fold_batch_norm import FoldBatchNorm, foldable
+
+n = helper.make_node
+
+
+@pytest.mark.parametrize(
+    ("bias", "taken"), [((), True), ((1,), True), ((4,), True), ((1, 4), True), ((3, 1), False), ((3, 4), False), ((1, 1), True), (None, True)]
+)
+def test_a_dense_layer_takes_a_factor_in_where_its_bias_stands_along_the_channels(bias: tuple[int, ...] | None, taken: bool, tmp_path: Path) -> None:
+    constants = {"w": normal(0, 5, 4), "k": np.array([1, 2, 3, 4], F)} | ({} if bias is None else {"b": normal(1, *bias)})
+    nodes = [n("Gemm", ["x", "w", *(["b"] if bias is not None else [])], ["g"], "dense", alpha=0.5), n("Mul", ["g", "k"], ["y"], "scale")]
+    graph, x = imported(tmp_path, nodes, (3, 5), constants), {"x": normal(2, 3, 5)}
+    wanted = run(graph, x)["y"]
+    assert foldable(next(iter(graph.graph)).outputs[0]) == taken
+    result = FoldBatchNorm().run(graph, Context())
+    assert [node.op_type for node in result.graph] == (["Gemm"] if taken else ["Gemm", "Mul"])
+    np.testing.assert_allclose(run(result, x)["y"], wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [n("ConvTranspose", ["x", "w"], ["c"]), n("Relu", ["x"], ["c"]), n("Conv", ["x", "x"], ["c"]), n("Gemm", ["f", "f"], ["c"], transB=1, beta=0.5)],
+)
+def test_other_makers_take_nothing_in(first: object, tmp_path: Path) -> None:
+    nodes = [n("Flatten", ["x"], ["f"]), first, n("Identity", ["c"], ["y"])]
+    graph = imported(tmp_path, nodes, (4, 4, 4, 4), {"w": normal(0, 4, 4, 1, 1)})  # type: ignore[list-item]
+    maker = next(node for node in graph.graph if node.outputs[0].name == "c")
+    assert not foldable(maker.outputs[0])
+
+
+def test_a_tensor_that_others_read_is_not_changed(tmp_path: Path) -> None:
+    nodes = [n("Conv", ["x", "w"], ["c"]), n("Mul", ["c", "k"], ["m"]), n("Add", ["c", "m"], ["y"])]
+    graph, x = imported(tmp_path, nodes, constants={"w": normal(0, 3, 3, 1, 1), "k": F(2)}), {"x": normal(1, 1, 3, 4, 4)}
+    wanted = run(graph, x)["y"]
+    result = FoldBatchNorm().run(graph, Context())
+    assert len(result.graph) == 3
+    np.testing.assert_array_equal(run(result, x)["y"], wanted)

@@ -1,0 +1,108 @@
+"""Why a machine does not take an integer call, in words; and that it takes what stands beside it."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import helper
+
+from tests.graph.imported import F, imported, normal
+from toolchain.graph.calibration import calibrate
+from toolchain.graph.functions import INTEGER, kind_of
+from toolchain.passes.context import Context, Device
+from toolchain.passes.fuse import Fuse
+from toolchain.passes.placement import is_operation
+from toolchain.passes.quantize import Quantize
+from toolchain.passes.runner import run_passes
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.offload import channel_block, device_of
+from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
+
+n = helper.make_node
+CONSTANTS = {"w": normal(0, 16, 16, 1, 1), "five": normal(1, 5, 16, 1, 1), "three": normal(2, 16, 16, 3, 3),
+             "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]), "s": np.array([1, 1, 2, 2], F)}  # fmt: skip
+
+
+@cache
+def dpuv3() -> tuple[Machine, Device]:
+    machine = load_machine("dpuv3")
+    return machine, device_of(machine, load_kernels(machine))
+
+
+def reasons(folder: Path, *nodes: onnx.NodeProto) -> dict[str, str]:
+    """Of every integer operation, by its kind and name."""
+    machine, device = dpuv3()
+    assert machine.quantisation is not None
+    base = imported(folder, list(nodes), (1, 16, 4, 4), CONSTANTS)
+    context = Context(numerics=machine.quantisation, table=calibrate(base, {"x": normal(3, 2, 1, 16, 4, 4)}))
+    model: ir.Model = run_passes(base, [Fuse(), Quantize()], context)
+    return {f"{kind_of(node)} {node.name}": device.refuses(node) for node in model.graph if node.domain == INTEGER and is_operation(node)}
+
+
+def conv(source: str, result: str, weights: str = "w", **attributes: object) -> onnx.NodeProto:
+    return n("Conv", [source, weights], [result], result, **attributes)
+
+
+def test_an_ordinary_network_is_taken(tmp_path: Path) -> None:
+    nodes = [
+        conv("x", "a"),
+        n("Pad", ["a", "pads"], ["p"], "p"),
+        conv("p", "b", "three"),
+        n("MaxPool", ["b"], ["c"], "c", kernel_shape=[2, 2]),
+        conv("c", "d"),
+        n("Add", ["c", "d"], ["e"], "e"),
+        n("Concat", ["d", "e"], ["f"], "f", axis=1),
+        n("Resize", ["f", "", "s"], ["y"], "y", mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+    ]
+    found = reasons(tmp_path, *nodes)
+    assert len(found) == 8
+    assert set(found.values()) == {""}
+
+
+BLOCK = 16
+REFUSED = {
+    "beginning inside a block": (
+        [conv("x", "a", "five"), conv("x", "b"), n("Concat", ["a", "b"], ["y"], "k", axis=1)],
+        "concat k", f"'b.int8' would begin at channel 5 of the result, which is no multiple of {BLOCK}",
+    ),
+    "a tensor twice": ([conv("x", "a"), n("Concat", ["a", "a"], ["y"], "k", axis=1)], "concat k", "one tensor stands in it twice"),
+    "part of another already": (
+        [conv("x", "a"), conv("x", "b"), n("Concat", ["a", "b"], ["c"], "first", axis=1), n("Concat", ["b", "a"], ["d"], "second", axis=1),
+         n("Sub", ["c", "d"], ["y"])],
+        "concat second", "'b.int8' is part of what 'first' makes already",
+    ),
+    "padding for a sum": (
+        [conv("x", "a"), n("Pad", ["a", "pads"], ["p"], "p"), n("Add", ["p", "p"], ["y"], "sum")],
+        "pad p", "padding goes into a convolution or an average after it, and 'sum' reads this one",
+    ),
+    "padding for the user": (
+        [conv("x", "a"), n("Pad", ["a", "pads"], ["y"], "p")],
+        "pad p", "padding goes into a convolution or an average after it, and 'y.dequantize' reads this one",
+    ),
+    "a wide stride": ([conv("x", "y", strides=[9, 9])], "conv2d y", "a stride is at most 8"),
+    "padding for a maximum of what may be negative": (
+        [conv("x", "a"), n("Pad", ["a", "pads"], ["p"], "p"), n("MaxPool", ["p"], ["y"], "m", kernel_shape=[3, 3])],
+        "pad p", "padding goes into a convolution or an average after it, and 'm' reads this one",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused(case: str, tmp_path: Path) -> None:
+    nodes, which, reason = REFUSED[case]
+    assert reason in reasons(tmp_path, *nodes)[which]
+
+
+def test_padding_for_a_maximum_of_what_is_never_negative(tmp_path: Path) -> None:
+    """Zeros around it are then the same as nothing."""
+    nodes = [conv("x", "a"), n("Relu", ["a"], ["r"]), n("Pad", ["r", "pads"], ["p"], "p"), n("MaxPool", ["p"], ["y"], "m", kernel_shape=[3, 3])]
+    assert reasons(tmp_path, *nodes)["pad p"] == ""
+
+
+@pytest.mark.parametrize("target", ["dpuv3", "vta"])
+def test_blocks_of_channels_follow_from_the_layouts(target: str) -> None:
+    assert channel_block(load_machine(target)) == BLOCK
