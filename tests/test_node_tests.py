@@ -36,7 +36,7 @@ def test_a_sample_passes(bench: ModuleType) -> None:
     outcomes = [bench.attempt(case, target) for case in cases]
     counts = Counter(outcome.kind for outcome in outcomes)
     assert [outcome for outcome in outcomes if outcome.kind not in (*bench.GOOD, "skipped")] == []
-    assert counts["host"] > SAMPLE // 2
+    assert counts["host"] > SAMPLE // 4
     assert counts["machine"] > 5
     assert f"{counts['machine']:5} with nodes on the machine" in bench.told(outcomes, listed=False)
 
