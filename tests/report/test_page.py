@@ -73,7 +73,8 @@ def test_it_tells_what_the_summary_does(told: tuple[Summary, tuple[Span, ...]]) 
     assert all(reason.operators in text for reason in told[0].reasons)
     assert "50.00 % of first answers" in text
     assert "conv &lt;b&gt;" in text
-    assert "<code>calibration</code> in the model&#39;s file" in text
+    assert "Calibrated on made-up samples" in text
+    assert "<code>verify</code> compares every tensor" in page(replace(told[0], exact=None), told[1])
     assert text.count("<rect") == sum(span.ms > 0 for span in told[1])
 
 
