@@ -108,3 +108,11 @@ def test_every_answer_says_where_ranges_are_from(tmp_path: Path) -> None:
         for text in (built.summary, built.explain().text, built.verify().text, built.infer().text, built.report().text):
             assert f"on {word} samples" in text
         assert built.explain().data["calibration"] in text
+    built.report(html=True)
+    assert (built.folder / "report" / "report.html").is_file()
+
+
+def test_what_is_printed_of_it_is_short(tmp_path: Path) -> None:
+    built = toolchain.compile(absolute(), "vta", folder=tmp_path)
+    assert repr(built) == f"<{built.job.model} on vta: {built.bundle}>"
+    assert repr(built.load()) == f"<{built.job.model} on vta: x float32 (1, 3) -> y float32 (1, 3)>"

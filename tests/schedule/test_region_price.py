@@ -9,13 +9,17 @@ import pytest
 from onnx import helper
 
 from tests.graph.imported import imported, normal
+from tests.runtime import small
 from toolchain.graph.calibration import calibrate
 from toolchain.graph.functions import INTEGER, kind_of
 from toolchain.graph.numerics import Numerics
+from toolchain.graph.versions import OPSET
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
+from toolchain.report.costs import cost_rows
+from toolchain.runtime.timing import program_time
 from toolchain.schedule.region_price import region_price
 from toolchain.schedule.selection import images_per_run
 from toolchain.spec.load import load_machine
@@ -81,3 +85,37 @@ def test_a_faster_host_and_a_dearer_launch_are_told_apart(tmp_path: Path) -> Non
     assert quick.border == plain.border
     assert late.border - plain.border == pytest.approx(1.0 / images_per_run(machine()))
     assert late.machine == quick.machine == plain.machine
+
+
+def region_nodes(machine: Machine) -> list[ir.Node]:
+    """The convolutions of the first region of `small.network`, before it is one."""
+    x = ir.Value(name="x", shape=ir.Shape((1, 3, 8, 8)), type=ir.TensorType(ir.DataType.FLOAT))
+    build = small.Builder(machine, ir.Model(ir.Graph([x], [], nodes=[], opset_imports={"": OPSET}, name="g"), ir_version=8), {})
+    limits = {"low": -128, "high": 127}
+    q = build.call("quantize", [x], {"scale": 0.125, **limits}, "q", (1, 3, 8, 8), ir.DataType.INT8)
+    last = build.conv(build.conv(q, 20, "conv1"), 16, "conv2")
+    build.model.graph.outputs.append(build.call("dequantize", [last], {"scale": 0.125}, "d", (1, 16, 8, 8), ir.DataType.FLOAT))
+    return [node for node in build.model.graph if node.name in ("conv1", "conv2")]
+
+
+@pytest.mark.parametrize("target", ["vta", "dpuv3"])
+def test_a_border_costs_what_was_believed_or_a_little_more(target: str) -> None:
+    machine, model, _ = small.network(target)
+    images, programs = images_per_run(machine), small.bundle(target).manifest.regions
+    times = {region.name: program_time(machine, region, images) for region in programs}
+    row = next(row for row in cost_rows(machine, model, {}, times, images).rows if row.name == "region0")
+    price = region_price(machine, region_nodes(machine))
+    assert price is not None
+    assert 0.8 * row.border_ms < images * price.border <= row.border_ms * (1 + 1e-9)
+    assert images * price.machine <= row.compute_ms
+    assert images * price.host == pytest.approx(row.host_ms)
+
+
+def test_rearranging_is_part_of_the_price() -> None:
+    machine = load_machine("dpuv3")
+    free = replace(machine, layouts=tuple(replace(layout, gb_per_s=None) for layout in machine.layouts))
+    prices = [region_price(each, region_nodes(machine)) for each in (machine, free)]
+    stored = 3 * 64 + 16 * 64
+    assert prices[0] is not None
+    assert prices[1] is not None
+    assert prices[0].border - prices[1].border == pytest.approx(stored / 5e6)

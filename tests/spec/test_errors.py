@@ -1,5 +1,7 @@
 """Diagnostics: one line, the source line, a caret under the place."""
 
+import pickle
+
 from toolchain.spec.errors import Diagnostic, Source, Span, UserError, fail
 
 
@@ -39,3 +41,11 @@ def test_a_long_line_is_shown_around_the_place() -> None:
 def test_control_characters_are_not_printed() -> None:
     error = fail("E0101", "bad", Span(Source("a", "a\x1b[31mb"), 1, 3))
     assert str(error).split("\n")[1] == "a?[31mb"
+
+
+def test_errors_reach_other_processes_whole() -> None:
+    span = Span(Source("a.yaml", "x: 1\n"), 1, 1)
+    error = UserError(Diagnostic("E0101", "first", span, "mend it"), Diagnostic("E0102", "second"))
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(copy) == str(error)
+    assert copy.diagnostics == error.diagnostics

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolchain.tasks.actions.paths import bundle_file, explain_file, graph_file, infer_file, report_file, summary_file, verdict_file
 from toolchain.tasks.answers import infer_answer
+from toolchain.tasks.plan import steps_of
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import fulfil
 
@@ -27,13 +28,16 @@ class Answer:
         return self.text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Compiled:
     """One model on one machine. Whatever is asked for is worked out when it is, once, and kept in the build's folder."""
 
     job: Job
     steps: Mapping[str, Step]
     say: Say
+
+    def __repr__(self) -> str:
+        return f"<{self.job.model} on {self.job.target.label}: {self.bundle}>"
 
     @property
     def bundle(self) -> Path:
@@ -65,7 +69,7 @@ class Compiled:
         return self._answer("summary", summary_file).data
 
     def explain(self) -> Answer:
-        """Where each node of the model went, and why."""
+        """Where the time goes, why nodes are on the host, and what to change; from the graph, before anything is compiled."""
         return self._answer("explain", explain_file)
 
     def verify(self) -> Answer:
@@ -77,15 +81,19 @@ class Compiled:
         fulfil(self.steps["infer"], self.say)
         return Answer(infer_answer(self.job), json.loads(infer_file(self.job).read_text()))
 
-    def report(self) -> Answer:
-        """Cost, accuracy and exactness, operation by operation."""
-        return self._answer("report", report_file)
+    def report(self, *, html: bool = False) -> Answer:
+        """Cost, accuracy and exactness, operation by operation. html: leaves `report.html` as well, a page for a browser, in the folder `report`."""
+        return (self._with_page() if html else self)._answer("report", report_file)
 
     def load(self) -> "Loaded":
         """The bundle, ready to run."""
         from toolchain.api.loaded import load_bundle
 
         return load_bundle(self.bundle, str(self.job.target.path))
+
+    def _with_page(self) -> "Compiled":
+        job = replace(self.job, variables=replace(self.job.variables, html=True))
+        return replace(self, job=job, steps=steps_of(job, self.steps["report"].code))
 
     def _answer(self, stage: str, file: Callable[[Job], Path]) -> Answer:
         fulfil(self.steps[stage], self.say)

@@ -17,7 +17,7 @@ from toolchain.spec.suggest import nearest
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Loaded:
     """A bundle on the emulator of its machine. Any number of threads may call it.
 
@@ -25,6 +25,10 @@ class Loaded:
     """
 
     executor: Executor
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(f"{entry.name} {entry.dtype} {entry.shape}" for entry in side.values()) for side in (self.inputs, self.outputs))
+        return f"<{self.executor.manifest.model} on {self.executor.machine.name}: {inputs} -> {outputs}>"
 
     @property
     def inputs(self) -> Mapping[str, Interface]:

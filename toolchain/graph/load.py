@@ -6,6 +6,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
+from toolchain.graph.concats import chain_concats
 from toolchain.graph.dims import fix_dims
 from toolchain.graph.external_data import check_constants
 from toolchain.graph.fold_nodes import lift_constants
@@ -38,6 +39,7 @@ def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
     model = _graph(_shaped(proto, dims or {}, weights, path), path)
     _attach(model, weights, path)
     check_finite(model, path)
+    chain_concats(model)
     return model
 
 

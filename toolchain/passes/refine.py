@@ -104,7 +104,7 @@ def _advance(floats: Stepper, waiting: "deque[ir.Node]", name: str) -> ir.Node:
 def affordable(model: ir.Model, count: int) -> int:
     """At most `count` samples, of which the largest tensor takes no more than MAX_BYTES; at least one."""
     sizes = [int(np.prod(known_shape(value) or (1,))) * 4 for node in model.graph for value in node.outputs]
-    return max(min(count, MAX_BYTES // max(sizes, default=1)), 1)
+    return max(min(count, MAX_BYTES // max(1, *sizes)), 1)
 
 
 def _seen(layer: Layer, node: ir.Node, twin: ir.Node, integers: Stepper, floats: Stepper, table: Table) -> Seen:

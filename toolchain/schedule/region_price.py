@@ -15,6 +15,8 @@ from toolchain.spec.model import Host, Machine
 from toolchain.timing.host import operators_ms
 
 FLOAT_BYTES = 4
+PICTURE = {"n", "h", "w", "c"}
+"""What a layout of pictures is indexed by."""
 
 
 def region_price(machine: Machine, nodes: Sequence[ir.Node]) -> Price | None:
@@ -33,7 +35,8 @@ def region_price(machine: Machine, nodes: Sequence[ir.Node]) -> Price | None:
     macs = sum(work.macs for work in host_work(nodes).values())
     peak = machine.timing.peak_macs
     least = macs / peak / machine.timing.clock_khz if peak else 0.0
-    border = sum(_crossing_ms(value, host) for value in (*inputs, *outputs)) + _starts_ms(machine, host, len(inputs) + len(outputs), _batch(nodes))
+    crossing = sum(_crossing_ms(value, machine, host) for value in (*inputs, *outputs))
+    border = crossing + _starts_ms(machine, host, len(inputs) + len(outputs), _batch(nodes))
     return Price(floats, least, border)
 
 
@@ -46,13 +49,19 @@ def _batch(nodes: Sequence[ir.Node]) -> int:
     return (known_shape(nodes[0].outputs[0]) or (1,))[0]
 
 
-def _crossing_ms(value: ir.Value, host: Host) -> float:
-    """Copying stored bytes, and converting them where the other side is in floating point."""
+def _crossing_ms(value: ir.Value, machine: Machine, host: Host) -> float:
+    """Rearranging and copying stored bytes, and converting them where the other side is in floating point."""
     elements = math.prod(known_shape(value) or (0,))
     neighbours = [node for node, _ in value.uses()] + [value.producer()]
     converted = any(kind_of(node) in BOUNDARY for node in neighbours if node is not None)
-    copied = elements / host.transfer_gb_per_s.value / 1e6
+    copied = elements / host.transfer_gb_per_s.value / 1e6 + elements * _rearranging_ms(machine)
     return copied + (elements * (1 + FLOAT_BYTES) / host.gb_per_s.value / 1e6 if converted else 0.0)
+
+
+def _rearranging_ms(machine: Machine) -> float:
+    """Of a byte, for the layout of pictures that is quickest to write and read."""
+    pictures = [layout.gb_per_s for layout in machine.layouts if set(layout.domain) == PICTURE]
+    return min((0.0 if rate is None else 1 / rate.value / 1e6 for rate in pictures), default=0.0)
 
 
 def _starts_ms(machine: Machine, host: Host, buffers: int, batch: int) -> float:

@@ -85,6 +85,10 @@ class UserError(Exception):
         super().__init__("\n".join(d.render() for d in diagnostics))
         self.diagnostics = diagnostics
 
+    def __reduce__(self) -> tuple[type["UserError"], tuple[Diagnostic, ...]]:
+        """Copies that go to another process keep their diagnostics."""
+        return type(self), self.diagnostics
+
 
 def fail(code: str, message: str, span: Span | None = None, hint: str = "", place: str = "") -> UserError:
     """A UserError with one diagnostic, for `raise fail(...)`."""

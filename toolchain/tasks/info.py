@@ -22,17 +22,11 @@ def stage_text(step: Step) -> str:
 
 def state_text(step: Step) -> str:
     """Whether it would run now, and why."""
-    waiting = [before.stage.name for before in _before(step) if before.changes()]
+    waiting = [before.stage.name for before in step.chain[:-1] if before.changes()]
     if waiting:
-        return f"to be made after {', '.join(dict.fromkeys(waiting))}"
+        return f"to be made after {', '.join(waiting)}"
     changes = step.changes()
     return f"to be made: {', '.join(changes)}" if changes else "up to date"
-
-
-def _before(step: Step) -> Iterator[Step]:
-    for before in step.before:
-        yield from _before(before)
-        yield before
 
 
 def _rows(step: Step) -> Iterator[tuple[str, str]]:

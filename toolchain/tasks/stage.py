@@ -88,6 +88,12 @@ class Step:
     def receipt_path(self) -> Path:
         return self.home / f"{self.stage.name}.receipt.json"
 
+    @property
+    def chain(self) -> tuple["Step", ...]:
+        """All that the step needs, each once and after what it needs itself, the step last."""
+        found = {each.stage.name: each for before in self.before for each in before.chain}
+        return (*found.values(), self)
+
     def receipt(self) -> Receipt | None:
         return read_receipt(self.receipt_path)
 

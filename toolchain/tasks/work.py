@@ -26,10 +26,9 @@ Action = Callable[[Step, Say], Made]
 
 def fulfil(step: Step, say: Say) -> None:
     """Performs a step after those that it needs, each only where something changed. Raises as `perform`."""
-    for before in step.before:
-        fulfil(before, say)
-    if step.changes():
-        perform(step, lambda text: say(f"{step.title}: {text}"))
+    for each in step.chain:
+        if each.changes():
+            perform(each, lambda text, title=each.title: say(f"{title}: {text}"))
 
 
 def perform(step: Step, say: Say) -> None:
