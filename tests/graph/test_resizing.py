@@ -27,15 +27,15 @@ def test_exactly_those_that_repeat(
     tmp_path_factory: pytest.TempPathFactory, form: dict[str, str], height: int, width: int, tall: float, wide: float, sizes: bool
 ) -> None:
     after = (int(height * tall), width * int(wide))
-    if not after[0]:
-        return
+    if not after[0] or (form["mode"] != "nearest" and min(height, width) == 1):
+        return  # one pixel, interpolated with itself, is repeated but for rounding: either answer is right
     constants = {"k": np.array([1, 3, *after]) if sizes else np.array([1, 1, tall, wide], F)}
     operands = ["x", "", "", "k"] if sizes else ["x", "", "k"]
     graph = imported(tmp_path_factory.mktemp("r"), [n("Resize", operands, ["y"], "r", **form)], (1, 3, height, width), constants)
     x = normal(1, 1, 3, height, width)
     found = run(graph, {"x": x})["y"]
     whole = after[0] % height == 0
-    same = whole and np.array_equal(found, x.repeat(after[0] // height, 2).repeat(after[1] // width, 3))
+    same = whole and np.allclose(found, x.repeat(after[0] // height, 2).repeat(after[1] // width, 3), rtol=1e-6, atol=0)
     assert repeats(next(iter(graph.graph))) == same
 
 

@@ -1,4 +1,4 @@
-"""Whether a Resize only repeats pixels: ONNX Runtime is asked with a picture whose pixels are their own numbers."""
+"""Whether a Resize only repeats pixels: ONNX Runtime is asked with a picture whose pixels are their own numbers, none of them zero."""
 
 import numpy as np
 import onnx
@@ -21,11 +21,9 @@ def repeats(node: ir.Node) -> bool:
         return False
     if before[2] * before[3] > MAX_PIXELS:
         return False
-    found = _resized(node, np.arange(before[2] * before[3], dtype=np.float32).reshape(1, 1, *before[2:]))
-    if found is None:
-        return False
-    x = np.arange(before[2] * before[3], dtype=np.float32).reshape(1, 1, *before[2:])
-    return np.array_equal(found, x.repeat(after[2] // before[2], 2).repeat(after[3] // before[3], 3))
+    x = np.arange(1, before[2] * before[3] + 1, dtype=np.float32).reshape(1, 1, *before[2:])
+    found = _resized(node, x)
+    return found is not None and np.array_equal(found, x.repeat(after[2] // before[2], 2).repeat(after[3] // before[3], 3))
 
 
 def _resized(node: ir.Node, picture: Array) -> Array | None:
