@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -37,7 +37,11 @@ def test_import_and_float_passes_never_change_a_network(tmp_path_factory: pytest
     """Held against ONNX Runtime on the very file; and the checks that every build makes agree that nothing changed."""
     folder, net = tmp_path_factory.mktemp("f"), random_network(seed, ANYTHING, 9)
     path, samples = save(net.model(), folder), {"x": inputs(net, seed, 2)}
-    wanted = run_session(open_session(path, optimise=False), first_sample(samples))
+    try:
+        session = open_session(path, optimise=False)
+    except UserError:  # ONNX Runtime's own inference is wrong behind some pools that round up, and refuses what reads them
+        reject()
+    wanted = run_session(session, first_sample(samples))
     stage = run_passes(load_graph(path), FLOATS, Context(str(path)))
     found = run_session(open_model(stage, optimise=False), first_sample(samples))
     assert list(found) == list(wanted)
