@@ -120,9 +120,13 @@ def test_hazard_of_a_lenient_memory_is_a_warning() -> None:
 
 
 def test_vendor_programs_are_clean(vendor_streams: Path) -> None:
+    """One loads weights ahead without a token and relies on time, which the machine's file lets pass as a warning."""
     for path in sorted(vendor_streams.glob("*.hex")):
         data = np.array([int(w, 16) for w in path.read_text().split()], np.uint32).tobytes()
-        assert check_program(decode(DPU, [data]), new_state(DPU)).warnings == ()
+        found = check_program(decode(DPU, [data]), new_state(DPU)).warnings
+        allowed = {("E0601", "warning")} if path.stem == "resnet50_compiled_pipelined" else set[tuple[str, str]]()
+        assert {(d.code, d.severity) for d in found} == allowed
+        assert all(d.message.startswith("race on pm") or "more warnings of this kind" in d.message for d in found)
 
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "data" / "vta_golden").glob("*.npz")), ids=lambda p: p.stem)
