@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import onnx_ir as ir
@@ -18,35 +19,51 @@ from toolchain.spec.model import Machine
 
 @dataclass(frozen=True)
 class Built:
-    """given: the network as the user gave it; plain: the same without ONNX Runtime's own rewriting. floats: every float stage by its name, in order.
-
-    floating: the last of them before fusion. integer: before partitioning. partitioned: the last, whose regions are in the bundle.
-    place: the bundle's path as messages print it.
+    """file: the model as the user gave it. stages: the folder of the graph's stages. integer: before partitioning. partitioned: the last, whose
+    regions are in the bundle. place: the bundle's path as messages print it. All else is read when it is first asked for: a summary needs little.
     """
 
     machine: Machine
     kernels: Mapping[str, Kernel]
-    given: Given
-    plain: Given
-    floats: Mapping[str, ir.Model]
-    floating: ir.Model
+    file: Path
+    stages: Path
     integer: ir.Model
     partitioned: ir.Model
     bundle: Bundle
     place: str = ""
 
+    @cached_property
+    def given(self) -> Given:
+        """The file in ONNX Runtime. Raises UserError E0910 where it takes neither the file nor the first stage."""
+        return self._given(optimise=True)
+
+    @cached_property
+    def plain(self) -> Given:
+        """The same without ONNX Runtime's own rewriting."""
+        return self._given(optimise=False)
+
+    @cached_property
+    def floats(self) -> Mapping[str, ir.Model]:
+        """Every float stage by its name, in order."""
+        files = stage_files(self.stages)
+        return {path.stem: read_stage(path) for path in files[: files.index(stage_before(self.stages, "quantize")) + 1]}
+
+    @cached_property
+    def floating(self) -> ir.Model:
+        """The last float stage before fusion."""
+        return read_stage(stage_before(self.stages, "fuse"))
+
+    def _given(self, optimise: bool) -> Given:
+        return open_given(self.file, stage_files(self.stages)[0], str(self.file), optimise)
+
 
 def read_built(machine: Machine, stages: Path, bundle: Path, file: Path) -> Built:
     """stages: the folder of the graph's stages, NN-PASS.onnx. file: the model as the user gave it.
 
-    Raises UserError E0001 for what is missing, E0910 where ONNX Runtime takes neither file nor first stage, E11xx for a bundle that cannot be read.
+    Raises UserError E0001 for what is missing, E11xx for a bundle that cannot be read.
     """
-    files = stage_files(stages)
-    last = stage_before(stages, "quantize")
-    floats = {path.stem: read_stage(path) for path in files[: files.index(last) + 1]}
-    floating, integer = floats[stage_before(stages, "fuse").stem], read_stage(stage_before(stages, "partition"))
-    given, plain = (open_given(file, files[0], str(file), optimise) for optimise in (True, False))
-    return Built(machine, load_kernels(machine), given, plain, floats, floating, integer, read_stage(files[-1]), read_bundle(bundle), str(bundle))
+    last, integer = stage_files(stages)[-1], stage_before(stages, "partition")
+    return Built(machine, load_kernels(machine), file, stages, read_stage(integer), read_stage(last), read_bundle(bundle), str(bundle))
 
 
 def stage_files(folder: Path) -> list[Path]:
