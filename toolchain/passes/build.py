@@ -15,7 +15,7 @@ from toolchain.passes.context import Context
 from toolchain.passes.pipeline import Pipeline, read_pipeline
 from toolchain.passes.remove_qdq import RANGE, qdq_table
 from toolchain.passes.runner import run_passes
-from toolchain.passes.truth import check_import, check_sample, check_stage, first_sample, is_quantised, open_given
+from toolchain.passes.truth import Imported, check_import, first_sample, open_given
 from toolchain.spec.errors import Source
 from toolchain.spec.resources import PACKAGE
 
@@ -94,10 +94,7 @@ def float_stages(steps: Sequence[Pass]) -> int:
 
 def check_floats(path: Path, imported: Path, original: ir.Model, model: ir.Model, context: Context, name: str) -> None:
     """Raises UserError E0923 where a float stage does not compute what the file does."""
-    place = context.place
+    place, found = context.place, Imported(original, context.place)
     if context.samples:
-        sample = first_sample(context.samples)
-        check_import(open_given(path, imported, place, optimise=False), original, sample, place)
-        if not is_quantised(original):  # such a model's own rounding is taken out by a stage, openly
-            check_sample(original, model, sample, name, place)
-    check_stage(original, model, context.table or Table(0, {}), name, place)
+        found = check_import(open_given(path, imported, place, optimise=False), original, first_sample(context.samples), place)
+    found.check(model, name, context.table or Table(0, {}))

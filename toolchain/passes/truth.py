@@ -1,7 +1,7 @@
 """The float network of every stage is that of the file that the user gave; a pass that changes it is an error."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +51,32 @@ def is_quantised(model: ir.Model) -> bool:
     return any(is_operator(node, "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear") for node in model.graph)
 
 
-def check_import(given: Given, imported: ir.Model, sample: Tensors, place: str) -> None:
+@dataclass(frozen=True)
+class Imported:
+    """The first stage, which every later float stage is held against. outputs: of the sample; None where there is no sample."""
+
+    model: ir.Model
+    place: str
+    sample: Tensors = field(default_factory=dict[str, Array])
+    outputs: Tensors | None = None
+
+    def check(self, stage: ir.Model, name: str, table: Table) -> None:
+        """Holds a float stage against it: on the sample, and each operator that a pass wrote by itself. Raises UserError E0923, E0910."""
+        if self.outputs is not None and not is_quantised(self.model):  # such a model's own rounding is taken out by a stage, openly
+            check_sample(self.model, stage, self.sample, name, self.place, self.outputs)
+        check_stage(self.model, stage, table, name, self.place)
+
+
+def check_import(given: Given, imported: ir.Model, sample: Tensors, place: str) -> Imported:
     """Raises UserError E0923 where the first stage's outputs are not those of the file, and E0910. given: without ONNX Runtime's own rewriting."""
     wanted = given.run(sample, place)
-    found = run_session(open_model(imported, place=place, optimise=False), sample, place=place)
+    found = _plain_outputs(imported, sample, place)
     written = WRITTEN in imported.metadata_props
     bad = _first_noisy(imported.graph.outputs, wanted, found, TIES if written else NOISE)
     if bad is not None and not (written and _within_steps(bad[0], wanted, found)):
         text = f"the imported model does not compute what the file does: the output '{bad[0].name}' differs by {bad[1]:.2g} of its energy"
         raise fail("E0923", text, place=place)
+    return Imported(imported, place, sample, found)
 
 
 def check_stage(imported: ir.Model, stage: ir.Model, table: Table, name: str, place: str) -> None:
@@ -70,13 +87,14 @@ def check_stage(imported: ir.Model, stage: ir.Model, table: Table, name: str, pl
         raise fail("E0923", f"the stage '{name}' changes what the model computes: {found.text()}", place=place)
 
 
-def check_sample(imported: ir.Model, stage: ir.Model, sample: Tensors, name: str, place: str) -> None:
+def check_sample(imported: ir.Model, stage: ir.Model, sample: Tensors, name: str, place: str, outputs: Tensors | None = None) -> None:
     """Raises UserError E0923 where a stage's outputs are not the import's on a sample, naming the first tensor that a new operator makes otherwise.
 
-    An operator that both have may enlarge a difference of rounding without end (the logistic function of a large number): that is no change.
+    outputs: the import's, where they are known. An operator that both have may enlarge a difference of rounding without end (the logistic function
+    of a large number): that is no change.
     """
-    one, other = (run_session(open_model(model, place=place, optimise=False), sample, place=place) for model in (imported, stage))
-    if _first_noisy(stage.graph.outputs, one, other) is None:
+    wanted = outputs if outputs is not None else _plain_outputs(imported, sample, place)
+    if _first_noisy(stage.graph.outputs, wanted, _plain_outputs(stage, sample, place)) is None:
         return
     old = {value.name: value for node in imported.graph for value in node.outputs}
     common = [value for node in stage.graph for value in node.outputs if value.name in old and known_shape(value) is not None]
@@ -88,6 +106,11 @@ def check_sample(imported: ir.Model, stage: ir.Model, sample: Tensors, name: str
     if bad is not None and maker is not None and before is not None and not same_operator(before, maker):
         told = f"node '{maker.name}' ({maker.op_type}) makes '{bad[0].name}' differ by {bad[1]:.2g} of its energy"
         raise fail("E0923", f"the stage '{name}' changes what the model computes on a sample: {told}", place=place)
+
+
+def _plain_outputs(model: ir.Model, sample: Tensors, place: str) -> Tensors:
+    """Of one sample, without ONNX Runtime's own rewriting."""
+    return run_session(open_model(model, place=place, optimise=False), sample, place=place)
 
 
 def _first_noisy(values: Iterable[ir.Value], wanted: Tensors, found: Tensors, limit: float = NOISE) -> tuple[ir.Value, float] | None:

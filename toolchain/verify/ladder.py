@@ -15,7 +15,7 @@ from toolchain.graph.numerics import Range
 from toolchain.graph.regions import region_calls, region_function
 from toolchain.graph.work import host_work
 from toolchain.passes.fuse import SOURCES
-from toolchain.passes.truth import check_import, check_sample, check_stage, is_quantised
+from toolchain.passes.truth import check_import, first_sample
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
 from toolchain.schedule.network import Options, compile_region
@@ -65,14 +65,11 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
 def _check_floats(built: Built, images: Samples, say: Callable[[str], object]) -> None:
     """Every float stage against the file, each operator that a pass wrote against those before it."""
     (first, imported), *others = built.floats.items()
-    sample = {name: array[0] for name, array in images.items()}
     say(f"float stage {first} beside the file")
-    check_import(built.plain, imported, sample, built.place)
+    found = check_import(built.plain, imported, first_sample(images), built.place)
     for name, stage in others:
         say(f"float stage {name} beside the file")
-        if not is_quantised(imported):  # such a model's own rounding is taken out by a stage, openly
-            check_sample(imported, stage, sample, name, built.place)
-        check_stage(imported, stage, Table(0, {}), name, built.place)
+        found.check(stage, name, Table(0, {}))
 
 
 def stored_range(machine: Machine) -> Range:
