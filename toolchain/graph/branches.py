@@ -6,7 +6,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from toolchain.graph.fold_nodes import lift_constants
-from toolchain.graph.subgraphs import subgraphs
+from toolchain.graph.rewrite import is_operator
+from toolchain.graph.subgraphs import own_names, replace_nodes, subgraphs
 
 
 def inline_branches(graph: onnx.GraphProto) -> bool:
@@ -15,7 +16,7 @@ def inline_branches(graph: onnx.GraphProto) -> bool:
     nodes: list[onnx.NodeProto] = []
     found = False
     for node in graph.node:
-        condition = constants.get(node.input[0]) if node.op_type == "If" and node.domain in ("", "ai.onnx") else None
+        condition = constants.get(node.input[0]) if is_operator(node, "If") else None
         if condition is None:
             nodes.append(node)
             continue
@@ -24,9 +25,7 @@ def inline_branches(graph: onnx.GraphProto) -> bool:
         branch = next(a.g for a in node.attribute if a.name == ("then_branch" if taken else "else_branch"))
         nodes += _written_out(graph, branch, node)
     if found:
-        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-        del graph.node[:]
-        graph.node.extend(copies)
+        replace_nodes(graph, nodes)
         lift_constants(graph)
     return found
 
@@ -54,11 +53,9 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
     for field in (copy.input, copy.output):
         field[:] = [names.get(name, name) for name in field]
     for inner in subgraphs(copy):
-        own = {entry.name for entry in (*inner.input, *inner.initializer)} | {name for part in inner.node for name in part.output}
+        own = own_names(inner)
         outer = {name: new for name, new in names.items() if name not in own}
-        parts = [_renamed(part, outer) for part in inner.node]
-        del inner.node[:]
-        inner.node.extend(parts)
+        replace_nodes(inner, [_renamed(part, outer) for part in inner.node])
         for entry in inner.output:
             entry.name = outer.get(entry.name, entry.name)
     return copy

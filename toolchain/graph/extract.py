@@ -10,6 +10,7 @@ from toolchain.graph.node_text import node_text
 from toolchain.graph.proto_file import read_proto
 from toolchain.graph.resolve import infer_partly
 from toolchain.graph.structure import needed, sort_nodes, unify_constants
+from toolchain.graph.subgraphs import called_functions, own_names, subgraphs
 from toolchain.graph.types import declare_types
 from toolchain.graph.weights import take_weights
 from toolchain.spec.errors import fail
@@ -60,12 +61,10 @@ def _check_names(graph: onnx.GraphProto, names: Iterable[str], path: Path) -> No
 
 def _hidden(node: onnx.NodeProto) -> Iterator[str]:
     """Tensors of the graphs inside a node."""
-    for attribute in node.attribute:
-        for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-            yield from (entry.name for entry in (*inner.input, *inner.initializer))
-            for part in inner.node:
-                yield from part.output
-                yield from _hidden(part)
+    for inner in subgraphs(node):
+        yield from own_names(inner)
+        for part in inner.node:
+            yield from _hidden(part)
 
 
 def _between(graph: onnx.GraphProto, ends: set[str], wanted: Sequence[str]) -> tuple[list[onnx.NodeProto], set[str]]:
@@ -123,26 +122,10 @@ def _entries(names: Iterable[str], types: Tensors, path: Path) -> Iterator[onnx.
 
 def _model(proto: onnx.ModelProto, part: onnx.GraphProto) -> onnx.ModelProto:
     """With the functions that nodes of the part call, and those that these call."""
-    known = {(function.domain, function.name): function for function in proto.functions}
-    found: dict[tuple[str, str], onnx.FunctionProto] = {}
-    left = list(_nodes(part.node))
-    while left:
-        node = left.pop()
-        key = (node.domain, node.op_type)
-        if key in known and key not in found:
-            found[key] = known[key]
-            left += _nodes(known[key].node)
+    known = {(function.domain, function.name, function.overload): function for function in proto.functions}
+    found = called_functions(part.node, known.get)
     functions = [function for key, function in known.items() if key in found]
     return onnx.ModelProto(
         ir_version=proto.ir_version, opset_import=proto.opset_import, producer_name="tilewright", graph=part, functions=functions,
         metadata_props=proto.metadata_props,
     )  # fmt: skip
-
-
-def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Nodes and those of the graphs inside them."""
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                yield from _nodes(inner.node)

@@ -1,15 +1,17 @@
 """Computes the nodes of a protobuf graph that depend on no input, as long as their results are small: shapes, indices, limits."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from toolchain.graph.rewrite import ONNX_DOMAINS, is_operator
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.structure import needed
-from toolchain.graph.subgraphs import subgraphs
+from toolchain.graph.subgraphs import replace_nodes, subgraphs
+from toolchain.graph.tensor_shapes import Shapes
 from toolchain.spec.errors import UserError
 
 MAX_ELEMENTS = 1 << 20
@@ -17,13 +19,12 @@ MAX_ELEMENTS = 1 << 20
 RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout")
 SHRINKING = ("NonZero", "Unique", "Compress", "Gather", "Slice", "Squeeze")
 """Operators whose results are no larger than their operands times the rank, whatever the data."""
-Shapes = Mapping[str, Sequence[int | None] | None]
 
 
 def lift_constants(graph: onnx.GraphProto) -> None:
     """Turns Constant nodes into initializers; one whose result the graph hands out stays."""
     outputs = {entry.name for entry in graph.output}
-    lifted = [node for node in graph.node if node.op_type == "Constant" and node.domain in ("", "ai.onnx") and node.output[0] not in outputs]
+    lifted = [node for node in graph.node if is_operator(node, "Constant") and node.output[0] not in outputs]
     for node in lifted:
         tensor = _constant_tensor(node)
         if tensor is not None:
@@ -89,7 +90,7 @@ def fold_nodes(proto: onnx.ModelProto, shapes: Shapes) -> bool:
 def _sized(graph: onnx.GraphProto, shapes: Shapes) -> Iterator[tuple[str, np.typing.NDArray[np.int64]]]:
     """Shape and Size of tensors whose shape is known."""
     for node in graph.node:
-        if node.op_type not in ("Shape", "Size") or node.domain not in ("", "ai.onnx"):
+        if not is_operator(node, "Shape", "Size"):
             continue
         found = shapes.get(node.input[0])
         part = slice(*(next((a.i for a in node.attribute if a.name == name), None) for name in ("start", "end")))
@@ -100,7 +101,7 @@ def _sized(graph: onnx.GraphProto, shapes: Shapes) -> Iterator[tuple[str, np.typ
 
 
 def _foldable(node: onnx.NodeProto, known: set[str], shapes: Shapes) -> bool:
-    if node.op_type in RANDOM or node.domain not in ("", "ai.onnx") or subgraphs(node):
+    if node.op_type in RANDOM or node.domain not in ONNX_DOMAINS or subgraphs(node):
         return False
     given = list(needed(node))
     return bool(given) and all(name in known for name in given) and all(_small(node, name, shapes) for name in node.output if name)
@@ -133,7 +134,5 @@ def _store(graph: onnx.GraphProto, tensors: Sequence[onnx.TensorProto], made: se
     outputs = {entry.name for entry in graph.output}
     kept = [helper.make_node("Constant", [], [t.name], t.name, value=t) for t in tensors if t.name in outputs]
     kept += [node for node in graph.node if not made.issuperset(name for name in node.output if name)]
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
-    del graph.node[:]
-    graph.node.extend(copies)
+    replace_nodes(graph, kept)
     graph.initializer.extend(tensor for tensor in tensors if tensor.name not in outputs)

@@ -1,20 +1,20 @@
 """Agreements between operands that ONNX's own shape inference lets pass."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
 
 from toolchain.graph.node_text import node_text, shape_text
-from toolchain.spec.errors import fail
-
-Shapes = Mapping[str, Sequence[int | None] | None]
+from toolchain.graph.rewrite import ONNX_DOMAINS
+from toolchain.graph.tensor_shapes import Shapes
+from toolchain.spec.errors import UserError, fail
 
 
 def check_operands(node: onnx.NodeProto, shapes: Shapes, path: Path) -> None:
     """Raises UserError E0907 where channels of a convolution, dense layer or batch norm do not agree, or a pool has no window inside its picture:
     ONNX Runtime ends the whole process then, by a division by zero."""
-    if node.domain not in ("", "ai.onnx"):
+    if node.domain not in ONNX_DOMAINS:
         return
     given = [shapes.get(name) if name else None for name in node.input]
     reason = ""
@@ -39,8 +39,13 @@ def check_operands(node: onnx.NodeProto, shapes: Shapes, path: Path) -> None:
         case _:
             pass
     if reason:
-        operands = ", ".join(f"'{name}' {shape_text(shapes.get(name))}" for name in node.input if name)
-        raise fail("E0907", f"{node_text(node)}: {reason} (operands {operands})", place=str(path))
+        raise misfit(node, reason, shapes, path)
+
+
+def misfit(node: onnx.NodeProto, reason: str, shapes: Shapes, path: Path) -> UserError:
+    """E0907 with the node, its operator, and the shapes of its operands."""
+    operands = ", ".join(f"'{name}' {shape_text(shapes.get(name))}" for name in node.input if name)
+    return fail("E0907", f"{node_text(node)}: {reason} (operands {operands})", place=str(path))
 
 
 def _same(one: int | None, other: int | None) -> bool:

@@ -3,15 +3,17 @@
 ONNX Runtime leaves out a last window that begins behind the picture and its begin padding (measured on ONNX Runtime 1.31, operator sets 10 to 22).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from toolchain.graph.rewrite import is_operator
+from toolchain.graph.tensor_shapes import Shapes
+
 POOLS = ("MaxPool", "AveragePool", "LpPool")
-Shapes = Mapping[str, Sequence[int | None] | None]
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def write_windows(graph: onnx.GraphProto, shapes: Shapes) -> bool:
 
 def _rounds_up(node: onnx.NodeProto) -> bool:
     automatic = next((a.s for a in node.attribute if a.name == "auto_pad"), b"NOTSET")
-    return node.op_type in POOLS and node.domain in ("", "ai.onnx") and bool(_integer(node, "ceil_mode")) and automatic in (b"NOTSET", b"")
+    return is_operator(node, *POOLS) and bool(_integer(node, "ceil_mode")) and automatic in (b"NOTSET", b"")
 
 
 def _axes(node: onnx.NodeProto, sizes: Sequence[int]) -> list[Axis] | None:

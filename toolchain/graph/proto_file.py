@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 
-from toolchain.graph.subgraphs import all_nodes
+from toolchain.graph.subgraphs import all_nodes, subgraphs
 from toolchain.spec.errors import fail
 
 MIN_IR_VERSION = 3
@@ -45,8 +45,8 @@ def _texts(graph: onnx.GraphProto) -> Iterator[object]:
             yield attribute.name
             if attribute.type == onnx.AttributeProto.STRING:
                 yield attribute.s.decode() if _decodes(attribute.s) else attribute.s
-            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                yield from _texts(inner)
+        for inner in subgraphs(node):
+            yield from _texts(inner)
 
 
 def _complete(proto: onnx.ModelProto, path: Path) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import onnx
 from onnx import helper
 
+from toolchain.graph.rewrite import ONNX_DOMAINS, is_operator
 from toolchain.graph.structure import needed
+from toolchain.graph.subgraphs import replace_nodes
 
-ONNX_DOMAINS = ("", "ai.onnx")
 VENDOR = "com.microsoft"
 WRITTEN = "tilewright.written"
 """Metadata of a model some of whose operators on stored integers were written out."""
@@ -61,9 +62,7 @@ def write_out(graph: onnx.GraphProto) -> bool:
         nodes += writer.nodes
         found = True
     if found:
-        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-        del graph.node[:]
-        graph.node.extend(copies)
+        replace_nodes(graph, nodes)
     return found
 
 
@@ -75,7 +74,7 @@ def share_floats(graph: onnx.GraphProto) -> None:
     pinned = {entry.name for entry in graph.output} | {name for node in graph.node for name in set(needed(node)) - set(node.input)}
     first, same = dict[tuple[object, ...], str](), dict[str, str]()
     for node in graph.node:
-        if node.op_type == "DequantizeLinear" and node.domain in ONNX_DOMAINS:
+        if is_operator(node, "DequantizeLinear"):
             key = (*node.input, None, *sorted(a.SerializeToString() for a in node.attribute))
             if first.setdefault(key, node.output[0]) != node.output[0] and node.output[0] not in pinned:
                 same[node.output[0]] = first[key]

@@ -1,7 +1,5 @@
 """Shapes and types as far as they can be known: inference and folding in turn, until neither finds anything more."""
 
-from collections.abc import Mapping, Sequence
-
 import onnx
 from onnx import shape_inference
 
@@ -10,6 +8,7 @@ from toolchain.graph.fold_nodes import fold_nodes, lift_constants
 from toolchain.graph.pool_windows import write_windows
 from toolchain.graph.scalars import write_scalars
 from toolchain.graph.structure import drop_unread
+from toolchain.graph.tensor_shapes import tensor_shapes
 from toolchain.graph.types import declare_types
 
 ROUNDS = 64
@@ -51,17 +50,6 @@ def _forget_shapes(graph: onnx.GraphProto) -> None:
     for entry in graph.output:
         if entry.type.HasField("tensor_type"):
             entry.type.tensor_type.ClearField("shape")
-
-
-def tensor_shapes(proto: onnx.ModelProto) -> Mapping[str, Sequence[int | None] | None]:
-    """The shape of every tensor that has one; None for a size that is open."""
-    graph = proto.graph
-    shapes: dict[str, Sequence[int | None] | None] = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
-    for entry in (*graph.input, *graph.value_info, *graph.output):
-        kind = entry.type.tensor_type
-        if entry.type.HasField("tensor_type") and kind.HasField("shape"):
-            shapes[entry.name] = tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim)
-    return shapes
 
 
 def infer_partly(proto: onnx.ModelProto) -> onnx.ModelProto:

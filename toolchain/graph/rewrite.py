@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 Array = np.typing.NDArray[Any]
@@ -11,7 +12,7 @@ ONNX_DOMAINS = ("", "ai.onnx")
 FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
 
 
-def is_operator(node: ir.Node | None, *kinds: str) -> bool:
+def is_operator(node: ir.Node | onnx.NodeProto | None, *kinds: str) -> bool:
     """Whether a node is one of ONNX's own operators of these names."""
     return node is not None and node.domain in ONNX_DOMAINS and node.op_type in kinds
 

@@ -3,19 +3,18 @@
 ONNX Runtime computes a Range of tensors with one element, but refuses a model that declares them.
 """
 
-from collections.abc import Mapping, Sequence
-
 import onnx
 from onnx import helper
 
-Shapes = Mapping[str, Sequence[int | None] | None]
+from toolchain.graph.rewrite import is_operator
+from toolchain.graph.tensor_shapes import Shapes
 
 
 def write_scalars(graph: onnx.GraphProto, shapes: Shapes) -> bool:
     """Squeezes every operand of a Range that has one axis; whether there was one."""
     inserted: list[tuple[int, onnx.NodeProto]] = []
     for number, node in enumerate(graph.node):
-        if node.op_type != "Range" or node.domain not in ("", "ai.onnx"):
+        if not is_operator(node, "Range"):
             continue
         for place, name in enumerate(node.input):
             if shapes.get(name) == (1,):

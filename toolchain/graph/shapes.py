@@ -1,20 +1,18 @@
 """Operands that do not fit together: one line that names the node, its operator and the shapes."""
 
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import onnx
 
-from toolchain.graph.node_text import node_text, shape_text
-from toolchain.graph.operands import check_operands
-from toolchain.graph.resolve import strict_complaint, tensor_shapes
+from toolchain.graph.operands import check_operands, misfit
+from toolchain.graph.resolve import strict_complaint
 from toolchain.graph.session import open_session
+from toolchain.graph.tensor_shapes import Shapes, tensor_shapes
 from toolchain.spec.errors import UserError, fail
 
 _NODE = re.compile(r"\(op_type:\s*(?P<kind>[^,)]*)(?:,\s*node name:\s*(?P<name>[^)]*))?\)")
 _PREFIX = re.compile(r"\[[A-Za-z]+\]|\(op_type:[^)]*\):?|Inference error\(s\):")
-Shapes = Mapping[str, Sequence[int | None] | None]
 
 
 def check_shapes(proto: onnx.ModelProto, path: Path) -> None:
@@ -53,5 +51,4 @@ def _mismatch(proto: onnx.ModelProto, text: str, shapes: Shapes, path: Path) -> 
     node = next((n for n in proto.graph.node if found and n.name == (found["name"] or "").strip()), None)
     if node is None:
         return fail("E0907", reason, place=str(path))
-    operands = ", ".join(f"'{name}' {shape_text(shapes.get(name))}" for name in node.input if name)
-    return fail("E0907", f"{node_text(node)}: {reason} (operands {operands})", place=str(path))
+    return misfit(node, reason, shapes, path)

@@ -7,6 +7,7 @@ from pathlib import Path
 import onnx
 
 from toolchain.graph.node_text import node_text
+from toolchain.graph.subgraphs import own_names, replace_nodes, subgraphs
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
 
@@ -23,10 +24,7 @@ def sort_nodes(graph: onnx.GraphProto, path: Path) -> None:
     if len(order) < len(graph.node):
         raise fail("E0903", f"the graph has a cycle: {' -> '.join(_cycle(graph, makers, set(order)))}", place=str(path))
     if order != list(range(len(order))):
-        nodes = [graph.node[i] for i in order]
-        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-        del graph.node[:]
-        graph.node.extend(copies)
+        replace_nodes(graph, [graph.node[i] for i in order])
     for node in graph.node:
         node.name = node.name or next(iter(node.output), "")
 
@@ -105,10 +103,9 @@ def _check_defined(graph: onnx.GraphProto, makers: dict[str, int], path: Path) -
 def needed(node: onnx.NodeProto) -> Iterator[str]:
     """The tensors of the enclosing graph that a node reads, those its subgraphs reach out for included."""
     yield from (name for name in node.input if name)
-    for attribute in node.attribute:
-        for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-            own = {entry.name for entry in (*inner.input, *inner.initializer)} | {name for part in inner.node for name in part.output}
-            yield from (name for part in inner.node for name in needed(part) if name not in own)
+    for inner in subgraphs(node):
+        own = own_names(inner)
+        yield from (name for part in inner.node for name in needed(part) if name not in own)
 
 
 def _order(nodes: Sequence[onnx.NodeProto], makers: dict[str, int]) -> list[int]:

@@ -5,6 +5,8 @@ from math import prod
 
 import onnx
 
+from toolchain.graph.subgraphs import subgraphs
+
 DATA_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
 
@@ -13,11 +15,9 @@ def constants(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorProto]]:
     for tensor in graph.initializer:
         yield tensor.name, tensor
     for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield next(iter(node.output), node.name), attribute.t
-            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                yield from constants(inner)
+        yield from ((next(iter(node.output), node.name), attribute.t) for attribute in node.attribute if attribute.HasField("t"))
+        for inner in subgraphs(node):
+            yield from constants(inner)
 
 
 def is_external(tensor: onnx.TensorProto) -> bool:

@@ -9,7 +9,7 @@ from onnx import defs, helper
 
 from toolchain.graph.node_text import node_text
 from toolchain.graph.opsets.upgrade import upgrade
-from toolchain.graph.subgraphs import subgraphs
+from toolchain.graph.subgraphs import all_nodes, subgraphs
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
 
@@ -35,12 +35,9 @@ def to_opset(proto: onnx.ModelProto, path: Path) -> onnx.ModelProto:
 
 def _shorten_domains(proto: onnx.ModelProto) -> None:
     """Writes ONNX's own domain in one way: onnx does not infer shapes for the other."""
-    graphs = [proto.graph]
-    while graphs:
-        for node in graphs.pop().node:
-            if node.domain == "ai.onnx":
-                node.domain = ""
-            graphs.extend(subgraphs(node))
+    for node in all_nodes(proto.graph.node):
+        if node.domain == "ai.onnx":
+            node.domain = ""
     for entry in proto.opset_import:
         if entry.domain == "ai.onnx":
             entry.domain = ""

@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from toolchain.graph.regions import REGION
 from toolchain.graph.structure import needed
+from toolchain.graph.subgraphs import Identifier, all_nodes, called_functions
 from toolchain.graph.weights import INLINE_BYTES
 from toolchain.graph.work import Work, host_work
 from toolchain.runtime.archive import data_name
@@ -88,7 +89,7 @@ class _Cut:
         graph = onnx.GraphProto(node=protos, name="host", input=ends[0], output=ends[1], initializer=tensors)
         functions = _functions(self.model, protos)
         bodies = (protos, *(function.node for function in functions))
-        used = {"", *(node.domain for body in bodies for node in _nodes(body))}
+        used = {"", *(node.domain for body in bodies for node in all_nodes(body))}
         opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in sorted(self.model.opset_imports.items()) if domain in used]
         proto = onnx.helper.make_model(graph, functions=functions, opset_imports=opsets, ir_version=self.model.ir_version, producer_name="tilewright")
         work = host_work([self.nodes[number] for number in numbers])
@@ -117,21 +118,9 @@ def _tensor(value: ir.Value, stored: dict[str, bytes]) -> onnx.TensorProto:
 
 def _functions(model: ir.Model, protos: Iterable[onnx.NodeProto]) -> list[onnx.FunctionProto]:
     """The local functions that nodes call, and those that these call."""
-    found: dict[ir.OperatorIdentifier, onnx.FunctionProto] = {}
-    left = list(_nodes(protos))
-    while left:
-        node = left.pop()
-        key = (node.domain, node.op_type, node.overload)
-        if key in model.functions and key not in found:
-            found[key] = ir.serde.serialize_function(model.functions[key])
-            left.extend(_nodes(found[key].node))
+
+    def written(key: Identifier) -> onnx.FunctionProto | None:
+        return ir.serde.serialize_function(model.functions[key]) if key in model.functions else None
+
+    found = called_functions(protos, written)
     return [found[key] for key in sorted(found)]
-
-
-def _nodes(protos: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Nodes and those of their subgraphs."""
-    for node in protos:
-        yield node
-        for attribute in node.attribute:
-            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                yield from _nodes(inner.node)

@@ -12,7 +12,7 @@ from toolchain.graph.opsets.known import Known
 from toolchain.graph.opsets.rules import due
 from toolchain.graph.opsets.site import Journey, Names, Site
 from toolchain.graph.resolve import infer_partly
-from toolchain.graph.subgraphs import subgraphs
+from toolchain.graph.subgraphs import replace_nodes, subgraphs
 from toolchain.spec.errors import fail
 
 INFERRED = 6
@@ -66,9 +66,7 @@ def _rewrite(graph: onnx.GraphProto, known: Known, step: _Step) -> None:
         graph.initializer.extend(site.constants if site else [])
         grown = grown or bool(site and (site.before or site.after))
     if grown:
-        copies = onnx.GraphProto(node=nodes)
-        graph.ClearField("node")
-        graph.node.MergeFrom(copies.node)
+        replace_nodes(graph, nodes)
 
 
 def _adapted(node: onnx.NodeProto, known: Known, step: _Step) -> Site | None:
