@@ -12,10 +12,11 @@ import onnx_ir as ir
 from toolchain.graph.calibration import Table
 from toolchain.graph.regions import region_calls
 from toolchain.graph.store import Store
+from toolchain.operations.library import kinds_of
 from toolchain.passes.build import build_graph, calibration_table, declared_table, default_pipeline, united_table
 from toolchain.passes.context import Context, Device
 from toolchain.passes.pipeline import Pipeline, pipeline_of
-from toolchain.passes.templates import templates_of
+from toolchain.passes.templates import templates_for
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
@@ -77,10 +78,10 @@ def compile_file(
     Every region is made that the machine takes. Raises UserError.
     """
     table = _table(path, dims, samples, recorded)
-    templates = templates_of(target.machine.fusion) if target.machine.fusion else ()
+    templates, kinds = templates_for(target.machine), kinds_of(target.machine)
     known = None if table.failure else samples
     real = recorded and known is not None
-    context = Context(str(path), templates, target.machine.quantisation, table, known, target.device, everything=True, recorded=real)
+    context = Context(str(path), templates, target.machine.quantisation, table, known, target.device, everything=True, recorded=real, kinds=kinds)
     store = Store(folder)
     model = build_graph(path, dims, context, store, target.pipeline)
     calls = region_calls(model)

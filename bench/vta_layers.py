@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from toolchain.emulator.checks import check_program
 from toolchain.emulator.engines import engine_named
+from toolchain.operations.library import builtin_kinds
+from toolchain.operations.operation import Operation, make_operation
 from toolchain.schedule.compile import Choice, compile_operation
 from toolchain.schedule.kernels.kernel_file import load_kernel
-from toolchain.schedule.operations.conv2d import Conv2d
 from toolchain.spec.load import load_machine
 
 TABLE = Path(__file__).resolve().parents[1] / "tests" / "data" / "vta_table1_layers.csv"
@@ -24,7 +25,7 @@ BYTES_PER_CYCLE = 8
 class Layer:
     """A convolution of the table, and how often the network has it."""
 
-    operation: Conv2d
+    operation: Operation
     count: int
 
 
@@ -60,31 +61,37 @@ def layers(seed: int = 0) -> list[Layer]:
         weight = rng.integers(-127, 128, (outputs, channels, kernel, kernel), np.int8)
         bias = rng.integers(-100_000, 100_000, outputs, np.int32)
         pad = (kernel - 1) // 2
-        operation = Conv2d(row["name"], (1, channels, size, size), weight, bias, (stride, stride), (pad,) * 4, shift=13, low=0, high=127)
+        operation = make_operation(
+            builtin_kinds()["conv2d"], row["name"], {"x": (1, channels, size, size)}, {"weight": weight, "bias": bias},
+            {"strides": (stride, stride), "pads": (pad,) * 4, "shift": 13, "low": 0, "high": 127},
+        )  # fmt: skip
         assert (operation.output[2], operation.macs) == (int(row["out_h_derived"]), int(row["macs_derived"]))
         found.append(Layer(operation, int(row["count_in_resnet18_derived"])))
     return found
 
 
-def lower_bound(operation: Conv2d) -> float:
+def lower_bound(operation: Operation) -> float:
     """Cycles: products, reset and bias at one vector a cycle, shift, max and min at two; or what a port must move."""
     vectors = operation.output[2] * operation.output[3] * -(-operation.output[1] // 16)
-    taps = operation.weight.shape[2] * operation.weight.shape[3] * -(-operation.input[1] // 16)
-    reads = operation.weight.size + int(np.prod(operation.input)) // (operation.strides[0] if operation.weight.shape[2] == 1 else 1)
+    taps = operation.arrays["weight"].shape[2] * operation.arrays["weight"].shape[3] * -(-operation.input("x")[1] // 16)
+    reads = operation.arrays["weight"].size + int(np.prod(operation.input("x"))) // (
+        operation.numbers["sh"] if operation.arrays["weight"].shape[2] == 1 else 1
+    )
     return max(vectors * (taps + 2 + 3 * 2), reads / BYTES_PER_CYCLE, vectors * 16 / BYTES_PER_CYCLE)
 
 
-def direct(operation: Conv2d, x: NDArray[np.int8]) -> NDArray[np.int64]:
+def direct(operation: Operation, x: NDArray[np.int8]) -> NDArray[np.int64]:
     """The operation by its definition: a product for each tap, exact in float64."""
-    (top, left, bottom, right), (_, _, height, width) = operation.pads, operation.output
-    (sh, sw), (dh, dw) = operation.strides, operation.dilations
+    n, (_, _, height, width) = operation.numbers, operation.output
+    top, left, bottom, right = (n[f"pad_{side}"] for side in ("top", "left", "bottom", "right"))
+    sh, sw, dh, dw = (n[name] for name in ("sh", "sw", "dh", "dw"))
     padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (top, bottom), (left, right)))
     sums = np.zeros(operation.output)
-    for u, v in np.ndindex(*operation.weight.shape[2:]):
+    for u, v in np.ndindex(*operation.arrays["weight"].shape[2:]):
         part = padded[:, :, u * dh : u * dh + (height - 1) * sh + 1 : sh, v * dw : v * dw + (width - 1) * sw + 1 : sw]
-        sums += np.einsum("oc,nchw->nohw", operation.weight[:, :, u, v].astype(np.float64), part, optimize=True)
-    value = sums.astype(np.int64) + operation.bias[:, None, None]
-    return np.clip((value + operation.half) >> operation.shift, operation.low, operation.high)
+        sums += np.einsum("oc,nchw->nohw", operation.arrays["weight"][:, :, u, v].astype(np.float64), part, optimize=True)
+    value = sums.astype(np.int64) + operation.arrays["bias"][:, None, None]
+    return np.clip((value + operation.numbers["half"]) >> operation.numbers["shift"], operation.numbers["low"], operation.numbers["high"])
 
 
 def measure(layer: Layer, folder: Path) -> Measured:
@@ -109,7 +116,7 @@ def measure(layer: Layer, folder: Path) -> Measured:
 def proven(choice: Choice, seed: int = 1) -> bool:
     """Whether a run on random input equals the direct convolution. Raises UserError for a race, a deadlock, an address out of range."""
     operation = choice.compiled.problem.operation
-    x = np.random.default_rng(seed).integers(-128, 128, operation.input, np.int8)
+    x = np.random.default_rng(seed).integers(-128, 128, operation.input("x"), np.int8)
     state = choice.compiled.state(x=x)
     checked = check_program(choice.compiled.program, state)
     engine_named("fast")(choice.compiled.program, state, checked.order)

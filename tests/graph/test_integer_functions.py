@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.graph.calls import integer_call, read_call, run_call
+from toolchain.graph.calls import BOUNDARY, boundary_call, integer_call, run_call
 from toolchain.graph.numerics import ROUNDINGS, AverageRule, Fraction, Numerics, average_fraction
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.versions import IR_VERSION, OPSET
+from toolchain.operations.library import builtin_kinds
 
 Array = np.ndarray
 sizes = st.integers(1, 5)
@@ -30,13 +31,16 @@ def both(kind: str, variant: str, operands: list[Array], attributes: dict[str, A
     ]
     graph = ir.Graph(inputs, [], nodes=[], opset_imports={"": OPSET}, name="one")
     model = ir.Model(graph, ir_version=IR_VERSION)
-    node = integer_call(model, kind, variant, inputs, attributes, "call", numerics)
+    if kind in BOUNDARY:
+        node = boundary_call(model, kind, inputs[0], attributes, "call", numerics)
+    else:
+        node = integer_call(model, builtin_kinds()[kind], variant, inputs, attributes, "call", numerics)
     node.outputs[0].name, node.outputs[0].type = "y", ir.TensorType(ir.DataType.FLOAT if kind == "dequantize" else ir.DataType.INT8)
     graph.append(node)
     graph.outputs.append(node.outputs[0])
     session = open_session(ir.to_proto(model).SerializeToString())
     found = run_session(session, {f"i{number}": operand for number, operand in enumerate(operands)})["y"]
-    return found, run_call(read_call(node), operands, numerics)
+    return found, run_call(node, operands, numerics, builtin_kinds())
 
 
 def int8(data: st.DataObject, shape: tuple[int, ...]) -> Array:
@@ -100,9 +104,9 @@ def test_sums_and_pools(data: st.DataObject, numerics: Numerics) -> None:
         "factors": (data.draw(sizes), data.draw(sizes)),
         "multiply": 7,
         "multiply_x": 1,
-        "multiply_y": 2 ** data.draw(st.integers(0, 12)),
+        "multiply_z": 2 ** data.draw(st.integers(0, 12)),
     }
-    attributes |= window(data, *shape[2:]) | requantisation(data, 20, leaky)
+    attributes |= window(data, *shape[2:]) | {"dilations": (1, 1)} | requantisation(data, 20, leaky)
     if kind == "pad":
         attributes["pads"] = (0, 0, *(data.draw(sizes) for _ in range(2)), 0, 0, *(data.draw(sizes) for _ in range(2)))
     found, wanted = both(kind, variant, [int8(data, shape) for _ in range(count)], attributes, numerics)
@@ -115,7 +119,7 @@ def test_every_tie_of_every_shift(rounding: str) -> None:
     """All sums of two int8 times 0 to 8, over every shift: ties of both signs, and values around them."""
     x = np.arange(-128, 128, dtype=np.int8).reshape(1, 1, 16, 16)
     for shift in range(9):
-        attributes = {"multiply_x": 1, "multiply_y": 3, "shift": shift, "low": -128, "high": 127}
+        attributes = {"multiply_x": 1, "multiply_z": 3, "shift": shift, "low": -128, "high": 127}
         found, wanted = both("add", "", [x, x[..., ::-1].copy()], attributes, Numerics(rounding=rounding))  # type: ignore[arg-type]
         np.testing.assert_array_equal(found, wanted)
 
@@ -125,7 +129,7 @@ def test_roundings_are_what_they_are_called() -> None:
     x = np.array([[[[10, -10, 14, -14, -11]]]], np.int8)
     wanted = {"half_up": [3, -2, 4, -3, -3], "half_even": [2, -2, 4, -4, -3], "half_away": [3, -3, 4, -4, -3], "floor": [2, -3, 3, -4, -3]}
     for rounding in ROUNDINGS:
-        attributes = {"multiply_x": 1, "multiply_y": 0, "shift": 2, "low": -128, "high": 127}
+        attributes = {"multiply_x": 1, "multiply_z": 0, "shift": 2, "low": -128, "high": 127}
         for result in both("add", "", [x, x], attributes, Numerics(rounding=rounding)):
             assert result.ravel().tolist() == wanted[rounding]
 

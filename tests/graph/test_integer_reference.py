@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
+from toolchain.graph.integer_reference import convolve, quantize, rounded_shift
 
 from tests.graph.imported import run
-from toolchain.graph.integer_reference import convolve, quantize, rounded_shift
 from toolchain.graph.numerics import ROUNDINGS, Rounding
 
 n = helper.make_node

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from toolchain.graph.integer_reference import accumulate
 
 from toolchain.graph.calls import Call
-from toolchain.graph.integer_reference import accumulate
 from toolchain.graph.numerics import Fraction, Numerics, Range
 from toolchain.graph.requantisation import fraction_of, limits, product, slope_of, too_large
 from toolchain.spec.errors import UserError

@@ -15,13 +15,14 @@ from toolchain.graph import statistics
 from toolchain.graph.calls import Call
 from toolchain.graph.least_squares import output_errors
 from toolchain.graph.statistics import moments_of
+from toolchain.operations.library import builtin_kinds
 
 n = helper.make_node
 Array = np.ndarray
 
 
 def call(kind: str, attributes: Mapping[str, Any]) -> Call:
-    return Call("c", kind, "", ("x", "w", "b"), "y", attributes)
+    return Call("c", builtin_kinds()[kind], "", ("x", "w", "b"), "y", attributes)
 
 
 @settings(max_examples=30, deadline=None)

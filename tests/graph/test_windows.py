@@ -40,5 +40,5 @@ def test_a_convolution_with_its_padding_written_out(
 def test_the_window_of_a_pool(tmp_path_factory: pytest.TempPathFactory) -> None:
     nodes = [n("MaxPool", ["x"], ["y"], kernel_shape=[3, 2], auto_pad="SAME_LOWER", strides=[2, 2])]
     pool = next(iter(imported(tmp_path_factory.mktemp("w"), nodes, (1, 2, 6, 5)).graph))
-    assert window_of(pool, (3, 2)) == {"kernel_shape": (3, 2), "strides": (2, 2), "pads": (1, 1, 0, 0)}
+    assert window_of(pool, (3, 2)) == {"kernel_shape": (3, 2), "strides": (2, 2), "pads": (1, 1, 0, 0), "dilations": (1, 1)}
     assert not rounds_up(pool)

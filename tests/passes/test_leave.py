@@ -12,12 +12,14 @@ from toolchain.graph.calibration import Seen, Table
 from toolchain.graph.calls import REASON
 from toolchain.graph.equivalence import STEP
 from toolchain.graph.histogram import Spread
+from toolchain.operations.library import builtin_kinds
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import INNER, SOURCES, Fuse
 from toolchain.passes.leave import WIDENED, leave_border_activations, leave_calls, leave_unseen
 from toolchain.passes.runner import run_passes
 
 n = helper.make_node
+KINDS = builtin_kinds()
 ACTIVE = {
     "Relu": n("Relu", ["a"], ["y"], "active"),
     "LeakyRelu": n("LeakyRelu", ["a"], ["y"], "active", alpha=0.2),
@@ -45,7 +47,7 @@ def seen(**largest: float) -> Table:
 def test_an_operation_is_kept_without_its_activation(active: str, kind: str, tmp_path: Path) -> None:
     graph, x = fused(tmp_path, FIRST[kind], ACTIVE[active]), {"x": normal(1, 1, 3, 4, 4) * F(3)}
     wanted = run(graph, x)["y"]
-    leave_calls(graph, {"first": "it cannot"}, seen(a=1.0))
+    leave_calls(graph, {"first": "it cannot"}, seen(a=1.0), KINDS)
     np.testing.assert_array_equal(run(graph, x)["y"], wanted)
     plain, left = graph.graph
     assert (plain.op_type, plain.name, plain.outputs[0].name) == (kind, "first", "a")
@@ -56,14 +58,14 @@ def test_an_operation_is_kept_without_its_activation(active: str, kind: str, tmp
 
 def test_an_operation_without_an_activation_goes_whole(tmp_path: Path) -> None:
     graph = fused(tmp_path, n("Conv", ["x", "w"], ["y"], "first"))
-    leave_calls(graph, {"first": "it cannot", "other": "nor this"}, seen(y=1.0))
+    leave_calls(graph, {"first": "it cannot", "other": "nor this"}, seen(y=1.0), KINDS)
     assert node_of(graph, "conv2d").metadata_props[REASON] == "it cannot"
 
 
 def test_what_was_left_before_keeps_its_reason(tmp_path: Path) -> None:
     graph = fused(tmp_path, n("Conv", ["x", "w"], ["y"], "first"))
     for reason in ("the first", "the second"):
-        leave_calls(graph, {"first": reason}, seen(y=1.0))
+        leave_calls(graph, {"first": reason}, seen(y=1.0), KINDS)
     assert node_of(graph, "conv2d").metadata_props[REASON] == "the first"
 
 
@@ -76,7 +78,7 @@ def test_the_range_of_a_quantised_model_s_integers_is_widened_where_it_is_not_re
     graph = fused(tmp_path, FIRST["conv2d"], ACTIVE["Clip"], low=low, high=15.875)
     node = node_of(graph, "conv2d")
     node.outputs[0].metadata_props[STEP] = (0.125).hex()
-    leave_calls(graph, {"first": "no clip here"}, seen(**{node.metadata_props[INNER]: largest}))
+    leave_calls(graph, {"first": "no clip here"}, seen(**{node.metadata_props[INNER]: largest}), KINDS)
     if not widened:
         assert [each.op_type for each in graph.graph] == ["conv2d", "Clip"]
         return
@@ -88,7 +90,7 @@ def test_the_range_of_a_quantised_model_s_integers_is_widened_where_it_is_not_re
 
 def test_a_clip_of_the_model_s_own_is_never_widened(tmp_path: Path) -> None:
     graph = fused(tmp_path, FIRST["conv2d"], ACTIVE["Clip"], high=6)
-    leave_calls(graph, {"first": "no clip here"}, seen(a=0.1))
+    leave_calls(graph, {"first": "no clip here"}, seen(a=0.1), KINDS)
     assert [each.op_type for each in graph.graph] == ["conv2d", "Clip"]
 
 
@@ -104,7 +106,7 @@ def test_a_clip_of_the_model_s_own_is_never_widened(tmp_path: Path) -> None:
 )
 def test_tensors_without_a_range(table: Table, reason: str, tmp_path: Path) -> None:
     graph = fused(tmp_path, n("Conv", ["x", "w"], ["y"], "first"))
-    leave_unseen(graph, table)
+    leave_unseen(graph, table, KINDS)
     assert node_of(graph, "conv2d").metadata_props.get(REASON, "") == reason
 
 
@@ -119,7 +121,7 @@ def test_an_activation_behind_the_host_stays_there(tmp_path: Path) -> None:
     ]
     graph, x = fused(tmp_path, *nodes), {"x": normal(1, 1, 3, 4, 4)}
     wanted = run(graph, x)["y"]
-    leave_border_activations(graph)
+    leave_border_activations(graph, KINDS)
     assert [node.op_type for node in graph.graph] == ["Tanh", "LeakyRelu", "conv2d", "max_pool", "average_pool__relu"]
     np.testing.assert_array_equal(run(graph, x)["y"], wanted)
     assert node_of(graph, "LeakyRelu").metadata_props[REASON] == "its operand is made on the host"

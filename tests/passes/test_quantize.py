@@ -15,7 +15,7 @@ from tests.graph.onnx_builder import conv_net, model, save
 from tests.passes.test_fold import PASSES
 from toolchain.accuracy.errors import error_table, error_text
 from toolchain.graph.calibration import Seen, Table, calibrate, read_table, write_table
-from toolchain.graph.calls import REASON, SCALE, read_call
+from toolchain.graph.calls import ACTIVATION, REASON, SCALE
 from toolchain.graph.functions import FUSED, INTEGER
 from toolchain.graph.histogram import Spread
 from toolchain.graph.integer_graph import run_oracle, run_reference
@@ -172,7 +172,7 @@ def test_the_network_of_the_other_tests(tmp_path: Path) -> None:
     result, _ = quantized(conv_net(), Numerics(), tmp_path)
     assert [node.op_type for node in result.graph] == ["quantize", "conv2d", "max_pool", "conv2d", "add", "flatten", "dense", "dequantize"]
     assert not [key for key in result.functions if key[0] != INTEGER]
-    assert [read_call(node).activation for node in result.graph] == ["", "relu", "", "", "relu", "", "", ""]
+    assert [node.metadata_props.get(ACTIVATION, "") for node in result.graph] == ["", "relu", "", "", "relu", "", "", ""]
 
 
 def test_bias_correction_lowers_the_mean_error(tmp_path: Path) -> None:

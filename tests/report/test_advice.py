@@ -18,7 +18,7 @@ SOURCES = {
     "schedule/offload.py": ("_uncomputed", "_unshuffled", "_misplaced", "_claimed", "_unmerged"),
 }
 """Modules whose functions return reasons as texts, and which functions, all where none is named."""
-PLAIN = ("relu", "leaky", "clip", "not an operation", "an output", "the attribute ", "no operation computes ")
+PLAIN = ("relu", "leaky", "clip", "not an operation", "an output", "the attribute ", "the machine has no kernel for ")
 """Texts that are no reasons, or advised on as the machine's own limit."""
 
 

@@ -7,17 +7,19 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calls import SCALE, integer_call
+from tests.operations import made
+from toolchain.graph.calls import BOUNDARY, SCALE, boundary_call, integer_call
 from toolchain.graph.regions import REGION
 from toolchain.graph.rewrite import add_constant
 from toolchain.graph.versions import OPSET
+from toolchain.operations.library import builtin_kinds
+from toolchain.operations.operation import Operation
 from toolchain.passes.outline import outline
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.contents import Bundle
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import Options, compile_region
-from toolchain.schedule.operations.conv2d import Conv2d
 from toolchain.schedule.regions.region import Bound, Region, Shape
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
@@ -31,12 +33,15 @@ class Builder:
 
     machine: Machine
     model: ir.Model
-    operations: dict[str, Conv2d]
+    operations: dict[str, Operation]
     seed: int = 0
 
     def call(self, kind: str, inputs: list[ir.Value], attributes: dict[str, Any], name: str, shape: tuple[int, ...], dtype: ir.DataType) -> ir.Value:
         assert self.machine.quantisation is not None
-        node = integer_call(self.model, kind, "", inputs, attributes, name, self.machine.quantisation)
+        if kind in BOUNDARY:
+            node = boundary_call(self.model, kind, inputs[0], attributes, name, self.machine.quantisation)
+        else:
+            node = integer_call(self.model, builtin_kinds()[kind], "", inputs, attributes, name, self.machine.quantisation)
         return self.placed(node, shape, dtype)
 
     def placed(self, node: ir.Node, shape: tuple[int, ...], dtype: ir.DataType) -> ir.Value:
@@ -54,7 +59,7 @@ class Builder:
         shape = tuple(int(size) for size in x.shape.numpy())
         weight = rng.integers(-20, 21, (channels, shape[1], 3, 3), np.int8)
         bias = rng.integers(-500, 501, channels).astype(np.int32)
-        self.operations[name] = Conv2d(name, shape, weight, bias, pads=(1, 1, 1, 1), shift=7)  # type: ignore[arg-type]
+        self.operations[name] = made.conv2d(name, shape, weight, bias, pads=(1, 1, 1, 1), shift=7)  # type: ignore[arg-type]
         window = {"strides": (1, 1), "pads": (1, 1, 1, 1), "dilations": (1, 1), "group": 1}
         constants = [add_constant(self.model.graph, f"{name}.w", weight), add_constant(self.model.graph, f"{name}.b", bias)]
         attributes = {**window, "bias_shift": 0, "shift": 7, **LIMITS}
@@ -88,16 +93,18 @@ def network(target: str = "vta") -> tuple[Machine, ir.Model, dict[str, CompiledR
     return machine, model, compiled
 
 
-def _region(name: str, nodes: list[ir.Node], operations: dict[str, Conv2d], machine: Machine) -> Region:
+def _region(name: str, nodes: list[ir.Node], operations: dict[str, Operation], machine: Machine) -> Region:
     batch = int(np.prod([level.count for level in machine.levels if level.lockstep]))
     bound, shapes = list[Bound](), dict[str, Shape]()
     for node in nodes:
         old = operations[node.name or ""]
-        operation = Conv2d(old.name, (batch, *old.input[1:]), old.weight, old.bias, pads=old.pads, shift=old.shift)
+        operation = made.conv2d(
+            old.name, (batch, *old.input("x")[1:]), old.arrays["weight"], old.arrays["bias"], pads=made.pads(old), shift=old.numbers["shift"]
+        )
         x, y = node.inputs[0], node.outputs[0]
         assert x is not None
         tensors = {"x": x.name or "", "y": y.name or ""}
-        shapes |= {tensors["x"]: Shape(*operation.input), tensors["y"]: Shape(*operation.output)}
+        shapes |= {tensors["x"]: Shape(*operation.input("x")), tensors["y"]: Shape(*operation.output)}
         bound.append(Bound(operation, tensors))
     return Region(name, shapes, (bound[0].tensors["x"],), (bound[-1].tensors["y"],), tuple(bound), {})
 

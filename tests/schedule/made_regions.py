@@ -7,16 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.graph.integer_reference import evaluate
+from tests.operations import made
 from toolchain.graph.numerics import Numerics
-from toolchain.schedule.operations.add import Add
-from toolchain.schedule.operations.conv2d import Conv2d
-from toolchain.schedule.operations.depthwise import Depthwise
-from toolchain.schedule.operations.operation import Operation
-from toolchain.schedule.operations.pool import AveragePool, MaxPool
-from toolchain.schedule.operations.requantise import Requantise
-from toolchain.schedule.operations.upsample import Upsample
-from toolchain.schedule.operations.window import Window
+from toolchain.operations.operation import Operation
 from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
 
 Array = NDArray[Any]
@@ -26,8 +19,8 @@ def expected(region: Region, inputs: Mapping[str, Array], numerics: Numerics) ->
     """Every tensor of the region, int8 [batch, channels, height, width]."""
     known = dict(inputs)
     for bound in region.operations:
-        operands = [_tensor(region, known, bound.tensors[name]) for name in ("x", "z") if name in bound.tensors]
-        known[bound.tensors["y"]] = reference(bound.operation, operands, numerics)
+        operands = {name: _tensor(region, known, bound.tensors[name]) for name in bound.operation.kind.data}
+        known[bound.tensors["y"]] = bound.operation.run(operands, numerics)
     return {name: _tensor(region, known, name) for name in region.tensors}
 
 
@@ -39,39 +32,6 @@ def _tensor(region: Region, known: Mapping[str, Array], name: str) -> Array:
         return np.concatenate([_tensor(region, known, child) for _, child in parts], axis=1)
     part = region.slices[name]
     return _tensor(region, known, part.parent)[:, part.channel : part.channel + region.tensors[name].channels]
-
-
-def reference(operation: Operation, operands: list[Array], numerics: Numerics) -> Array:
-    """One operation's result."""
-    match operation:
-        case Conv2d():
-            window = Window((operation.weight.shape[2], operation.weight.shape[3]), operation.strides, operation.pads, operation.dilations)
-            end = Requantise(operation.shift, operation.low, operation.high, operation.slope, operation.slope_shift)
-            return _evaluate("conv2d", operands, numerics, window, end, [operation.weight, operation.bias], group=1)
-        case Depthwise():
-            arrays = [operation.weight[:, None], operation.bias]
-            return _evaluate("conv2d", operands, numerics, operation.window, operation.requantise, arrays, group=operation.input[1])
-        case MaxPool():
-            return _evaluate("max_pool", operands, numerics, operation.window, Requantise())
-        case AveragePool():
-            return _evaluate("average_pool", operands, numerics, operation.window, operation.requantise, multiply=operation.multiply)
-        case Add():
-            factors = {"multiply_x": operation.multiply_x, "multiply_y": operation.multiply_z}
-            return _evaluate("add", operands, numerics, Window((1, 1)), operation.requantise, **factors)
-        case Upsample():
-            return evaluate("upsample", "none", {"factors": operation.factors}, operands, numerics)
-        case _:
-            raise ValueError(operation.kind)
-
-
-def _evaluate(
-    kind: str, operands: list[Array], numerics: Numerics, window: Window, end: Requantise, arrays: list[Array] | None = None, **more: int
-) -> Array:
-    attributes = {
-        "kernel_shape": window.kernel, "strides": window.strides, "pads": window.pads, "dilations": window.dilations, "bias_shift": 0,
-        "shift": end.shift, "low": end.low, "high": end.high, "slope": end.slope, "slope_shift": end.slope_shift, **more,
-    }  # fmt: skip
-    return evaluate(kind, "leaky" if end.slope else "none", attributes, [*operands, *(arrays or [])], numerics)
 
 
 @dataclass
@@ -108,9 +68,9 @@ class Builder:
         else:
             self.window(kind)
 
-    def end(self) -> Requantise:
+    def end(self) -> made.Requantise:
         low = int(self.rng.choice([0, self.low]))
-        return Requantise(int(self.rng.integers(1, 9)), low, int(self.rng.choice([127, 127, 127, 127, 90])))
+        return made.Requantise(int(self.rng.integers(1, 9)), low, int(self.rng.choice([127, 127, 127, 127, 90])))
 
     def put(self, operation: Operation, **sources: str) -> None:
         name = f"t{len(self.operations)}"
@@ -123,7 +83,7 @@ class Builder:
         shape, name = tuple(self.tensors[source]), f"op{len(self.operations)}"
         kernel = int(self.rng.choice([1, 2, 3]))
         pad = int(self.rng.integers(0, (kernel + 1) // 2))
-        window = Window((kernel, kernel), (int(self.rng.integers(1, 3)),) * 2, (pad, pad, pad, pad))
+        window = made.Window((kernel, kernel), (int(self.rng.integers(1, 3)),) * 2, (pad, pad, pad, pad))
         if min(shape[2:]) + 2 * pad < kernel or (kind == "upsample" and shape[2] > 12):
             return
         channels = int(self.rng.choice([16, 32, 24]))
@@ -132,16 +92,16 @@ class Builder:
             case "conv2d":
                 weight, bias = self.weights((channels, shape[1], kernel, kernel))
                 options = {"shift": end.shift + 6, "low": end.low, "high": end.high}
-                self.put(Conv2d(name, shape, weight, bias, window.strides, window.pads, **options), x=source)
+                self.put(made.conv2d(name, shape, weight, bias, window.strides, window.pads, **options), x=source)
             case "depthwise":
                 weight, bias = self.weights((shape[1], kernel, kernel))
-                self.put(Depthwise(name, shape, weight, bias, window, end), x=source)
+                self.put(made.depthwise(name, shape, weight, bias, window, end), x=source)
             case "max_pool":
-                self.put(MaxPool(name, shape, window), x=source)
+                self.put(made.max_pool(name, shape, window), x=source)
             case "average_pool":
-                self.put(AveragePool(name, shape, window, int(self.rng.integers(1, 64)), end), x=source)
+                self.put(made.average_pool(name, shape, window, int(self.rng.integers(1, 64)), end), x=source)
             case _:
-                self.put(Upsample(name, shape, (2, 2)), x=source)
+                self.put(made.upsample(name, shape, (2, 2)), x=source)
 
     def weights(self, shape: tuple[int, ...]) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
         return self.rng.integers(-127, 128, shape, np.int8), self.rng.integers(-3000, 3000, shape[0]).astype(np.int32)
@@ -152,7 +112,7 @@ class Builder:
         other = str(self.rng.choice([n for n in sorted(self.tensors) if self.tensors[n] == self.tensors[source]]))
         factors = [1 << int(self.rng.integers(0, 3)), 1]
         self.rng.shuffle(factors)
-        self.put(Add(f"op{len(self.operations)}", tuple(self.tensors[source]), *factors, self.end()), x=source, z=other)
+        self.put(made.add(f"op{len(self.operations)}", tuple(self.tensors[source]), *factors, self.end()), x=source, z=other)
 
     def concat(self) -> None:
         """Tensors of one size that are not in another concat yet, all but the last with whole blocks of channels."""

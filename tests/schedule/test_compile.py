@@ -9,9 +9,9 @@ from tests.schedule.convolutions import convolution, convolutions, direct, image
 from toolchain.emulator.checks import check_program
 from toolchain.emulator.engines import engine_named
 from toolchain.emulator.queues.order import issue_order
+from toolchain.operations.operation import Operation
 from toolchain.schedule.compile import Choice, compile_operation
 from toolchain.schedule.kernels.kernel_file import load_kernel
-from toolchain.schedule.operations.conv2d import Conv2d
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 
@@ -19,7 +19,7 @@ MACHINE = load_machine("vta")
 KERNEL = load_kernel(MACHINE, "conv2d")
 
 
-def proven(choice: Choice, operation: Conv2d, engine: str = "fast", seed: int | None = None) -> bool:
+def proven(choice: Choice, operation: Operation, engine: str = "fast", seed: int | None = None) -> bool:
     """Checked, run in the usual order or a random one, compared."""
     x = image(operation)
     state = choice.compiled.state(x=x)
@@ -31,7 +31,7 @@ def proven(choice: Choice, operation: Conv2d, engine: str = "fast", seed: int | 
 
 @settings(max_examples=60, deadline=None)
 @given(convolutions(), st.integers(1, 3))
-def test_any_convolution_is_exact(operation: Conv2d, contexts: int) -> None:
+def test_any_convolution_is_exact(operation: Operation, contexts: int) -> None:
     assert proven(compile_operation(MACHINE, KERNEL, operation, contexts, timed=2), operation)
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import Builder, expected
 from toolchain.emulator.engines import engine_named
@@ -22,8 +23,6 @@ from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import Options, compile_region
-from toolchain.schedule.operations.add import Add
-from toolchain.schedule.operations.requantise import Requantise
 from toolchain.schedule.placement.dram_map import DramMap
 from toolchain.schedule.regions.region import Bound, Region, Shape
 from toolchain.spec.errors import UserError
@@ -124,7 +123,7 @@ def block(size: int, channels: int = 16) -> Region:
     """Two convolutions in a row and the sum of the first's result and the second's."""
     shape = (4, channels, size, size)
     first, second = (replace(convolution(shape, (channels, 1, 1), k, 500), name=f"c{k}") for k in (0, 1))
-    total = Add("sum", shape, 1, 1, Requantise(1, 0, 127))
+    total = made.add("sum", shape, 1, 1, made.Requantise(1, 0, 127))
     bound = Bound(first, {"x": "x", "y": "a"}), Bound(second, {"x": "a", "y": "b"}), Bound(total, {"x": "a", "z": "b", "y": "y"})
     last = Bound(replace(convolution(shape, (channels, 1, 1), 2, 500), name="last"), {"x": "y", "y": "out"})
     return Region("block", {name: Shape(*shape) for name in ("x", "a", "b", "y", "out")}, ("x",), ("out",), (*bound, last), {})

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from toolchain.graph.calls import Call
+from toolchain.operations.library import builtin_kinds
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.lowering import Lowered
 from toolchain.schedule.regions.region import Shape
@@ -29,14 +30,14 @@ def depthwise(kernel: int, dilation: int = 1, group: int = 32) -> Lowered:
     attributes = {"strides": (1, 1), "pads": (1, 1, 1, 1), "dilations": (dilation, dilation), "group": group, **ENDS}
     rng = np.random.default_rng(0)
     weight, bias = rng.integers(-9, 9, (32, 32 // group, kernel, kernel), np.int8), rng.integers(-99, 99, 32, np.int32)
-    return Lowered(Call("c", "conv2d", "", ("x", "w", "b"), "y", attributes), (weight, bias), Shape(1, 32, 9, 9))
+    return Lowered(Call("c", builtin_kinds()["conv2d"], "", ("x", "w", "b"), "y", attributes), (weight, bias), {"x": Shape(1, 32, 9, 9)})
 
 
 def test_one_filter_a_channel_is_an_operation_of_its_own_or_a_convolution_with_zeros() -> None:
-    assert Selection(MACHINE, KERNELS).choose(depthwise(3)).kind == "depthwise"
+    assert Selection(MACHINE, KERNELS).choose(depthwise(3)).kind.name == "depthwise"
     without = {name: kernel for name, kernel in KERNELS.items() if kernel.computes != "depthwise"}
     dense = Selection(MACHINE, without).choose(depthwise(3))
-    assert dense.kind == "conv2d"
+    assert dense.kind.name == "conv2d"
     weight = dense.arrays["weight"]
     assert weight.shape == (32, 32, 3, 3)
     np.testing.assert_array_equal(weight[np.arange(32), np.arange(32)], depthwise(3).constants[0][:, 0])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.schedule.vta_operations import (
     additions,
@@ -24,18 +25,11 @@ from tests.schedule.vta_operations import (
     ran,
     upsamples,
 )  # fmt: skip
+from toolchain.operations.operation import Operation
 from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.compile import Choice, compile_operation
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import compile_region
-from toolchain.schedule.operations.add import Add
-from toolchain.schedule.operations.conv2d import Conv2d
-from toolchain.schedule.operations.depthwise import Depthwise
-from toolchain.schedule.operations.operation import Operation
-from toolchain.schedule.operations.pool import AveragePool, MaxPool
-from toolchain.schedule.operations.requantise import Requantise
-from toolchain.schedule.operations.upsample import Upsample
-from toolchain.schedule.operations.window import Window
 from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
@@ -47,7 +41,7 @@ KINDS = {
     "conv2d": leaky_convolutions(), "dense": dense_layers(), "depthwise": depthwises(), "average_pool": average_pools(),
     "global_average_pool": global_pools(), "max_pool": max_pools(), "add": additions(), "upsample": upsamples(),
 }  # fmt: skip
-LEAKY = Requantise(3, -128, 127, 26, 8)
+LEAKY = made.Requantise(3, -128, 127, 26, 8)
 
 
 def compiled(operation: Operation, machine: Machine = MACHINE, contexts: int = 2, given: tuple[str, ...] = ()) -> Choice:
@@ -55,10 +49,10 @@ def compiled(operation: Operation, machine: Machine = MACHINE, contexts: int = 2
     return compile_operation(machine, choose_kernel(machine, kernels, operation, given).kernel, operation, contexts, timed=1)
 
 
-def depthwise(shape: tuple[int, int, int, int], **options: Any) -> Depthwise:
+def depthwise(shape: tuple[int, int, int, int], **options: Any) -> Operation:
     rng = np.random.default_rng(0)
     weight, bias = rng.integers(-128, 128, (shape[1], 3, 3), np.int8), rng.integers(-3000, 3000, shape[1]).astype(np.int32)
-    return Depthwise("depthwise", shape, weight, bias, Window((3, 3), **{"pads": (1, 1, 1, 1), **options}), Requantise(7))
+    return made.depthwise("depthwise", shape, weight, bias, made.Window((3, 3), **{"pads": (1, 1, 1, 1), **options}), made.Requantise(7))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -75,9 +69,9 @@ def test_any_operation_of_a_kind_is_exact(kind: str) -> None:
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(first_layers())
-def test_a_picture_that_the_host_writes_is_stored_by_squares(operation: Conv2d) -> None:
+def test_a_picture_that_the_host_writes_is_stored_by_squares(operation: Operation) -> None:
     choice = compiled(operation, given=("x",))
-    taps = operation.weight.shape[2] * operation.weight.shape[3]
+    taps = operation.arrays["weight"].shape[2] * operation.arrays["weight"].shape[3]
     assert choice.compiled.problem.kernel.name in ("squares", "dense") or taps <= 4
     assert exact(choice, operation)
 
@@ -93,11 +87,11 @@ FEW = [
     convolution((3, 19, 9, 8), (21, 3, 3), pads=(1, 1, 1, 1), strides=(2, 1), slope=26, slope_shift=8),
     convolution((6, 37, 3, 2), (40, 3, 2), bias=1 << 29, shift=20),
     depthwise((5, 37, 9, 8), strides=(1, 2)),
-    AveragePool("average", (5, 37, 7, 9), Window((3, 3), (2, 2), (1, 1, 1, 1)), 7, LEAKY),
-    AveragePool("global", (5, 37, 9, 7), Window((9, 7)), 65, Requantise(12)),
-    MaxPool("max", (5, 37, 7, 9), Window((3, 4), (2, 1), (1, 2, 1, 1))),
-    Add("add", (5, 37, 7, 9), 33, 64, Requantise(6, 0)),
-    Upsample("upsample", (5, 37, 5, 6), (2, 3)),
+    made.average_pool("average", (5, 37, 7, 9), made.Window((3, 3), (2, 2), (1, 1, 1, 1)), 7, LEAKY),
+    made.average_pool("global", (5, 37, 9, 7), made.Window((9, 7)), 65, made.Requantise(12)),
+    made.max_pool("max", (5, 37, 7, 9), made.Window((3, 4), (2, 1), (1, 2, 1, 1))),
+    made.add("add", (5, 37, 7, 9), 33, 64, made.Requantise(6, 0)),
+    made.upsample("upsample", (5, 37, 5, 6), (2, 3)),
 ]
 
 
@@ -118,12 +112,12 @@ LARGE = [
     convolution((1, 100, 7, 7), (70, 7, 7)),
     convolution((3, 1, 28, 28), (100, 28, 28)),
     depthwise((1, 40, 30, 31)),
-    AveragePool("average", (1, 40, 30, 31), Window((3, 3), (1, 1), (1, 1, 1, 1)), 7, LEAKY),
-    AveragePool("global", (1, 80, 30, 31), Window((30, 31)), 9, Requantise(13)),
-    MaxPool("overlapping", (1, 40, 30, 31), Window((3, 3), (2, 2), (1, 1, 1, 1))),
-    MaxPool("max", (1, 40, 30, 31), Window((2, 3), (2, 2), (0, 1, 1, 0))),
-    Add("add", (1, 80, 30, 31), 33, 64, LEAKY),
-    Upsample("upsample", (1, 40, 20, 21), (2, 2)),
+    made.average_pool("average", (1, 40, 30, 31), made.Window((3, 3), (1, 1), (1, 1, 1, 1)), 7, LEAKY),
+    made.average_pool("global", (1, 80, 30, 31), made.Window((30, 31)), 9, made.Requantise(13)),
+    made.max_pool("overlapping", (1, 40, 30, 31), made.Window((3, 3), (2, 2), (1, 1, 1, 1))),
+    made.max_pool("max", (1, 40, 30, 31), made.Window((2, 3), (2, 2), (0, 1, 1, 0))),
+    made.add("add", (1, 80, 30, 31), 33, 64, LEAKY),
+    made.upsample("upsample", (1, 40, 20, 21), (2, 2)),
 ]
 
 
@@ -135,9 +129,9 @@ def test_tensors_larger_than_every_buffer_are_exact(operation: Operation) -> Non
 @pytest.mark.parametrize(
     "operation",
     [
-        MaxPool("first rows", (1, 17, 300, 300), Window((2, 2), (100, 2))),
-        AveragePool("planes", (1, 17, 2, 40_000), Window((1, 1), (1, 2)), 1, Requantise(1)),
-        AveragePool("global", (1, 17, 300, 300), Window((300, 300)), 1, Requantise(16)),
+        made.max_pool("first rows", (1, 17, 300, 300), made.Window((2, 2), (100, 2))),
+        made.average_pool("planes", (1, 17, 2, 40_000), made.Window((1, 1), (1, 2)), 1, made.Requantise(1)),
+        made.average_pool("global", (1, 17, 300, 300), made.Window((300, 300)), 1, made.Requantise(16)),
     ],
     ids=lambda o: o.name,
 )
@@ -151,10 +145,9 @@ def test_planes_further_apart_than_a_stride_can_say_are_exact(operation: Operati
         (convolution((1, 16, 40, 40), (16, 20, 20), pads=(16, 0, 0, 0)), "a load pads by 15 at most"),
         (convolution((1, 16, 8, 8), (16, 3, 3), slope=1, slope_shift=15), "the slope is too small"),
         (convolution((1, 16, 8, 8), (16, 3, 3), slope=9, slope_shift=3), "the slope is not between 0 and 1"),
-        (Add("add", (1, 16, 8, 8), 128, 1), "a factor does not fit a weight"),
-        (AveragePool("average", (1, 16, 8, 8), Window((2, 2)), 200), "the factor does not fit a weight"),
-        (MaxPool("max", (1, 16, 8, 8), Window((2, 2), pads=(2, 0, 0, 0))), "the padding is as large as the kernel"),
-        (Upsample("upsample", (1, 16, 1, 40_000), (1, 2)), "a row is longer than 65535"),
+        (made.add("add", (1, 16, 8, 8), 128, 1), "a factor does not fit a weight"),
+        (made.average_pool("average", (1, 16, 8, 8), made.Window((2, 2)), 200), "the factor does not fit a weight"),
+        (made.upsample("upsample", (1, 16, 1, 40_000), (1, 2)), "a row is longer than 65535"),
     ],
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
@@ -167,10 +160,10 @@ def test_parts_of_a_buffer_are_read_and_written_in_place() -> None:
     """Two results side by side in one buffer of two images; a third operation reads both, a fourth only the second."""
     shape = (2, 32, 6, 6)
     operations = {
-        "left": (Add("add", shape, 3, 5, Requantise(3)), {"x": "a", "z": "b", "y": "left"}),
-        "right": (MaxPool("max", shape, Window((3, 3), pads=(1, 1, 1, 1))), {"x": "a", "y": "right"}),
+        "left": (made.add("add", shape, 3, 5, made.Requantise(3)), {"x": "a", "z": "b", "y": "left"}),
+        "right": (made.max_pool("max", shape, made.Window((3, 3), pads=(1, 1, 1, 1))), {"x": "a", "y": "right"}),
         "both": (convolution((2, 64, 6, 6), (20, 3, 3), pads=(1, 1, 1, 1)), {"x": "whole", "y": "both"}),
-        "twice": (Upsample("upsample", shape, (2, 2)), {"x": "right", "y": "twice"}),
+        "twice": (made.upsample("upsample", shape, (2, 2)), {"x": "right", "y": "twice"}),
     }
     names = {"a": shape, "b": shape, "left": shape, "right": shape, "whole": (2, 64, 6, 6), "both": (2, 20, 6, 6), "twice": (2, 32, 12, 12)}
     region = Region(

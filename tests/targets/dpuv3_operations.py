@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from toolchain.emulator.checks import check_program
 from toolchain.emulator.engines import engine_named
 from toolchain.emulator.queues.order import issue_order
-from toolchain.graph.integer_reference import evaluate
 from toolchain.graph.numerics import Numerics, Range
+from toolchain.operations.operation import Operation
 from toolchain.schedule.compile import Choice, compile_operation
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernel
-from toolchain.schedule.operations.operation import Operation
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
@@ -35,37 +34,18 @@ def kernel(kind: str, config: str = "", lowest: int = -128) -> Kernel:
 
 
 def compiled(operation: Operation, contexts: int = 2, timed: int = 1, lowest: int = -128) -> Choice:
-    return compile_operation(machine(lowest=lowest), kernel(operation.kind, lowest=lowest), operation, contexts, timed)
+    return compile_operation(machine(lowest=lowest), kernel(operation.kind.name, lowest=lowest), operation, contexts, timed)
 
 
 def inputs(operation: Operation, seed: int = 1) -> dict[str, Array]:
     """Tensors [batch, channels, height, width] of random values for what the operation reads."""
-    rng, n = np.random.default_rng(seed), operation.numbers
-    shape = (n["batch"], n["in_channels" if operation.kind == "conv2d" else "channels"], n["height"], n["width"])
-    return {name: rng.integers(-128, 128, shape).astype(np.int8) for name in ("x", "z")[: 2 if operation.kind == "add" else 1]}
+    rng = np.random.default_rng(seed)
+    return {name: rng.integers(-128, 128, operation.input(name)).astype(np.int8) for name in operation.kind.data}
 
 
 def expected(operation: Operation, given: Mapping[str, Array]) -> Array:
     """What the integer reference computes."""
-    n, operands = operation.numbers, list(given.values())
-    attributes: dict[str, Any] = {k: n[k] for k in ("shift", "low", "high", "slope", "slope_shift") if k in n} | {"bias_shift": 0}
-    if "kh" in n:
-        window = {"kernel_shape": (n["kh"], n["kw"]), "strides": (n["sh"], n["sw"]), "dilations": (n["dh"], n["dw"])}
-        attributes |= {**window, "pads": (n["pad_top"], n["pad_left"], n["pad_bottom"], n["pad_right"]), "group": 1}
-    match operation.kind:
-        case "conv2d":
-            operands += [operation.arrays["weight"], operation.arrays["bias"]]
-        case "depthwise":
-            operands += [operation.arrays["weight"][:, None], operation.arrays["bias"]]
-            attributes["group"] = n["channels"]
-        case "add":
-            attributes |= {"multiply_x": n["multiply_x"], "multiply_y": n["multiply_z"]}
-        case "upsample":
-            attributes["factors"] = (n["factor_h"], n["factor_w"])
-        case _:
-            attributes["multiply"] = n.get("multiply", 1)
-    kind = "conv2d" if operation.kind == "depthwise" else operation.kind
-    return evaluate(kind, "leaky" if n.get("slope") else "", attributes, operands, NUMERICS)
+    return operation.run(given, NUMERICS)
 
 
 def result(choice: Choice, given: Mapping[str, Array], engine: str = "fast", seed: int | None = None) -> Array:

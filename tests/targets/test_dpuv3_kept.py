@@ -10,17 +10,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.targets.dpuv3_operations import expected, inputs, kernel, machine
 from tests.targets.test_dpuv3_kernels import additions, convolutions, depthwise, pools
 from toolchain.emulator.checks import check_program
 from toolchain.emulator.engines import engine_named
 from toolchain.emulator.state import State
+from toolchain.operations.operation import Operation
 from toolchain.schedule.compile import emit_alone, pack_tensors
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.schedule.kernels.problem import Kept, Problem, keep_on_chip, state_problem
-from toolchain.schedule.operations.operation import Operation
-from toolchain.schedule.operations.upsample import Upsample
 from toolchain.schedule.tiling.tiles import rank_tilings
 from toolchain.spec.evaluate import constant
 
@@ -70,7 +70,7 @@ def kept_of(problem: Problem, name: str, buffer: Buffer, slot: Slot) -> Kept | N
 
 def run(operation: Operation, names: str, before: int = 0, after: int = 0, over: bool = False, by: str = "") -> bool:
     """Compiled with the tensors of these names on chip, each between so many channels of others; False where that cannot be. by: the kernel."""
-    problem = state_problem(machine(), kernel(by or operation.kind), operation)
+    problem = state_problem(machine(), kernel(by or operation.kind.name), operation)
     given_values = inputs(operation)
     shapes: Mapping[str, tuple[int, ...]] = {**{name: value.shape for name, value in given_values.items()}, "y": operation.output}
     buffers = {name: Buffer(tuple(shapes[name]), shapes[name][1] + before + after, before) for name in names if name in shapes}
@@ -123,7 +123,7 @@ def test_sums(operation: Operation, names: str, others: tuple[int, int], over: b
 @settings(max_examples=10, deadline=None)
 @given(st.sampled_from([3, 16, 40]), st.integers(1, 11), st.integers(1, 9), st.integers(1, 3), st.integers(1, 3), WHICH, OTHERS)
 def test_enlargements(channels: int, height: int, width: int, factor_h: int, factor_w: int, names: str, others: tuple[int, int]) -> None:
-    assume(run(Upsample("up", (4, channels, height, width), (factor_h, factor_w)), names, *others))
+    assume(run(made.upsample("up", (4, channels, height, width), (factor_h, factor_w)), names, *others))
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3, 5])

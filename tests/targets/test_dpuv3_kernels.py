@@ -5,25 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.targets.dpuv3_operations import assert_exact, compiled, expected, inputs, kernel, machine, result
+from toolchain.operations.operation import Operation
 from toolchain.schedule.compile import compile_operation
 from toolchain.schedule.kernels.kernel_file import load_kernel
-from toolchain.schedule.operations.add import Add
-from toolchain.schedule.operations.conv2d import Conv2d
-from toolchain.schedule.operations.depthwise import Depthwise
-from toolchain.schedule.operations.operation import Operation
-from toolchain.schedule.operations.pool import AveragePool, MaxPool
-from toolchain.schedule.operations.requantise import Requantise
-from toolchain.schedule.operations.upsample import Upsample
-from toolchain.schedule.operations.window import Window
 from toolchain.spec.errors import UserError
 
 LIMITS = [{"low": -128, "high": 127}, {"low": 0, "high": 127}, {"low": 0, "high": 96}, {"low": 0, "high": 6}, {"slope": 26, "slope_shift": 8}]
 CHANNELS = [1, 3, 16, 17, 40]
 
 
-def size(draw: st.DrawFn, window: Window) -> tuple[int, int]:
+def size(draw: st.DrawFn, window: made.Window) -> tuple[int, int]:
     """Rows and columns of an image that a window fits in: around and beyond eight."""
     reach = [(k - 1) * d + 1 for k, d in zip(window.kernel, window.dilations, strict=True)]
     height, width = (draw(st.integers(max(reach[k] - window.pads[k] - window.pads[k + 2], 1), (36, 20)[k])) for k in (0, 1))
@@ -31,16 +25,16 @@ def size(draw: st.DrawFn, window: Window) -> tuple[int, int]:
 
 
 @st.composite
-def windows(draw: st.DrawFn, dilated: bool = True) -> Window:
+def windows(draw: st.DrawFn, dilated: bool = True) -> made.Window:
     kernel = draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))
     dilations = draw(st.tuples(st.integers(1, 3), st.integers(1, 3))) if dilated else (1, 1)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     pads = draw(st.tuples(*(st.integers(0, reach[k % 2] - 1) for k in range(4))))
-    return Window(kernel, draw(st.tuples(st.integers(1, 3), st.integers(1, 3))), pads, dilations)
+    return made.Window(kernel, draw(st.tuples(st.integers(1, 3), st.integers(1, 3))), pads, dilations)
 
 
 @st.composite
-def convolutions(draw: st.DrawFn) -> Conv2d:
+def convolutions(draw: st.DrawFn) -> Operation:
     window, limits = draw(windows()), draw(st.sampled_from(LIMITS))
     shape = draw(st.sampled_from([1, 4, 5])), draw(st.sampled_from(CHANNELS)), *size(draw, window)
     weights = draw(st.sampled_from([1, 16, 20, 70])), *window.kernel
@@ -50,16 +44,16 @@ def convolutions(draw: st.DrawFn) -> Conv2d:
 
 
 @st.composite
-def requantisations(draw: st.DrawFn) -> Requantise:
-    return Requantise(draw(st.sampled_from([0, 1, 5, 9])), **draw(st.sampled_from(LIMITS)))
+def requantisations(draw: st.DrawFn) -> made.Requantise:
+    return made.Requantise(draw(st.sampled_from([0, 1, 5, 9])), **draw(st.sampled_from(LIMITS)))
 
 
 @st.composite
-def depthwise(draw: st.DrawFn) -> Depthwise:
+def depthwise(draw: st.DrawFn) -> Operation:
     window, channels = draw(windows()), draw(st.sampled_from([*CHANNELS, 100]))
     rng = np.random.default_rng(draw(st.integers(0, 99)))
     weight, bias = rng.integers(-128, 128, (channels, *window.kernel), np.int8), rng.integers(-5000, 5000, channels).astype(np.int32)
-    return Depthwise("dw", (4, channels, *size(draw, window)), weight, bias, window, draw(requantisations()))
+    return made.depthwise("dw", (4, channels, *size(draw, window)), weight, bias, window, draw(requantisations()))
 
 
 @st.composite
@@ -67,25 +61,25 @@ def pools(draw: st.DrawFn, average: bool) -> Operation:
     window = draw(windows(dilated=False))
     shape = draw(st.sampled_from([4, 8])), draw(st.sampled_from(CHANNELS)), *size(draw, window)
     if average:
-        return AveragePool("pool", shape, window, draw(st.sampled_from([-128, -3, 1, 21, 127])), draw(requantisations()))
-    return MaxPool("pool", shape, window)
+        return made.average_pool("pool", shape, window, draw(st.sampled_from([-128, -3, 1, 21, 127])), draw(requantisations()))
+    return made.max_pool("pool", shape, window)
 
 
 @st.composite
-def additions(draw: st.DrawFn) -> Add:
+def additions(draw: st.DrawFn) -> Operation:
     x, z = draw(st.sampled_from([(0, 0), (0, 3), (6, 0), (2, 2), (1, 4)]))
     shape = 4, draw(st.sampled_from(CHANNELS)), draw(st.integers(1, 19)), draw(st.integers(1, 9))
-    return Add("add", shape, 1 << x, 1 << z, draw(requantisations()))
+    return made.add("add", shape, 1 << x, 1 << z, draw(requantisations()))
 
 
 @settings(max_examples=30, deadline=None)
 @given(convolutions(), st.integers(1, 3))
-def test_any_convolution_is_exact(operation: Conv2d, contexts: int) -> None:
+def test_any_convolution_is_exact(operation: Operation, contexts: int) -> None:
     assert_exact(operation, contexts)
 
 
 @st.composite
-def first_layers(draw: st.DrawFn, stride: int) -> Conv2d:
+def first_layers(draw: st.DrawFn, stride: int) -> Operation:
     """On few channels."""
     kernel = draw(st.sampled_from([(3, 3), (7, 7), (5, 4), (2, 7)]))
     pads = draw(st.tuples(*(st.integers(0, kernel[k % 2] - 1) for k in range(4))))
@@ -95,46 +89,46 @@ def first_layers(draw: st.DrawFn, stride: int) -> Conv2d:
 
 @settings(max_examples=12, deadline=None)
 @given(first_layers(2))
-def test_any_first_layer_with_two_by_two_pixels_in_the_channels_is_exact(operation: Conv2d) -> None:
+def test_any_first_layer_with_two_by_two_pixels_in_the_channels_is_exact(operation: Operation) -> None:
     choice, given_values = compile_operation(machine(), kernel("squares"), operation, timed=1), inputs(operation)
     np.testing.assert_array_equal(result(choice, given_values), expected(operation, given_values))
 
 
 @settings(max_examples=16, deadline=None)
 @given(first_layers(1))
-def test_any_first_layer_with_four_columns_in_the_channels_is_exact(operation: Conv2d) -> None:
+def test_any_first_layer_with_four_columns_in_the_channels_is_exact(operation: Operation) -> None:
     choice, given_values = compile_operation(machine(), kernel("columns"), operation, timed=1), inputs(operation)
     np.testing.assert_array_equal(result(choice, given_values), expected(operation, given_values))
 
 
 @settings(max_examples=12, deadline=None)
 @given(depthwise(), st.integers(1, 2))
-def test_any_depthwise_convolution_is_exact(operation: Depthwise, contexts: int) -> None:
+def test_any_depthwise_convolution_is_exact(operation: Operation, contexts: int) -> None:
     assert_exact(operation, contexts)
 
 
 @settings(max_examples=12, deadline=None)
 @given(pools(average=True))
-def test_any_average_is_exact(operation: AveragePool) -> None:
+def test_any_average_is_exact(operation: Operation) -> None:
     assert_exact(operation)
 
 
 @settings(max_examples=12, deadline=None)
 @given(pools(average=False), st.integers(1, 2))
-def test_any_maximum_is_exact(operation: MaxPool, contexts: int) -> None:
+def test_any_maximum_is_exact(operation: Operation, contexts: int) -> None:
     assert_exact(operation, contexts)
 
 
 @settings(max_examples=12, deadline=None)
 @given(additions())
-def test_any_sum_is_exact(operation: Add) -> None:
+def test_any_sum_is_exact(operation: Operation) -> None:
     assert_exact(operation)
 
 
 @settings(max_examples=10, deadline=None)
 @given(st.sampled_from(CHANNELS), st.integers(1, 11), st.integers(1, 9), st.integers(1, 3), st.integers(1, 3))
 def test_any_enlargement_is_exact(channels: int, height: int, width: int, factor_h: int, factor_w: int) -> None:
-    assert_exact(Upsample("up", (4, channels, height, width), (factor_h, factor_w)))
+    assert_exact(made.upsample("up", (4, channels, height, width), (factor_h, factor_w)))
 
 
 @pytest.mark.parametrize(
@@ -145,9 +139,9 @@ def test_any_enlargement_is_exact(channels: int, height: int, width: int, factor
         convolution((4, 1, 2, 2500), (1, 1, 1)),
         convolution((4, 2048, 1, 1), (1000, 1, 1), shift=14),
         convolution((4, 3, 16, 16), (16, 16, 16), pads=(15, 15, 15, 15), shift=14),
-        MaxPool("pool", (4, 2064, 2, 3), Window((1, 1))),
-        AveragePool("pool", (4, 512, 14, 14), Window((14, 14)), 10, Requantise(11)),
-        Upsample("up", (4, 300, 3, 30), (2, 2)),
+        made.max_pool("pool", (4, 2064, 2, 3), made.Window((1, 1))),
+        made.average_pool("pool", (4, 512, 14, 14), made.Window((14, 14)), 10, made.Requantise(11)),
+        made.upsample("up", (4, 300, 3, 30), (2, 2)),
     ],
     ids=["weights", "rows", "width", "dense", "kernel", "channels", "average", "copies"],
 )
@@ -185,10 +179,10 @@ def test_the_least_value_of_the_machine_counts() -> None:
         (convolution((4, 16, 8, 8), (16, 3, 3), slope=13, slope_shift=8), "another slope than 26/256"),
         (convolution((4, 16, 8, 8), (16, 3, 3), low=0, high=5), "not limited as none, ReLU or ReLU6"),
         (convolution((4, 4112, 1, 1), (16, 1, 1)), "more than 4096 channels"),
-        (AveragePool("pool", (4, 16, 8, 8), Window((2, 2)), 128), "not one of 8 bits"),
-        (MaxPool("pool", (4, 16, 8, 8), Window((2, 2), dilations=(2, 1))), "the window is dilated"),
-        (Add("add", (4, 16, 8, 8), 3, 1), "no power of two"),
-        (Add("add", (4, 16, 8, 8), 1 << 16, 1), "more than 15 bits apart"),
+        (made.average_pool("pool", (4, 16, 8, 8), made.Window((2, 2)), 128), "not one of 8 bits"),
+        (made.max_pool("pool", (4, 16, 8, 8), made.Window((2, 2), dilations=(2, 1))), "the window is dilated"),
+        (made.add("add", (4, 16, 8, 8), 3, 1), "no power of two"),
+        (made.add("add", (4, 16, 8, 8), 1 << 16, 1), "more than 15 bits apart"),
     ],
 )
 def test_what_the_machine_cannot_do_is_refused_with_its_reason(operation: Operation, reason: str) -> None:

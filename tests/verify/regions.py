@@ -21,7 +21,7 @@ def small() -> tuple[Subject, dict[str, NDArray[Any]]]:
     machine = load_machine("vta")
     early = replace(convolution((1, 20, 6, 5), (17, 3, 3), pads=(1, 1, 1, 1)), name="early")
     late = replace(convolution((1, 17, 6, 5), (24, 1, 1), seed=2, shift=7), name="late")
-    shapes = {"image": Shape(*early.input), "middle": Shape(*early.output), "result": Shape(*late.output)}
+    shapes = {"image": Shape(*early.input("x")), "middle": Shape(*early.output), "result": Shape(*late.output)}
     steps = Bound(early, {"x": "image", "y": "middle"}, ("node_a", "node_b")), Bound(late, {"x": "middle", "y": "result"}, ("node_c",))
     region = Region("region", shapes, ("image",), ("result",), steps, {})
     compiled = compile_region(machine, {"conv2d": load_kernel(machine, "conv2d")}, region)

@@ -31,7 +31,7 @@ def chain() -> tuple[Subject, Peek, Tensors]:
     machine = load_machine("dpuv3")
     early = convolution((4, 20, 6, 5), (17, 3, 3), bias=50, pads=(1, 1, 1, 1), low=0, high=127)
     late = convolution((4, 17, 6, 5), (24, 1, 1), seed=2, bias=50, shift=7, low=0, high=127)
-    shapes = {"image": Shape(*early.input), "middle": Shape(*early.output), "result": Shape(*late.output)}
+    shapes = {"image": Shape(*early.input("x")), "middle": Shape(*early.output), "result": Shape(*late.output)}
     steps = Bound(replace(early, name="early"), {"x": "image", "y": "middle"}), Bound(replace(late, name="late"), {"x": "middle", "y": "result"})
     region = Region("region", shapes, ("image",), ("result",), steps, {})
     real, stored = (compile_region(machine, load_kernels(machine), region, Options(stored=stored)) for stored in (False, True))

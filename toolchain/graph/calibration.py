@@ -25,7 +25,7 @@ Samples = Mapping[str, np.typing.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Seen:
-    """spread: of all values. means: of each channel (axis 1)."""
+    """spread: of all values. means: of each channel, which is axis 1 and, of a sequence of rows, axis 2."""
 
     spread: Spread
     means: tuple[float, ...]
@@ -55,7 +55,7 @@ class _Sums:
             return
         self.counts = self.counts + count(values)
         self.maximum = max(self.maximum, float(np.abs(values).max(initial=0)))
-        axes = tuple(axis for axis in range(values.ndim) if axis != 1)
+        axes = tuple(axis for axis in range(values.ndim) if axis != (2 if values.ndim == 3 else 1))
         with np.errstate(invalid="ignore", over="ignore"):  # what is no number is told in the end
             self.means = self.means + values.mean(axes, dtype=np.float64)
 

@@ -8,8 +8,12 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.functions import boundary_function, fused_function, integer_function, kind_of, variant_of
-from toolchain.graph.integer_reference import evaluate, quantize
 from toolchain.graph.numerics import Numerics
+from toolchain.graph.rewrite import known_shape
+from toolchain.operations.ending import quantize
+from toolchain.operations.evaluate import evaluate
+from toolchain.operations.kind import OperationKind
+from toolchain.operations.library import Kinds, kind_named
 
 Array = np.typing.NDArray[Any]
 BOUNDARY = ("quantize", "dequantize")
@@ -25,33 +29,54 @@ ACTIVATION = "tilewright.activation"
 
 @dataclass(frozen=True)
 class Call:
-    """One operation: kind (see functions.KINDS), activation ('', relu, clip, leaky), tensors by name, attributes as plain values."""
+    """One operation: activation ('', relu, clip, leaky), tensors by name, attributes as plain values. shapes: of the inputs, where they are known."""
 
     name: str
-    kind: str
+    operation: OperationKind
     activation: str
     inputs: tuple[str, ...]
     output: str
     attributes: Mapping[str, Any]
+    shapes: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The name of the operation."""
+        return self.operation.name
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        """The computed tensors among the inputs: all but weights, biases and tables."""
+        return self.inputs if self.operation.meaning.join else self.inputs[: len(self.operation.data)]
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """The extents of the operands, where shapes are known."""
+        return {
+            extent: size
+            for each, shape in zip(self.operation.operands, self.shapes, strict=False)
+            for extent, size in zip(each.extents, shape, strict=False)
+        }
 
 
-def read_call(node: ir.Node) -> Call:
-    """What a call says. Raises ValueError for any other node."""
+def read_call(node: ir.Node, kinds: Kinds) -> Call:
+    """What a call says. Raises ValueError for any other node, UserError E0107 for an operation that is not described."""
     kind, variant = kind_of(node), variant_of(node)
-    if not kind:
+    if not kind or kind in BOUNDARY:
         raise ValueError(f"{node.domain}.{node.op_type} is no fused operation")
-    attributes = {name: _plain(attribute) for name, attribute in node.attributes.items()}
+    operation = kind_named(kinds, kind)
     inputs = tuple(value.name or "" for value in node.inputs if value is not None)
-    activation = node.metadata_props.get(ACTIVATION, "" if kind == "concat" else variant)
-    return Call(node.name or "", kind, activation, inputs, node.outputs[0].name or "", attributes)
+    activation = node.metadata_props.get(ACTIVATION, "" if operation.meaning.join else variant)
+    shapes = tuple(known_shape(value) or () for value in node.inputs if value is not None)
+    return Call(node.name or "", operation, activation, inputs, node.outputs[0].name or "", _attributes(node), shapes)
+
+
+def _attributes(node: ir.Node) -> dict[str, Any]:
+    return {name: _plain(attribute) for name, attribute in node.attributes.items()}
 
 
 def _plain(attribute: ir.Attr) -> Any:
     return tuple(attribute.as_ints()) if attribute.type == ir.AttributeType.INTS else attribute.value
-
-
-def function_name(kind: str, variant: str) -> str:
-    return f"{kind}__{variant}" if variant else kind
 
 
 def add_function(model: ir.Model, function: ir.Function) -> None:
@@ -61,19 +86,21 @@ def add_function(model: ir.Model, function: ir.Function) -> None:
     model.graph.opset_imports[function.domain] = 1
 
 
-def fused_call(model: ir.Model, kind: str, variant: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str) -> ir.Node:
+def fused_call(model: ir.Model, kind: OperationKind, variant: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str) -> ir.Node:
     """A new node, not yet in the graph, that calls the floating-point form."""
-    function = fused_function(function_name(kind, variant))
-    return _call(model, function, inputs, attributes, name)
+    return _call(model, fused_function(kind, variant), inputs, attributes, name)
 
 
 def integer_call(
-    model: ir.Model, kind: str, variant: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str, numerics: Numerics
+    model: ir.Model, kind: OperationKind, variant: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str, numerics: Numerics
 ) -> ir.Node:
-    """A new node that calls the integer form; quantize and dequantize count as kinds here."""
-    called = function_name(kind, variant)
-    function = boundary_function(called, numerics) if kind in BOUNDARY else integer_function(called, numerics)
-    return _call(model, function, inputs, attributes, name)
+    """A new node that calls the integer form."""
+    return _call(model, integer_function(kind, variant, numerics), inputs, attributes, name)
+
+
+def boundary_call(model: ir.Model, called: str, value: ir.Value, attributes: Mapping[str, Any], name: str, numerics: Numerics) -> ir.Node:
+    """A new node that quantises or dequantises; called: see `boundary_function`."""
+    return _call(model, boundary_function(called, numerics), [value], attributes, name)
 
 
 def _call(model: ir.Model, function: ir.Function, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str) -> ir.Node:
@@ -82,11 +109,12 @@ def _call(model: ir.Model, function: ir.Function, inputs: Sequence[ir.Value], at
     return ir.node(function.name, list(inputs), given, domain=function.domain, name=name, num_outputs=1)
 
 
-def run_call(call: Call, operands: Sequence[Array], numerics: Numerics) -> Array:
-    """One integer call in the numpy reference."""
-    attributes = call.attributes
-    if call.kind == "quantize":
+def run_call(node: ir.Node, operands: Sequence[Array], numerics: Numerics, kinds: Kinds) -> Array:
+    """One integer call in the numpy reference, conversions at a border included."""
+    if kind_of(node) not in BOUNDARY:
+        call = read_call(node, kinds)
+        return evaluate(call.operation, call.activation == "leaky", call.attributes, operands, numerics)
+    attributes = _attributes(node)
+    if kind_of(node) == "quantize":
         return quantize(operands[0], attributes["scale"], attributes["low"], attributes["high"], numerics.rounding)
-    if call.kind == "dequantize":
-        return operands[0].astype(np.float32) * np.float32(attributes["scale"])
-    return evaluate(call.kind, call.activation, attributes, operands, numerics)
+    return operands[0].astype(np.float32) * np.float32(attributes["scale"])

@@ -1,9 +1,9 @@
-"""The fused operations as ONNX local functions: in floating point, and in a machine's integers spelled out in standard operators.
+"""Operations as ONNX local functions: in floating point, and in a machine's integers spelled out in standard operators.
 
-The name of a function is KIND__VARIANT: the variant is the activation, or the number of operands of a concat.
+The name of a function is KIND__VARIANT: the variant is the activation, or the number of operands that stand for one.
 """
 
-from dataclasses import dataclass
+import re
 from functools import cache
 from typing import Any
 
@@ -13,129 +13,18 @@ from onnx import parser
 
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.versions import OPSET
-from toolchain.spec.model.quantisation import COPIES
+from toolchain.operations.kind import UNIT, OperationKind
 
 FUSED, INTEGER = "tilewright.fused", "tilewright.integer"
-WINDOW = ("kernel_shape", "strides", "pads")
-CONVOLUTION = ("strides", "pads", "dilations", "group")
 _PARSE: Any = parser
-
-
-@dataclass(frozen=True)
-class Kind:
-    """operands: names of inputs. attributes: of both forms. core: the float result `r`. sums: integer text that makes `total`, or copies to `y`.
-
-    scaled: the integer form rounds, so it has requantisation attributes. activates: it may end in an activation.
-    """
-
-    operands: tuple[str, ...]
-    attributes: tuple[str, ...]
-    core: str
-    sums: str
-    own: tuple[str, ...] = ()
-    scaled: bool = False
-    activates: bool = False
-
-
-def _refs(*names: str) -> str:
-    return ", ".join(f"{name}: {'int' if name in ('group', 'axis') else 'ints'} = @{name}" for name in names)
-
-
-BIAS = """
-  biasshift = Constant <value_int: int = @bias_shift> ()
-  unsigned = Cast <to = 13> (biasshift)
-  one = Constant <value = uint64 {1}> ()
-  power = BitShift <direction = "LEFT"> (one, unsigned)
-  factor = Cast <to = 6> (power)
-  bias = Mul (b, factor)
-"""
-WINDOW_SUM = f"""
-  kernel = Constant <value_ints: ints = @kernel_shape> ()
-  planes = Constant <value = int64[2] {{-1, 1}}> ()
-  ones2 = Constant <value = int64[2] {{1, 1}}> ()
-  kshape = Concat <axis = 0> (ones2, kernel)
-  kernelones = ConstantOfShape <value = int8[1] {{1}}> (kshape)
-  size = Shape <start = 2> (x)
-  flat = Concat <axis = 0> (planes, size)
-  single = Reshape (x, flat)
-  sum1 = ConvInteger <{_refs("strides", "pads")}> (single, kernelones)
-  outsize = Shape <start = 2> (sum1)
-  front = Shape <start = 0, end = 2> (x)
-  back = Concat <axis = 0> (front, outsize)
-  total = Reshape (sum1, back)
-"""
-SUM = """
-  mx = Constant <value_int: int = @multiply_x> ()
-  my = Constant <value_int: int = @multiply_y> ()
-  xi = Cast <to = 7> (x)
-  yi = Cast <to = 7> (z)
-  xm = Mul (xi, mx)
-  ym = Mul (yi, my)
-  total = Add (xm, ym)
-"""
-SHUFFLE = """
-  groups = Constant <value_int: int = @group> ()
-  axis0 = Constant <value = int64[1] {0}> ()
-  grouped = Unsqueeze (groups, axis0)
-  rest = Constant <value = int64[1] {-1}> ()
-  images = Shape <start = 0, end = 1> (x)
-  picture = Shape <start = 2> (x)
-  whole = Shape (x)
-  split = Concat <axis = 0> (images, grouped, rest, picture)
-  apart = Reshape (x, split)
-  swapped = Transpose <perm = [0, 2, 1, 3, 4]> (apart)
-"""
-KINDS: dict[str, Kind] = {
-    "conv2d": Kind(
-        ("x", "w", "b"),
-        CONVOLUTION,
-        f"r = Conv <{_refs(*CONVOLUTION)}> (x, w, b)",
-        f"products = ConvInteger <{_refs(*CONVOLUTION)}> (x, w)\n{BIAS}\n  axes = Constant <value = int64[2] {{1, 2}}> ()\n"
-        "  column = Unsqueeze (bias, axes)\n  total = Add (products, column)",
-        own=("bias_shift",),
-        scaled=True,
-        activates=True,
-    ),
-    "dense": Kind(
-        ("x", "w", "b"),
-        (),
-        "r = Gemm <transB = 1> (x, w, b)",
-        f"wt = Transpose <perm = [1, 0]> (w)\n  products = MatMulInteger (x, wt)\n{BIAS}\n  total = Add (products, bias)",
-        own=("bias_shift",),
-        scaled=True,
-        activates=True,
-    ),
-    "add": Kind(("x", "z"), (), "r = Add (x, z)", SUM, own=("multiply_x", "multiply_y"), scaled=True, activates=True),
-    "average_pool": Kind(
-        ("x",),
-        WINDOW,
-        f"r = AveragePool <{_refs(*WINDOW)}, count_include_pad = 1> (x)",
-        WINDOW_SUM + "\n  avg = Constant <value_int: int = @multiply> ()\n  wide = Cast <to = 7> (total)\n  scaledsum = Mul (wide, avg)",
-        own=("multiply",),
-        scaled=True,
-        activates=True,
-    ),
-    "max_pool": Kind(("x",), WINDOW, f"r = MaxPool <{_refs(*WINDOW)}> (x)", f"y = MaxPool <{_refs(*WINDOW)}> (x)"),
-    "upsample": Kind(("x",), ("factors",), "", ""),
-    "shuffle": Kind(("x",), ("group",), "", ""),
-    "pad": Kind(
-        ("x",),
-        ("pads",),
-        "p = Constant <value_ints: ints = @pads> ()\n  r = Pad (x, p)",
-        "p = Constant <value_ints: ints = @pads> ()\n  y = Pad (x, p)",
-    ),
-    "flatten": Kind(("x",), (), "r = Flatten <axis = 1> (x)", "y = Flatten <axis = 1> (x)"),
-    "concat": Kind((), ("axis",), "", ""),
-}
-"""Everything that can be fused and offloaded; operators outside stay as they are, on the host."""
-SPELLED = ("concat", "upsample", "shuffle")
-"""Kinds whose text is the same in both forms; see _copy."""
 ACTIVATIONS = {"": "y = Identity (r)", "relu": "y = Relu (r)", "leaky": "y = LeakyRelu <alpha: float = @alpha> (r)"}
 CLIP = """minimum32 = Constant <value_float: float = @minimum> ()
   maximum32 = Constant <value_float: float = @maximum> ()
   low = CastLike (minimum32, r)
   high = CastLike (maximum32, r)
   y = Clip (r, low, high)"""
+OF_ACTIVATION = {"leaky": ("alpha",), "clip": ("minimum", "maximum")}
+"""Attributes that an activation adds to a float function."""
 ROUND = {
     "half_up": "half = Constant <value = double {0.5}> ()\n  moved = Add (exact, half)\n  whole = Floor (moved)",
     "half_even": "whole = Round (exact)",
@@ -143,10 +32,14 @@ ROUND = {
     "  sign = Sign (exact)\n  whole = Mul (grown, sign)",
     "floor": "whole = Floor (exact)",
 }
+TABLE = """  place64 = Cast <to = 7> (x)
+  first = Constant <value = int64 {128}> ()
+  place = Add (place64, first)
+  y = Gather <axis = 0> (table, place)"""
 
 
 def kind_of(node: ir.Node) -> str:
-    """The kind of a fused or integer call; an empty string for other nodes."""
+    """The name of a fused or integer call's operation; an empty string for other nodes."""
     return node.op_type.split("__")[0] if node.domain in (FUSED, INTEGER) else ""
 
 
@@ -155,39 +48,95 @@ def variant_of(node: ir.Node) -> str:
 
 
 @cache
-def fused_function(name: str) -> ir.Function:
-    """The floating-point function KIND__VARIANT."""
-    kind, _, variant = name.partition("__")
-    declared = KINDS[kind]
-    extra = {"leaky": ("alpha",), "clip": ("minimum", "maximum")}.get(variant, ())
-    body = _copy(kind, variant, "r") if kind in SPELLED else declared.core
-    activation = ACTIVATIONS["" if kind in COPIES else variant] if variant != "clip" else CLIP
-    return _function(FUSED, name, (*declared.attributes, *extra), _operands(kind, variant), f"{body}\n  {activation}")
+def fused_function(kind: OperationKind, variant: str) -> ir.Function:
+    """The floating-point function."""
+    activation = CLIP if variant == "clip" else ACTIVATIONS["" if kind.meaning.join else variant]
+    attributes = (*(each.name for each in kind.attributes), *(() if kind.meaning.join else OF_ACTIVATION.get(variant, ())))
+    return _function(FUSED, _name(kind, variant), attributes, _operands(kind, variant), f"{_body(kind.floats, kind, variant)}\n  {activation}")
 
 
 @cache
-def integer_function(name: str, numerics: Numerics) -> ir.Function:
+def integer_function(kind: OperationKind, variant: str, numerics: Numerics) -> ir.Function:
     """The function of the same name in a machine's arithmetic; see `requantise` for what its attributes mean."""
-    kind, _, variant = name.partition("__")
-    declared = KINDS[kind]
-    if not declared.scaled:
-        body = _copy(kind, variant, "y") if kind in SPELLED else declared.sums
-        return _function(INTEGER, name, declared.attributes, _operands(kind, variant), body)
-    total = "scaledsum" if kind == "average_pool" else "total"
-    channels = kind in ("conv2d", "dense") and numerics.form == "multiplier"
-    leaky = variant == "leaky"
-    attributes = (*declared.attributes, *declared.own, *(() if channels else ("shift",)), *(("slope", "slope_shift") if leaky else ()), "low", "high")
-    operands = (*declared.operands, "multiplier", "divisor") if channels else declared.operands
-    body = f"{declared.sums}\n{requantise(total, numerics, leaky, channels, kind == 'conv2d')}"
-    return _function(INTEGER, name, attributes, operands, body)
+    operands, named = _operands(kind, variant), tuple(each.name for each in kind.attributes)
+    if kind.copies:
+        body = re.sub(r"(?m)^(\s*)r = ", r"\1y = ", _body(kind.floats, kind, variant))
+        return _function(INTEGER, _name(kind, variant), named, operands, body)
+    if kind.form == "table":
+        return _function(INTEGER, _name(kind, variant), (), (*operands, "table"), TABLE)
+    channels, leaky = bool(kind.bias) and numerics.form == "multiplier", variant == "leaky"
+    own = (*(("bias_shift",) if kind.bias else ()), *((UNIT,) if kind.unit else ()), *kind.multipliers)
+    ends = (*(() if channels else ("shift",)), *(("slope", "slope_shift") if leaky else ()), "low", "high")
+    behind = _behind(kind) if channels else 0
+    ending = _private(f"{_total(kind)}\n{requantise('total', numerics, leaky, channels, behind)}")
+    body = f"{_body(kind.integers, kind, variant)}\n{ending}"
+    return _function(INTEGER, _name(kind, variant), (*named, *own, *ends), (*operands, *(("multiplier", "divisor") if channels else ())), body)
 
 
-def requantise(total: str, numerics: Numerics, leaky: bool, channels: bool, column: bool) -> str:
+def _private(text: str) -> str:
+    """The text with names of its own, so that a description's body may use any."""
+    for name in sorted(set(re.findall(r"(?m)^\s*(\w+) =", text)) - {"y"}):
+        text = re.sub(rf"(?<!@)\b{name}\b", f"q_{name}", text)
+    return text
+
+
+def _name(kind: OperationKind, variant: str) -> str:
+    return f"{kind.name}__{variant}" if variant else kind.name
+
+
+def _operands(kind: OperationKind, variant: str) -> tuple[str, ...]:
+    joined = kind.meaning.join
+    return tuple(f"{joined}{number}" for number in range(int(variant))) if joined else tuple(each.name for each in kind.operands)
+
+
+def _body(text: str, kind: OperationKind, variant: str) -> str:
+    """The description's own text, every tensor of an operand that stands for many in it."""
+    joined = kind.meaning.join
+    return text.replace(f"({joined})", f"({', '.join(_operands(kind, variant))})") if joined else text
+
+
+def _behind(kind: OperationKind) -> int:
+    """Axes of the result behind the one that the bias stands along."""
+    axes = list(kind.result.axes)
+    return len(axes) - 1 - max(axes.index(index) for index in kind.operand[kind.bias].axes)
+
+
+def _total(kind: OperationKind) -> str:
+    """From `products` to `total`: the bias, the multiplier of an average, or the summands by their multipliers."""
+    if kind.form == "aligned":
+        return _summands(kind)
+    if kind.form == "average":
+        return "  multiply = Constant <value_int: int = @multiply> ()\n  wide = Cast <to = 7> (products)\n  total = Mul (wide, multiply)"
+    return _biased(_behind(kind), kind.bias) if kind.bias else "  total = Identity (products)"
+
+
+def _biased(behind: int, operand: str) -> str:
+    axes = ", ".join(map(str, range(1, behind + 1)))
+    column = f"  axes = Constant <value = int64[{behind}] {{{axes}}}> ()\n  column = Unsqueeze (offset, axes)\n"
+    return f"""{_power("bias_shift", "factor", 6)}
+  offset = Mul ({operand}, factor)
+{column if behind else ""}  total = Add (products, {"column" if behind else "offset"})"""
+
+
+def _summands(kind: OperationKind) -> str:
+    lines: list[str] = []
+    for number, (term, multiplier) in enumerate(zip(kind.terms, kind.multipliers, strict=True)):
+        lines += [f"by{number} = Constant <value_int: int = @{multiplier}> ()", f"in{number} = Cast <to = 7> ({term.operand})"]
+        lines += [f"term{number} = Mul (in{number}, by{number})"]
+        if not number:
+            lines.append("sum0 = Identity (term0)" if term.sign > 0 else "sum0 = Neg (term0)")
+        else:
+            lines.append(f"sum{number} = {'Add' if term.sign > 0 else 'Sub'} (sum{number - 1}, term{number})")
+    return "\n".join(f"  {line}" for line in (*lines, f"total = Identity (sum{len(kind.terms) - 1})"))
+
+
+def requantise(total: str, numerics: Numerics, leaky: bool, channels: bool, behind: int) -> str:
     """From an exact integer to a stored one: y = clip(round(activation(total * multiplier / 2**shift)), low, high).
 
-    All in float64, where every value before the rounding is exact: bounds.py proves that it has at most 53 bits.
+    channels: a multiplier and a divisor for each row of the weights, with `behind` axes after it. All in float64, where every value before the
+    rounding is exact: the quantiser proves that it has at most 53 bits.
     """
-    scale = f"{_channel_scale(column)}\n" if channels else f"{_power('shift', 'divisor')}\n  scaled = Div (accumulator, divisor)\n"
+    scale = f"{_channel_scale(behind)}\n" if channels else f"{_power('shift', 'divisor', 11)}\n  scaled = Div (accumulator, divisor)\n"
     rounded = ROUND[numerics.rounding]
     if leaky and numerics.order == "shift_first":
         again = rounded.replace("exact", "sloped").replace("whole", "rounded")
@@ -210,21 +159,20 @@ def _clip(name: str) -> str:
   y = Cast <to = 3> (kept)"""
 
 
-def _power(attribute: str, name: str) -> str:
-    """2**attribute as float64, by an integer shift, which is exact everywhere."""
+def _power(attribute: str, name: str, dtype: int) -> str:
+    """2**attribute in an ONNX type, by an integer shift, which is exact everywhere."""
     return f"""  {name}count = Constant <value_int: int = @{attribute}> ()
   {name}unsigned = Cast <to = 13> ({name}count)
   {name}one = Constant <value = uint64 {{1}}> ()
   {name}power = BitShift <direction = "LEFT"> ({name}one, {name}unsigned)
-  {name} = Cast <to = 11> ({name}power)"""
+  {name} = Cast <to = {dtype}> ({name}power)"""
 
 
-def _channel_scale(column: bool) -> str:
+def _channel_scale(behind: int) -> str:
     """multiplier, divisor: float64 [channels], whole numbers; divisor a power of two."""
-    if column:
-        shaped = (
-            "  across = Constant <value = int64[2] {1, 2}> ()\n  factors = Unsqueeze (multiplier, across)\n  divisors = Unsqueeze (divisor, across)"
-        )
+    if behind:
+        axes = f"  across = Constant <value = int64[{behind}] {{{', '.join(map(str, range(1, behind + 1)))}}}> ()"
+        shaped = f"{axes}\n  factors = Unsqueeze (multiplier, across)\n  divisors = Unsqueeze (divisor, across)"
     else:
         shaped = "  factors = Identity (multiplier)\n  divisors = Identity (divisor)"
     return f"{shaped}\n  grownsum = Mul (accumulator, factors)\n  scaled = Div (grownsum, divisors)"
@@ -234,42 +182,13 @@ def _leak(name: str) -> str:
     """Below zero times slope / 2**slope_shift."""
     return f"""slopeint = Constant <value_int: int = @slope> ()
   slope = Cast <to = 11> (slopeint)
-{_power("slope_shift", "slopedivisor")}
+{_power("slope_shift", "slopedivisor", 11)}
   zero = Constant <value = double {{0.0}}> ()
   positive = Max ({name}, zero)
   negative = Min ({name}, zero)
   steep = Mul (negative, slope)
   leaked = Div (steep, slopedivisor)
   sloped = Add (positive, leaked)"""
-
-
-def _copy(kind: str, variant: str, result: str) -> str:
-    if kind == "concat":
-        return f"{result} = Concat <axis: int = @axis> ({', '.join(_operands(kind, variant))})"
-    if kind == "shuffle":
-        return f"{SHUFFLE}\n  {result} = Reshape (swapped, whole)"
-    return f"""factors = Constant <value_ints: ints = @factors> ()
-  zero1 = Constant <value = int64[1] {{0}}> ()
-  one1 = Constant <value = int64[1] {{1}}> ()
-  two1 = Constant <value = int64[1] {{2}}> ()
-  nc = Shape <start = 0, end = 2> (x)
-  h = Shape <start = 2, end = 3> (x)
-  wd = Shape <start = 3, end = 4> (x)
-  nch = Concat <axis = 0> (nc, h)
-  apartshape = Concat <axis = 0> (nch, one1, wd, one1)
-  apart = Reshape (x, apartshape)
-  fh = Slice (factors, zero1, one1)
-  fw = Slice (factors, one1, two1)
-  spreadshape = Concat <axis = 0> (nch, fh, wd, fw)
-  spread = Expand (apart, spreadshape)
-  spatial = Shape <start = 2> (x)
-  grownspatial = Mul (spatial, factors)
-  outshape = Concat <axis = 0> (nc, grownspatial)
-  {result} = Reshape (spread, outshape)"""
-
-
-def _operands(kind: str, variant: str) -> tuple[str, ...]:
-    return tuple(f"x{number}" for number in range(int(variant))) if kind == "concat" else KINDS[kind].operands
 
 
 def _function(domain: str, name: str, attributes: tuple[str, ...], operands: tuple[str, ...], body: str) -> ir.Function:

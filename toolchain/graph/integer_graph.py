@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calls import read_call, run_call
+from toolchain.graph.calls import run_call
 from toolchain.graph.canary import check_oracle
 from toolchain.graph.functions import INTEGER
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.rewrite import constant
 from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
+from toolchain.operations.library import Kinds, builtin_kinds
 
 Array = np.typing.NDArray[Any]
 
@@ -28,12 +29,12 @@ def run_oracle(model: ir.Model, inputs: Mapping[str, Array]) -> dict[str, Array]
     return run_session(open_model(model, integer_tensors(model)), inputs)
 
 
-def run_reference(model: ir.Model, inputs: Mapping[str, Array], numerics: Numerics) -> dict[str, Array]:
+def run_reference(model: ir.Model, inputs: Mapping[str, Array], numerics: Numerics, kinds: Kinds | None = None) -> dict[str, Array]:
     """The same by the numpy reference; what depends on a host operator is left out."""
     known: dict[ir.Value, Array] = {value: inputs[value.name or ""] for value in model.graph.inputs}
     for node in model.graph:
         operands = [known.get(value) if (array := constant(value)) is None else array for value in node.inputs if value is not None]
         given = [operand for operand in operands if operand is not None]
         if node.domain == INTEGER and len(given) == len(operands):
-            known[node.outputs[0]] = run_call(read_call(node), given, numerics)
+            known[node.outputs[0]] = run_call(node, given, numerics, kinds or builtin_kinds())
     return {value.name or "": array for value, array in known.items() if not value.is_graph_input()}

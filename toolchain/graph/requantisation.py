@@ -10,6 +10,9 @@ import numpy as np
 from toolchain.graph.calls import Call
 from toolchain.graph.numerics import Fraction, Numerics, average_fraction
 from toolchain.graph.ranges import fitting_scale, position
+from toolchain.operations.ending import quantize
+from toolchain.operations.kind import UNIT
+from toolchain.operations.stages import evaluate_table
 from toolchain.spec.errors import UserError, fail
 
 Floats = np.typing.NDArray[np.float32]
@@ -187,17 +190,14 @@ def fraction_of(call: Call, factor: float, numerics: Numerics) -> Fraction:
 
 
 def total(call: Call, given: Sequence[float], result: float, numerics: Numerics) -> Stored:
-    """A sum of two tensors or an average. given: scales of the inputs. Raises UserError E0919."""
-    if call.kind == "average_pool":
-        height, width = call.attributes["kernel_shape"]
-        if numerics.form == "multiplier":
-            found = fraction_of(call, given[0] / (result * height * width), numerics)
-        else:
-            average = average_fraction(numerics.average, height, width)
-            found = Fraction(average.numerator, average.shift + position(given[0]) - position(result))
-        attributes, most = {"multiply": found.numerator, "shift": found.shift}, height * width * found.numerator
-    else:
-        attributes, most = _aligned(call, given, result, numerics)
+    """A sum, an average or a product of computed tensors. given: scales of the inputs. Raises UserError E0919."""
+    match call.operation.form:
+        case "average":
+            attributes, most = _average(call, given[0], result, numerics)
+        case "aligned":
+            attributes, most = _aligned(call, given, result, numerics)
+        case _:
+            attributes, most = _computed(call, given, result, numerics)
     if not numerics.shift.holds(attributes["shift"]):
         raise _impossible(call, f"it needs a shift by {attributes['shift']}, the machine has {numerics.shift.low} to {numerics.shift.high}")
     if most * numerics.activation.magnitude + (1 << max(attributes["shift"] - 1, 0)) > numerics.accumulator.high:
@@ -205,15 +205,56 @@ def total(call: Call, given: Sequence[float], result: float, numerics: Numerics)
     return Stored((), attributes | _shape(call) | limits(call, result, numerics))
 
 
+def _average(call: Call, given: float, result: float, numerics: Numerics) -> tuple[dict[str, int], int]:
+    height, width = call.attributes["kernel_shape"]
+    if numerics.form == "multiplier":
+        found = fraction_of(call, given / (result * height * width), numerics)
+    else:
+        average = average_fraction(numerics.average, height, width)
+        found = Fraction(average.numerator, average.shift + position(given) - position(result))
+    return {"multiply": found.numerator, "shift": found.shift}, height * width * found.numerator
+
+
 def _aligned(call: Call, given: Sequence[float], result: float, numerics: Numerics) -> tuple[dict[str, int], int]:
+    """The multipliers of the summands, whose scales meet in the finest."""
     if numerics.form == "power_of_two":
         places = [position(scale) for scale in given]
-        top = max(places)
-        x, z = (1 << (top - place) for place in places)
-        return {"multiply_x": x, "multiply_y": z, "shift": top - position(result)}, x + z
-    larger = fraction_of(call, max(given) / result, numerics)
-    x, z = (round(scale / result * 2.0**larger.shift) for scale in given)
-    return {"multiply_x": x, "multiply_y": z, "shift": larger.shift}, x + z
+        factors, shift = [1 << (max(places) - place) for place in places], max(places) - position(result)
+    else:
+        larger = fraction_of(call, max(given) / result, numerics)
+        factors, shift = [round(scale / result * 2.0**larger.shift) for scale in given], larger.shift
+    return dict(zip(call.operation.multipliers, factors, strict=True)) | {"shift": shift}, sum(factors)
+
+
+def _computed(call: Call, given: Sequence[float], result: float, numerics: Numerics) -> tuple[dict[str, int], int]:
+    """A product of computed tensors; only the sums of one element need no shape."""
+    if numerics.form != "power_of_two":
+        raise _impossible(call, "a product of computed tensors has no multiplier of its own")
+    terms = math.prod(call.extents.get(extent, 1) for extent in call.operation.meaning.over.values())
+    return {"shift": sum(map(position, given)) - position(result)}, terms * numerics.activation.magnitude
+
+
+def channel_factors(call: Call, weights: Floats, scales: tuple[float, float, float], numerics: Numerics) -> Stored:
+    """An operation with weights and no bias, such as PRelu. scales: of input, weights, output. Raises UserError E0919."""
+    given, weight, result = (position(scale) for scale in scales)
+    if numerics.form != "power_of_two" or weight < 0:
+        raise _impossible(call, "its factors have no scale that is a power of two below 1")
+    stored, shift = stored_weights(weights, 2.0**-weight, numerics), weight + given - result
+    if not numerics.shift.holds(shift):
+        raise _impossible(call, f"it needs a shift by {shift}, the machine has {numerics.shift.low} to {numerics.shift.high}")
+    largest = max(int(np.abs(stored.astype(np.int16)).max(initial=0)), 1 << weight) * numerics.activation.magnitude
+    if largest + (1 << max(shift - 1, 0)) > numerics.accumulator.high:
+        raise _impossible(call, f"the product can leave the accumulator of {numerics.accumulator_bits} bits")
+    unit = {UNIT: 1 << weight} if call.operation.unit else {}
+    return Stored((stored,), unit | {"shift": shift} | _shape(call) | limits(call, scales[2], numerics))
+
+
+def table(call: Call, given: float, result: float, numerics: Numerics) -> Stored:
+    """A function of one element as 256 stored values, for every stored integer from -128 on. given, result: scales."""
+    steps = np.arange(-128, 128) * np.float64(given)
+    values, held = evaluate_table(call.operation, steps).astype(np.float32), numerics.activation
+    stored = quantize(values, result, held.low, held.high, numerics.rounding)
+    return Stored((stored,), {})
 
 
 def _impossible(call: Call, reason: str) -> UserError:

@@ -11,6 +11,7 @@ from toolchain.graph.calls import REASON, Call, read_call
 from toolchain.graph.functions import FUSED
 from toolchain.graph.numerics import Numerics, average_fraction
 from toolchain.graph.ranges import Method, choose_scale, position
+from toolchain.operations.library import Kinds
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
 
@@ -26,14 +27,14 @@ class RangeChoice:
     percentile: float = 0.9999
 
 
-def fused_calls(model: ir.Model) -> list[Call]:
+def fused_calls(model: ir.Model, kinds: Kinds) -> list[Call]:
     """Those that are to be quantised, in the order of the graph."""
-    return [read_call(node) for node in model.graph if node.domain == FUSED and REASON not in node.metadata_props]
+    return [read_call(node, kinds) for node in model.graph if node.domain == FUSED and REASON not in node.metadata_props]
 
 
 def tensors_of(call: Call) -> tuple[str, ...]:
     """The tensors that are activations: not weights, not bias."""
-    return (*(call.inputs[:1] if call.kind in ("conv2d", "dense") else call.inputs), call.output)
+    return (*call.data, call.output)
 
 
 def groups_of(calls: Sequence[Call], numerics: Numerics) -> dict[str, str]:
@@ -46,7 +47,7 @@ def groups_of(calls: Sequence[Call], numerics: Numerics) -> dict[str, str]:
         return name
 
     for call in calls:
-        if call.kind in numerics.one_scale:
+        if call.operation.copies or call.kind in numerics.one_scale:
             for name in call.inputs:
                 parents[root(name)] = root(call.output)
     return {name: root(name) for name in parents}
@@ -109,16 +110,20 @@ def _settle(call: Call, groups: Mapping[str, str], positions: dict[str, int], we
     """Lowers positions until the call's shifts exist; whether it lowered one. Positions only fall, so this ends."""
     inputs, output = [groups[name] for name in tensors_of(call)[:-1]], groups[call.output]
     lowest = numerics.shift.low
-    if call.kind in ("conv2d", "dense"):
-        return _lower(positions, output, positions[inputs[0]] + position(weights[call.name]) - lowest)
-    if call.kind == "average_pool":
-        fraction = average_fraction(numerics.average, *call.attributes["kernel_shape"])
-        return _lower(positions, output, positions[inputs[0]] + fraction.shift - lowest)
-    if call.kind == "add":
-        reach = min(positions[name] for name in inputs) + numerics.align.high
-        moved = [_lower(positions, name, reach) for name in inputs]
-        return _lower(positions, output, max(positions[name] for name in inputs) - lowest) or any(moved)
-    return False
+    match call.operation.form:
+        case "weighted":
+            return _lower(positions, output, positions[inputs[0]] + position(weights[call.name]) - lowest)
+        case "computed":
+            return _lower(positions, output, sum(positions[name] for name in inputs) - lowest)
+        case "average":
+            fraction = average_fraction(numerics.average, *call.attributes["kernel_shape"])
+            return _lower(positions, output, positions[inputs[0]] + fraction.shift - lowest)
+        case "aligned":
+            reach = min(positions[name] for name in inputs) + numerics.align.high
+            moved = [_lower(positions, name, reach) for name in inputs]
+            return _lower(positions, output, max(positions[name] for name in inputs) - lowest) or any(moved)
+        case _:
+            return False
 
 
 def _lower(positions: dict[str, int], group: str, limit: int) -> bool:

@@ -45,8 +45,8 @@ def moments_of(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) ->
 
 
 def groups_of(call: Call) -> int:
-    """Groups of channels of a convolution; a dense layer has one."""
-    return int(call.attributes.get("group", 1)) if call.kind == "conv2d" else 1
+    """Groups of channels of a convolution; others have one."""
+    return int(call.attributes.get("group", 1))
 
 
 def sampled(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> list[Array]:
@@ -59,18 +59,23 @@ def sampled(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> li
     return found
 
 
+def _rows(x: Array) -> Array:
+    """The inputs of a layer without windows, a row for each position."""
+    return x.reshape(-1, x.shape[-1])
+
+
 def _positions(call: Call, x: Array, weights: tuple[int, ...]) -> int:
     """Output positions of a sample."""
-    if call.kind == "dense":
-        return len(x)
+    if not call.operation.pads:
+        return len(_rows(x))
     shape = _views(call, x, weights).shape
     return shape[0] * shape[2] * shape[3]
 
 
 def columns_of(call: Call, x: Array, weights: tuple[int, ...], places: Array) -> Array:
     """[groups, positions, k]: the inputs that each row of the weights meets at some output positions, counted image by image, row by row."""
-    if call.kind == "dense":
-        return x[places][None]
+    if not call.operation.pads:
+        return _rows(x)[places][None]
     views, group = _views(call, x, weights), groups_of(call)
     image, row, column = np.unravel_index(places, (views.shape[0], *views.shape[2:4]))
     found = views[image, :, row, column]
@@ -79,8 +84,8 @@ def columns_of(call: Call, x: Array, weights: tuple[int, ...], places: Array) ->
 
 def _tap_sums(call: Call, x: Array, weights: tuple[int, ...]) -> Reals:
     """[groups, k]: the sum of every tap over all output positions."""
-    if call.kind == "dense":
-        return x.sum(0, dtype=np.float64)[None]
+    if not call.operation.pads:
+        return _rows(x).sum(0, dtype=np.float64)[None]
     views = _views(call, x, weights)
     taps = [views[..., i, j].sum((0, 2, 3), dtype=np.int64) for i in range(weights[2]) for j in range(weights[3])]
     return np.stack(taps, 1).reshape(groups_of(call), -1).astype(np.float64)

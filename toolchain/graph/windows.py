@@ -29,9 +29,9 @@ def pads_of(node: ir.Node, kernel: Sequence[int], strides: Sequence[int], dilati
 
 
 def window_of(node: ir.Node, kernel: Sequence[int]) -> dict[str, Pair]:
-    """The attributes kernel_shape, strides and pads of a pool."""
-    strides = ints(node, "strides", (1, 1))
-    return {"kernel_shape": tuple(kernel), "strides": strides, "pads": pads_of(node, kernel, strides, ints(node, "dilations", (1, 1)))}
+    """The attributes kernel_shape, strides, pads and dilations of a pool."""
+    strides, dilations = ints(node, "strides", (1, 1)), ints(node, "dilations", (1, 1))
+    return {"kernel_shape": tuple(kernel), "strides": strides, "pads": pads_of(node, kernel, strides, dilations), "dilations": dilations}
 
 
 def rounds_up(node: ir.Node) -> bool:

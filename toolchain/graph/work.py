@@ -8,11 +8,11 @@ import onnx_ir as ir
 
 from toolchain.graph.functions import kind_of
 from toolchain.graph.rewrite import known_shape
+from toolchain.operations.kind import OperationKind
+from toolchain.operations.library import Kinds, builtin_kinds
 
 CONVOLUTIONS = ("conv2d", "Conv", "ConvInteger")
-WEIGHTED = {**dict.fromkeys(CONVOLUTIONS, 1), "depthwise": 1, "dense": 1}
-"""Operators whose results each take a row of the weights, and which operand these are."""
-COUNTED = (*WEIGHTED, "ConvTranspose", "Gemm", "MatMul", "MatMulInteger", "LSTM", "GRU", "RNN")
+COUNTED = ("Conv", "ConvInteger", "ConvTranspose", "Gemm", "MatMul", "MatMulInteger", "LSTM", "GRU", "RNN")
 UNCOUNTED = "uncounted"
 """The kind of an operator of these whose shapes do not tell its multiply-accumulates: it costs its bytes, so that a sum costs what its parts do."""
 RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -28,16 +28,16 @@ class Work:
     bytes: int
 
 
-def host_work(nodes: Sequence[ir.Node], element_bytes: int = 0) -> dict[str, Work]:
+def host_work(nodes: Sequence[ir.Node], element_bytes: int = 0, kinds: Kinds | None = None) -> dict[str, Work]:
     """By kind: of a fused or integer call its kind, of any other node its operator, but `depthwise` for a convolution that has as many groups as
     channels, and `uncounted` for a product whose shapes are not known. Tensors of unknown shape count as nothing.
 
-    element_bytes: of every computed tensor, 0 for its own type's.
+    element_bytes: of every computed tensor, 0 for its own type's. kinds: the operations that there are, the toolchain's where none are given.
     """
     found: dict[str, Work] = {}
     for node in nodes:
-        kind, macs = _kind(node), node_macs(node)
-        kind = UNCOUNTED if kind in COUNTED and not macs else kind
+        kind, macs = _kind(node), node_macs(node, kinds)
+        kind = UNCOUNTED if not macs and _multiplies(node, kinds) else kind
         before = found.get(kind, Work(0, 0, 0))
         tensors = (value for value in (*node.inputs, *node.outputs) if value is not None)
         size = sum(_bytes(value, element_bytes) for value in tensors)
@@ -45,9 +45,27 @@ def host_work(nodes: Sequence[ir.Node], element_bytes: int = 0) -> dict[str, Wor
     return dict(sorted(found.items()))
 
 
-def node_macs(node: ir.Node) -> int:
-    """Multiply-accumulates of one node."""
-    return _macs(_kind(node), node)
+def node_macs(node: ir.Node, kinds: Kinds | None = None) -> int:
+    """Multiply-accumulates of one node; 0 where shapes are not known."""
+    described = (kinds or builtin_kinds()).get(kind_of(node))
+    return _macs(node.op_type, node) if described is None else _described_macs(described, node)
+
+
+def _multiplies(node: ir.Node, kinds: Kinds | None) -> bool:
+    """Whether an operator is a sum of products."""
+    described = (kinds or builtin_kinds()).get(kind_of(node))
+    return node.op_type in COUNTED if described is None else described.multiplies
+
+
+def _described_macs(kind: OperationKind, node: ir.Node) -> int:
+    """By the extents of operands and result."""
+    known: dict[str, int] = {}
+    for operand, value in zip((*kind.operands, kind.result), (*node.inputs[: len(kind.operands)], node.outputs[0]), strict=False):
+        shape = known_shape(value)
+        if shape is not None:
+            known |= dict(zip(operand.extents, (*shape, *(1,) * (len(operand.extents) - len(shape))), strict=False))
+    needed = (*kind.result.extents, *kind.meaning.over.values())
+    return math.prod(known.get(extent, 0) for extent in needed) if kind.multiplies else 0
 
 
 def _kind(node: ir.Node) -> str:
@@ -59,8 +77,8 @@ def _kind(node: ir.Node) -> str:
 
 def _macs(kind: str, node: ir.Node) -> int:
     result = _shape(node.outputs[0])
-    if kind in WEIGHTED:
-        return math.prod(result) * math.prod(_shape(node.inputs[WEIGHTED[kind]])[1:])
+    if kind in CONVOLUTIONS:
+        return math.prod(result) * math.prod(_shape(node.inputs[1])[1:])
     if kind == "ConvTranspose":
         return math.prod(_shape(node.inputs[0])) * math.prod(_shape(node.inputs[1])[1:])
     if kind == "Gemm":

@@ -15,6 +15,9 @@ from toolchain.graph.rewrite import Array, constant, integer, ints, is_operator,
 from toolchain.graph.windows import pads_of, window_of
 from toolchain.passes.matching import Match
 
+ONE_STEP: Mapping[str, tuple[int, ...]] = MappingProxyType({"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)})
+"""Attributes of a pool with one window."""
+
 
 @dataclass(frozen=True)
 class New:
@@ -39,7 +42,8 @@ Binding = Fused | str
 
 def bind(match: Match) -> Binding:
     """The fused operation of a match; the graph stays as it is."""
-    found = _BINDERS[match.template.computes](match)
+    reader = match.template.reader
+    found = _READERS[reader](match) if reader else _plain(match)
     if isinstance(found, str) or "activation" not in match.nodes:
         return found
     active = _activation(match.nodes["activation"])
@@ -77,7 +81,11 @@ def _bias(match: Match, node: ir.Node, weights: Array) -> ir.Value | New | str:
     if array is None or value is None:
         return New(name, np.zeros(channels, weights.dtype))
     shape = shape_of(node.outputs[0])
-    vector = np.broadcast_to(array, (channels,)) if array.ndim == 1 and array.size in (1, channels) else per_channel(array, shape)
+    vector = (
+        np.broadcast_to(array, (channels,))
+        if array.ndim == 1 and array.size in (1, channels)
+        else per_channel(array, shape, 2 if len(shape) == 3 else 1)
+    )
     if vector is None:
         return "the bias does not stand along the channels"
     return _vector(value, array, vector.astype(weights.dtype), name)
@@ -113,6 +121,37 @@ def _scale(match: Match) -> Binding:
     return Fused("", operands, {"strides": (1, 1), "dilations": (1, 1), "group": len(a), "pads": (0, 0, 0, 0)})
 
 
+def _plain(match: Match) -> Binding:
+    """Operands by their names, and attributes from those of the nodes."""
+    template = match.template
+    operands: list[ir.Value | New] = []
+    for name in template.operands:
+        (value,) = _given(match, name)
+        if name in template.vectors:
+            found = _channel_vector(match, value, name)
+            if isinstance(found, str):
+                return found
+            value = found
+        operands.append(value)
+    attributes: dict[str, Any] = {}
+    for name, place in template.attributes.items():
+        role, _, attribute = place.partition(".")
+        given = match.nodes[role].attributes.get(attribute)
+        if given is None:
+            return f"the attribute {attribute} of {match.nodes[role].op_type} is left out"
+        attributes[name] = tuple(given.as_ints()) if given.type == ir.AttributeType.INTS else given.value
+    return Fused("", tuple(operands), attributes)
+
+
+def _channel_vector(match: Match, value: ir.Value, name: str) -> ir.Value | New | str:
+    """A constant of one number for each channel, with one axis."""
+    array, shape = constant(value), shape_of(match.taken[0].outputs[0])
+    vector = None if array is None else per_channel(array, shape)
+    if array is None or vector is None:
+        return f"'{value.name}' does not have one number for each channel"
+    return _vector(value, array, vector.astype(array.dtype), f"{value.name}.{name}")
+
+
 def _conv2d(match: Match) -> Binding:
     return _convolution(match) if "conv" in match.nodes else _scale(match)
 
@@ -127,6 +166,8 @@ def _dense(match: Match) -> Binding:
     rows = array if integer(node, "transB", 0) else np.ascontiguousarray(array.T)
     weights = rows if factors["alpha"] == 1 else (rows * np.float64(factors["alpha"])).astype(rows.dtype)
     last = match.nodes.get("sum", node)
+    if len(shape_of(last.outputs[0])) != len(shape_of(x)):
+        return "the bias does not stand along the channels"
     bias = _bias(match, last, weights)
     if isinstance(bias, str):
         return bias
@@ -139,8 +180,8 @@ def _dense(match: Match) -> Binding:
 
 def _max_pool(match: Match) -> Binding:
     node = match.nodes["pool"]
-    if any(step != 1 for step in ints(node, "dilations", (1, 1))):
-        return "the pool is dilated"
+    if is_operator(node, "GlobalMaxPool", "ReduceMax"):
+        return _whole_picture(match, node)
     if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
         return "the indices of the pool are used"
     return _window(match, node)
@@ -150,8 +191,8 @@ def _window(match: Match, node: ir.Node) -> Binding:
     if integer(node, "ceil_mode", 0):
         return "the size of the pool is rounded up"
     attributes = window_of(node, ints(node, "kernel_shape", ()))
-    kernel, pads = attributes["kernel_shape"], attributes["pads"]
-    if any(pad >= size for pad, size in zip(pads, (*kernel, *kernel), strict=True)):
+    reach = [(size - 1) * step + 1 for size, step in zip(attributes["kernel_shape"], attributes["dilations"], strict=True)]
+    if any(pad >= size for pad, size in zip(attributes["pads"], (*reach, *reach), strict=True)):
         return "a window lies outside the picture"
     return Fused("", _given(match, "x"), attributes)
 
@@ -160,17 +201,21 @@ def _average_pool(match: Match) -> Binding:
     """An activation alone is the average of one pixel, which every machine that averages does exactly."""
     node, (x,) = match.nodes.get("pool"), _given(match, "x")
     if node is None:
-        return Fused("", (x,), {"kernel_shape": (1, 1), "strides": (1, 1), "pads": (0, 0, 0, 0)})
+        return Fused("", (x,), {"kernel_shape": (1, 1), **ONE_STEP})
     if is_operator(node, "AveragePool"):
-        if any(step != 1 for step in ints(node, "dilations", (1, 1))):
-            return "the pool is dilated"
         found = _window(match, node)
         return "the divisor of the average changes at the border" if isinstance(found, Fused) and _border(node, found) else found
-    if is_operator(node, "ReduceMean"):
+    return _whole_picture(match, node)
+
+
+def _whole_picture(match: Match, node: ir.Node) -> Binding:
+    """A pool over height and width."""
+    (x,) = _given(match, "x")
+    if is_operator(node, "ReduceMean", "ReduceMax"):
         axes = constant(match.tensor("axes"))
         if axes is None or sorted(int(axis) % 4 for axis in axes.ravel()) != [2, 3] or not integer(node, "keepdims", 1):
-            return "the mean is not over height and width"
-    return Fused("", (x,), {"kernel_shape": shape_of(x)[2:], "strides": (1, 1), "pads": (0, 0, 0, 0)})
+            return f"the {'mean' if is_operator(node, 'ReduceMean') else 'maximum'} is not over height and width"
+    return Fused("", (x,), {"kernel_shape": shape_of(x)[2:], **ONE_STEP})
 
 
 def _border(node: ir.Node, pool: Fused) -> bool:
@@ -223,11 +268,10 @@ def _shuffle(match: Match) -> Binding:
     return Fused("", (x,), {"group": apart[1]})
 
 
-_BINDERS: Mapping[str, Callable[[Match], Binding]] = MappingProxyType(
+_READERS: Mapping[str, Callable[[Match], Binding]] = MappingProxyType(
     {
-        "conv2d": _conv2d,
+        "convolution": _conv2d,
         "dense": _dense,
-        "add": lambda match: Fused("", _given(match, "x", "z"), {}),
         "max_pool": _max_pool,
         "average_pool": _average_pool,
         "concat": _concat,
@@ -237,3 +281,5 @@ _BINDERS: Mapping[str, Callable[[Match], Binding]] = MappingProxyType(
         "shuffle": _shuffle,
     }
 )
+"""Readers of operators whose ONNX forms are irregular: automatic padding, windows that round up, biases of any shape."""
+READERS = tuple(_READERS)

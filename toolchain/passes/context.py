@@ -1,12 +1,13 @@
 """Everything that passes know besides the graph."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
 from toolchain.graph.calibration import Samples, Table
 from toolchain.graph.numerics import Numerics
+from toolchain.operations.library import Kinds, builtin_kinds
 from toolchain.passes.templates import Template
 
 
@@ -31,11 +32,13 @@ class Device:
     """A machine that takes operations. refuses: why it does not take an integer call of the graph; an empty string where it does.
 
     prices: a region, given by its calls; None where the machine's file does not say what the host costs.
+    computes: names of the operations that it may take; None where nothing is known of that.
     """
 
     name: str
     refuses: Callable[[ir.Node], str]
     prices: Callable[[Sequence[ir.Node]], Price | None] = _unpriced
+    computes: frozenset[str] | None = None
 
 
 def _silent(text: str) -> None:
@@ -50,7 +53,7 @@ class Context:
     device: the machine that regions are made for; without one everything stays on the host.
     kept: patterns of nodes that the user keeps on the host, matched against names and operators.
     everything: whether regions are made that cost more time than they save. recorded: whether the samples are real ones.
-    say: tells the user how far a long pass has come. observe: the table of the first so many samples alone.
+    say: tells the user how far a long pass has come. observe: the table of the first so many samples alone. kinds: the operations that there are.
     """
 
     place: str = ""
@@ -64,3 +67,4 @@ class Context:
     recorded: bool = False
     say: Callable[[str], None] = _silent
     observe: Callable[[int], Table] | None = None
+    kinds: Kinds = field(default_factory=builtin_kinds)

@@ -7,12 +7,12 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calibration import joined
-from toolchain.graph.calls import FLOAT_NAME, SCALE, Call, read_call, run_call
-from toolchain.graph.functions import INTEGER
-from toolchain.graph.integer_reference import accumulate
+from toolchain.graph.calls import BOUNDARY, FLOAT_NAME, SCALE, Call, read_call, run_call
+from toolchain.graph.functions import INTEGER, kind_of
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.requantisation import too_large
 from toolchain.graph.rewrite import constant
+from toolchain.operations.evaluate import call_sums
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import INNER
@@ -39,19 +39,21 @@ class CorrectBias(Pass):
             operands = [known.get(value) if (array := constant(value)) is None else array for value in node.inputs if value is not None]
             if node.domain != INTEGER or any(operand is None for operand in operands):
                 continue
-            given, call = [operand for operand in operands if operand is not None], read_call(node)
+            given = [operand for operand in operands if operand is not None]
             seen = table.tensors.get(node.metadata_props.get(INNER) or node.outputs[0].metadata_props.get(FLOAT_NAME, ""))
-            if call.kind in ("conv2d", "dense") and seen is not None and len(seen.means) == len(given[1]):
+            call = None if kind_of(node) in BOUNDARY else read_call(node, context.kinds)
+            if call is not None and call.operation.bias and seen is not None and len(seen.means) == len(given[1]):
                 given[2] = _corrected(node, call, given, np.asarray(seen.means), numerics)
-            known[node.outputs[0]] = run_call(call, given, numerics)
+            known[node.outputs[0]] = run_call(node, given, numerics, context.kinds)
         return model
 
 
 def _corrected(node: ir.Node, call: Call, operands: list[Array], wanted: Array, numerics: Numerics) -> Array:
     """The bias with the difference of the means added; as before where the sum would no longer fit."""
-    sums, _ = accumulate(call.kind, call.attributes, [np.asarray(operand).astype(np.int64) for operand in operands[:3]])
+    sums = call_sums(call.operation, call.attributes, operands[:3])
     step = _step(node, call, operands)
-    means = sums.mean(tuple(axis for axis in range(sums.ndim) if axis != 1))
+    rows = call.operation.operand[call.operation.bias].axes
+    means = sums.mean(tuple(axis for axis, index in enumerate(call.operation.result.axes) if index not in rows))
     change = (wanted / step - means) / 2.0 ** call.attributes["bias_shift"]
     bias = np.clip(operands[2] + np.rint(change).astype(np.int64), numerics.bias.low, numerics.bias.high)
     value = node.inputs[2]

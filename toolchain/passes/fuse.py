@@ -8,6 +8,7 @@ import onnx_ir as ir
 from toolchain.graph.calls import REASON, fused_call
 from toolchain.graph.functions import FUSED
 from toolchain.graph.rewrite import add_constant, drop_unused_constants, replace_value
+from toolchain.operations.kind import OperationKind
 from toolchain.passes.base import Pass
 from toolchain.passes.bindings import Fused, New, bind
 from toolchain.passes.context import Context
@@ -32,10 +33,10 @@ class Fuse(Pass):
     keep: tuple[str, ...] = ()
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
-        templates = [template for template in context.templates or default_templates() if template.computes not in self.keep]
+        templates = [template for template in _templates(context) if template.computes not in self.keep]
         for node in reversed(list(model.graph)):
             if node.graph is not None and node.domain in ("", "ai.onnx"):
-                _fuse(model, node, templates, context.kept)
+                _fuse(model, node, templates, context)
         for node in model.graph:
             if node.domain != FUSED:
                 node.metadata_props.setdefault(REASON, UNKNOWN)
@@ -43,27 +44,34 @@ class Fuse(Pass):
         return model
 
 
-def _fuse(model: ir.Model, node: ir.Node, templates: list[Template], kept: tuple[str, ...]) -> None:
+def _templates(context: Context) -> tuple[Template, ...]:
+    return context.templates or default_templates(context.kinds)
+
+
+def _fuse(model: ir.Model, node: ir.Node, templates: list[Template], context: Context) -> None:
     """The first template that fits; the reasons of all that nearly did, where none does."""
     reasons: dict[str, None] = {}
     for template in templates:
         match = find(template, node)
-        if isinstance(match, Match) and any(is_kept(taken, kept) for taken in match.taken):
+        if isinstance(match, Match) and any(is_kept(taken, context.kept) for taken in match.taken):
             match = KEPT
         found = bind(match) if isinstance(match, Match) else match
         if isinstance(match, Match) and isinstance(found, Fused):
-            _replace(model, node, match, found)
-            return
+            if context.device is not None and context.device.computes is not None and template.computes not in context.device.computes:
+                found = f"the machine has no kernel for '{template.computes}'"
+            else:
+                _replace(model, node, match, found, context.kinds[template.computes])
+                return
         if isinstance(found, str) and found:
             reasons[found] = None
     node.metadata_props[REASON] = "; ".join(reasons) or UNKNOWN
 
 
-def _replace(model: ir.Model, anchor: ir.Node, match: Match, fused: Fused) -> None:
+def _replace(model: ir.Model, anchor: ir.Node, match: Match, fused: Fused, kind: OperationKind) -> None:
     graph, output = model.graph, anchor.outputs[0]
     main = next((node for role, node in match.nodes.items() if role != "activation"), anchor)
     operands = [add_constant(graph, part.name, part.array) if isinstance(part, New) else part for part in fused.operands]
-    call = fused_call(model, match.template.computes, fused.variant, operands, fused.attributes, main.name or output.name or "")
+    call = fused_call(model, kind, fused.variant, operands, fused.attributes, main.name or output.name or "")
     call.metadata_props[SOURCES] = " ".join(node.name or "" for node in reversed(match.taken))
     if "activation" in match.nodes and (inner := match.nodes["activation"].inputs[0]) is not None:
         call.metadata_props[INNER] = inner.name or ""

@@ -13,6 +13,7 @@ from toolchain.graph.functions import FUSED, variant_of
 from toolchain.graph.rewrite import add_constant, replace_value
 from toolchain.graph.scales import tensors_of
 from toolchain.graph.work import node_macs
+from toolchain.operations.library import Kinds
 from toolchain.passes.fuse import INNER, SOURCES
 from toolchain.passes.placement import read_loss
 
@@ -21,23 +22,21 @@ WIDENED = "tilewright.widened"
 REACHED = 0.9995
 """Share of a tensor's values that a range must hold to be widened."""
 ACTIVATIONS = ("relu", "clip", "leaky")
-SPLIT_KINDS = ("conv2d", "dense", "add")
-"""Kinds that are worth keeping without their activation; an average of one pixel is nothing but it."""
 
 
-def leave_unseen(model: ir.Model, table: Table) -> None:
+def leave_unseen(model: ir.Model, table: Table, kinds: Kinds) -> None:
     """Leaves calls with a tensor for which calibration found no range. Raises UserError E0918 later for one that it did not look at."""
     for node in model.graph:
         if _is_call(node):
-            reason = _unseen(node, table)
+            reason = _unseen(node, table, kinds)
             if reason:
                 node.metadata_props[REASON] = reason
 
 
-def _unseen(node: ir.Node, table: Table) -> str:
+def _unseen(node: ir.Node, table: Table, kinds: Kinds) -> str:
     if table.failure:
         return f"there are no ranges: {table.failure}"
-    names = tensors_of(read_call(node))
+    names = tensors_of(read_call(node, kinds))
     bad = next((name for name in names if name in table.unusable), None)
     if bad is not None:
         return f"a calibration sample made NaN or infinity of '{bad}'"
@@ -45,14 +44,14 @@ def _unseen(node: ir.Node, table: Table) -> str:
     return "" if undeclared is None else f"the quantised model declares no range of '{undeclared}'"
 
 
-def leave_border_activations(model: ir.Model) -> None:
+def leave_border_activations(model: ir.Model, kinds: Kinds) -> None:
     """Leaves an activation alone to the host where the host makes its operand: the conversion after it may take its limits over."""
     for node in list(model.graph):
-        if not _is_call(node) or not _is_activation_alone(node) or _is_call(node.inputs[0].producer() if node.inputs[0] else None):
+        if not _is_call(node) or not _is_activation_alone(node, kinds) or _is_call(node.inputs[0].producer() if node.inputs[0] else None):
             continue
         (value,), output = [value for value in node.inputs if value is not None], node.outputs[0]
         name = node.metadata_props.get(SOURCES, "") or node.name or output.name or ""
-        active = _activation(model.graph, variant_of(node), read_call(node).attributes, value, name)
+        active = _activation(model.graph, variant_of(node), read_call(node, kinds).attributes, value, name)
         active.metadata_props[REASON] = "its operand is made on the host"
         active.outputs[0].shape, active.outputs[0].type = output.shape, output.type
         model.graph.insert_after(node, active)
@@ -65,13 +64,13 @@ def _is_call(node: ir.Node | None) -> bool:
     return node is not None and node.domain == FUSED and REASON not in node.metadata_props
 
 
-def _is_activation_alone(node: ir.Node) -> bool:
+def _is_activation_alone(node: ir.Node, kinds: Kinds) -> bool:
     """Whether a call is the average of one pixel, with an activation."""
-    call = read_call(node)
-    return call.kind == "average_pool" and variant_of(node) in ACTIVATIONS and tuple(call.attributes["kernel_shape"]) == (1, 1)
+    call = read_call(node, kinds)
+    return call.operation.form == "average" and variant_of(node) in ACTIVATIONS and tuple(call.attributes["kernel_shape"]) == (1, 1)
 
 
-def leave_calls(model: ir.Model, reasons: Mapping[str, str], table: Table) -> None:
+def leave_calls(model: ir.Model, reasons: Mapping[str, str], table: Table, kinds: Kinds) -> None:
     """reasons: by name of a fused call, why the machine does not take it. table: calibration's, which tells whether limits matter.
 
     A call whose region does not pay stays whole: without its activation it pays no more.
@@ -82,10 +81,10 @@ def leave_calls(model: ir.Model, reasons: Mapping[str, str], table: Table) -> No
             continue
         if read_loss(reason):
             node.metadata_props[REASON] = reason
-        elif _is_widened(node, table):
-            _widen(model, node)
-        elif read_call(node).kind in SPLIT_KINDS and variant_of(node) in ACTIVATIONS:
-            _split(model, node, reason)
+        elif _is_widened(node, table, kinds):
+            _widen(model, node, kinds)
+        elif variant_of(node) in ACTIVATIONS and read_call(node, kinds).operation.form != "average":
+            _split(model, node, reason, kinds)
         else:
             node.metadata_props[REASON] = reason
 
@@ -106,20 +105,20 @@ def leave_worst(model: ir.Model, errors: Mapping[str, float], percent: float) ->
     return left
 
 
-def _is_widened(node: ir.Node, table: Table) -> bool:
+def _is_widened(node: ir.Node, table: Table, kinds: Kinds) -> bool:
     """Whether a Clip is only the range of the stored integers of a quantised model, which calibration did not see reached."""
     if variant_of(node) != "clip" or STEP not in node.outputs[0].metadata_props:
         return False
-    seen, attributes = table.tensors.get(node.metadata_props.get(INNER, "")), read_call(node).attributes
+    seen, attributes = table.tensors.get(node.metadata_props.get(INNER, "")), read_call(node, kinds).attributes
     least = min(-attributes["minimum"] if attributes["minimum"] < 0 else attributes["maximum"], attributes["maximum"])
     return seen is not None and table.samples > 0 and seen.spread.percentile(REACHED) <= least
 
 
-def _widen(model: ir.Model, node: ir.Node) -> None:
+def _widen(model: ir.Model, node: ir.Node, kinds: Kinds) -> None:
     """The machine's own range stands in for that of the model's stored integers; a zero below which the model stored nothing stays."""
-    call, output = read_call(node), node.outputs[0]
+    call, output = read_call(node, kinds), node.outputs[0]
     variant = "" if call.attributes["minimum"] < 0 else "relu"
-    plain = fused_call(model, call.kind, variant, [value for value in node.inputs if value is not None], call.attributes, call.name)
+    plain = fused_call(model, call.operation, variant, [value for value in node.inputs if value is not None], call.attributes, call.name)
     plain.metadata_props.update(node.metadata_props | {WIDENED: f"{call.attributes['minimum']:.6g} to {call.attributes['maximum']:.6g}"})
     plain.outputs[0].shape, plain.outputs[0].type = output.shape, output.type
     model.graph.insert_after(node, plain)
@@ -127,10 +126,10 @@ def _widen(model: ir.Model, node: ir.Node) -> None:
     model.graph.remove(node, safe=True)
 
 
-def _split(model: ir.Model, node: ir.Node, reason: str) -> None:
+def _split(model: ir.Model, node: ir.Node, reason: str, kinds: Kinds) -> None:
     """The operation without its activation, and the activation as an operator of its own on the host."""
-    graph, call, output = model.graph, read_call(node), node.outputs[0]
-    plain = fused_call(model, call.kind, "", [value for value in node.inputs if value is not None], call.attributes, call.name)
+    graph, call, output = model.graph, read_call(node, kinds), node.outputs[0]
+    plain = fused_call(model, call.operation, "", [value for value in node.inputs if value is not None], call.attributes, call.name)
     sources = node.metadata_props.get(SOURCES, "").split(" ")
     plain.metadata_props[SOURCES] = " ".join(sources[:-1] or sources)
     inner = plain.outputs[0]

@@ -99,6 +99,8 @@ def _fails(word: str, argument: Mapping[str, Any], match: Match) -> str:
             reasons = [f"'{value.name}' is a constant" for _, value in named if value.is_initializer()]
         case "same_shape":
             reasons = ["the operands have different shapes"] if len({shape_of(value) for _, value in named}) > 1 else []
+        case "extents":
+            reasons = [f"'{value.name}' has the shape {list(shape_of(value))}" for name, value in named if not _fits(shape_of(value), argument[name])]
         case "rank":
             ranks = [(value, len(shape_of(value)), argument[name]) for name, value in named]
             reasons = [f"'{value.name}' has {rank} axes, not {wanted}" for value, rank, wanted in ranks if rank != wanted]
@@ -106,6 +108,11 @@ def _fails(word: str, argument: Mapping[str, Any], match: Match) -> str:
             found = [(name, _attribute(match, name), wanted) for name, wanted in argument.items()]
             reasons = [f"the attribute {name} is {value}, not {wanted}" for name, value, wanted in found if value != wanted]
     return next(iter(reasons), "")
+
+
+def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Whether a shape is the wanted one, in which -1 stands for any extent."""
+    return len(shape) == len(wanted) and all(extent in (-1, size) for size, extent in zip(shape, wanted, strict=True))
 
 
 def _attribute(match: Match, name: str) -> Any:

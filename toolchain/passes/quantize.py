@@ -10,15 +10,17 @@ import onnx_ir as ir
 
 from toolchain.graph.calibrated import CALIBRATED, DECLARED, MADE_UP, RECORDED
 from toolchain.graph.calibration import Table
-from toolchain.graph.calls import ACTIVATION, FLOAT_NAME, REASON, SCALE, Call, integer_call, read_call
-from toolchain.graph.functions import FUSED, KINDS, kind_of, variant_of
-from toolchain.graph.integer_reference import quantize
+from toolchain.graph.calls import ACTIVATION, FLOAT_NAME, REASON, SCALE, Call, boundary_call, integer_call, read_call
+from toolchain.graph.functions import FUSED, kind_of, variant_of
 from toolchain.graph.intervals import limit
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.ranges import METHODS, Method
-from toolchain.graph.requantisation import Stored, product, total, weight_scale
+from toolchain.graph.requantisation import Stored, channel_factors, product, table, total, weight_scale
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, is_operator
 from toolchain.graph.scales import RangeChoice, choose_scales, fused_calls
+from toolchain.operations.ending import quantize
+from toolchain.operations.kind import OperationKind
+from toolchain.operations.library import Kinds
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.leave import leave_border_activations, leave_calls, leave_unseen, leave_worst
@@ -61,8 +63,8 @@ class Quantize(Pass):
             raise fail("E0918", "there is no calibration table, or no machine to quantise for", place=context.place)
         choice, budget = self._choice(context), self.float_percent
         while True:
-            leave_border_activations(model)
-            leave_unseen(model, table)
+            leave_border_activations(model, context.kinds)
+            leave_unseen(model, table, context.kinds)
             trial = model.clone()
             self._emit(trial, numerics, table, choice, context)
             placement = place_calls(list(trial.graph), context.device, context.everything)
@@ -73,7 +75,7 @@ class Quantize(Pass):
                     return trial
                 budget = 0.0
                 continue
-            leave_calls(model, {node.name or "": reason for node, reason in placement.refused.items()}, table)
+            leave_calls(model, {node.name or "": reason for node, reason in placement.refused.items()}, table, context.kinds)
 
     def _choice(self, context: Context) -> RangeChoice:
         method: Method | None = next((method for method in METHODS if method == self.ranges), None)
@@ -87,16 +89,17 @@ class Quantize(Pass):
         wanted = self.method == "accurate" or (self.method == "auto" and context.recorded)
         if wanted and context.samples and not table.failure:
             seen = table if table.samples <= self.samples or context.observe is None else context.observe(self.samples)
-            layers = {node.name or "": layer_of(floating, node) for node in floating.graph if kind_of(node) in ("conv2d", "dense")}
+            biased = [node for node in floating.graph if node.domain == FUSED and context.kinds[kind_of(node)].bias]
+            layers = {node.name or "": layer_of(floating, node, context.kinds) for node in biased}
             return refine(model, floating, layers, numerics, seen, context.samples, self.samples, context.say)
         return {}
 
     def _emit(self, model: ir.Model, numerics: Numerics, table: Table, choice: RangeChoice, context: Context) -> None:
-        calls = fused_calls(model)
-        weights = {call.name: weight_scale(_floats(model, call.inputs[1]), numerics) for call in calls if call.kind in ("conv2d", "dense")}
+        calls = fused_calls(model, context.kinds)
+        weights = {call.name: weight_scale(_floats(model, _weights(call)), numerics) for call in calls if call.operation.weights}
         scales = choose_scales(calls, weights, numerics, table, choice, context.place)
         means = {name: seen.means for name, seen in table.tensors.items()} if self.correct else {}
-        _Emitter(model, numerics, scales, weights, means, self.strict).emit()
+        _Emitter(model, numerics, scales, weights, means, self.strict, context.kinds).emit()
         drop_unused_constants(model.graph)
         _drop_functions(model)
 
@@ -134,6 +137,7 @@ class _Emitter:
     weights: Mapping[str, float]
     means: Mapping[str, tuple[float, ...]]
     strict: bool
+    kinds: Kinds
 
     def emit(self) -> None:
         stored: dict[ir.Value, ir.Value] = {}
@@ -161,29 +165,30 @@ class _Emitter:
             return None
 
     def _stored(self, call: Call) -> Stored:
-        result = self.scales[call.output]
-        if call.kind in ("conv2d", "dense"):
-            weights, bias = (_floats(self.model, name) for name in call.inputs[1:])
-            scales = (self.scales[call.inputs[0]], self.weights[call.name], result)
-            return product(call, weights, bias, self.means.get(call.inputs[0], ()), scales, self.numerics)
-        if KINDS[call.kind].scaled:
-            return total(call, [self.scales[name] for name in call.inputs], result, self.numerics)
-        return Stored((), call.attributes)
+        operation, given, result = call.operation, [self.scales[name] for name in call.data], self.scales[call.output]
+        if operation.form == "weighted":
+            known, scales = [_floats(self.model, name) for name in call.inputs[len(given) :]], (given[0], self.weights[call.name], result)
+            if not operation.bias:
+                return channel_factors(call, known[0], scales, self.numerics)
+            return product(call, known[0], known[1], self.means.get(call.inputs[0], ()), scales, self.numerics)
+        if operation.form == "table":
+            return table(call, given[0], result, self.numerics)
+        return total(call, given, result, self.numerics) if operation.scaled else Stored((), call.attributes)
 
     def _replace(self, node: ir.Node, stored: dict[ir.Value, ir.Value]) -> bool:
         """Puts the integer call before the float one; whether there are integers for it."""
-        call = read_call(node)
+        call = read_call(node, self.kinds)
         found = self._integers(node, call)
         if found is None:
             return False
-        given = [value for value in (node.inputs[:1] if call.kind in ("conv2d", "dense") else node.inputs) if value is not None]
+        given = [value for value in node.inputs[: len(call.data)] if value is not None]
         for value in given:
             if value not in stored:
                 stored[value] = self._quantized(value, node)
         graph, inputs = self.model.graph, [stored[value] for value in given]
         inputs += [add_constant(graph, name, array) for name, array in zip(_names(call), found.constants, strict=False)]
-        variant = variant_of(node) if call.kind == "concat" or call.activation == "leaky" else ""
-        made = self._add(call.kind, variant, inputs, found.attributes, call.name, node)
+        variant = variant_of(node) if call.operation.meaning.join or call.activation == "leaky" else ""
+        made = self._add(call.operation, variant, inputs, found.attributes, call.name, node)
         made.metadata_props.update(node.metadata_props | ({ACTIVATION: call.activation} if call.activation else {}))
         stored[node.outputs[0]] = self._typed(made, node.outputs[0], self.scales[call.output])
         return True
@@ -193,7 +198,9 @@ class _Emitter:
         scale = self.scales[value.name or ""]
         source, limits = _unlimited(value)
         low, high = (self._stored_limit(limit, scale) for limit in limits)
-        made = self._add("quantize", "", [source], {"scale": scale, "low": low, "high": high}, f"{value.name}.quantize", before)
+        attributes = {"scale": scale, "low": low, "high": high}
+        made = boundary_call(self.model, "quantize", source, attributes, f"{value.name}.quantize", self.numerics)
+        self.model.graph.insert_before(before, made)
         return self._typed(made, value, scale)
 
     def _stored_limit(self, value: float, scale: float) -> int:
@@ -217,8 +224,8 @@ class _Emitter:
         after = stored.producer()
         assert after is not None
         attributes, name = {"scale": self.scales[value.name or ""]}, f"{value.name}.dequantize"
-        variant = "" if value.dtype in (None, ir.DataType.FLOAT) else str(int(value.dtype or ir.DataType.FLOAT))
-        made = integer_call(self.model, "dequantize", variant, [stored], attributes, name, self.numerics)
+        called = "dequantize" if value.dtype in (None, ir.DataType.FLOAT) else f"dequantize__{int(value.dtype or ir.DataType.FLOAT)}"
+        made = boundary_call(self.model, called, stored, attributes, name, self.numerics)
         self.model.graph.insert_after(after, made)
         output = made.outputs[0]
         output.shape, output.type = value.shape, value.type
@@ -231,7 +238,7 @@ class _Emitter:
         name, value.name = value.name, f"{value.name}.gone"
         output.name = name
 
-    def _add(self, kind: str, variant: str, inputs: list[ir.Value], attributes: Mapping[str, Any], name: str, before: ir.Node) -> ir.Node:
+    def _add(self, kind: OperationKind, variant: str, inputs: list[ir.Value], attributes: Mapping[str, Any], name: str, before: ir.Node) -> ir.Node:
         made = integer_call(self.model, kind, variant, inputs, attributes, name, self.numerics)
         self.model.graph.insert_before(before, made)
         return made
@@ -250,4 +257,12 @@ def _unlimited(value: ir.Value) -> tuple[ir.Value, tuple[float, float]]:
 
 
 def _names(call: Call) -> tuple[str, ...]:
-    return (*(f"{name}.int" for name in call.inputs[1:]), f"{call.name}.multiplier", f"{call.name}.divisor")
+    """What the constants of an integer call are called."""
+    if call.operation.form == "table":
+        return (f"{call.name}.table",)
+    return (*(f"{name}.int" for name in call.inputs[len(call.data) :]), f"{call.name}.multiplier", f"{call.name}.divisor")
+
+
+def _weights(call: Call) -> str:
+    """The tensor of a call's weights."""
+    return call.inputs[[each.name for each in call.operation.operands].index(call.operation.weights)]

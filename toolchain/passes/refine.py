@@ -16,13 +16,14 @@ import onnx_ir as ir
 from toolchain.graph.calibration import Samples, Table
 from toolchain.graph.calls import FLOAT_NAME, SCALE, Call, read_call
 from toolchain.graph.drift import Drift, drift_of
-from toolchain.graph.functions import INTEGER, kind_of
+from toolchain.graph.functions import INTEGER
 from toolchain.graph.least_squares import damped, normalised, output_errors, round_channels, round_rows, unit_of
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.requantisation import Stored, TooFineError, channel_steps, stored_product
 from toolchain.graph.rewrite import constant, known_shape
 from toolchain.graph.statistics import moments_of
 from toolchain.graph.stepping import Stepper
+from toolchain.operations.library import Kinds
 from toolchain.passes.fuse import INNER
 from toolchain.spec.errors import UserError
 
@@ -83,7 +84,7 @@ def refine(
     nodes = list(model.graph)
     for number, node in enumerate(nodes):
         name = node.name or ""
-        if node.domain == INTEGER and kind_of(node) in ("conv2d", "dense") and name in layers:
+        if node.domain == INTEGER and name in layers:
             say(f"operator {number + 1} of {len(nodes)}, {name}")
             twin = _advance(floats, waiting, name)
             found = _refined(layers[name], _seen(layers[name], node, twin, integers, floats, table), numerics)
@@ -202,9 +203,9 @@ def _store(node: ir.Node, stored: Stored) -> None:
             node.attributes[name] = ir.AttrInt64(name, attribute)
 
 
-def layer_of(model: ir.Model, node: ir.Node) -> Layer:
+def layer_of(model: ir.Model, node: ir.Node, kinds: Kinds) -> Layer:
     """Weights and bias of a fused call."""
     weights, bias = (constant(model.graph.initializers[value.name or ""]) for value in node.inputs[1:3] if value is not None)
     assert weights is not None
     assert bias is not None
-    return Layer(read_call(node), np.asarray(weights, np.float32), np.asarray(bias, np.float32))
+    return Layer(read_call(node, kinds), np.asarray(weights, np.float32), np.asarray(bias, np.float32))

@@ -1,21 +1,21 @@
 """Fusion templates read from YAML: what to look for, and as which operation it counts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
-from toolchain.graph.functions import KINDS
+from toolchain.operations.kind import OperationKind
+from toolchain.operations.library import Kinds, builtin_kinds, kinds_of
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.findings import gather
-from toolchain.spec.model import Outline
+from toolchain.spec.model import Machine, Outline
 from toolchain.spec.resources import PACKAGE
 from toolchain.spec.schema import validate
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node, parse_yaml
 
 SCHEMA = PACKAGE / "schemas" / "fusion.schema.json"
-DEFAULT = PACKAGE / "passes" / "fusion.yaml"
 
 
 @dataclass(frozen=True)
@@ -38,48 +38,115 @@ class Pattern:
     inputs: tuple["Pattern | Tensor", ...] = ()
     alternatives: tuple["Pattern", ...] = ()
 
+    @property
+    def size(self) -> int:
+        """Nodes that it can take."""
+        inner = sum(part.size for part in self.inputs if isinstance(part, Pattern))
+        return bool(self.operators) + inner + max((part.size for part in self.alternatives), default=0)
+
 
 @dataclass(frozen=True)
 class Template:
-    """where: constraints as a word and what it says of each name."""
+    """where: constraints as a word and what it says of each name. operands: the operation's, by the names that the pattern binds.
+
+    reader: the one of passes.bindings that reads operators of an irregular form; without one, attributes says which attribute of which node becomes
+    which of the operation's, and vectors names constants that hold one number for each channel.
+    """
 
     name: str
     computes: str
     pattern: Pattern
     where: tuple[tuple[str, Mapping[str, Any]], ...]
+    operands: tuple[str, ...] = ()
+    reader: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict[str, str])
+    vectors: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Nodes that the pattern can take."""
+        return self.pattern.size
 
 
-def default_templates() -> tuple[Template, ...]:
-    """Those that come with the toolchain."""
-    return read_templates(Source(str(DEFAULT), Path(DEFAULT).read_text()))
+def default_templates(kinds: Kinds | None = None) -> tuple[Template, ...]:
+    """Those that operations bring, the largest patterns first."""
+    return _default(kinds) if kinds is not None else _builtin()
 
 
-def read_templates(source: Source) -> tuple[Template, ...]:
+def templates_for(machine: Machine) -> tuple[Template, ...]:
+    """A machine's own, or those that operations bring. Raises as `read_templates`."""
+    kinds = kinds_of(machine)
+    return templates_of(machine.fusion, kinds) if machine.fusion else default_templates(kinds)
+
+
+@cache
+def _builtin() -> tuple[Template, ...]:
+    return _default(builtin_kinds())
+
+
+def _default(kinds: Kinds) -> tuple[Template, ...]:
+    found = [template for kind in kinds.values() for template in _brought(kind, kinds)]
+    return tuple(sorted(found, key=lambda template: -template.size))
+
+
+def _brought(kind: OperationKind, kinds: Kinds) -> tuple[Template, ...]:
+    """The templates of an operation's own description."""
+    if not kind.binds:
+        return ()
+    name = Node(kind.name, kind.binds[0].span, ())
+    nodes = [Node({"computes": name, **dict(node.items())}, node.span, node.path, node.style, node.key_span) for node in kind.binds]
+    if kind.name not in builtin_kinds():
+        validate(Node({"fusion": Node(nodes, nodes[0].span, ())}, nodes[0].span, ()), SCHEMA)
+    return tuple(gather(partial(_template, kinds), nodes))
+
+
+def read_templates(source: Source, kinds: Kinds | None = None) -> tuple[Template, ...]:
     """Raises UserError E0101 to E0116 (YAML, schema), E0107 (unknown kind or name), E0915 (a pattern that can never match)."""
     root = parse_yaml(source)
     validate(root, SCHEMA)
-    return tuple(gather(_template, root.entries("fusion")))
+    return tuple(gather(partial(_template, kinds or builtin_kinds()), root.entries("fusion")))
 
 
-def templates_of(section: Outline) -> tuple[Template, ...]:
+def templates_of(section: Outline, kinds: Kinds | None = None) -> tuple[Template, ...]:
     """Those of a machine's section `fusion`. Raises as `read_templates`."""
     root = Node({"fusion": section.node}, section.node.span, ())
     validate(root, SCHEMA)
-    return tuple(gather(_template, section.node.children()))
+    return tuple(gather(partial(_template, kinds or builtin_kinds()), section.node.children()))
 
 
-def _template(node: Node) -> Template:
+def _template(kinds: Kinds, node: Node) -> Template:
     computes, pattern = node.value["computes"], node.value["pattern"]
-    if computes.value not in KINDS:
-        raise fail(
-            "E0107", f"unknown kind of operation '{computes.value}'", computes.span, nearest(computes.value, KINDS) or f"known: {', '.join(KINDS)}"
-        )
+    if computes.value not in kinds:
+        hint = nearest(computes.value, kinds) or f"known: {', '.join(kinds)}"
+        raise fail("E0107", f"unknown kind of operation '{computes.value}'", computes.span, hint)
+    kind = kinds[computes.value]
     parsed = _pattern(pattern)
     if parsed.optional and not parsed.alternatives and not any(isinstance(part, Pattern) for part in parsed.inputs[:1]):
         raise fail("E0915", "every node of the pattern is optional, so it would match anything", pattern.where())
     known = names_of(parsed)
     where = tuple((word, _named(value, known)) for constraint in node.entries("where") for word, value in constraint.items())
-    return Template(node.text("name"), str(computes.value), parsed, where)
+    reader = node.text("reader") or next((bind.text("reader") for bind in kind.binds), "")
+    attributes = {name: str(value.value) for name, value in node.members("attributes")}
+    operands = tuple(each.name for each in kind.operands)
+    if not reader:
+        _check_plain(node, kind, known, attributes)
+    vectors = tuple(str(member.value) for member in node.entries("vectors"))
+    return Template(node.text("name"), kind.name, parsed, where, operands, reader, attributes, vectors)
+
+
+def _check_plain(node: Node, kind: OperationKind, known: Mapping[str, None], attributes: Mapping[str, str]) -> None:
+    """Raises UserError E0107 where a template without a reader leaves an operand or an attribute open."""
+    lacking = next((each.name for each in kind.operands if each.name not in known), None)
+    if lacking is not None:
+        raise fail("E0107", f"the pattern binds no '{lacking}', which '{kind.name}' reads", node.value["pattern"].where())
+    missing = next((each.name for each in kind.attributes if each.name not in attributes), None)
+    if missing is not None:
+        raise fail(
+            "E0107", f"the template says of no attribute '{missing}', which '{kind.name}' has", node.where(), "attributes: {NAME: ROLE.ATTRIBUTE}"
+        )
+    wrong = next((place for place in attributes.values() if place.partition(".")[0] not in known), None)
+    if wrong is not None:
+        raise fail("E0107", f"the pattern binds no node '{wrong.partition('.')[0]}'", node.where(), f"bound: {', '.join(known)}")
 
 
 def _named(argument: Node, known: Mapping[str, None]) -> Mapping[str, Any]:

@@ -81,7 +81,7 @@ def _operations(subject: Subject, timeline: Timeline) -> Iterator[OperationUse]:
         busy = np.bincount(subject.program.unit[mine], work[mine], len(units))
         busiest, operation = int(busy.argmax()), bound.operation
         longest = units[busiest].name, float(busy[busiest])
-        yield OperationUse(operation.name, operation.kind, len(mine), done - before, *longest, operation.macs, int(moved[mine].sum()))
+        yield OperationUse(operation.name, operation.kind.name, len(mine), done - before, *longest, operation.macs, int(moved[mine].sum()))
         before = done
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.operations.operation import from_picture, to_picture
 from toolchain.runtime.contents import Port, RegionProgram
 from toolchain.runtime.device import Bytes, Range
 from toolchain.schedule.placement.dram_map import DramMap, StoredTensor, get_tensor, put_tensor
@@ -58,7 +59,7 @@ def _together(parts: Sequence[Array], stored: StoredTensor) -> Array:
         raise ValueError("its images have different types")
     whole = np.zeros(stored.shape, parts[0].dtype)
     for number, part in enumerate(parts):
-        whole[number] = part.reshape(whole.shape[1:])
+        whole[number] = (to_picture(part) if part.ndim == 3 else part).reshape(whole.shape[1:])
     return whole
 
 
@@ -67,8 +68,8 @@ def unpack(machine: Machine, region: RegionProgram, data: Mapping[Range, Bytes],
     found: list[dict[str, Array]] = [{} for _ in range(count)]
     for port in region.outputs:
         whole = get_tensor(machine, region.map.tensors[port.tensor], data[buffer_of(region.map, port.tensor)])
-        for image, part in zip(found, whole.reshape(region.images, 1, *port.shape[1:]), strict=False):
-            image[port.name] = part
+        for image, part in zip(found, whole[:, None], strict=False):
+            image[port.name] = from_picture(part, 3) if len(port.shape) == 3 else part.reshape(1, *port.shape[1:])
     return found
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping
 
+from toolchain.operations.operation import Operation
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.operations.operation import Operation
 from toolchain.schedule.placement.storage import layout_of
 from toolchain.spec.errors import Diagnostic, UserError, fail
 from toolchain.spec.model import Machine
@@ -17,7 +17,7 @@ def choose_kernel(machine: Machine, kernels: Mapping[str, Kernel], operation: Op
     """
     reasons: list[Diagnostic] = []
     for kernel in kernels.values():
-        if kernel.computes == operation.kind:
+        if kernel.computes == operation.kind.name:
             try:
                 problem = state_problem(machine, kernel, operation)
             except UserError as error:
@@ -28,4 +28,4 @@ def choose_kernel(machine: Machine, kernels: Mapping[str, Kernel], operation: Op
                 return problem
             text = f"kernel '{kernel.name}' wants '{foreign}' in a layout that the machine does not write"
             reasons.insert(0, Diagnostic("E1003", text, kernel.span))
-    raise UserError(*reasons) if reasons else fail("E1008", f"machine '{machine.name}' has no kernel for '{operation.kind}'")
+    raise UserError(*reasons) if reasons else fail("E1008", f"machine '{machine.name}' has no kernel for '{operation.kind.name}'")

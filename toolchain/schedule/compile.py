@@ -9,10 +9,10 @@ import numpy as np
 from toolchain.emulator.checks import Checked, prepare_program
 from toolchain.emulator.state import State, new_state
 from toolchain.isa.program import Program
+from toolchain.operations.operation import Operation
 from toolchain.schedule.emit import POOL, emit, part_of, plan_constants
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.operations.operation import Operation
 from toolchain.schedule.placement.packing import Packing, Region, packing, place_regions, tensor_values
 from toolchain.schedule.tiling.order import order_steps
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings

@@ -43,7 +43,7 @@ def estimate_region(machine: Machine, kernels: Mapping[str, Kernel], model: ir.M
     plan = plan_region(machine, kernels, region)
     stored = stored_tensors(machine, region, plan.dram)
     operations = tuple(
-        OperationEstimate(bound.operation.name, bound.operation.kind, tiling.estimate, bound.operation.macs)
+        OperationEstimate(bound.operation.name, bound.operation.kind.name, tiling.estimate, bound.operation.macs)
         for bound, tiling in zip(region.operations, plan.tilings, strict=True)
     )
     data = [value for value in call.inputs if value is not None and not value.is_initializer()]

@@ -1,7 +1,7 @@
 """Whether a machine takes an integer call of a graph, and why not: what partitioning asks."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -9,25 +9,38 @@ import onnx_ir as ir
 
 from toolchain.graph.calls import read_call
 from toolchain.graph.functions import INTEGER, kind_of
+from toolchain.operations.library import Kinds
+from toolchain.operations.ways import reachable
 from toolchain.passes.context import Device
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.region_price import region_price
-from toolchain.schedule.regions.lowering import Lowered, computes
-from toolchain.schedule.regions.pictures import PLACED, WEIGHTED, array_of, data_of, is_call, merged_pads, picture_of, shuffle_after
+from toolchain.schedule.regions.lowering import Lowered
+from toolchain.schedule.regions.pictures import (
+    array_of,
+    data_of,
+    is_call,
+    is_placed,
+    known_of,
+    merged_pads,
+    operation_of,
+    picture_of,
+    shuffle_after,
+)
 from toolchain.schedule.selection import Selection, images_per_run
 from toolchain.spec.errors import UserError
 from toolchain.spec.expr import Binary, Const, Name, walk
 from toolchain.spec.model import Layout, Machine
 
-PADDED = ("conv2d", "average_pool")
-"""Kinds for which a zero around the picture is the same as padding of their own; for a maximum, where nothing is below zero."""
-MOVES = ("max_pool", "upsample", "concat", "flatten", "pad", "shuffle")
-"""Kinds whose results are some of their operands' values, or zero."""
+ABSORBED = ("pad", "shuffle")
+"""Operations that others take into their own numbers and weights."""
 
 
 def device_of(machine: Machine, kernels: Mapping[str, Kernel]) -> Device:
     """What partitioning asks for this machine. Raises UserError E0107 and E0121 for a wrong section `operators`."""
-    return Device(machine.name, _Offload(Selection(machine, kernels)).refusal, partial(region_price, machine))
+    selection = Selection(machine, kernels)
+    made = {kernel.computes for kernel in kernels.values()}
+    free = [kind.name for kind in selection.kinds.values() if kind.placed or kind.name in ABSORBED or reachable(kind, selection.kinds) & made]
+    return Device(machine.name, _Offload(selection).refusal, partial(region_price, machine), frozenset(free))
 
 
 def channel_block(machine: Machine) -> int:
@@ -67,7 +80,7 @@ class _Offload:
 
     def _refusal(self, node: ir.Node) -> str:
         kind = kind_of(node)
-        if kind in PLACED:
+        if is_placed(node, self.kinds):
             return self._misplaced(node) or self._claimed(node)
         if kind == "pad":
             return self._unmerged(node)
@@ -75,53 +88,56 @@ class _Offload:
             return self._unshuffled(node)
         return self._uncomputed(node)
 
+    @property
+    def kinds(self) -> Kinds:
+        return self.selection.kinds
+
     def _takes(self, node: ir.Node | None, *kinds: str) -> bool:
         return node is not None and is_call(node, *kinds) and not self.refusal(node)
 
     def _uncomputed(self, node: ir.Node, merged: bool = False, shuffle: int = 1) -> str:
         """merged: a pad operation before it is its own padding even if that has not been settled. shuffle: as in Lowered."""
-        if not computes(kind_of(node)):
-            return f"no operation computes {kind_of(node)}"
         images = images_per_run(self.selection.machine)
-        first, pads = merged_pads(node, merged or self._takes(data_of(node)[0].producer(), "pad"))
-        values = [first, *data_of(node)[1:]]
+        call, data = read_call(node, self.kinds), data_of(node, self.kinds)
+        first, pads = merged_pads(node, merged or self._takes(data[0].producer(), "pad"), self.kinds)
+        values = dict(zip(call.operation.data, [first, *data[1:]], strict=True))
         flattened = self._takes(first.producer(), "flatten")
-        shapes = [picture_of(value, images, flattened) for value in values]
-        if is_call(node, "add") and self._rows_of_pictures(node):
-            return "it adds what was flattened"
-        given = [name for name, value in zip("xz", values, strict=False) if not self._made_here(value) and len(value.uses()) == 1]
-        constants = [array_of(value) for value in node.inputs[1:] if value is not None] if kind_of(node) in WEIGHTED else []
-        self.selection.choose(Lowered(read_call(node), constants, shapes[0], pads, shuffle), given)
+        shapes = {name: picture_of(value, images, flattened) for name, value in values.items()}
+        if not call.operation.weights and self._rows_of_pictures(node):
+            return "it computes with what was flattened"
+        given = [name for name, value in values.items() if not self._made_here(value) and len(value.uses()) == 1]
+        constants = [array_of(value) for value in known_of(node, self.kinds)]
+        self.selection.choose(Lowered(call, constants, shapes, pads, shuffle), given)
         return ""
 
     def _unshuffled(self, node: ir.Node) -> str:
         """A shuffle is no operation: the convolution before it makes its channels in that order."""
-        value = data_of(node)[0]
+        value = data_of(node, self.kinds)[0]
         maker = value.producer()
-        if maker is None or shuffle_after(maker) is not node:
+        if maker is None or shuffle_after(maker, self.kinds) is not node:
             return f"channels are shuffled by the convolution that makes them for nobody else, and '{value.name}' has none"
         if self.refusal(maker):
             return f"'{maker.name}', whose channels it shuffles, does not run on the machine"
-        return self._uncomputed(maker, shuffle=int(read_call(node).attributes["group"]))
+        return self._uncomputed(maker, shuffle=int(read_call(node, self.kinds).attributes["group"]))
 
     def _made_here(self, value: ir.Value) -> bool:
         """Whether the machine writes a tensor; a node that is being asked about reads nothing of its own."""
         maker = value.producer()
-        return maker is not None and is_call(maker, *PLACED, *PADDED, *MOVES, "dense", "add") and not self.refusal(maker)
+        return maker is not None and operation_of(maker, self.kinds) is not None and not self.refusal(maker)
 
     def _rows_of_pictures(self, node: ir.Node) -> bool:
         """Whether an operand is a picture of several pixels that was flattened: only a dense layer knows how that stands."""
-        makers = [value.producer() for value in data_of(node)]
-        sources = [data_of(maker)[0] for maker in makers if maker is not None and is_call(maker, "flatten")]
+        makers = [value.producer() for value in data_of(node, self.kinds)]
+        sources = [data_of(maker, self.kinds)[0] for maker in makers if maker is not None and is_call(maker, "flatten")]
         return any(math.prod(source.shape.numpy()[2:]) > 1 for source in sources if source.shape is not None)
 
     def _misplaced(self, node: ir.Node) -> str:
         """Why the operands cannot stand side by side in the result."""
-        values, channel, block = data_of(node), 0, channel_block(self.selection.machine)
+        values, channel, block = data_of(node, self.kinds), 0, channel_block(self.selection.machine)
         if len(set(values)) < len(values):
             return "one tensor stands in it twice"
         shapes = [picture_of(value, 1) for value in values]
-        if is_call(node, "concat") and (read_call(node).attributes["axis"] != 1 or self._rows_of_pictures(node)):
+        if is_call(node, "concat") and (read_call(node, self.kinds).attributes["axis"] != 1 or self._rows_of_pictures(node)):
             return "it does not put channels side by side"
         for value, shape in zip(values, shapes, strict=True):
             if channel % block:
@@ -129,10 +145,15 @@ class _Offload:
             channel += shape.channels
         return ""
 
+    def _reads_past_edges(self, node: ir.Node, outside: Sequence[str]) -> bool:
+        """Whether a call takes padding of its own, and reads one of these outside its operand."""
+        kind = operation_of(node, self.kinds)
+        return kind is not None and bool(kind.pads) and kind.meaning.outside in outside
+
     def _claimed(self, node: ir.Node) -> str:
         """A tensor can be part of one other only: of the first in the graph that can hold it."""
-        for value in data_of(node):
-            earlier = [user for user, _ in value.uses() if is_call(user, *PLACED) and self._place(user) < self._place(node)]
+        for value in data_of(node, self.kinds):
+            earlier = [user for user, _ in value.uses() if is_placed(user, self.kinds) and self._place(user) < self._place(node)]
             holder = next((user for user in sorted(earlier, key=self._place) if not self.refusal(user)), None)
             if holder is not None:
                 return f"'{value.name}' is part of what '{holder.name}' makes already"
@@ -148,8 +169,8 @@ class _Offload:
         """Padding is no operation: each reader has to take it as its own."""
         value = node.outputs[0]
         readers = [user for user, _ in value.uses()]
-        fitting = (*PADDED, "max_pool") if _never_negative(value) else PADDED
-        other = next((user for user in readers if not is_call(user, *fitting)), None)
+        outside = ("zero", "least") if _never_negative(value, self.kinds) else ("zero",)
+        other = next((user for user in readers if not self._reads_past_edges(user, outside)), None)
         if value.is_graph_output() or not readers or other is not None:
             return f"padding goes into a convolution or an average after it, and {f'{other.name!r}' if other else 'an output'} reads this one"
         for user in readers:
@@ -162,11 +183,13 @@ class _Offload:
         return ""
 
 
-def _never_negative(value: ir.Value) -> bool:
+def _never_negative(value: ir.Value, kinds: Kinds) -> bool:
     """Whether a stored tensor holds nothing below zero, by the limits of what made it."""
     maker = value.producer()
     if maker is None or maker.domain != INTEGER:
         return False
-    if is_call(maker, *MOVES):
-        return all(_never_negative(operand) for operand in data_of(maker))
-    return int(read_call(maker).attributes.get("low", -1)) >= 0
+    kind = operation_of(maker, kinds)
+    if kind is not None and kind.copies:
+        return all(_never_negative(operand, kinds) for operand in data_of(maker, kinds))
+    low = maker.attributes.get("low")
+    return low is not None and low.as_int() >= 0

@@ -9,6 +9,7 @@ from toolchain.graph.calls import BOUNDARY
 from toolchain.graph.functions import kind_of
 from toolchain.graph.rewrite import known_shape
 from toolchain.graph.work import host_work
+from toolchain.operations.library import kinds_of
 from toolchain.passes.context import Price
 from toolchain.schedule.selection import images_per_run
 from toolchain.spec.model import Host, Machine
@@ -26,13 +27,13 @@ def region_price(machine: Machine, nodes: Sequence[ir.Node]) -> Price | None:
     """
     if machine.host is None:
         return None
-    host, inside = machine.host, set(nodes)
+    host, inside, kinds = machine.host, set(nodes), kinds_of(machine)
     given = _distinct(value for node in nodes for value in node.inputs if value is not None and not value.is_initializer())
     inputs = [value for value in given if value.producer() not in inside]
     made = [value for node in nodes for value in node.outputs]
     outputs = [value for value in made if value.is_graph_output() or any(user not in inside for user, _ in value.uses())]
-    floats = sum(operators_ms(kind, work.macs, work.bytes, host) for kind, work in host_work(nodes, FLOAT_BYTES).items())
-    macs = sum(work.macs for work in host_work(nodes).values())
+    floats = sum(operators_ms(kind, work.macs, work.bytes, host) for kind, work in host_work(nodes, FLOAT_BYTES, kinds).items())
+    macs = sum(work.macs for work in host_work(nodes, kinds=kinds).values())
     peak = machine.timing.peak_macs
     least = macs / peak / machine.timing.clock_khz if peak else 0.0
     crossing = sum(_crossing_ms(value, machine, host) for value in (*inputs, *outputs))

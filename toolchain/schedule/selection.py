@@ -3,17 +3,19 @@
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from toolchain.operations.library import Kinds, kinds_of
+from toolchain.operations.operation import Operation
 from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.operations.kinds import KINDS
-from toolchain.schedule.operations.operation import Operation
 from toolchain.schedule.regions.lowering import Lowered, lower
 from toolchain.schedule.tiling.tiles import tile_fits
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.errors import Diagnostic, UserError, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.suggest import nearest
 
 Key = tuple[str, tuple[tuple[str, int], ...]]
@@ -37,17 +39,22 @@ class Selection:
 
     def __post_init__(self) -> None:
         for kind, conditions in self.machine.operators.items():
-            if kind not in KINDS:
-                hint = nearest(kind, KINDS) or f"known: {', '.join(KINDS)}"
+            if kind not in self.kinds:
+                hint = nearest(kind, self.kinds) or f"known: {', '.join(self.kinds)}"
                 raise fail("E0107", f"unknown kind of operation '{kind}' in operators", conditions[0].that.span if conditions else None, hint)
-            wrong = [d for c in conditions for d in problems(c.that, Scope(frozenset(KINDS[kind].numbers)))]
+            wrong = [d for c in conditions for d in problems(c.that, Scope(frozenset(self.kinds[kind].numbers)))]
             if wrong:
                 raise UserError(*wrong)
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """The operations that there are."""
+        return kinds_of(self.machine)
 
     def choose(self, lowered: Lowered, given: Collection[str] = ()) -> Operation:
         """given: the kernel's tensors that the host writes. Raises UserError E1003, E1004, E1008 with the reasons of every way where none will do."""
         reasons: list[Diagnostic] = []
-        for operation in lower(lowered):
+        for operation in lower(lowered, self.kinds):
             try:
                 self._check(operation, given)
                 return operation
@@ -56,7 +63,10 @@ class Selection:
         raise UserError(*reasons)
 
     def _check(self, operation: Operation, given: Collection[str]) -> None:
-        for condition in self.machine.operators.get(operation.kind, ()):
+        accumulator = (self.machine.quantisation or Numerics()).accumulator_bits
+        if operation.reach() >= 1 << (accumulator - 1):
+            raise fail("E1003", f"a sum of '{operation.name}' may reach {operation.reach()}, which {accumulator} bits do not hold")
+        for condition in self.machine.operators.get(operation.kind.name, ()):
             if not constant(condition.that, operation.numbers):
                 raise fail("E1003", condition.message, condition.that.span)
         problem = choose_kernel(self.machine, self.kernels, operation, given)

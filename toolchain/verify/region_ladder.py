@@ -12,6 +12,7 @@ from toolchain.emulator.engines import engine_named
 from toolchain.emulator.state import State
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints
+from toolchain.operations.operation import to_picture
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import UserError
 from toolchain.verify.blame import describe_writer, last_writer
@@ -50,9 +51,14 @@ def climb_region(subject: Subject, expected: Mapping[str, Array], size: SampleSi
 
 def split_runs(region: Region, expected: Mapping[str, Array]) -> list[dict[str, Array]]:
     """What each run should leave, in the region's shapes. Raises ValueError where tensors are not of the same whole number of runs."""
-    split = {name: expected[name].reshape(-1, *shape) for name, shape in region.tensors.items() if name in expected}
+    split = {name: _picture(expected[name]).reshape(-1, *shape) for name, shape in region.tensors.items() if name in expected}
     (count,) = {len(array) for array in split.values()}
     return [{name: array[number] for name, array in split.items()} for number in range(count)]
+
+
+def _picture(array: Array) -> Array:
+    """Rows of a sequence as the machine has them."""
+    return to_picture(array) if array.ndim == 3 else array
 
 
 def _inputs(region: Region, wanted: Mapping[str, Array]) -> dict[str, Array]:

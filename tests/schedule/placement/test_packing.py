@@ -19,7 +19,7 @@ TENSORS = pack_tensors(PROBLEM)
 
 def test_weights_stand_in_tiles_and_missing_channels_are_zero() -> None:
     padded = np.zeros((32, 32, 2, 3), np.int8)
-    padded[:17, :20] = OPERATION.weight
+    padded[:17, :20] = OPERATION.arrays["weight"]
     tiles = padded.reshape(2, 16, 2, 16, 2, 3).transpose(0, 2, 4, 5, 1, 3)
     assert TENSORS.stored["w"] == tiles.tobytes()
 
@@ -28,7 +28,7 @@ def test_the_bias_is_a_product_with_the_constant_vector() -> None:
     tiles = np.frombuffer(TENSORS.stored["bias"], np.int8).reshape(2, PROBLEM.numbers["tiles"], 16, 16).astype(np.int64)
     vector = np.frombuffer(TENSORS.stored["one"], np.int8).astype(np.int64)
     sums = (tiles @ vector).sum(axis=1).ravel()
-    assert sums[:17].tolist() == (OPERATION.bias.astype(np.int64) + OPERATION.half).tolist()
+    assert sums[:17].tolist() == (OPERATION.arrays["bias"].astype(np.int64) + OPERATION.numbers["half"]).tolist()
     assert not sums[17:].any()
 
 
@@ -60,7 +60,7 @@ def test_a_tensor_larger_than_dram_is_refused() -> None:
 def test_a_layout_with_a_type_of_its_own_is_stored_in_it() -> None:
     machine = load_machine("dpuv3")
     stored = pack_tensors(state_problem(machine, load_kernel(machine, "conv2d"), OPERATION)).stored["bias"]
-    assert np.frombuffer(stored, "<i4")[:17].tolist() == (2 * OPERATION.bias).tolist()
+    assert np.frombuffer(stored, "<i4")[:17].tolist() == (2 * OPERATION.arrays["bias"]).tolist()
 
 
 @pytest.mark.parametrize("dilation", [1, 2])
@@ -69,5 +69,5 @@ def test_a_choice_that_all_elements_make_alike_gives_what_each_alone_gives(dilat
     operation = convolution((1, 3, 9, 9), (5, 3, 2), dilations=(dilation, 1))
     packed = pack_tensors(state_problem(machine, load_kernel(machine, "conv2d"), operation))
     spread = np.zeros((5, 2 * dilation + 1, 2, 3), np.int8)
-    spread[:, ::dilation] = operation.weight.transpose(0, 2, 3, 1)
+    spread[:, ::dilation] = operation.arrays["weight"].transpose(0, 2, 3, 1)
     assert np.array_equal(packed.packings["w"].fetch(packed.stored["w"]), spread)

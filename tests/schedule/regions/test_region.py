@@ -1,7 +1,6 @@
 """Which tensors the host can write in any layout: those that a single operation reads and that are no part of others."""
 
-from toolchain.schedule.operations.add import Add
-from toolchain.schedule.operations.upsample import Upsample
+from tests.operations import made
 from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
 
 SHAPE = Shape(1, 16, 4, 4)
@@ -14,7 +13,7 @@ def region(*operations: Bound, **more: object) -> Region:
 
 
 def add(x: str, z: str, y: str) -> Bound:
-    return Bound(Add(y, SHAPE), {"x": x, "z": z, "y": y})
+    return Bound(made.add(y, SHAPE), {"x": x, "z": z, "y": y})
 
 
 def test_an_input_with_one_reader_is_its_own() -> None:
@@ -22,7 +21,7 @@ def test_an_input_with_one_reader_is_its_own() -> None:
 
 
 def test_what_is_read_twice_or_made_here_is_not() -> None:
-    up = Bound(Upsample("d", SHAPE, (1, 1)), {"x": "a", "y": "d"})
+    up = Bound(made.upsample("d", SHAPE, (1, 1)), {"x": "a", "y": "d"})
     found = region(up, add("a", "d", "c"), add("b", "b", "e"))
     assert [found.alone(bound) for bound in found.operations] == [[], [], []]
 

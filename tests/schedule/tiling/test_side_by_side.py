@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import expected
 from toolchain.emulator.engines import engine_named
@@ -12,8 +13,6 @@ from toolchain.graph.numerics import Numerics
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.network import Options, compile_region
-from toolchain.schedule.operations.pool import MaxPool
-from toolchain.schedule.operations.window import Window
 from toolchain.schedule.placement.storage import plan_storage
 from toolchain.schedule.regions.region import Bound, Region, Shape
 from toolchain.schedule.tile_choice import TileChoice
@@ -29,7 +28,7 @@ def large(size: int) -> Region:
     small, wide = (1, 16, size, size), (1, 32, size, size)
     first = replace(convolution(small, (16, 1, 1), 0, 500), name="first")
     conv = replace(convolution(small, (32, 5, 5), 1, 500, pads=(2, 2, 2, 2)), name="conv")
-    pool = MaxPool("pool", wide, Window((2, 2), (2, 2)))
+    pool = made.max_pool("pool", wide, made.Window((2, 2), (2, 2)))
     half = 1, 32, size // 2, size // 2
     last = replace(convolution(half, (16, 1, 1), 2, 500), name="last")
     tensors = {"x": Shape(*small), "s": Shape(*small), "t": Shape(*wide), "p": Shape(*half), "y": Shape(1, 16, *half[2:])}
@@ -71,7 +70,7 @@ def test_sharing_the_memory_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None
 def test_operations_of_one_unit_keep_the_whole_memory() -> None:
     machine = load_machine("vta")
     region = large(32)
-    problems = [state_problem(machine, load_kernels(machine)[b.operation.kind], b.operation) for b in region.operations]
+    problems = [state_problem(machine, load_kernels(machine)[b.operation.kind.name], b.operation) for b in region.operations]
     choice = TileChoice(2, 1)
     planned = [(problem, choice.best(problem)) for problem in problems]
     storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolchain.operations.kind import OperationKind
+from toolchain.operations.library import Kinds, kinds_of
 from toolchain.schedule.kernels.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Step, Tensor, Whole, Window
 from toolchain.schedule.kernels.kernel_common import STEPS, with_common
-from toolchain.schedule.operations.kinds import KINDS
-from toolchain.schedule.operations.operation import OperationKind
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.context import Context
 from toolchain.spec.errors import Source, UserError, fail
@@ -58,8 +58,9 @@ def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Ke
         choices[param] = (*choices.get(param, ()), choice)
     names = {**{c.name: c.value for c in machine.timing.constants}, **machine.params}
     context, shared = Context(root, machine.config, names, choices), _shared(machine, root)
+    known = kinds_of(machine)
     kernels = {name: with_common(root, node) for name, node in root.members("kernels")}
-    return {name: _Reader(machine, context, node, folder, _kind(node), shared).kernel(name) for name, node in kernels.items()}
+    return {name: _Reader(machine, context, node, folder, _kind(node, known), shared).kernel(name) for name, node in kernels.items()}
 
 
 @dataclass(frozen=True)
@@ -96,11 +97,11 @@ def _pool(machine: Machine, name: str, node: Node) -> int:
     return size
 
 
-def _kind(node: Node) -> OperationKind:
+def _kind(node: Node, kinds: Kinds) -> OperationKind:
     computes = node.value["computes"]
-    if computes.value not in KINDS:
-        raise fail("E1002", f"unknown operation '{computes.value}'", computes.span, nearest(computes.value, KINDS) or f"known: {', '.join(KINDS)}")
-    return KINDS[computes.value]
+    if computes.value not in kinds:
+        raise fail("E1002", f"unknown operation '{computes.value}'", computes.span, nearest(computes.value, kinds) or f"known: {', '.join(kinds)}")
+    return kinds[computes.value]
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from toolchain.operations.operation import Operation
 from toolchain.schedule.kernels.kernel import Kernel, Step, Window
 from toolchain.schedule.kernels.kernel_file import numbers_of
 from toolchain.schedule.kernels.pools import Pool, Slot, pools_of
 from toolchain.schedule.kernels.windows import window_names
-from toolchain.schedule.operations.operation import Operation
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
@@ -69,8 +69,8 @@ class Problem:
 
 def state_problem(machine: Machine, kernel: Kernel, operation: Operation) -> Problem:
     """Raises UserError E1003 where the kernel cannot do the operation."""
-    if operation.kind != kernel.computes:
-        raise fail("E1003", f"kernel '{kernel.name}' computes {kernel.computes}, and '{operation.name}' is a {operation.kind}", kernel.span)
+    if operation.kind.name != kernel.computes:
+        raise fail("E1003", f"kernel '{kernel.name}' computes {kernel.computes}, and '{operation.name}' is a {operation.kind.name}", kernel.span)
     numbers = numbers_of(kernel, operation.numbers)
     extents = {d.name: constant(d.extent, numbers) for d in kernel.tile}
     numbers |= {f"{name}_all": extent for name, extent in extents.items()} | {f"{p.name}_kept": 0 for p in kernel.places}

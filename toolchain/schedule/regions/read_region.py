@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from toolchain.graph.calls import read_call
-from toolchain.graph.functions import kind_of
 from toolchain.graph.regions import describe_inputs, region_function
 from toolchain.passes.fuse import SOURCES
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.regions.lowering import Lowered
-from toolchain.schedule.regions.pictures import PLACED, WEIGHTED, array_of, data_of, is_call, merged_pads, picture_of, shuffle_after
+from toolchain.schedule.regions.pictures import array_of, data_of, is_call, is_placed, known_of, merged_pads, picture_of, shuffle_after
 from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
 from toolchain.schedule.selection import Selection, images_per_run
 from toolchain.spec.model import Machine
@@ -51,7 +50,7 @@ class _Reader:
 
     def bound(self, node: ir.Node) -> Iterator[Bound]:
         """The operation of a call; none for one that only says where tensors stand."""
-        if is_call(node, *PLACED):
+        if is_placed(node, self.selection.kinds):
             self._place(node)
         elif not is_call(node, "pad", "shuffle"):
             yield self._operation(node)
@@ -59,17 +58,18 @@ class _Reader:
     def _place(self, node: ir.Node) -> None:
         self.note(node.outputs[0])
         channel = 0
-        for value in data_of(node):
+        for value in data_of(node, self.selection.kinds):
             self.slices[value.name or ""] = Slice(node.outputs[0].name or "", channel)
             channel += self.tensors[value.name or ""].channels
 
     def _operation(self, node: ir.Node) -> Bound:
-        first, pads = merged_pads(node, True)
-        names = dict(zip("xz", (first, *data_of(node)[1:]), strict=False))
-        arrays = [array_of(self.constants[value]) for value in node.inputs[1:] if value is not None] if kind_of(node) in WEIGHTED else []
-        shuffle = shuffle_after(node)
-        result, group = (node.outputs[0], 1) if shuffle is None else (shuffle.outputs[0], int(read_call(shuffle).attributes["group"]))
-        lowered = Lowered(read_call(node), arrays, self.tensors[first.name or ""], pads, group)
+        kinds = self.selection.kinds
+        call, (first, pads) = read_call(node, kinds), merged_pads(node, True, kinds)
+        names = dict(zip(call.operation.data, (first, *data_of(node, kinds)[1:]), strict=True))
+        arrays = [array_of(self.constants[value]) for value in known_of(node, kinds)]
+        shuffle = shuffle_after(node, kinds)
+        result, group = (node.outputs[0], 1) if shuffle is None else (shuffle.outputs[0], int(read_call(shuffle, kinds).attributes["group"]))
+        lowered = Lowered(call, arrays, {name: self.tensors[value.name or ""] for name, value in names.items()}, pads, group)
         operation = self.selection.choose(lowered, [name for name, value in names.items() if value in self.given and len(value.uses()) == 1])
         self.note(result)
         tensors = {name: value.name or "" for name, value in names.items()} | {"y": result.name or ""}
@@ -77,6 +77,6 @@ class _Reader:
 
     def _nodes(self, node: ir.Node, shuffle: ir.Node | None) -> Iterator[str]:
         """The nodes of the float graph that an operation stands for."""
-        maker = data_of(node)[0].producer()
+        maker = data_of(node, self.selection.kinds)[0].producer()
         for part in (maker if is_call(maker, "pad") else None, node, shuffle):
             yield from () if part is None else part.metadata_props.get(SOURCES, part.name or "").split(" ")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from toolchain.schedule.operations.operation import Operation
+from toolchain.operations.operation import Operation
 
 
 class Shape(NamedTuple):
@@ -18,7 +18,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Bound:
-    """tensors: the region's tensor for each of the kernel's host tensors (x, z, y). nodes: names of the graph's nodes that it stands for."""
+    """tensors: the region's tensor for each computed operand and for the result, y. nodes: names of the graph's nodes that it stands for."""
 
     operation: Operation
     tensors: Mapping[str, str]

@@ -6,8 +6,6 @@ from typing import Literal
 Rounding = Literal["half_up", "half_even", "half_away", "floor"]
 Form = Literal["power_of_two", "multiplier"]
 Order = Literal["activation_first", "shift_first"]
-COPIES = ("concat", "max_pool", "pad", "upsample", "flatten", "shuffle")
-"""Operations that move values and cannot rescale them: their tensors always share a scale."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class Numerics:
     channel when per_channel. shift: s of a requantisation. bias_shift: bias is added as bias << bias_shift.
     order: activation on the exact value or on the rounded one. align: how far an operand of a sum is shifted left to meet the other.
     leaky: the one slope that the machine has, if it has but one; a model's that is not nearest to it stays as it is.
-    one_scale: kinds of operations whose tensors share a scale.
+    one_scale: operations whose tensors share a scale, beside those that move values and cannot rescale them.
     """
 
     weight: Range = Range(-127, 127)
@@ -67,7 +65,7 @@ class Numerics:
     accumulator_bits: int = 32
     average: AverageRule = field(default_factory=AverageRule)
     leaky: Fraction | None = None
-    one_scale: tuple[str, ...] = COPIES
+    one_scale: tuple[str, ...] = ()
 
     @property
     def accumulator(self) -> Range:

@@ -5,7 +5,7 @@ from typing import Any
 
 from toolchain.spec.context import Context
 from toolchain.spec.errors import fail
-from toolchain.spec.model.quantisation import COPIES, AverageRule, Fraction, Numerics, Range
+from toolchain.spec.model.quantisation import AverageRule, Fraction, Numerics, Range
 from toolchain.spec.yaml_nodes import Node
 
 RANGES = ("weight", "activation", "bias", "shift", "bias_shift", "align")
@@ -27,7 +27,7 @@ def quantisation(context: Context) -> Numerics | None:
         found["average"] = _average(context, average)
     if leaky := node.get("leaky"):
         found["leaky"] = _fraction(context, "leaky", leaky)
-    shared = tuple(dict.fromkeys((*COPIES, *(str(n.value) for n in node.entries("one_scale")))))
+    shared = tuple(dict.fromkeys(str(n.value) for n in node.entries("one_scale")))
     return Numerics(form=node.value["scale"].value, one_scale=shared, **found)
 
 

@@ -4,7 +4,7 @@ import json
 
 from toolchain.graph.calibrated import calibration_kind, calibration_text
 from toolchain.graph.stage_file import read_stage
-from toolchain.passes.templates import default_templates, templates_of
+from toolchain.passes.templates import templates_for
 from toolchain.report.explain import explain
 from toolchain.report.explain_text import explanation_text
 from toolchain.report.placement import place_nodes
@@ -26,9 +26,8 @@ def explain_model(step: Step, say: Say) -> Made:
     partitioned, floats = read_stage(files[-1]), read_stage(stage_before(files[0].parent, "fuse"))
     placement = place_nodes(floats, partitioned, files[0].parent)
     say("estimating regions")
-    templates = templates_of(machine.fusion) if machine.fusion else default_templates()
     names = job.model, job.target.label, calibration_text(calibration_kind(partitioned))
-    found = explain(machine, load_kernels(machine), templates, partitioned, placement, names)
+    found = explain(machine, load_kernels(machine), templates_for(machine), partitioned, placement, names)
     text = explain_file(job)
     written = {
         text: explanation_text(found),

@@ -6,6 +6,7 @@ from toolchain.graph.calibration import read_table
 from toolchain.graph.store import Store
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import calibration_samples
+from toolchain.operations.library import kinds_of
 from toolchain.passes.base import Pass
 from toolchain.passes.build import build_graph, default_pipeline
 from toolchain.passes.context import Context
@@ -13,7 +14,7 @@ from toolchain.passes.partition import Partition
 from toolchain.passes.pipeline import Pipeline, with_options
 from toolchain.passes.pipeline import pipeline_of as read_section
 from toolchain.passes.quantize import Quantize
-from toolchain.passes.templates import templates_of
+from toolchain.passes.templates import templates_for
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.offload import device_of
 from toolchain.spec.errors import fail
@@ -30,12 +31,14 @@ def make_graph(step: Step, say: Say) -> Made:
         raise fail("E1203", f"machine '{machine.name}' does not say how numbers are stored", hint="its file needs a section 'quantisation'")
     say("reading the kernels")
     device = device_of(machine, load_kernels(machine))
-    templates = templates_of(machine.fusion) if machine.fusion else ()
+    kinds = kinds_of(machine)
     model, table = model_of(job), read_table(table_file(job))
     samples = None if table.failure else calibration_samples(model)
     everything = (job.variables.place or model.place) == "all"
     recorded = isinstance(model.calibration, Recorded)
-    context = Context(str(onnx_file(job)), templates, machine.quantisation, table, samples, device, model.host, everything, recorded, say)
+    context = Context(
+        str(onnx_file(job)), templates_for(machine), machine.quantisation, table, samples, device, model.host, everything, recorded, say, kinds=kinds
+    )
     store = Store(step.folder)
     with blaming(job):
         build_graph(onnx_file(job), sizes_of(job), context, store, pipeline_of(machine, job, model))

@@ -1,0 +1,269 @@
+"""An operation's description: named axes, the meaning as an index expression, and what follows from it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from toolchain.spec.errors import Span
+from toolchain.spec.expr import Binary, Call, Choose, Const, Expr, Index, Name, Unary, walk
+from toolchain.spec.yaml_nodes import Node
+
+Role = Literal["data", "weights", "bias", "result"]
+Form = Literal["move", "select", "average", "aligned", "weighted", "computed", "table", "real", "opaque"]
+ENDING = ("shift", "half", "low", "high", "slope", "slope_shift")
+"""Numbers of an ending: requantisation, limits, and the slope of a leaky activation."""
+BIAS_RANGE = ("bias_least", "bias_most")
+UNIT = "unit"
+"""The whole number that stands for 1 in the scale of the weights."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor. axes: index name to the name of its extent, outermost first. many: any number of tensors stand for it.
+
+    flat: the graph has one axis for all behind the first.
+    """
+
+    name: str
+    axes: Mapping[str, str]
+    role: Role = "data"
+    many: bool = False
+    flat: bool = False
+
+    @property
+    def extents(self) -> tuple[str, ...]:
+        return tuple(self.axes.values())
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """numbers: what its integers are called. single: whether it is one integer, not a list."""
+
+    name: str
+    numbers: tuple[str, ...]
+    single: bool = False
+
+
+@dataclass(frozen=True)
+class Check:
+    """that: must hold of the numbers. message: what a user reads where it does not."""
+
+    that: Expr
+    message: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of a computation in floating point: name[axes] = reduction over some axes of an expression."""
+
+    name: str
+    axes: tuple[str, ...]
+    reduction: str
+    over: Mapping[str, str]
+    of: Expr
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """of: an element of the result, as an expression over elements of the operands; none where `join`, `stages` or nothing says it.
+
+    reduction: sum, mean, max, min, or empty. over: the reduced axes, index name to extent. outside: what a read past an operand's edge gives:
+    zero, least (less than any element), or empty where none may happen. join: the operand whose tensors stand side by side. table: a function of
+    one element in floating point, which becomes 256 stored values. stages: a computation in floating point.
+    """
+
+    of: Expr | None = None
+    reduction: str = ""
+    over: Mapping[str, str] = field(default_factory=dict[str, str])
+    outside: str = ""
+    join: str = ""
+    table: bool = False
+    stages: tuple[Stage, ...] = ()
+
+
+@dataclass(frozen=True)
+class Term:
+    """One summand of a meaning. sign: 1 or -1. operand: the data that it reads first."""
+
+    sign: int
+    of: Expr
+    operand: str
+
+
+@dataclass(frozen=True)
+class Way:
+    """Another operation that computes the same, or this one as it stands. when: for which numbers. numbers: those of the other operation that are not
+    this one's own. arrays: its known tensors by their own indices, from this operation's."""
+
+    operation: str
+    when: Expr | None
+    numbers: Mapping[str, Expr]
+    arrays: Mapping[str, Expr]
+    span: Span | None = None
+
+    def stays(self, kind: str) -> bool:
+        """Whether this is the operation as it stands."""
+        return self.operation == kind and not self.numbers and not self.arrays
+
+
+@dataclass(frozen=True, eq=False)
+class OperationKind:
+    """operands: the tensors that it reads, in the order of the ONNX function's inputs. defaults: numbers of attributes that
+    may be left out. fixed: numbers that are always the same.
+
+    floats, integers: the ONNX bodies; see graph.functions. activates: an activation may follow. placed: the operands are parts of the result in
+    memory, so that nothing has to be done. binds: fusion templates as in a machine's section `fusion`.
+    """
+
+    name: str
+    doc: str
+    operands: tuple[Operand, ...]
+    result: Operand
+    attributes: tuple[Attribute, ...]
+    defaults: Mapping[str, int]
+    fixed: Mapping[str, int]
+    shape: Mapping[str, Expr]
+    checks: tuple[Check, ...]
+    meaning: Meaning
+    activates: bool
+    placed: bool
+    floats: str
+    integers: str
+    ways: tuple[Way, ...]
+    binds: tuple[Node, ...]
+    span: Span | None = None
+
+    @cached_property
+    def operand(self) -> Mapping[str, Operand]:
+        return {each.name: each for each in self.operands}
+
+    @cached_property
+    def data(self) -> tuple[str, ...]:
+        """Operands that are computed."""
+        return tuple(each.name for each in self.operands if each.role == "data")
+
+    @cached_property
+    def known(self) -> tuple[str, ...]:
+        """Operands whose values are known when compiling."""
+        return tuple(each.name for each in self.operands if each.role != "data")
+
+    @cached_property
+    def weights(self) -> str:
+        """The operand that is stored in a scale of its own; empty where there is none."""
+        return next((each.name for each in self.operands if each.role == "weights"), "")
+
+    @cached_property
+    def bias(self) -> str:
+        return next((each.name for each in self.operands if each.role == "bias"), "")
+
+    @cached_property
+    def form(self) -> Form:
+        """How stored integers take part, which settles scales and requantisation; read off the meaning."""
+        meaning = self.meaning
+        if meaning.stages:
+            return "real"
+        if meaning.table:
+            return "table"
+        if meaning.join:
+            return "move"
+        if meaning.of is None:
+            return "opaque"
+        if meaning.reduction in ("max", "min"):
+            return "select"
+        if meaning.reduction == "mean":
+            return "average"
+        if not meaning.reduction and isinstance(meaning.of, Index):
+            return "move"
+        if not meaning.reduction and isinstance(meaning.of, Call):
+            return "select"
+        return self._arithmetic()
+
+    def _arithmetic(self) -> Form:
+        if len(self.terms) > 1:
+            return "aligned"
+        return "weighted" if self.weights else "computed"
+
+    @cached_property
+    def copies(self) -> bool:
+        """Whether every element of the result is an element of an operand, or zero: all share a scale."""
+        return self.form in ("move", "select")
+
+    @cached_property
+    def moves(self) -> bool:
+        return self.form == "move"
+
+    @cached_property
+    def scaled(self) -> bool:
+        """Whether exact sums are requantised."""
+        return self.form in ("average", "aligned", "weighted", "computed")
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """The summands of the meaning, each with its sign."""
+        return () if self.meaning.of is None else tuple(self._terms(self.meaning.of, 1))
+
+    def _terms(self, expr: Expr, sign: int) -> Iterator[Term]:
+        match expr:
+            case Binary(op="+" | "-" as op, left=left, right=right):
+                yield from self._terms(left, sign)
+                yield from self._terms(right, sign if op == "+" else -sign)
+            case Unary(op="-", value=value):
+                yield from self._terms(value, -sign)
+            case _:
+                yield Term(sign, expr, next((read for read in self.reads(expr) if read in self.data), ""))
+
+    def reads(self, expr: Expr) -> tuple[str, ...]:
+        """The operands that an expression reads, in its order."""
+        found = (e.base.id for e in walk(expr) if isinstance(e, Index) and isinstance(e.base, Name))
+        return tuple(dict.fromkeys(name for name in found if name in self.operand))
+
+    @cached_property
+    def factor(self) -> Expr | None:
+        """The condition of a meaning `product if condition else 0`."""
+        match self.meaning.of:
+            case Choose(condition=condition, other=Const(value=0)):
+                return condition
+            case _:
+                return None
+
+    @cached_property
+    def multiplies(self) -> bool:
+        """Whether every reduced element costs a multiply-accumulate."""
+        return bool(self.meaning.over) and self.form in ("weighted", "computed")
+
+    @cached_property
+    def unit(self) -> bool:
+        """Whether the meaning names what stands for 1."""
+        return self.meaning.of is not None and any(isinstance(e, Name) and e.id == UNIT for e in walk(self.meaning.of))
+
+    @cached_property
+    def multipliers(self) -> tuple[str, ...]:
+        """Numbers that stored operands are multiplied by, so that their scales meet."""
+        if self.form == "aligned":
+            return tuple(f"multiply_{term.operand}" for term in self.terms)
+        return ("multiply",) if self.form == "average" else ()
+
+    @cached_property
+    def extents(self) -> tuple[str, ...]:
+        """Names of all extents, each once."""
+        return tuple(dict.fromkeys(name for each in (*self.operands, self.result) for name in each.extents))
+
+    @cached_property
+    def numbers(self) -> tuple[str, ...]:
+        """Every number that kernels may name."""
+        own = (*self.extents, *(number for each in self.attributes for number in each.numbers), *self.fixed, *self.multipliers)
+        ends = (*(ENDING if self.scaled else ()), *(BIAS_RANGE if self.bias else ()), *((UNIT,) if self.unit else ()))
+        return tuple(dict.fromkeys((*own, *ends)))
+
+    @cached_property
+    def arrays(self) -> tuple[str, ...]:
+        """Every array that kernels may name."""
+        return (*self.known, *(("table",) if self.form == "table" else ()))
+
+    @cached_property
+    def pads(self) -> tuple[str, ...]:
+        """Numbers that say how far reads reach past the first operand's edges: top, left, bottom, right. Empty where it has none, or moves."""
+        named = next((each.numbers for each in self.attributes if each.name == "pads"), ())
+        before = {e.right.id for e in walk(self.meaning.of or Const(0)) if isinstance(e, Binary) and e.op == "-" and isinstance(e.right, Name)}
+        return named if not self.moves and len(named) == 4 and before >= set(named[:2]) else ()

@@ -1,0 +1,80 @@
+"""The numbers of one operation: extents from shapes, attributes by their names, and what follows from both."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolchain.operations.kind import Operand, OperationKind
+from toolchain.spec.errors import fail
+from toolchain.spec.evaluate import constant
+
+Shape = tuple[int, ...]
+
+
+def numbers_of(kind: OperationKind, shapes: Mapping[str, Sequence[int]], attributes: Mapping[str, Any], name: str = "") -> dict[str, int]:
+    """Extents of operands and result, attributes and fixed numbers.
+
+    shapes: of the operands; axes that a tensor lacks at its end have an extent of 1. name: the operation's, for messages.
+    Raises UserError E1003 for shapes that do not fit each other, and where nothing is left of the result.
+    """
+    numbers: dict[str, int] = {}
+    for operand in kind.operands:
+        if operand.name in shapes:
+            _join(numbers, operand, extents_of(operand, shapes[operand.name], name), name)
+    numbers |= attribute_numbers(kind, attributes)
+    return complete(kind, numbers, name)
+
+
+def extents_of(operand: Operand, shape: Sequence[int], name: str = "") -> Shape:
+    """One extent for each axis. Raises UserError E1003 for a tensor of more axes."""
+    if len(shape) > len(operand.axes):
+        raise fail("E1003", f"'{operand.name}' of '{name}' has {len(shape)} axes, not {len(operand.axes)}")
+    return (*shape, *(1,) * (len(operand.axes) - len(shape)))
+
+
+def _join(numbers: dict[str, int], operand: Operand, extents: Shape, name: str) -> None:
+    for extent, size in zip(operand.extents, extents, strict=True):
+        if numbers.setdefault(extent, size) != size:
+            raise fail("E1003", f"the shapes of '{name}' do not fit each other: {extent} is {numbers[extent]} and, of '{operand.name}', {size}")
+
+
+def attribute_numbers(kind: OperationKind, attributes: Mapping[str, Any]) -> dict[str, int]:
+    """Attributes of an ONNX call by the names that the operation gives their integers."""
+    found: dict[str, int] = {}
+    for attribute in kind.attributes:
+        if attribute.name in attributes:
+            given = attributes[attribute.name]
+            values = [given] if attribute.single else given
+            found |= dict(zip(attribute.numbers, map(int, values), strict=True))
+    return found
+
+
+def complete(kind: OperationKind, numbers: Mapping[str, int], name: str = "") -> dict[str, int]:
+    """Numbers with fixed ones and derived extents. Raises UserError E1003 where a check fails or nothing is left of the result."""
+    known = {**kind.defaults, **numbers, **kind.fixed}
+    low = next((number for each in kind.attributes for number in each.numbers if known.get(number, 0) < 0), None)
+    if low is not None:
+        raise fail("E1003", f"'{name}' has {low} = {known[low]}, which is below zero")
+    for extent, expr in kind.shape.items():
+        known[extent] = constant(expr, known)
+    for check in kind.checks:
+        if not constant(check.that, known):
+            raise fail("E1003", f"'{name}': {check.message}", check.that.span)
+    empty = next((extent for extent in kind.result.extents if known.get(extent, 1) < 1), None)
+    if empty is not None:
+        raise fail("E1003", f"'{name}' has no output: {empty} is {known[empty]}")
+    return known
+
+
+def result_shape(kind: OperationKind, numbers: Mapping[str, int]) -> Shape:
+    """The extents of the result."""
+    return tuple(numbers[extent] for extent in kind.result.extents)
+
+
+def macs_of(kind: OperationKind, numbers: Mapping[str, int]) -> int:
+    """Multiply-accumulates, those with padding included; 0 for an operation that is no sum of products."""
+    if not kind.multiplies:
+        return 0
+    count = 1
+    for extent in (*kind.result.extents, *kind.meaning.over.values()):
+        count *= numbers[extent]
+    return count

@@ -1,0 +1,169 @@
+"""An operation with its numbers and known tensors: what a machine computes, and what kernels may name of it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.operations.ending import requantised
+from toolchain.operations.kind import UNIT, OperationKind
+from toolchain.operations.numbers import attribute_numbers, complete, extents_of, macs_of, result_shape
+from toolchain.operations.reads import narrow, read_all
+from toolchain.operations.reference import accumulate
+from toolchain.spec.errors import fail
+from toolchain.spec.expr import Const, Index, Name, walk
+from toolchain.spec.model.quantisation import Numerics
+
+Array = NDArray[Any]
+Picture = tuple[int, int, int, int]
+PICTURE_AXES: Mapping[int, tuple[int, ...]] = {2: (0, 1), 3: (0, 2, 1), 4: (0, 1, 2, 3)}
+"""For a tensor of so many axes, which axis of a picture [batch, channels, height, width] each one is: rows of a sequence have channels behind."""
+ENDS = {"shift": 0, "low": -128, "high": 127, "slope": 0, "slope_shift": 0}
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """numbers: a value for each of the kind's. arrays: of its known tensors, int8 weights and int32 biases at the sum's own position."""
+
+    kind: OperationKind
+    name: str
+    numbers: Mapping[str, int]
+    arrays: Mapping[str, Array]
+
+    @property
+    def output(self) -> Picture:
+        """(batch, channels, height, width) of the result."""
+        return picture_of(result_shape(self.kind, self.numbers))
+
+    def input(self, operand: str) -> Picture:
+        """(batch, channels, height, width) of a computed operand."""
+        return picture_of([self.numbers[extent] for extent in self.kind.operand[operand].extents])
+
+    @cached_property
+    def macs(self) -> int:
+        """Multiply-accumulates, those with padding included."""
+        return macs_of(self.kind, self.numbers)
+
+    @cached_property
+    def free_rows(self) -> bool:
+        """Whether any order of the rows of the known tensors only changes the order of the result's channels."""
+        rows = {next(iter(self.kind.operand[name].axes), "") for name in self.kind.known}
+        if len(rows) != 1 or len(self.kind.result.axes) < 2 or rows != {list(self.kind.result.axes)[1]}:
+            return False
+        (row,) = rows
+        loops = {index: range(min(self.numbers[extent], 2 if index != row else self.numbers[extent])) for index, extent in self._loops().items()}
+        scope = read_all({}, self.numbers, loops, 0, unbounded=True)
+        reads = [
+            e for e in walk(self.kind.meaning.of or Const(0)) if isinstance(e, Index) and isinstance(e.base, Name) and e.base.id in self.kind.data
+        ]
+        axis = list(loops).index(row)
+        return all(narrow(scope.value(part, {})).shape[axis] == 1 for read in reads for part in read.index)
+
+    def _loops(self) -> dict[str, str]:
+        return {**self.kind.result.axes, **self.kind.meaning.over}
+
+    def reach(self, most: int = 128) -> int:
+        """The largest magnitude that any partial sum can have, the rounding half included. most: of a stored element."""
+        kind, over = self.kind, math.prod(self.numbers[extent] for extent in self.kind.meaning.over.values())
+        half = self.numbers["half"] if kind.scaled else 0
+        if kind.form == "weighted":
+            return self._weighted_reach(most) + half
+        if kind.form == "aligned":
+            return sum(abs(self.numbers[name]) for name in kind.multipliers) * most + half
+        if kind.form == "average":
+            return over * abs(self.numbers["multiply"]) * most + half
+        return over * most * most + half if kind.form == "computed" else most
+
+    def _weighted_reach(self, most: int) -> int:
+        axes = self.kind.operand[self.kind.weights].axes
+        reduced = tuple(axis for axis, index in enumerate(axes) if index in self.kind.meaning.over)
+        sums = np.abs(self.arrays[self.kind.weights].astype(np.int16)).sum(axis=reduced, dtype=np.int64)
+        bias = np.abs(self.arrays[self.kind.bias].astype(np.int64)) if self.kind.bias else np.zeros(1, np.int64)
+        return max(int((sums * most + bias).max()), self.numbers.get(UNIT, 0) * most)
+
+    def run(self, operands: Mapping[str, Array], numerics: Numerics) -> NDArray[np.int8]:
+        """The reference's result, a picture. operands: pictures [batch, channels, height, width], by name."""
+        shaped = {name: from_picture(array, len(self.kind.operand[name].axes)) for name, array in operands.items()}
+        if self.kind.form == "table":
+            return self.arrays["table"][operands["x"].astype(np.int64) + 128]
+        total = accumulate(self.kind, self.numbers, {**shaped, **self.arrays})
+        if self.kind.scaled:
+            found = requantised(total, np.int64(self.numbers["shift"]), bool(self.numbers["slope"]), self.numbers, numerics)
+        else:
+            found = total.astype(np.int8)
+        return to_picture(found)
+
+
+def picture_of(shape: Sequence[int]) -> Picture:
+    """A tensor's shape as (batch, channels, height, width). Raises UserError E1003 for another rank than 2, 3 or 4."""
+    if len(shape) not in PICTURE_AXES:
+        raise fail("E1003", f"a tensor of {len(shape)} axes is no picture and no row")
+    sizes = [1, 1, 1, 1]
+    for size, axis in zip(shape, PICTURE_AXES[len(shape)], strict=True):
+        sizes[axis] = int(size)
+    return sizes[0], sizes[1], sizes[2], sizes[3]
+
+
+def to_picture(array: Array) -> Array:
+    """A tensor of 2, 3 or 4 axes as [batch, channels, height, width]."""
+    return array.transpose(0, 2, 1)[..., None] if array.ndim == 3 else array.reshape(picture_of(array.shape))
+
+
+def from_picture(array: Array, axes: int) -> Array:
+    """The tensor of so many axes that stands as a picture; one of 2 axes may have been flattened."""
+    if axes == 3:
+        return array[..., 0].transpose(0, 2, 1)
+    return array.reshape(len(array), -1) if axes == 2 else array
+
+
+def make_operation(
+    kind: OperationKind, name: str, pictures: Mapping[str, Sequence[int]], arrays: Mapping[str, Array], numbers: Mapping[str, Any]
+) -> Operation:
+    """pictures: (batch, channels, height, width) of computed operands. arrays: of known ones, of their declared number of axes or flattened.
+
+    numbers: attributes as ONNX calls have them, or single numbers by name; what is left out takes its default.
+    Raises UserError E1003 where shapes do not fit each other, or nothing is left.
+    """
+    known = attribute_numbers(kind, numbers) | {key: int(value) for key, value in numbers.items() if key in kind.numbers}
+    for operand, picture in pictures.items():
+        extents, axes = kind.operand[operand].extents, PICTURE_AXES[len(kind.operand[operand].axes)]
+        _agree(known, dict(zip(extents, (int(picture[axis]) for axis in axes), strict=True)), name, operand)
+    shaped: dict[str, Array] = {}
+    for operand, array in arrays.items():
+        shaped[operand] = array if operand not in kind.operand else _as_declared(kind, operand, array, known, name)
+    return finished(kind, name, known, shaped)
+
+
+def _as_declared(kind: OperationKind, operand: str, array: Array, known: dict[str, int], name: str) -> Array:
+    """A known tensor with its declared axes; one row's elements may stand in a single axis."""
+    declared = kind.operand[operand]
+    sizes = [known.get(extent, 0) for extent in declared.extents]
+    if array.ndim < len(sizes) and all(sizes[1:]) and math.prod(sizes[1:]) == math.prod(array.shape[1:]):
+        array = array.reshape(len(array), *sizes[1:])
+    shape = extents_of(declared, array.shape, name)
+    _agree(known, dict(zip(declared.extents, shape, strict=True)), name, operand)
+    return array.reshape(shape)
+
+
+def _agree(known: dict[str, int], extents: Mapping[str, int], name: str, operand: str) -> None:
+    for extent, size in extents.items():
+        if known.setdefault(extent, size) != size:
+            raise fail("E1003", f"the shapes of '{name}' do not fit each other: {extent} is {known[extent]} and, of '{operand}', {size}")
+
+
+def finished(kind: OperationKind, name: str, known: Mapping[str, int], arrays: Mapping[str, Array]) -> Operation:
+    """An operation with every number that follows from others. Raises UserError E1003 as `complete` does."""
+    numbers = complete(kind, known, name)
+    if kind.scaled:
+        numbers = {**ENDS, **dict.fromkeys(kind.multipliers, 1), **numbers}
+        if numbers["shift"] < 0:
+            raise fail("E1003", f"'{name}' shifts by {numbers['shift']}")
+        numbers["half"] = (1 << numbers["shift"]) >> 1
+    if kind.bias:
+        bias = arrays[kind.bias]
+        numbers |= {"bias_least": int(bias.min()), "bias_most": int(bias.max())}
+    return Operation(kind, name, {key: numbers[key] for key in kind.numbers}, arrays)

@@ -1,0 +1,169 @@
+"""What an operation computes, in numpy's whole numbers, straight from its index expression.
+
+Shares no code and no arithmetic with the ONNX bodies. Every array is int64 inside; products run through float64 matrix products, exact below 2**53.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from toolchain.operations.kind import OperationKind
+from toolchain.operations.reads import Ints, Read, read_all
+from toolchain.spec.expr import Binary, Choose, Expr, Index, Name, rewrite, walk
+
+MOST = 1 << 25
+"""Elements of one operand that are laid out at once; a larger computation goes in parts."""
+LEAST = -(1 << 40)
+"""Stands for less than any element."""
+Operands = Mapping[str, Sequence[Ints]]
+
+
+def accumulate(kind: OperationKind, numbers: Mapping[str, int], operands: Mapping[str, Any]) -> Ints:
+    """The exact int64 result before any bias is scaled, requantised or clipped; shape: of the result.
+
+    operands: an array, or a sequence of arrays for one that stands for many, of as many axes as declared; bias at the sum's own position.
+    """
+    if kind.meaning.join:
+        return np.concatenate([np.asarray(part, np.int64) for part in operands[kind.meaning.join]], numbers.get("axis", 1))
+    arrays = {name: np.asarray(array, np.int64) for name, array in operands.items()}
+    total = _parts(_Computation(kind, numbers, arrays), _loops(kind, numbers))
+    if kind.meaning.reduction == "mean":
+        total = total * numbers["multiply"]
+    return total + _along(kind, arrays[kind.bias]) if kind.bias else total
+
+
+def _along(kind: OperationKind, bias: Ints) -> Ints:
+    """The bias along its axis of the result."""
+    axes = kind.operand[kind.bias].axes
+    return bias.reshape([len(bias) if index in axes else 1 for index in kind.result.axes])
+
+
+def _loops(kind: OperationKind, numbers: Mapping[str, int]) -> dict[str, range]:
+    """Every axis of the result, then the reduced ones."""
+    extents = {**kind.result.axes, **kind.meaning.over}
+    return {index: range(numbers[extent]) for index, extent in extents.items()}
+
+
+@dataclass(frozen=True)
+class _Computation:
+    kind: OperationKind
+    numbers: Mapping[str, int]
+    arrays: Mapping[str, Ints]
+
+    @property
+    def outer(self) -> int:
+        """Axes of the result."""
+        return len(self.kind.result.axes)
+
+
+def _parts(job: _Computation, loops: dict[str, range]) -> Ints:
+    """The result over these loops, cut along its longest axis until every operand is small enough."""
+    sizes = [len(loop) for loop in loops.values()]
+    longest = max(range(job.outer), key=lambda axis: sizes[axis])
+    if _elements(job, loops) <= MOST or sizes[longest] == 1:
+        return _whole(job, loops)
+    name, loop = list(loops)[longest], list(loops.values())[longest]
+    half = len(loop) // 2
+    halves = [_parts(job, {**loops, name: part}) for part in (loop[:half], loop[half:])]
+    return np.concatenate(halves, longest)
+
+
+def _elements(job: _Computation, loops: Mapping[str, range]) -> int:
+    """Elements of the largest operand as it is laid out over the loops."""
+    assert job.kind.meaning.of is not None
+    used = [{e.id for e in walk(read) if isinstance(e, Name)} for read in _reads(job.kind, job.kind.meaning.of)]
+    return max((math.prod(len(loop) for name, loop in loops.items() if name in names) for names in used), default=1)
+
+
+def _reads(kind: OperationKind, expr: Expr) -> list[Index]:
+    return [e for e in walk(expr) if isinstance(e, Index) and isinstance(e.base, Name) and e.base.id in kind.operand]
+
+
+def _whole(job: _Computation, loops: Mapping[str, range]) -> Ints:
+    meaning, outer = job.kind.meaning, job.outer
+    assert meaning.of is not None
+    scope = read_all(job.arrays, job.numbers, loops, LEAST if meaning.outside == "least" else 0, bool(meaning.outside))
+    product = _product(job.kind)
+    if product is not None:
+        reads = [scope.read(part) for part in product.reads]
+        if product.condition is not None:
+            reads[0] = reads[0].where(scope.value(product.condition, {}))
+        return contract(reads[0].array, reads[1].array, outer, [len(loop) for loop in loops.values()])
+    values = _element(job, meaning.of, scope)
+    full = np.broadcast_to(values, [len(loop) for loop in loops.values()])
+    axes = tuple(range(outer, full.ndim))
+    if meaning.reduction in ("max", "min"):
+        return np.asarray(full.max(axes) if meaning.reduction == "max" else full.min(axes))
+    return full.sum(axes) if axes else np.array(full)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A sum of products of two elements: reads of two operands, and where the product counts."""
+
+    reads: tuple[Index, Index]
+    condition: Expr | None
+
+
+def _product(kind: OperationKind) -> Product | None:
+    """None for a meaning that is no sum of products."""
+    of = kind.meaning.of
+    inner = of.then if isinstance(of, Choose) and kind.factor is not None else of
+    match inner:
+        case Binary(op="*", left=Index() as left, right=Index() as right) if kind.meaning.reduction == "sum":
+            return Product((left, right), kind.factor)
+        case _:
+            return None
+
+
+def _element(job: _Computation, expr: Expr, scope: Read) -> Ints:
+    """The expression over all loops, the summands by their multipliers."""
+    found: dict[str, Ints] = {}
+
+    def change(e: Expr) -> Expr | None:
+        if isinstance(e, Index) and isinstance(e.base, Name) and e.base.id in job.kind.operand:
+            key = f"[{len(found)}]"
+            found[key] = scope.read(e).array
+            return Name(key)
+        return None
+
+    if job.kind.form == "aligned":
+        terms = [(term.sign * job.numbers[f"multiply_{term.operand}"], rewrite(term.of, change)) for term in job.kind.terms]
+        total = np.zeros((), np.int64)
+        for factor, term in terms:
+            total = total + factor * scope.value(term, found)
+        return total
+    ready = rewrite(expr, change)
+    return scope.value(ready, found)
+
+
+def contract(a: Ints, b: Ints, outer: int, sizes: Sequence[int]) -> Ints:
+    """The sum of a * b over all axes behind the first `outer` ones. Both have an axis of extent 1 where they do not vary.
+
+    Exact where no sum passes 2**53.
+    """
+    axes = range(len(sizes))
+    a, b = (_summed(array, other, outer) for array, other in ((a, b), (b, a)))
+    both = [k for k in range(outer) if a.shape[k] > 1 and b.shape[k] > 1]
+    left = [k for k in range(outer) if k not in both and a.shape[k] > 1]
+    right = [k for k in range(outer) if k not in both and k not in left]
+    inner = [k for k in axes if k >= outer]
+    shape = [sizes[k] for k in (*both, *left, *right)]
+    batch, rows, columns = (math.prod(sizes[k] for k in part) for part in (both, left, right))
+    first = a.transpose(*both, *left, *right, *inner).reshape(batch, rows, -1).astype(np.float64)
+    second = np.broadcast_to(b, [sizes[k] if k in (*both, *right) else b.shape[k] for k in axes])
+    second = second.transpose(*both, *right, *left, *inner).reshape(batch, columns, -1).astype(np.float64)
+    found = (first @ second.transpose(0, 2, 1)).reshape(shape)
+    order = np.argsort([*both, *left, *right])
+    return found.transpose(order).astype(np.int64)
+
+
+def _summed(array: Ints, other: Ints, outer: int) -> Ints:
+    """Summed over the reduced axes along which only it varies; the other's extent stands along axes along which only the other does."""
+    alone = tuple(k for k in range(outer, array.ndim) if array.shape[k] > 1 and other.shape[k] == 1)
+    summed = array.sum(alone, keepdims=True) if alone else array
+    shape = [other.shape[k] if k >= outer and k not in alone else summed.shape[k] for k in range(array.ndim)]
+    return np.broadcast_to(summed, shape)

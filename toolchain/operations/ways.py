@@ -1,0 +1,85 @@
+"""Other operations that compute the same: a grouped convolution as a dense one, a dense layer as a convolution, rows as a picture."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.operations.kind import OperationKind, Way
+from toolchain.operations.library import Kinds, kind_named
+from toolchain.operations.operation import Operation, finished
+from toolchain.operations.reads import read_all
+from toolchain.spec.evaluate import constant
+from toolchain.spec.expr import Expr, Index, Name, rewrite, walk
+
+Array = NDArray[Any]
+
+
+def candidates(operation: Operation, kinds: Kinds) -> Iterator[Operation]:
+    """Every way to compute an operation, the most fitting first; each is exact."""
+    if not operation.kind.ways:
+        yield operation
+    for way in operation.kind.ways:
+        if way.when is None or constant(way.when, operation.numbers):
+            if way.stays(operation.kind.name):
+                yield operation
+            else:
+                yield from candidates(apply_way(way, operation, kinds), kinds)
+
+
+def reachable(kind: OperationKind, kinds: Kinds) -> frozenset[str]:
+    """Names of the operations that a kind may be computed as, its own included."""
+    found, waiting = {kind.name}, [kind]
+    while waiting:
+        for way in waiting.pop().ways:
+            if way.operation not in found:
+                found.add(way.operation)
+                waiting.append(kind_named(kinds, way.operation))
+    return frozenset(found)
+
+
+def apply_way(way: Way, operation: Operation, kinds: Kinds) -> Operation:
+    """The other operation. Numbers and known tensors of the same name carry over where the way does not give them.
+
+    Raises UserError E0107 for an operation that is not there.
+    """
+    kind, numbers = kind_named(kinds, way.operation), operation.numbers
+    derived = {*kind.shape, *kind.fixed, "half", "bias_least", "bias_most"}
+    known = {name: numbers[name] for name in kind.numbers if name in numbers and name not in derived}
+    known |= {name: constant(expr, numbers) for name, expr in way.numbers.items()}
+    extents = {**known, **{name: numbers[name] for name in kind.extents if name in numbers and name not in known}}
+    arrays = {name: _array(kind, name, way, operation, extents) for name in kind.known}
+    return finished(kind, operation.name, known, arrays)
+
+
+def _array(kind: OperationKind, name: str, way: Way, operation: Operation, extents: Mapping[str, int]) -> Array:
+    """A known tensor of the other operation, in the type of the one that it is made of."""
+    if name not in way.arrays:
+        return operation.arrays[name]
+    axes = kind.operand[name].axes
+    loops = {index: range(extents[extent]) for index, extent in axes.items()}
+    expr = way.arrays[name]
+    read = next(each for each in _reads(expr) if each in operation.arrays)
+    found = spelled(expr, operation.arrays, operation.numbers, loops)
+    return np.ascontiguousarray(np.broadcast_to(found, [len(loop) for loop in loops.values()]).astype(operation.arrays[read].dtype))
+
+
+def _reads(expr: Expr) -> list[str]:
+    return [e.base.id for e in walk(expr) if isinstance(e, Index) and isinstance(e.base, Name)]
+
+
+def spelled(expr: Expr, arrays: Mapping[str, Array], numbers: Mapping[str, int], loops: Mapping[str, range]) -> NDArray[np.int64]:
+    """An expression over elements of arrays, along loops. Raises UserError E1301 for a read past an edge."""
+    scope = read_all({name: array.astype(np.int64) for name, array in arrays.items()}, numbers, loops, 0, unbounded=False)
+    found: dict[str, NDArray[np.int64]] = {}
+
+    def change(e: Expr) -> Expr | None:
+        if isinstance(e, Index) and isinstance(e.base, Name):
+            key = f"[{len(found)}]"
+            found[key] = scope.read(e).array
+            return Name(key)
+        return None
+
+    ready = rewrite(expr, change)
+    return scope.value(ready, found)

@@ -1,1 +1,0 @@
-"""The operations that kernels compute."""

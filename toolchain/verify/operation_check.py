@@ -1,0 +1,212 @@
+"""Holds an operation's ONNX bodies and its other ways against its index expression, on random small shapes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from toolchain.graph.calls import fused_call, integer_call, run_call
+from toolchain.graph.numerics import ROUNDINGS, Numerics
+from toolchain.graph.session import open_session, run_session
+from toolchain.graph.versions import IR_VERSION, OPSET
+from toolchain.operations.kind import Operand, OperationKind
+from toolchain.operations.library import Kinds
+from toolchain.operations.numbers import complete
+from toolchain.operations.operation import make_operation, to_picture
+from toolchain.operations.reference import accumulate
+from toolchain.operations.stages import evaluate_stages, evaluate_table
+from toolchain.operations.ways import candidates
+from toolchain.spec.errors import UserError, fail
+
+Array = NDArray[Any]
+TRIES = 2000
+"""Random numbers that are drawn at most until some fit each other."""
+TOLERANCE = 1e-5
+"""Relative, of what floating point computes in another order."""
+EXTREMES = np.array([-128, -127, -1, 0, 1, 126, 127], np.int8)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operation with small extents. numbers: all of them but those of requantisation. operands: int8 and int32, of the declared axes."""
+
+    kind: OperationKind
+    numbers: Mapping[str, int]
+    operands: Mapping[str, Any]
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """As an ONNX call has them."""
+        found = {each.name: tuple(self.numbers[number] for number in each.numbers) for each in self.kind.attributes}
+        return {each.name: found[each.name][0] if each.single else found[each.name] for each in self.kind.attributes}
+
+    def given(self) -> list[Array]:
+        """Operands as the graph has them."""
+        found: list[Array] = []
+        for each in self.kind.operands:
+            found += [_visible(each, part) for part in (self.operands[each.name] if each.many else [self.operands[each.name]])]
+        return found
+
+
+@dataclass(frozen=True)
+class Checked:
+    """How much was compared."""
+
+    operation: str
+    shapes: int
+    floats: int
+    integers: int
+    ways: int
+
+
+def check_operation(kind: OperationKind, kinds: Kinds, count: int = 20, seed: int = 0) -> Checked:
+    """Compares on `count` random shapes. Raises UserError E1303 with the shapes where a body or a way computes something else, E1304 where no
+    numbers fit the description's checks."""
+    rng, floats, integers, ways = np.random.default_rng(seed), 0, 0, 0
+    for number in range(count):
+        case = draw_case(kind, rng)
+        if kind.floats:
+            _check_floats(case)
+            floats += 1
+        if kind.copies or kind.integers or kind.form in ("aligned", "table"):
+            _check_integers(case, rng, number)
+            integers += 1
+        if kind.ways:
+            ways += sum(1 for _ in _check_ways(case, rng, kinds))
+    return Checked(kind.name, count, floats, integers, ways)
+
+
+def draw_case(kind: OperationKind, rng: np.random.Generator) -> Case:
+    """Raises UserError E1304."""
+    if kind.meaning.join:
+        return _joined_case(kind, rng)
+    for _ in range(TRIES):
+        numbers = _drawn_numbers(kind, rng)
+        if numbers is not None:
+            return Case(kind, numbers, {each.name: _drawn(each, numbers, rng) for each in kind.operands})
+    raise fail("E1304", f"no extents and attributes from 1 to 5 fit the checks of operation '{kind.name}'", kind.span)
+
+
+def _drawn_numbers(kind: OperationKind, rng: np.random.Generator) -> dict[str, int] | None:
+    """None for numbers that do not fit each other."""
+    free = [extent for extent in dict.fromkeys(e for each in kind.operands for e in each.extents) if extent not in kind.fixed]
+    drawn = {extent: int(rng.integers(1, 6)) for extent in free}
+    for number in (number for each in kind.attributes for number in each.numbers):
+        drawn[number] = int(rng.integers(0 if kind.defaults.get(number) == 0 else 1, 4))
+    try:
+        return complete(kind, drawn)
+    except UserError:
+        return None
+
+
+def _joined_case(kind: OperationKind, rng: np.random.Generator) -> Case:
+    shape = [int(size) for size in rng.integers(1, 5, 4)]
+    parts = [_numbers(rng, (shape[0], int(rng.integers(1, 5)), *shape[2:])) for _ in range(int(rng.integers(2, 5)))]
+    return Case(kind, {"axis": 1}, {kind.meaning.join: parts})
+
+
+def _drawn(operand: Operand, numbers: Mapping[str, int], rng: np.random.Generator) -> Array:
+    shape = tuple(numbers[extent] for extent in operand.extents)
+    return rng.integers(-5000, 5000, shape).astype(np.int32) if operand.role == "bias" else _numbers(rng, shape)
+
+
+def _numbers(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.int8]:
+    return rng.choice(EXTREMES, shape) if rng.integers(2) else rng.integers(-128, 128, shape).astype(np.int8)
+
+
+def _visible(operand: Operand, array: Array) -> Array:
+    return array.reshape(len(array), -1) if operand.flat else array
+
+
+def _check_floats(case: Case) -> None:
+    """The float body on whole numbers, which sums and products keep exact."""
+    small = {name: _small(value) for name, value in case.operands.items()}
+    given = Case(case.kind, case.numbers, small)
+    inputs = [each.astype(np.float32) for each in given.given()]
+    found = _run(inputs, lambda model, values: fused_call(model, case.kind, _variant(given), values, given.attributes, "call"), ir.DataType.FLOAT)
+    wanted = float_result(given)
+    if found.size != wanted.size or not np.allclose(found.reshape(wanted.shape), wanted, rtol=TOLERANCE, atol=TOLERANCE):
+        raise _differs(case, "the float body", found, wanted)
+
+
+def _small(value: Any) -> Any:
+    return [np.asarray(part // 32) for part in value] if isinstance(value, list) else np.asarray(value // 32)  # pyright: ignore
+
+
+def float_result(case: Case) -> Array:
+    """By the index expression, float64."""
+    kind, numbers = case.kind, {**case.numbers, **dict.fromkeys(case.kind.multipliers, 1), "unit": 1}
+    if kind.form == "real":
+        return evaluate_stages(kind, numbers, {name: value.astype(np.float64) for name, value in case.operands.items()})
+    if kind.form == "table":
+        return evaluate_table(kind, case.operands["x"].astype(np.float64))
+    total = accumulate(kind, numbers, case.operands).astype(np.float64)
+    return total / np.prod([numbers[extent] for extent in kind.meaning.over.values()]) if kind.form == "average" else total
+
+
+def _variant(case: Case) -> str:
+    return str(len(case.operands[case.kind.meaning.join])) if case.kind.meaning.join else ""
+
+
+def _check_integers(case: Case, rng: np.random.Generator, number: int) -> None:
+    """The integer body and the reference in some machine's arithmetic, each rounding in turn."""
+    kind = case.kind
+    numerics = Numerics(rounding=ROUNDINGS[number % len(ROUNDINGS)], order="shift_first" if number // 4 % 2 else "activation_first")
+    leaky = kind.scaled and kind.activates and bool(rng.integers(2))
+    ends = {"shift": int(rng.integers(0, 12)), "low": int(rng.choice([-128, -127, 0])), "high": int(rng.choice([127, 48]))}
+    ends |= {"slope": 26, "slope_shift": 8, "bias_shift": int(rng.integers(0, 4)), "unit": 1 << int(rng.integers(0, 9))}
+    ends |= {name: int(rng.integers(1, 9)) for name in kind.multipliers}
+    operands = case.given() + ([_numbers(rng, (256,))] if kind.form == "table" else [])
+    variant, attributes = "leaky" if leaky else _variant(case), case.attributes | ends
+    nodes: list[ir.Node] = []
+
+    def call(model: ir.Model, values: list[ir.Value]) -> ir.Node:
+        nodes.append(integer_call(model, kind, variant, values, attributes, "call", numerics))
+        return nodes[-1]
+
+    found = _run(operands, call, ir.DataType.INT8)
+    wanted = run_call(nodes[0], operands, numerics, {kind.name: kind})
+    if found.size != wanted.size or not np.array_equal(found.reshape(wanted.shape), wanted):
+        raise _differs(case, "the integer body", found, wanted)
+
+
+def _run(operands: list[Array], call: Any, dtype: ir.DataType) -> Array:
+    """One call in ONNX Runtime."""
+    types = [ir.TensorType(ir.DataType.from_numpy(each.dtype)) for each in operands]
+    inputs = [ir.Value(name=f"i{k}", shape=ir.Shape(each.shape), type=types[k]) for k, each in enumerate(operands)]
+    model = ir.Model(ir.Graph(inputs, [], nodes=[], opset_imports={"": OPSET}, name="one"), ir_version=IR_VERSION)
+    node = call(model, inputs)
+    node.outputs[0].name, node.outputs[0].type = "y", ir.TensorType(dtype)
+    model.graph.append(node)
+    model.graph.outputs.append(node.outputs[0])
+    session = open_session(ir.to_proto(model).SerializeToString())
+    return run_session(session, {f"i{k}": each for k, each in enumerate(operands)})["y"]
+
+
+def _check_ways(case: Case, rng: np.random.Generator, kinds: Kinds) -> Iterator[str]:
+    """Every other operation on the same pictures; the name of each that was compared."""
+    kind, numerics = case.kind, Numerics()
+    pictures = {name: to_picture(case.operands[name]) for name in kind.data}
+    numbers = {**case.numbers, **{name: int(rng.integers(1, 9)) for name in kind.multipliers}, "shift": int(rng.integers(0, 12))}
+    given = {name: tuple(array.shape) for name, array in pictures.items()}
+    operation = make_operation(kind, "checked", given, {name: case.operands[name] for name in kind.known}, numbers)
+    wanted = operation.run(pictures, numerics)
+    for other in candidates(operation, kinds):
+        inputs = {name: pictures[own] for name, own in zip(other.kind.data, kind.data, strict=True)}
+        found = other.run(inputs, numerics)
+        if found.size != wanted.size or not np.array_equal(found.reshape(wanted.shape), wanted):
+            raise _differs(case, f"its way as '{other.kind.name}'", found, wanted)
+        yield other.kind.name
+
+
+def _differs(case: Case, part: str, found: Array, wanted: Array) -> UserError:
+    numbers = ", ".join(f"{name} {value}" for name, value in case.numbers.items())
+    if found.size != wanted.size:
+        told = f"makes {list(found.shape)}, not {list(wanted.shape)}"
+    else:
+        place = np.unravel_index(int(np.argmax(np.abs(found.reshape(wanted.shape).astype(np.float64) - wanted))), wanted.shape)
+        told = f"makes {found.reshape(wanted.shape)[place]:g} at {list(map(int, place))}, not {wanted[place]:g}"
+    return fail("E1303", f"of operation '{case.kind.name}', {part} {told}, for {numbers}", case.kind.span)
