@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.functions import boundary_function, fused_function, integer_function, kind_of, variant_of
+from toolchain.graph.functions import FUSED, boundary_function, fused_function, integer_function, kind_of, variant_of
 from toolchain.graph.integer_reference import evaluate, quantize
 from toolchain.graph.numerics import Numerics
 
@@ -33,6 +33,11 @@ class Call:
     inputs: tuple[str, ...]
     output: str
     attributes: Mapping[str, Any]
+
+
+def is_candidate(node: ir.Node | None) -> bool:
+    """Whether a node is a call of a fused operation that may still become integers: it has no reason against it."""
+    return node is not None and node.domain == FUSED and REASON not in node.metadata_props
 
 
 def read_call(node: ir.Node) -> Call:

@@ -66,6 +66,15 @@ def limit(node: ir.Node, index: int) -> float:
     return (-math.inf if index == 1 else math.inf) if array is None else float(array.reshape(-1)[0])
 
 
+def limits_of(node: ir.Node) -> Interval | None:
+    """The limits of a ReLU, or of a Clip whose limits are constant; None for any other node."""
+    if is_operator(node, "Relu"):
+        return Interval(0.0, math.inf)
+    if is_operator(node, "Clip") and all(value is None or constant(value) is not None for value in node.inputs[1:]):
+        return Interval(limit(node, 1), limit(node, 2))
+    return None
+
+
 def _united(node: ir.Node, depth: int) -> Interval:
     """Over the data operands; averages and padding with zeros add nothing outside but zero."""
     first_only = is_operator(node, *DATA_FIRST, "Pad", "ReduceMean", "ReduceMax")

@@ -13,7 +13,7 @@ from toolchain.graph.store import Store
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.pipeline import Pipeline, read_pipeline
-from toolchain.passes.remove_qdq import RANGE, qdq_table
+from toolchain.passes.remove_qdq import declares_ranges, qdq_table
 from toolchain.passes.runner import run_passes
 from toolchain.passes.truth import Imported, check_import, first_sample, open_given
 from toolchain.spec.errors import Source
@@ -44,8 +44,7 @@ def declared_table(path: Path, dims: Mapping[str, int], pipeline: Pipeline | Non
     """The ranges of a model that is quantised already (QDQ), None for any other. Raises UserError E09xx."""
     steps = pipeline or default_pipeline()
     model = run_passes(load_graph(path, dims), float_passes(steps), Context(str(path)))
-    values = (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
-    return qdq_table(model) if any(RANGE in value.metadata_props for value in values) else None
+    return qdq_table(model) if declares_ranges(model) else None
 
 
 def united_table(seen: Table, declared: Table) -> Table:
