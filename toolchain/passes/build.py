@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from toolchain.graph.calibration import Samples, Seen, Table, calibrate
+from toolchain.graph.calibration import Samples, Seen, Table, calibrate, sample_at
 from toolchain.graph.load import load_graph
 from toolchain.graph.store import Store
 from toolchain.passes.base import Pass
@@ -15,7 +15,7 @@ from toolchain.passes.context import Context
 from toolchain.passes.pipeline import Pipeline, read_pipeline
 from toolchain.passes.remove_qdq import declares_ranges, qdq_table
 from toolchain.passes.runner import run_passes
-from toolchain.passes.truth import Imported, check_import, first_sample, open_given
+from toolchain.passes.truth import Imported, check_import, open_given
 from toolchain.spec.errors import Source
 from toolchain.spec.resources import PACKAGE
 
@@ -95,5 +95,5 @@ def check_floats(path: Path, imported: Path, original: ir.Model, model: ir.Model
     """Raises UserError E0923 where a float stage does not compute what the file does."""
     place, found = context.place, Imported(original, context.place)
     if context.samples:
-        found = check_import(open_given(path, imported, place, optimise=False), original, first_sample(context.samples), place)
+        found = check_import(open_given(path, imported, place, optimise=False), original, sample_at(context.samples, 0), place)
     found.check(model, name, context.table or Table(0, {}))

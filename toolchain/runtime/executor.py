@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.emulator.checks import prepare_program
+from toolchain.graph.calibration import sample_count
 from toolchain.graph.session import run_session
 from toolchain.isa.binary.container import read_container
 from toolchain.isa.binary.decode import decode
@@ -125,7 +126,7 @@ class Executor:
 
     def run_samples(self, samples: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs [samples, *shape] of samples [samples, *shape] by input. Raises as `run`."""
-        count = min((len(array) for array in samples.values()), default=1)
+        count = sample_count(samples)
         shared = all(entry.shape and entry.shape[0] > 0 for entry in self.manifest.inputs) and self.group > 1
         step = self.group if shared else 1  # inputs without axes are a sample's own
         found: list[Mapping[str, Array]] = []

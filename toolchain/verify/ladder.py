@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from toolchain.accuracy.closeness import closeness_of
 from toolchain.accuracy.errors import measure_errors
-from toolchain.graph.calibration import Table
+from toolchain.graph.calibration import Table, sample_at, sample_count
 from toolchain.graph.numerics import Range
 from toolchain.graph.regions import region_calls, region_function
 from toolchain.graph.work import host_work
 from toolchain.passes.fuse import SOURCES
-from toolchain.passes.truth import check_import, first_sample
+from toolchain.passes.truth import check_import
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
 from toolchain.schedule.network import Options, compile_region
@@ -44,7 +44,7 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
     Raises UserError E0910 and E0914 (ONNX Runtime), E0923 for a float stage that does not compute what the file does, E11xx for a bundle
     that is not this model's, E05xx for a deadlock, E07xx for what an engine refuses.
     """
-    count = compared_images(_macs(built.floating), images_per_run(built.machine), min(map(len, samples.values()), default=1))
+    count = compared_images(_macs(built.floating), images_per_run(built.machine), sample_count(samples))
     images = first_samples(samples, count)
     _check_floats(built, images, say)
     say("the file beside the integer network")
@@ -66,7 +66,7 @@ def _check_floats(built: Built, images: Samples, say: Callable[[str], object]) -
     """Every float stage against the file, each operator that a pass wrote against those before it."""
     (first, imported), *others = built.floats.items()
     say(f"float stage {first} beside the file")
-    found = check_import(built.plain, imported, first_sample(images), built.place)
+    found = check_import(built.plain, imported, sample_at(images, 0), built.place)
     for name, stage in others:
         say(f"float stage {name} beside the file")
         found.check(stage, name, Table(0, {}))

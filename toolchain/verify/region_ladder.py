@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from toolchain.emulator.checks import Checked, check_program, prepare_program
 from toolchain.emulator.engines import engine_named
 from toolchain.emulator.state import State
+from toolchain.graph.calibration import sample_at
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints
 from toolchain.schedule.regions.region import Region
@@ -52,7 +53,7 @@ def split_runs(region: Region, expected: Mapping[str, Array]) -> list[dict[str, 
     """What each run should leave, in the region's shapes. Raises ValueError where tensors are not of the same whole number of runs."""
     split = {name: expected[name].reshape(-1, *shape) for name, shape in region.tensors.items() if name in expected}
     (count,) = {len(array) for array in split.values()}
-    return [{name: array[number] for name, array in split.items()} for number in range(count)]
+    return [sample_at(split, number) for number in range(count)]
 
 
 def _inputs(region: Region, wanted: Mapping[str, Array]) -> dict[str, Array]:
