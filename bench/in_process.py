@@ -77,7 +77,7 @@ def compile_file(
     Every region is made that the machine takes. Raises UserError.
     """
     table = _table(path, dims, samples, recorded)
-    templates = templates_of(target.machine.fusion) if target.machine.fusion else ()
+    templates = templates_of(target.machine.fusion)
     known = None if table.failure else samples
     real = recorded and known is not None
     context = Context(str(path), templates, target.machine.quantisation, table, known, target.device, everything=True, recorded=real)

@@ -61,8 +61,10 @@ def read_templates(source: Source) -> tuple[Template, ...]:
     return tuple(gather(_template, root.entries("fusion")))
 
 
-def templates_of(section: Outline) -> tuple[Template, ...]:
-    """Those of a machine's section `fusion`. Raises as `read_templates`."""
+def templates_of(section: Outline | None) -> tuple[Template, ...]:
+    """Those of a machine's section `fusion`, the default ones where it has none. Raises as `read_templates`."""
+    if section is None:
+        return default_templates()
     root = Node({"fusion": section.node}, section.node.span, ())
     validate(root, SCHEMA)
     return tuple(gather(_template, section.node.children()))

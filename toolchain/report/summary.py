@@ -8,7 +8,7 @@ from typing import Any
 from toolchain.accuracy.closeness import Closeness, read_closeness
 from toolchain.graph.calibrated import calibration_kind
 from toolchain.graph.regions import region_calls
-from toolchain.passes.templates import default_templates, templates_of
+from toolchain.passes.templates import templates_of
 from toolchain.report.costs import Costs, cost_rows
 from toolchain.report.placement import Placement, place_nodes
 from toolchain.report.reasons import Reason, find_reasons
@@ -88,15 +88,13 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     machine, manifest, verified = built.machine, built.bundle.manifest, tell.verified
     uses = [_use(built, name) for name in (call.op_type for call in region_calls(built.partitioned))]
     right: Mapping[str, float | None] = (tell.inferred or {}).get("right", {})
-    label = f"{machine.name}:{machine.config}" if machine.config else machine.name
     compared = sum(len(region["compared"]) for region in (verified or {}).get("regions", ()))
     placement = place_nodes(built.floating, built.partitioned, stages)
     costs = built_costs(built, placement)
-    templates = templates_of(machine.fusion) if machine.fusion else default_templates()
     return Summary(
-        manifest.model, label, images_per_run(machine), machine.timing.clock_khz, machine.timing.peak_macs, placement,
+        manifest.model, machine.label, images_per_run(machine), machine.timing.clock_khz, machine.timing.peak_macs, placement,
         calibration_kind(built.integer), tuple(uses), modelled(machine, manifest.hosts, manifest.regions), costs,
-        find_reasons(costs, label, templates), _constants(machine, uses),
+        find_reasons(costs, machine.label, templates_of(machine.fusion)), _constants(machine, uses),
         {way: share for way, share in right.items() if share is not None}, verified["exact"] if verified else None, compared,
         read_closeness(verified["closeness"]) if verified else None, tell.artefacts,
     )  # fmt: skip

@@ -21,7 +21,7 @@ from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.host_session import open_segment
 from toolchain.runtime.machine import bundle_machine, target_of
 from toolchain.runtime.plan_checks import step_names, step_of
-from toolchain.runtime.timing import Modelled, Shares, modelled
+from toolchain.runtime.timing import Modelled, Shares, modelled, samples_of
 from toolchain.runtime.transfers import buffer_of, join_images, pack, split_images, unpack
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
@@ -94,7 +94,7 @@ class Executor:
     @property
     def group(self) -> int:
         """Samples that regions take at once."""
-        return max((region.samples for region in self.manifest.regions), default=1)
+        return samples_of(self.manifest.regions)
 
     def modelled(self) -> Modelled:
         """Milliseconds of one group of samples, by the machine's declared costs."""
@@ -176,7 +176,8 @@ def _together(samples: Array) -> Array:
 def _apart(outputs: Mapping[str, Array], count: int) -> list[Mapping[str, Array]]:
     if count == 1:
         return [outputs]
-    return [{name: np.split(array, count)[k] for name, array in outputs.items()} for k in range(count)]
+    parts = {name: np.split(array, count) for name, array in outputs.items()}
+    return [{name: part[k] for name, part in parts.items()} for k in range(count)]
 
 
 def _empty(entry: Interface) -> Array:

@@ -7,7 +7,7 @@ from toolchain.runtime.contents import HostSegment, RegionProgram
 from toolchain.runtime.transfers import ports_of
 from toolchain.schedule.placement.dram_map import StoredTensor
 from toolchain.spec.model import Host, Machine
-from toolchain.timing.host import copy_ms, operators_ms
+from toolchain.timing.host import copy_ms, work_ms
 
 
 @dataclass(frozen=True)
@@ -103,4 +103,4 @@ def modelled(machine: Machine, hosts: Iterable[HostSegment], regions: Iterable[R
 
 def segment_ms(segment: HostSegment, host: Host) -> float:
     """Of one sample, by the machine's declared costs."""
-    return sum(operators_ms(kind, work.macs, work.bytes, host) for kind, work in segment.work.items())
+    return work_ms(segment.work, host)

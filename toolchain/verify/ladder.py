@@ -58,8 +58,7 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
         regions.append(_region(built, call, expected, size.share(number, len(calls)), lambda text, which=which: say(f"{which}: {text}")))
     say("the whole model by the executor")
     outputs = _outputs(built, images, expected)
-    machine = f"{built.machine.name}:{built.machine.config}" if built.machine.config else built.machine.name
-    return ModelVerdict(built.bundle.manifest.model, machine, count, tuple(regions), tuple(outputs), errors.tensors, closeness_of(errors))
+    return ModelVerdict(built.bundle.manifest.model, built.machine.label, count, tuple(regions), tuple(outputs), errors.tensors, closeness_of(errors))
 
 
 def _check_floats(built: Built, images: Samples, say: Callable[[str], object]) -> None:

@@ -30,7 +30,7 @@ def make_graph(step: Step, say: Say) -> Made:
         raise fail("E1203", f"machine '{machine.name}' does not say how numbers are stored", hint="its file needs a section 'quantisation'")
     say("reading the kernels")
     device = device_of(machine, load_kernels(machine))
-    templates = templates_of(machine.fusion) if machine.fusion else ()
+    templates = templates_of(machine.fusion)
     model, table = model_of(job), read_table(table_file(job))
     samples = None if table.failure else calibration_samples(model)
     everything = (job.variables.place or model.place) == "all"

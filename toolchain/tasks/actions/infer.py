@@ -1,6 +1,5 @@
 """Runs a model's samples three ways: the file as the user gave it, as integers in ONNX Runtime, and as the machine does."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -22,8 +21,8 @@ from toolchain.passes.truth import Given, open_given
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
-from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import blaming, bundle_file, graph_file, import_file, infer_file, machine_of, model_of, onnx_file
+from toolchain.tasks.actions.reports import write_json
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import stage_before
@@ -71,8 +70,7 @@ def infer_model(step: Step, say: Say) -> Made:
     emulated = _emulated(executor, inputs)
     found = _figures(model, inputs, (floats, integers, emulated)) | _times(executor)
     found |= {"closeness": asdict(close), "reference": given.refusal, "calibration": calibration_kind(read_stage(graph_file(job)))}
-    write_atomic(infer_file(job), (json.dumps(found, indent=1) + "\n").encode())
-    return Made([infer_file(job)], sources)
+    return Made([write_json(infer_file(job), found)], sources)
 
 
 def _inputs(model: Model) -> tuple[Inputs, list[Any]]:

@@ -26,6 +26,7 @@ from toolchain.tasks.actions.paths import (
     summary_file,
     verdict_file,
 )
+from toolchain.tasks.actions.reports import write_report
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.timing.simulate import time_program
@@ -40,7 +41,7 @@ def make_summary(step: Step, say: Say) -> Made:
     """What a build says last. Raises UserError E11xx for a damaged bundle."""
     say("timing the bundle")
     summary = summarise_model(*_built(step.job))
-    return Made(_written(summary_file(step.job), summary_text(summary), summary_data(summary)))
+    return Made(write_report(summary_file(step.job), summary_text(summary), summary_data(summary)))
 
 
 def make_report(step: Step, say: Say) -> Made:
@@ -55,7 +56,7 @@ def make_report(step: Step, say: Say) -> Made:
     text = BETWEEN.join(part.rstrip() for part in (summary_text(summary), costs_text(summary.costs), operations_text(data)))
     sheet = report_file(job).with_suffix(".csv")
     write_atomic(sheet, rows_sheet(summary.costs).encode())
-    written = [*_written(report_file(job), text, data), sheet]
+    written = [*write_report(report_file(job), text, data), sheet]
     if job.variables.html:
         write_atomic(page_file(job), report_page(summary, plan_line(built.machine, built.bundle.manifest), inferred, verified).encode())
         written.append(page_file(job))
@@ -95,11 +96,3 @@ def _built(job: Job) -> tuple[Built, Path, Told]:
 def _json(path: Path) -> Mapping[str, Any]:
     found: Mapping[str, Any] = json.loads(path.read_text())
     return found
-
-
-def _written(path: Path, text: str, data: Mapping[str, Any]) -> list[Path]:
-    """The text, and beside it the same as JSON."""
-    beside = path.with_suffix(".json")
-    write_atomic(path, (text.rstrip() + "\n").encode())
-    write_atomic(beside, (json.dumps(data, indent=1) + "\n").encode())
-    return [path, beside]
