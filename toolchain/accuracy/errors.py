@@ -68,7 +68,7 @@ class _Stored:
 
 @dataclass
 class _Ends:
-    """Of an output; the axis is settled by the first sample's shape."""
+    """The energies of an output and of its parts; the first sample's shape settles the axis."""
 
     axis: int = 0
     whole: Energy = field(default_factory=Energy)

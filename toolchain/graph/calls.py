@@ -41,7 +41,7 @@ def is_candidate(node: ir.Node | None) -> bool:
 
 
 def read_call(node: ir.Node) -> Call:
-    """What a call says. Raises ValueError for any other node."""
+    """Reads a call back. Raises ValueError for any other node."""
     kind, variant = kind_of(node), variant_of(node)
     if not kind:
         raise ValueError(f"{node.domain}.{node.op_type} is no fused operation")

@@ -1,4 +1,4 @@
-"""What values a tensor can hold, as far as operators alone tell: proof that a clip cuts nothing."""
+"""Bounds on the values of a tensor, as far as operators alone tell: proof that a clip has no effect."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from toolchain.graph.rewrite import captured, constant, is_operator
 MOVES = ("MaxPool", "Concat", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Gather", "Identity", "Dropout", "Expand")
 """Operators whose results are some of the values of their data operands."""
 DATA_FIRST = ("Reshape", "Squeeze", "Unsqueeze", "Slice", "Split", "Gather", "Dropout", "Expand")
-"""Of those, the ones whose further operands are no data."""
+"""Those of them whose further operands are no data."""
 
 
 class Interval(NamedTuple):
@@ -30,7 +30,7 @@ BOUNDED: Mapping[str, Interval] = {"Sigmoid": Interval(0, 1), "HardSigmoid": Int
 
 
 def interval_of(value: ir.Value | None, depth: int = 32) -> Interval:
-    """Of a float tensor. depth: how many operators back the proof may go."""
+    """Bounds on the values of a float tensor. depth: how many operators back the proof may go."""
     if value is None or depth == 0:
         return ANY
     array = constant(value)
@@ -91,7 +91,7 @@ def _united(node: ir.Node, depth: int) -> Interval:
 
 
 def stored_interval(node: ir.Node) -> Interval:
-    """Of what a QuantizeLinear or DequantizeLinear with constant parameters can stand for: zero point and type cut."""
+    """Bounds on the values that a QuantizeLinear or DequantizeLinear with constant parameters can represent: zero point and type cut."""
     scale = constant(node.inputs[1])
     zero = constant(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else None
     kind = stored_type(node)

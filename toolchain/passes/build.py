@@ -35,7 +35,7 @@ def float_passes(pipeline: Pipeline) -> Sequence[Pass]:
 
 
 def calibration_table(path: Path, dims: Mapping[str, int], samples: Samples, pipeline: Pipeline | None = None) -> Table:
-    """What `samples` ([count, ...] by input) do in the float network. Raises UserError E09xx."""
+    """Calibrates the float network on `samples` ([count, ...] by input). Raises UserError E09xx."""
     steps = pipeline or default_pipeline()
     return calibrate(run_passes(load_graph(path, dims), float_passes(steps), Context(str(path))), samples, str(path))
 
@@ -81,7 +81,7 @@ def _observe(model: ir.Model, context: Context, count: int) -> Table:
 
 
 def stage_name(number: int, name: str) -> str:
-    """Of the pass with this number, the import before them being 00."""
+    """The name of the stage after the pass with this number, the import before them being 00."""
     return f"{number + 1:02}-{name}"
 
 

@@ -102,7 +102,7 @@ def _is_layer(node: ir.Node) -> bool:
 
 
 def factors_of(group: Group, power: float) -> Vector:
-    """What each channel is divided by: the root of the ratio of its range in the makers' weights to that in the readers', to a power.
+    """The divisor of each channel: the root of the ratio of its range in the makers' weights to that in the readers', to a power.
 
     Ranges are shares of a tensor's largest weight, and the largest of all makers or readers counts. Their geometric mean is 1.
     """

@@ -48,7 +48,7 @@ def _merge(graph: ir.Graph, first: ir.Node, second: ir.Node, both: Interval) -> 
 
 
 def _hand_on(source: ir.Value, result: ir.Value) -> None:
-    """What is known of a quantised model's own tensor that goes: both of two roundings are in the result, the range of the later one holds."""
+    """Hands on the facts of a quantised model's own tensor that goes: both of two roundings are in the result, the range of the later one holds."""
     inner, outer = source.metadata_props, result.metadata_props
     if STEP in inner:
         outer[STEP] = (float.fromhex(inner[STEP]) + float.fromhex(outer.get(STEP, "0x0p+0"))).hex()

@@ -33,11 +33,11 @@ Say = Callable[[str], None]
 HALVINGS = 4
 """Scales of the weights that are tried: the one that clips none, and its halves."""
 TRIED = 2
-"""Of these scales, those that are best for weights rounded to the nearest are tried with the best rounding."""
+"""Scales that are tried with the best rounding: those that are best for weights rounded to the nearest."""
 FRACTIONS = tuple(1 - n / 16 for n in range(10))
 """The same for machines whose scales are not powers of two."""
 MAX_BYTES = 1 << 30
-"""Of one float tensor on all samples; where it is larger, fewer samples are looked at."""
+"""The most bytes of one float tensor on all samples; where it is larger, fewer samples are looked at."""
 
 
 @dataclass(frozen=True)

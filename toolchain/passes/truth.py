@@ -109,7 +109,7 @@ def check_sample(imported: ir.Model, stage: ir.Model, sample: Tensors, name: str
 
 
 def _plain_outputs(model: ir.Model, sample: Tensors, place: str) -> Tensors:
-    """Of one sample, without ONNX Runtime's own rewriting."""
+    """The outputs of one sample, without ONNX Runtime's own rewriting."""
     return run_session(open_model(model, place=place, optimise=False), sample, place=place)
 
 

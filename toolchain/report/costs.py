@@ -1,4 +1,4 @@
-"""What takes how long in a run: every region with its border, and every node on the host, by the costs that the machine's file declares."""
+"""The time of each part of a run: every region with its border, and every node on the host, by the costs that the machine's file declares."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -92,12 +92,12 @@ class Costs:
 
     @property
     def machine_ms(self) -> float:
-        """Of the device alone."""
+        """The time of the device alone."""
         return sum(row.compute_ms for row in self.on(MACHINE))
 
     @property
     def host_ms(self) -> float:
-        """Of everything that the host computes, conversions included."""
+        """The time of everything that the host computes, conversions included."""
         return sum(row.compute_ms for row in self.on(HOST)) + self.conversions.ms
 
     @property

@@ -19,7 +19,7 @@ INDENT, WIDE = 4, 140
 
 @dataclass(frozen=True)
 class Part:
-    """Of the time of a run. text: what takes it."""
+    """A part of the time of a run. text: the work that takes it."""
 
     name: str
     ms: float

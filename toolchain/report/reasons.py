@@ -44,7 +44,7 @@ class Reason:
 
 
 def find_reasons(costs: Costs, machine: str, templates: Sequence[Template]) -> tuple[Reason, ...]:
-    """Of every node on the host, the most expensive first."""
+    """The reasons of all nodes on the host, the most expensive first."""
     groups: dict[tuple[tuple[str, ...], str], list[Row]] = {}
     for row in costs.on(HOST):
         groups.setdefault(_key(row, machine, templates), []).append(row)

@@ -1,4 +1,4 @@
-"""What a model costs on a machine, and how right it is: the last thing that a build or a report says."""
+"""The costs of a model on a machine, and how right it is: the last thing that a build or a report says."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class Summary:
 
     @property
     def frames_per_second(self) -> float:
-        """Of the machine alone, runs one after the other."""
+        """The rate of the machine alone, runs one after the other."""
         return self.images * 1000 / self.time.execute_ms if self.time.execute_ms else 0.0
 
     @property
@@ -75,8 +75,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Told:
-    """What else a summary tells. artefacts: files and folders by what they are. inferred, verified: what the tasks of these names left, where
-    they ran."""
+    """Further facts for a summary. artefacts: files and folders by kind. inferred, verified: results of the tasks of these names, where they ran."""
 
     artefacts: Mapping[str, str]
     inferred: Mapping[str, Any] | None = None
@@ -101,7 +100,7 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
 
 
 def built_costs(built: Built, placement: Placement) -> Costs:
-    """Of the bundle's own programs."""
+    """The costs of the bundle's own programs."""
     manifest = built.bundle.manifest
     samples = samples_of(manifest.regions)
     times = {region.name: program_time(built.machine, region, samples) for region in manifest.regions}

@@ -1,4 +1,4 @@
-"""What a bundle holds: the plan of a model, its programs and constants."""
+"""The contents of a bundle: the plan of a model, its programs and constants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -70,7 +70,7 @@ def open_bundle(bundle: Bundle, given: Machine | str | None, device: Device, pla
 
 
 def region_image(bundle: Bundle, region: RegionProgram, machine: Machine, place: str = "") -> Image:
-    """What a device loads. Raises UserError E032x and E03xx for a program that is damaged or not the machine's."""
+    """The program of a region as a device loads it. Raises UserError E032x and E03xx for a program that is damaged or not the machine's."""
     streams = read_container(machine, bundle.members[region.binary], f"{place} {region.binary}")
     constants = {name: bundle.members[member] for name, member in region.constants.items()}
     return Image(region.name, decode(machine, streams, f"{place} {region.binary}"), region.map, constants)

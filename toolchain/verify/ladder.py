@@ -72,7 +72,7 @@ def _check_floats(built: Built, images: Samples, say: Callable[[str], object]) -
 
 
 def stored_range(machine: Machine) -> Range:
-    """Of the machine's activations."""
+    """The stored range of the machine's activations."""
     return machine.quantisation.activation if machine.quantisation else Range(-128, 127)
 
 
@@ -92,7 +92,7 @@ def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: Sa
 
 
 def lost_tensors(region: Region, nodes: Iterable[ir.Node]) -> list[str]:
-    """What nodes make that the region does not have, those left out that were merged into an operation: padding, a shuffle of its result."""
+    """Results of nodes that the region does not have, those left out that were merged into an operation: padding, a shuffle of its result."""
     merged = {name for bound in region.operations for name in bound.nodes}
     apart = [node for node in nodes if not merged.issuperset(node.metadata_props.get(SOURCES, node.name or "").split(" "))]
     return [value.name or "" for node in apart for value in node.outputs if value.name not in region.tensors]

@@ -1,4 +1,4 @@
-"""What the integer network says: every stored tensor of several images, from ONNX Runtime."""
+"""The oracle: every stored tensor of the integer network for several images, from ONNX Runtime."""
 
 from collections.abc import Mapping
 from typing import Any

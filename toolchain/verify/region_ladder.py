@@ -50,7 +50,7 @@ def climb_region(subject: Subject, expected: Mapping[str, Array], size: SampleSi
 
 
 def split_runs(region: Region, expected: Mapping[str, Array]) -> list[dict[str, Array]]:
-    """What each run should leave, in the region's shapes. Raises ValueError where tensors are not of the same whole number of runs."""
+    """The tensors that each run should leave, in the region's shapes. Raises ValueError where tensors are not of the same whole number of runs."""
     split = {name: expected[name].reshape(-1, *shape) for name, shape in region.tensors.items() if name in expected}
     (count,) = {len(array) for array in split.values()}
     return [sample_at(split, number) for number in range(count)]
@@ -66,7 +66,7 @@ def _further(first: "_Comparing", number: int, wanted: Mapping[str, Array]) -> C
 
 
 def _checked(subject: Subject, state: State) -> tuple[Checked, tuple[str, ...], tuple[str, ...]]:
-    """What the run needs, what forbids it, and what is only worth knowing."""
+    """The checked program for the run, the hazards that forbid it, and the warnings."""
     try:
         checked = check_program(subject.program, state)
     except UserError as error:

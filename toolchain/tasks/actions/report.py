@@ -1,4 +1,4 @@
-"""What a model costs on the machine, how right it is, and why each node is where it is."""
+"""The report of a model on the machine: its costs, how right it is, and why each node is where it is."""
 
 import json
 from collections.abc import Mapping
@@ -34,11 +34,11 @@ from toolchain.timing.trace import write_trace
 from toolchain.verify.built import Built, read_built
 
 BETWEEN = "\n\n"
-"""What stands between a summary and its tables."""
+"""The text between a summary and its tables."""
 
 
 def make_summary(step: Step, say: Say) -> Made:
-    """What a build says last. Raises UserError E11xx for a damaged bundle."""
+    """Writes the summary, the last text of a build. Raises UserError E11xx for a damaged bundle."""
     say("timing the bundle")
     summary = summarise_model(*_built(step.job))
     return Made(write_report(summary_file(step.job), summary_text(summary), summary_data(summary)))
@@ -88,7 +88,7 @@ def artefacts_of(job: Job) -> dict[str, str]:
 
 
 def _built(job: Job) -> tuple[Built, Path, Told]:
-    """What a summary is made of."""
+    """The build, its folder of stages and the further facts that a summary needs."""
     stages = graph_file(job).parent
     return read_built(machine_of(job), stages, bundle_file(job), onnx_file(job)), stages, Told(artefacts_of(job))
 
