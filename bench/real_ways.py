@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from toolchain.accuracy.measure import measure_task
+from toolchain.graph.calibration import sample_at, sample_count
 from toolchain.graph.session import open_session, run_session
 from toolchain.models.load import load_model
 from toolchain.models.model import Model, Recorded
@@ -48,13 +49,13 @@ def measure(job: Job, pictures: int) -> dict[str, Figure]:
     """By the name of the way: the integer model in ONNX Runtime, the emulator, and ONNX Runtime's quantiser in its forms."""
     model = load_model(str(job.path))
     samples = test_samples(model, pictures)
-    count = min(map(len, samples.values()))
+    count = sample_count(samples)
     given = open_given(onnx_file(job), import_file(job), str(job.path))
-    floats = [given.run(sample_of(samples, k)) for k in range(count)]
+    floats = [given.run(sample_at(samples, k)) for k in range(count)]
     integer = open_session(graph_file(job), optimise=False)
-    found: dict[str, Results] = {"integers": [run_session(integer, sample_of(samples, k)) for k in range(count)]}
+    found: dict[str, Results] = {"integers": [run_session(integer, sample_at(samples, k)) for k in range(count)]}
     ran = open_bundle(read_bundle(bundle_file(job)), machine_of(job), EmulatorDevice(), optimise=False).run_samples(samples)
-    found["emulator"] = [{name: array[k] for name, array in ran.items()} for k in range(count)]
+    found["emulator"] = [sample_at(ran, k) for k in range(count)]
     figures = {way: figure(model, floats, results) for way, results in found.items()}
     same = all(np.array_equal(one[name], other[name]) for one, other in zip(*found.values(), strict=True) for name in one)
     figures["equal"] = Figure(float(same), "the emulator's outputs are the integer model's, bit for bit" if same else "the emulator's outputs DIFFER")
@@ -66,11 +67,6 @@ def test_samples(model: Model, count: int) -> dict[str, Array]:
     tested = labelled_samples(model)
     samples = tested[0] if tested else calibration_samples(model)
     return {name: array[:count] for name, array in samples.items()}
-
-
-def sample_of(samples: Mapping[str, Array], k: int) -> dict[str, Array]:
-    """One sample by input."""
-    return {name: np.asarray(array[k]) for name, array in samples.items()}
 
 
 def figure(model: Model, floats: Results, results: Results) -> Figure:
@@ -102,7 +98,7 @@ def _quantised(job: Job, model: Model, form: str, floats: Results, samples: Mapp
         return Figure(None, told.read_text())
     try:
         session = open_session(path, optimise=False)  # its own rewriting fails on some files that its own tool makes
-        return figure(model, floats, [run_session(session, sample_of(samples, k)) for k in range(len(floats))])
+        return figure(model, floats, [run_session(session, sample_at(samples, k)) for k in range(len(floats))])
     except UserError as error:
         return Figure(None, str(error.diagnostics[0].message))
 
@@ -141,6 +137,6 @@ def _refusals() -> tuple[type[Exception], ...]:
 
 def reader_of(samples: Mapping[str, Array], kind: Any) -> Any:
     """Feeds samples to ONNX Runtime's quantiser. kind: its class of readers."""
-    left = iter([sample_of(samples, k) for k in range(min(map(len, samples.values())))])
+    left = iter([sample_at(samples, k) for k in range(sample_count(samples))])
     following: Callable[[object], Any] = lambda _: next(left, None)  # noqa: E731
     return type("Reader", (kind,), {"get_next": following})()

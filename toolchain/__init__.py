@@ -23,7 +23,7 @@ _PLACES = {
     "compile": ("toolchain.api.compile", "compile_model"),
     "load": ("toolchain.api.loaded", "load_bundle"),
 }
-"""What is imported when it is first asked for: `import toolchain` alone is needed by every command, and costs nothing."""
+"""Names that are imported when they are first asked for: `import toolchain` alone is needed by every command, and is free."""
 
 
 def __getattr__(name: str) -> Any:

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _close_output() -> None:
-    """Nobody takes our output any more; point it elsewhere so that closing it stays quiet."""
+    """Points our output elsewhere once its reader is gone, so that closing it stays quiet."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.graph.onnx_builder import model, save
-from toolchain.graph.calibration import calibrate
+from toolchain.graph.calibration import calibrate, sample_at, sample_count
 from toolchain.graph.load import load_graph
 
 n = helper.make_node
@@ -28,3 +28,11 @@ def test_a_tensor_without_elements_says_nothing(tmp_path: Path) -> None:
     proto.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, [0, 4]))
     table = calibrate(load_graph(save(proto, tmp_path), {"x.0": 0}), {"x": np.zeros((1, 0, 4), np.float32)})
     assert table.tensors["y"].spread.maximum == 0
+
+
+def test_one_sample_of_all_inputs() -> None:
+    samples = {"a": np.arange(6).reshape(3, 2), "b": np.arange(3)}
+    assert sample_count(samples) == 3
+    assert sample_count({}) == 1
+    found = sample_at(samples, 2)
+    assert {name: (array.shape, array.tolist()) for name, array in found.items()} == {"a": ((2,), [4, 5]), "b": ((), 2)}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from tests.graph.imported import F, imported, normal, run
-from toolchain.graph.intervals import ANY, Interval, interval_of, limit, stored_interval
+from toolchain.graph.intervals import ANY, Interval, interval_of, limit, limits_of, stored_interval
 
 n = helper.make_node
 CONSTANTS = {"low": F(-0.5), "high": F(1.5), "pads": np.array([0, 0, 1, 0, 0, 0, 0, 1]), "three": F(3), "two": F(-2), "s": F(0.25),
@@ -94,6 +94,18 @@ def test_limits_of_a_clip(tmp_path: Path) -> None:
     first, second = list(imported(tmp_path, nodes, constants=CONSTANTS).graph)[1:]
     assert (limit(first, 1), limit(first, 2)) == (-0.5, math.inf)
     assert (limit(second, 1), limit(second, 2)) == (-math.inf, math.inf)
+
+
+def test_limits_of_nodes(tmp_path: Path) -> None:
+    """None where a limit is computed, and for other operators."""
+    nodes = [
+        n("ReduceMax", ["x"], ["top"], keepdims=0),
+        n("Clip", ["x", "", "top"], ["a"]),
+        n("Clip", ["a", "low", "high"], ["b"]),
+        n("Relu", ["b"], ["y"]),
+    ]
+    found = [limits_of(node) for node in imported(tmp_path, nodes, constants=CONSTANTS).graph]
+    assert found == [None, None, Interval(-0.5, 1.5), Interval(0, math.inf)]
 
 
 def test_a_limit_that_is_computed_proves_nothing(tmp_path: Path) -> None:

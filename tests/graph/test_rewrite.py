@@ -15,6 +15,7 @@ from toolchain.graph.rewrite import (
     add_constant,
     bypass,
     captured,
+    clip,
     constant,
     drop_unused_constants,
     fresh_name,
@@ -27,6 +28,7 @@ from toolchain.graph.rewrite import (
     replace_value,
     shape_of,
     single_use,
+    substitute,
     text,
 )  # fmt: skip
 
@@ -75,6 +77,21 @@ def test_a_name_goes_with_its_value(rename: bool, tmp_path: Path) -> None:
     assert made.outputs[0].metadata_props["note"] == "kept"
     assert node_of(graph, "Neg").inputs[0] is made.outputs[0]
     assert not old.uses()
+
+
+def test_a_node_in_the_place_of_two(tmp_path: Path) -> None:
+    graph = chain(tmp_path)
+    relu, same, neg = graph.graph
+    shape, kind = same.outputs[0].shape, same.outputs[0].type
+    made = clip(graph.graph, graph.graph.inputs[0], (0.0, np.inf), "clip", ("one", "high"))
+    substitute(graph.graph, [same, relu], [made])
+    assert [node.op_type for node in graph.graph] == ["Clip", "Neg"]
+    output = neg.inputs[0]
+    assert output is made.outputs[0]
+    assert (output.name, output.shape, output.type) == ("b", shape, kind)
+    assert [value.name for value in made.inputs[1:] if value is not None] == ["one.1", "high"]
+    x = normal(0, 2, 3)
+    np.testing.assert_array_equal(run(graph, {"x": x})["y"], -np.maximum(x, 0))
 
 
 def test_constants_have_names_of_their_own(tmp_path: Path) -> None:

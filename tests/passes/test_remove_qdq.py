@@ -30,7 +30,7 @@ from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import Store
 from toolchain.passes.build import build_graph, calibration_table, declared_table, default_pipeline, float_passes, united_table
 from toolchain.passes.context import Context, Device
-from toolchain.passes.remove_qdq import RANGE, RemoveQdq, qdq_table
+from toolchain.passes.remove_qdq import RANGE, RemoveQdq, declares_ranges, qdq_table
 from toolchain.passes.runner import run_passes
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.offload import device_of
@@ -98,6 +98,8 @@ def test_ranges_go_along_with_what_only_moves(tmp_path: Path) -> None:
     inner = [n("MaxPool", ["a"], ["b"], kernel_shape=[2, 2]), n("Conv", ["b", "w"], ["c"])]
     nodes = [*pair("x", "a"), *inner, *pair("c", "d", "other"), n("Flatten", ["d"], ["y"])]
     model = floats(tmp_path, nodes, np.int8(0), w=normal(0, 2, 3, 1, 1))
+    assert declares_ranges(model)
+    assert not declares_ranges(imported(tmp_path, nodes, constants={"z": np.int8(0), **SCALES, "w": normal(0, 2, 3, 1, 1)}))
     table = qdq_table(model)
     assert table.samples == 0
     assert {name: seen.spread.maximum for name, seen in table.tensors.items()} == {"a": 127 / 4, "b": 127 / 4, "d": 127 / 2, "y": 127 / 2}

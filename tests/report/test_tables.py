@@ -1,6 +1,6 @@
 import pytest
 
-from toolchain.report.tables import counted, scaled, table_text
+from toolchain.report.tables import counted, scaled, table_text, tally
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,11 @@ def test_a_unit_stands_behind_its_prefix() -> None:
 
 def test_one_is_not_plural() -> None:
     assert (counted(1, "node"), counted(0, "node")) == ("1 node", "0 nodes")
+
+
+def test_a_tally_begins_with_the_most_frequent() -> None:
+    assert tally({"Mul": 2, "Add": 2, "Conv": 7}) == "7 Conv, 2 Add, 2 Mul"
+    assert not tally({})
 
 
 def test_plain_in_a_pipe_and_ruled_on_a_terminal() -> None:

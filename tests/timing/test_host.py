@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from toolchain.graph.work import Work
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Host, Quantity
-from toolchain.timing.host import copy_ms, operators_ms
+from toolchain.timing.host import copy_ms, operators_ms, work_ms
 
 RATES = {"conv2d": Quantity(2.0, "test"), "dense": Quantity(4.0, "test"), "default": Quantity(1.0, "test")}
 HOST = Host(RATES, *(Quantity(value, "test") for value in (4.0, 3.0, 5.0, 8.0)))
@@ -16,6 +17,12 @@ HOST = Host(RATES, *(Quantity(value, "test") for value in (4.0, 3.0, 5.0, 8.0)))
 def test_products_cost_by_their_rate(kind: str, ms: float) -> None:
     assert operators_ms(kind, 8_000_000, 1, HOST) == pytest.approx(ms)
     assert operators_ms(kind, 0, 8_000_000, HOST) == pytest.approx(2.0)
+
+
+def test_work_costs_as_its_parts_do() -> None:
+    work = {"Conv": Work(2, 8_000_000, 1), "Relu": Work(1, 0, 8_000_000)}
+    assert work_ms(work, HOST) == pytest.approx(4.0 + 2.0)
+    assert work_ms({}, HOST) == 0
 
 
 def test_a_copy_costs_a_start_its_bytes_and_its_rearrangement() -> None:

@@ -65,7 +65,7 @@ class Closeness:
 
 
 def read_closeness(found: Mapping[str, object]) -> Closeness:
-    """Of `dataclasses.asdict`, read back from JSON. Raises TypeError or KeyError for anything else."""
+    """Reads the result of `dataclasses.asdict` back from JSON. Raises TypeError or KeyError for anything else."""
     outputs: Mapping[str, Mapping[str, float]] = found["outputs"]  # pyright: ignore[reportAssignmentType]
     rest = {name: value for name, value in found.items() if name != "outputs"}
     return Closeness(outputs={name: OutputCloseness(**entry) for name, entry in outputs.items()}, **rest)  # pyright: ignore[reportArgumentType]

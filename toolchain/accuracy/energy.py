@@ -17,7 +17,7 @@ LEAST_ELEMENTS = 16
 
 @dataclass
 class Energy:
-    """Of a wanted tensor and of the difference of one that was found: sums of squares, of the wanted values, and counts of elements.
+    """The energy of a wanted tensor and of its difference to one that was found: sums of squares, of the wanted values, and counts of elements.
 
     lost: elements whose error exceeds the deviation of the part's own wanted values, in the samples seen.
     """

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.accuracy.energy import Energy, part_axis
+from toolchain.graph.calibration import sample_at, sample_count
 from toolchain.graph.calls import FLOAT_NAME, SCALE
 from toolchain.graph.canary import check_oracle
 from toolchain.graph.integer_graph import integer_tensors
@@ -67,7 +68,7 @@ class _Stored:
 
 @dataclass
 class _Ends:
-    """Of an output; the axis is settled by the first sample's shape."""
+    """The energies of an output and of its parts; the first sample's shape settles the axis."""
 
     axis: int = 0
     whole: Energy = field(default_factory=Energy)
@@ -107,8 +108,8 @@ def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, s
     floats, integers = open_model(reference, watched), open_model(integer, values)
     outputs = [value.name or "" for value in reference.graph.outputs if value.dtype is not None and value.dtype.is_floating_point()]
     tensors, ends = {name: _Stored() for name in names}, {name: _Ends() for name in outputs}
-    for index in range(min((len(array) for array in samples.values()), default=1)):
-        one = {name: array[index] for name, array in samples.items()}
+    for index in range(sample_count(samples)):
+        one = sample_at(samples, index)
         wanted, found = run_session(floats, one) | one, run_session(integers, one)
         for name, value in names.items():
             if name in wanted:

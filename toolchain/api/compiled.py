@@ -60,7 +60,7 @@ class Compiled:
 
     @property
     def summary(self) -> str:
-        """What the model costs on the machine, in about ten lines."""
+        """The costs of the model on the machine, in about ten lines."""
         return self._answer("summary", summary_file).text
 
     @property

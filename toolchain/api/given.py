@@ -1,4 +1,4 @@
-"""What Python hands over, as the files that a build reads: named by content, so that equal things are built once."""
+"""Models and samples from Python, as the files that a build reads: named by content, so that equal things are built once."""
 
 import hashlib
 import io

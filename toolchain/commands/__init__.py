@@ -1,1 +1,1 @@
-"""What each command of the command line does."""
+"""The commands of the command line."""

@@ -9,7 +9,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def print_script(arguments: argparse.Namespace) -> None:
-    """What the shell's start-up file is to evaluate."""
+    """Prints the script that the shell's start-up file evaluates."""
     from argcomplete.shell_integration import shellcode
 
     print(shellcode(["tilewright"], shell=arguments.shell))

@@ -1,4 +1,4 @@
-"""What the command line loads into a machine before a run, and what it writes afterwards."""
+"""The data that the command line loads into a machine before a run, and writes afterwards."""
 
 import os
 import re

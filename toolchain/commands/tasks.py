@@ -27,7 +27,7 @@ def clean(arguments: argparse.Namespace) -> None:
 
 
 def info(arguments: argparse.Namespace) -> None:
-    """What each stage depends on, and whether it is up to date. Raises as `run`."""
+    """Prints the dependencies of each stage, and whether it is up to date. Raises as `run`."""
     from toolchain.tasks.info import info_text
 
     print(info_text(make_plan(_given(arguments))))

@@ -71,7 +71,7 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
 
 
 def prepare_program(program: Program, state: State) -> Checked:
-    """What a run and its timing need, without looking for hazards. Raises UserError E0501 for a deadlock: then there is no order."""
+    """Prepares a run and its timing, without looking for hazards. Raises UserError E0501 for a deadlock: then there is no order."""
     tokens = sync_tokens(program)
     order = issue_order(program, None, tokens)
     provenance = Provenance(program, state, order)

@@ -20,7 +20,7 @@ import platformdirs
 from toolchain.spec.errors import fail
 
 LISTENER: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("LISTENER", default=nullcontext)
-"""What is entered while the compiler runs, as its first run takes seconds: a command shows it and keeps it out of its times."""
+"""The context that is entered while the compiler runs, as its first run takes seconds: a command shows it and keeps it out of its times."""
 
 FLAGS = ("-std=c11", "-O3", "-march=native", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-fPIC", "-shared")
 PATIENCE = 300
@@ -147,7 +147,7 @@ def _version(path: str) -> str:
 
 @functools.cache
 def _cpu() -> str:
-    """What -march=native depends on."""
+    """The processor, on which -march=native depends."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -8,7 +8,7 @@ RECORDED, DECLARED, MADE_UP = "recorded", "declared", "made-up"
 
 
 def calibration_kind(model: ir.Model) -> str:
-    """Of an integer model; empty for any other."""
+    """The origin of an integer model's ranges; empty for any other model."""
     return model.metadata_props.get(CALIBRATED, "")
 
 

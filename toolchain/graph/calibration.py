@@ -72,7 +72,7 @@ def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
     session = open_model(model, values, place)
     sums = {value.name or "": _Sums() for value in values}
     for index in range(number):
-        one = {name: array[index] for name, array in samples.items()}
+        one = sample_at(samples, index)
         for name, array in (run_session(session, one, place=place) | one).items():
             if name in sums:
                 sums[name].add(np.ascontiguousarray(array, np.float32))
@@ -113,6 +113,16 @@ def check_samples(model: ir.Model, samples: Samples, place: str) -> int:
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise fail("E0916", f"a sample of the input '{name}' holds NaN or infinity", place=place)
     return counts.pop()
+
+
+def sample_count(samples: Samples) -> int:
+    """The number of samples that every input has; 1 where there is no input."""
+    return min((len(array) for array in samples.values()), default=1)
+
+
+def sample_at(samples: Samples, index: int) -> dict[str, np.typing.NDArray[Any]]:
+    """One sample by name: [*shape] of [count, *shape]."""
+    return {name: np.asarray(array[index]) for name, array in samples.items()}
 
 
 def joined(samples: np.typing.NDArray[Any]) -> np.typing.NDArray[Any]:

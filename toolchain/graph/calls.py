@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.functions import boundary_function, fused_function, integer_function, kind_of, variant_of
+from toolchain.graph.functions import FUSED, boundary_function, fused_function, integer_function, kind_of, variant_of
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.rewrite import known_shape
 from toolchain.operations.ending import quantize
@@ -59,8 +59,13 @@ class Call:
         }
 
 
+def is_candidate(node: ir.Node | None) -> bool:
+    """Whether a node is a call of a fused operation that may still become integers: it has no reason against it."""
+    return node is not None and node.domain == FUSED and REASON not in node.metadata_props
+
+
 def read_call(node: ir.Node, kinds: Kinds) -> Call:
-    """What a call says. Raises ValueError for any other node, UserError E0107 for an operation that is not described."""
+    """Reads a call back. Raises ValueError for any other node, UserError E0107 for an operation that is not described."""
     kind, variant = kind_of(node), variant_of(node)
     if not kind or kind in BOUNDARY:
         raise ValueError(f"{node.domain}.{node.op_type} is no fused operation")

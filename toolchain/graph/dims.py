@@ -13,7 +13,7 @@ from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
 
 MAX_ELEMENTS = 1 << 31
-"""Of one input."""
+"""The most elements of one input."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ INPUT_PARTS = 1 << 6
 WEIGHT_PARTS = 1 << 16
 """Parts of the largest weight to which weights are rounded."""
 DROPPED = 1 << 13
-"""What a drift is divided by before it is rounded: with 2**13 weights a row and 2**14 output positions, sums stay below 2**53."""
+"""The divisor of a drift before it is rounded: with 2**13 weights a row and 2**14 output positions, sums stay below 2**53."""
 
 
 @dataclass(frozen=True)

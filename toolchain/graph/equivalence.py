@@ -22,11 +22,11 @@ Array = np.typing.NDArray[Any]
 STEP = "tilewright.step"
 """Metadata of a tensor: the step to which the model itself rounded it, as a float's hexadecimal text."""
 TOLERANCE: Mapping[ir.DataType, float] = {ir.DataType.FLOAT: 1e-4, ir.DataType.DOUBLE: 1e-6, ir.DataType.FLOAT16: 1e-2}
-"""Of the largest magnitude in a tensor. Sums of float32 products in another order differ by some 1e-6 of it (measured)."""
+"""The difference allowed, in shares of a tensor's largest magnitude. Sums of float32 products in another order differ by some 1e-6 (measured)."""
 SPREADS = 4.0
 """Deviation of made-up operands, in deviations of what calibration saw; the values of one tensor in two are of the usual size."""
 MAX_BYTES = 256 << 20
-"""Of the operands that one run is fed."""
+"""The most bytes of operands that one run is fed."""
 
 
 @dataclass(frozen=True)

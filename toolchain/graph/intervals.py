@@ -1,4 +1,4 @@
-"""What values a tensor can hold, as far as operators alone tell: proof that a clip cuts nothing."""
+"""Bounds on the values of a tensor, as far as operators alone tell: proof that a clip has no effect."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from toolchain.graph.rewrite import captured, constant, is_operator
 MOVES = ("MaxPool", "Concat", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Gather", "Identity", "Dropout", "Expand")
 """Operators whose results are some of the values of their data operands."""
 DATA_FIRST = ("Reshape", "Squeeze", "Unsqueeze", "Slice", "Split", "Gather", "Dropout", "Expand")
-"""Of those, the ones whose further operands are no data."""
+"""Those of them whose further operands are no data."""
 
 
 class Interval(NamedTuple):
@@ -30,7 +30,7 @@ BOUNDED: Mapping[str, Interval] = {"Sigmoid": Interval(0, 1), "HardSigmoid": Int
 
 
 def interval_of(value: ir.Value | None, depth: int = 32) -> Interval:
-    """Of a float tensor. depth: how many operators back the proof may go."""
+    """Bounds on the values of a float tensor. depth: how many operators back the proof may go."""
     if value is None or depth == 0:
         return ANY
     array = constant(value)
@@ -66,6 +66,15 @@ def limit(node: ir.Node, index: int) -> float:
     return (-math.inf if index == 1 else math.inf) if array is None else float(array.reshape(-1)[0])
 
 
+def limits_of(node: ir.Node) -> Interval | None:
+    """The limits of a ReLU, or of a Clip whose limits are constant; None for any other node."""
+    if is_operator(node, "Relu"):
+        return Interval(0.0, math.inf)
+    if is_operator(node, "Clip") and all(value is None or constant(value) is not None for value in node.inputs[1:]):
+        return Interval(limit(node, 1), limit(node, 2))
+    return None
+
+
 def _united(node: ir.Node, depth: int) -> Interval:
     """Over the data operands; averages and padding with zeros add nothing outside but zero."""
     first_only = is_operator(node, *DATA_FIRST, "Pad", "ReduceMean", "ReduceMax")
@@ -82,7 +91,7 @@ def _united(node: ir.Node, depth: int) -> Interval:
 
 
 def stored_interval(node: ir.Node) -> Interval:
-    """Of what a QuantizeLinear or DequantizeLinear with constant parameters can stand for: zero point and type cut."""
+    """Bounds on the values that a QuantizeLinear or DequantizeLinear with constant parameters can represent: zero point and type cut."""
     scale = constant(node.inputs[1])
     zero = constant(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else None
     kind = stored_type(node)

@@ -18,8 +18,8 @@ HESSIAN_BITS = 26
 BLOCK = 128
 SWEEPS = 3
 LEAST_SHARE = 0.3
-"""Of the mean of H's diagonal, added to all of it (measured: costs at most 0.5 dB where samples give many rows of inputs, and gains 1 to 5 dB on new
-samples where they give no more rows than there are weights in one)."""
+"""The share of the mean of H's diagonal that is added to all of it (measured: costs at most 0.5 dB where samples give many rows of inputs, and gains
+1 to 5 dB on new samples where they give no more rows than there are weights in one)."""
 
 
 def damped(hessian: Reals, rows: int) -> Reals:
@@ -38,7 +38,7 @@ def normalised(hessian: Reals) -> Reals:
 
 
 def unit_of(hessian: Reals) -> float:
-    """What 1 stands for in the normalised H: a power of two."""
+    """The value of 1 in the normalised H: a power of two."""
     return 2.0 ** max(int(np.abs(hessian).max(initial=0.0)).bit_length() - HESSIAN_BITS, 0)
 
 

@@ -27,7 +27,7 @@ def channels_last(shape: tuple[int, ...]) -> bool:
 
 
 def raw_shape(shape: tuple[int, ...], preparation: Preparation | None) -> tuple[int, ...]:
-    """Of raw numbers for an input of a shape."""
+    """The shape of raw numbers for an input of a shape."""
     return (shape[0], *shape[2:], shape[1]) if _moved(shape, preparation) else shape
 
 

@@ -14,7 +14,7 @@ def region_calls(model: ir.Model) -> list[ir.Node]:
 
 
 def region_function(model: ir.Model, call: ir.Node) -> ir.Function:
-    """What a call runs."""
+    """The function that a region's call runs."""
     return model.functions[call.op_identifier()]
 
 

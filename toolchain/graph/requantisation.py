@@ -20,7 +20,7 @@ Reals = np.typing.NDArray[np.float64]
 EXACT_BITS = 53
 """Whole numbers of a float64."""
 SLOPE_BITS, SLOPE_ERROR = 15, 50
-"""Of a leaky slope on machines that have none of their own: bits behind the point at most; the share of it that it may be off."""
+"""A leaky slope on machines that have none of their own: its bits behind the point at most; it may be off by one part in this many."""
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,26 @@ def replace_value(old: ir.Value, new: ir.Value, rename: bool = True) -> None:
         new.name = name
 
 
+def clip(graph: ir.Graph, source: ir.Value, limits: Sequence[float], name: str, constants: Sequence[str]) -> ir.Node:
+    """A new Clip, not yet in the graph. limits: the lower and the upper one; constants: the names wanted for them."""
+    dtype = (source.dtype or ir.DataType.FLOAT).numpy()
+    ends = [add_constant(graph, wanted, np.array(end, dtype)) for wanted, end in zip(constants, limits, strict=True)]
+    return ir.node("Clip", [source, *ends], name=name, num_outputs=1)
+
+
+def substitute(graph: ir.Graph, old: Sequence[ir.Node], made: Sequence[ir.Node]) -> None:
+    """Puts new nodes in the place of old ones. The output of the last new node becomes that of the first old one, its shape and type included.
+
+    old: each before those that it reads.
+    """
+    output, result = old[0].outputs[0], made[-1].outputs[0]
+    result.shape, result.type = output.shape, output.type
+    graph.insert_after(old[0], made)
+    replace_value(output, result)
+    for node in old:
+        graph.remove(node, safe=True)
+
+
 def drop_unused_constants(graph: ir.Graph) -> None:
     """Removes initializers that nothing reads."""
     for name in [name for name, value in graph.initializers.items() if not value.uses() and not value.is_graph_output()]:

@@ -7,8 +7,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calibration import Table
-from toolchain.graph.calls import REASON, Call, read_call
-from toolchain.graph.functions import FUSED
+from toolchain.graph.calls import Call, is_candidate, read_call
 from toolchain.graph.numerics import Numerics, average_fraction
 from toolchain.graph.ranges import Method, choose_scale, position
 from toolchain.operations.library import Kinds
@@ -29,7 +28,7 @@ class RangeChoice:
 
 def fused_calls(model: ir.Model, kinds: Kinds) -> list[Call]:
     """Those that are to be quantised, in the order of the graph."""
-    return [read_call(node, kinds) for node in model.graph if node.domain == FUSED and REASON not in node.metadata_props]
+    return [read_call(node, kinds) for node in model.graph if is_candidate(node)]
 
 
 def tensors_of(call: Call) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a protobuf model says of the shapes of its tensors."""
+"""Shapes of tensors as a protobuf model declares them."""
 
 from collections.abc import Mapping, Sequence
 

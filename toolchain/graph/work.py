@@ -21,7 +21,7 @@ RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 @dataclass(frozen=True)
 class Work:
-    """Of operators of one kind: nodes, multiply-accumulates, bytes read and written."""
+    """The work of operators of one kind: nodes, multiply-accumulates, bytes read and written."""
 
     nodes: int
     macs: int

@@ -23,7 +23,7 @@ MOST = 20
 
 @dataclass(frozen=True)
 class Violation:
-    """What is wrong with instruction `index`; fields: the ones that make it so."""
+    """A fault of instruction `index`; fields: the ones that make it so."""
 
     index: int
     code: str
@@ -86,9 +86,9 @@ def _latched_constraints(key: MachineKey) -> tuple[tuple[int, Constraint], ...]:
 
 
 def violations(program: Program) -> list[Violation]:
-    """What the machine's constraints (E0404) and its units' counters (E0405) refuse, in program order.
+    """The instructions that the machine's constraints (E0404) and its units' counters (E0405) refuse, in program order.
 
-    Of each rule only the first MOST + 1 cases, so that a program of nonsense costs no more than a good one.
+    Each rule gives only its first MOST + 1 cases, so that a program of nonsense costs no more than a good one.
     """
     found: list[Violation] = []
     for kind in range(len(program.machine.instructions)):

@@ -95,7 +95,7 @@ class _Lowering:
         return _rows(len(self.program), instruction, counter, amount, mode)
 
     def _rule(self, rule: SyncRule, counter: Counter, kind: int) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """What a rule says of the instructions of one kind."""
+        """The posts and waits of a rule for the instructions of one kind."""
         who = self._group(kind, rule.units)
         who = who[self._value(rule.when, kind, who) != 0] if len(who) else who
         if len(who) and counter.mode != "all_prior":

@@ -74,7 +74,7 @@ def _stored(origin: Stored, path: Path) -> list[Path]:
 
 
 def _key(model: Model) -> str:
-    """Of everything that the result depends on: the layers, the file or package it points to, and this code."""
+    """The hash of everything that the result depends on: the layers, the file or package it points to, and this code."""
     digest = hashlib.sha256(repr((model.name, model.seed, dict(model.shapes))).encode())
     match model.origin:
         case Layered(network=network):

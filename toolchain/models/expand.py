@@ -100,7 +100,7 @@ class _Expansion:
             raise fail("E0805", f"more than {MAX_STEPS} repeats", span)
 
     def _names(self, scope: _Scope, current: str) -> dict[str, int]:
-        """What expressions may use: the block's parameters, index, and the incoming tensor's sizes."""
+        """The names that expressions may use: the block's parameters, index, and the incoming tensor's sizes."""
         return dict(zip(("channels", "height", "width"), self._shapes[current][1:], strict=False)) | dict(scope.names)
 
     @staticmethod

@@ -99,5 +99,5 @@ class Model:
 
     @property
     def shapes(self) -> Mapping[str, Shape]:
-        """Of the inputs, by name."""
+        """The shapes of the inputs, by name."""
         return {name: entry.shape for name, entry in self.inputs.items()}

@@ -1,4 +1,4 @@
-"""What one layer computes; every number concrete. Tensors are laid out batch, channels, height, width."""
+"""The operators of layers; every number concrete. Tensors are laid out batch, channels, height, width."""
 
 from dataclasses import dataclass
 

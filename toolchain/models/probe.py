@@ -1,4 +1,4 @@
-"""What operators without parameters make of a made-up picture, in operations that IEEE 754 rounds correctly."""
+"""Operators without parameters on a made-up picture, in operations that IEEE 754 rounds correctly."""
 
 from collections.abc import Callable, Mapping, Sequence
 

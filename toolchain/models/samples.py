@@ -20,7 +20,7 @@ from toolchain.spec.suggest import nearest
 Labels = np.typing.NDArray[np.int64]
 MAX_BYTES = 1 << 30
 _DAMAGED = (ValueError, TypeError, AttributeError, EOFError, KeyError, NotImplementedError, RuntimeError, OSError, zipfile.BadZipFile, zlib.error)
-"""What numpy and zipfile raise for damaged archives, one byte changed at a time."""
+"""Errors that numpy and zipfile raise for damaged archives, one byte changed at a time."""
 
 
 def calibration_samples(model: Model) -> Mapping[str, Samples]:
@@ -83,7 +83,7 @@ def _recorded(recorded: Recorded, array: str, entry: Input) -> Samples:
 
 
 def _kinds(dtype: str) -> str:
-    """Of numpy's types, those that an input of a type takes."""
+    """The kinds of numpy's types that an input of a type takes."""
     return "iuf" if dtype.startswith("float") else "U" if dtype == "string" else "iub"
 
 

@@ -1,4 +1,4 @@
-"""What is asked of a user's own ONNX file before it is imported: its inputs, and the files that hold its weights."""
+"""Facts of a user's own ONNX file before it is imported: its inputs, and the files that hold its weights."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath

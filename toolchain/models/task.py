@@ -1,4 +1,4 @@
-"""What a model's outputs mean, as its file declares it: the measures that a user knows follow from it."""
+"""The meaning of a model's outputs, as its file declares it: the measures that a user knows follow from it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

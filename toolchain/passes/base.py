@@ -1,4 +1,4 @@
-"""What a pass is: a frozen dataclass whose fields are its options, with the properties it needs and gives."""
+"""The form of a pass: a frozen dataclass whose fields are its options, with the properties it needs and gives."""
 
 from dataclasses import dataclass
 from typing import ClassVar

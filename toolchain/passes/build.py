@@ -7,15 +7,15 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from toolchain.graph.calibration import Samples, Seen, Table, calibrate
+from toolchain.graph.calibration import Samples, Seen, Table, calibrate, sample_at
 from toolchain.graph.load import load_graph
 from toolchain.graph.store import Store
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.pipeline import Pipeline, read_pipeline
-from toolchain.passes.remove_qdq import RANGE, qdq_table
+from toolchain.passes.remove_qdq import declares_ranges, qdq_table
 from toolchain.passes.runner import run_passes
-from toolchain.passes.truth import Imported, check_import, first_sample, open_given
+from toolchain.passes.truth import Imported, check_import, open_given
 from toolchain.spec.errors import Source
 from toolchain.spec.resources import PACKAGE
 
@@ -35,7 +35,7 @@ def float_passes(pipeline: Pipeline) -> Sequence[Pass]:
 
 
 def calibration_table(path: Path, dims: Mapping[str, int], samples: Samples, pipeline: Pipeline | None = None) -> Table:
-    """What `samples` ([count, ...] by input) do in the float network. Raises UserError E09xx."""
+    """Calibrates the float network on `samples` ([count, ...] by input). Raises UserError E09xx."""
     steps = pipeline or default_pipeline()
     return calibrate(run_passes(load_graph(path, dims), float_passes(steps), Context(str(path))), samples, str(path))
 
@@ -44,8 +44,7 @@ def declared_table(path: Path, dims: Mapping[str, int], pipeline: Pipeline | Non
     """The ranges of a model that is quantised already (QDQ), None for any other. Raises UserError E09xx."""
     steps = pipeline or default_pipeline()
     model = run_passes(load_graph(path, dims), float_passes(steps), Context(str(path)))
-    values = (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
-    return qdq_table(model) if any(RANGE in value.metadata_props for value in values) else None
+    return qdq_table(model) if declares_ranges(model) else None
 
 
 def united_table(seen: Table, declared: Table) -> Table:
@@ -82,7 +81,7 @@ def _observe(model: ir.Model, context: Context, count: int) -> Table:
 
 
 def stage_name(number: int, name: str) -> str:
-    """Of the pass with this number, the import before them being 00."""
+    """The name of the stage after the pass with this number, the import before them being 00."""
     return f"{number + 1:02}-{name}"
 
 
@@ -96,5 +95,5 @@ def check_floats(path: Path, imported: Path, original: ir.Model, model: ir.Model
     """Raises UserError E0923 where a float stage does not compute what the file does."""
     place, found = context.place, Imported(original, context.place)
     if context.samples:
-        found = check_import(open_given(path, imported, place, optimise=False), original, first_sample(context.samples), place)
+        found = check_import(open_given(path, imported, place, optimise=False), original, sample_at(context.samples, 0), place)
     found.check(model, name, context.table or Table(0, {}))

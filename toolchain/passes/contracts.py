@@ -6,6 +6,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 
 from toolchain.graph.affine import affine_of
+from toolchain.graph.calls import REASON, is_candidate
 from toolchain.graph.functions import FUSED
 from toolchain.graph.regions import REGION
 from toolchain.graph.rewrite import is_operator
@@ -44,19 +45,16 @@ def _no_dead_nodes(model: ir.Model) -> str:
 
 def _fused(model: ir.Model) -> str:
     """Every node is a call of a fused operation or says why it is none."""
-    return _first((node for node in model.graph if node.domain != FUSED and "tilewright.reason" not in node.metadata_props), "was not looked at")
+    return _first((node for node in model.graph if node.domain != FUSED and REASON not in node.metadata_props), "was not looked at")
 
 
 def _quantized(model: ir.Model) -> str:
-    left = (node for node in model.graph if node.domain == FUSED and "tilewright.reason" not in node.metadata_props)
-    return _first(left, "is still in floating point and does not say why")
+    return _first((node for node in model.graph if is_candidate(node)), "is still in floating point and does not say why")
 
 
 def _partitioned(model: ir.Model) -> str:
     """Every node is a call of a region or says why it stays on the host."""
-    return _first(
-        (node for node in model.graph if node.domain != REGION and "tilewright.reason" not in node.metadata_props), "does not say where it runs"
-    )
+    return _first((node for node in model.graph if node.domain != REGION and REASON not in node.metadata_props), "does not say where it runs")
 
 
 PROPERTIES: Mapping[str, Check] = MappingProxyType(

@@ -65,7 +65,7 @@ def _corrected(node: ir.Node, call: Call, operands: list[Array], wanted: Array, 
 
 
 def _step(node: ir.Node, call: Call, operands: list[Array]) -> Any:
-    """What one unit of the sum is worth: the output's scale times multiplier / 2**shift."""
+    """The value of one unit of the sum: the output's scale times multiplier / 2**shift."""
     result = float.fromhex(node.outputs[0].metadata_props[SCALE])
     if len(operands) > 3:
         return result * operands[3] / operands[4]

@@ -5,6 +5,7 @@ factor that the weights of its readers take in, where all that lies between is p
 what makes and reads them, where factors are shared by many layers.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ import onnx_ir as ir
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, integer, is_operator, known_shape
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
-from toolchain.passes.remove_qdq import RANGE
+from toolchain.passes.remove_qdq import declares_ranges
 
 Array = np.typing.NDArray[Any]
 Vector = np.typing.NDArray[np.float64]
@@ -46,8 +47,7 @@ class Equalise(Pass):
     power: float = 0.5
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:  # noqa: ARG002
-        quantised = any(RANGE in value.metadata_props for node in model.graph for value in node.outputs)
-        for group in [] if quantised else list(groups_of(model.graph)):
+        for group in [] if declares_ranges(model) else list(groups_of(model.graph)):
             _scale(model.graph, group, factors_of(group, self.power))
         drop_unused_constants(model.graph)
         return model
@@ -64,8 +64,9 @@ def groups_of(graph: ir.Graph) -> Iterator[Group]:
         for value in node.outputs:
             if value in parents:
                 sets.setdefault(_root(parents, value), []).append(value)
+    sizes = Counter(_root(parents, value) for value in parents)
     for root, values in sets.items():
-        group = _group(values, [value for value in parents if _root(parents, value) is root])
+        group = _group(values) if len(values) == sizes[root] else None  # an input of the model is a tensor of no node
         if group is not None:
             yield group
 
@@ -82,17 +83,17 @@ def _root(parents: dict[ir.Value, ir.Value], value: ir.Value) -> ir.Value:
     return value
 
 
-def _group(values: Sequence[ir.Value], every: Sequence[ir.Value]) -> Group | None:
+def _group(values: Sequence[ir.Value]) -> Group | None:
     """None where something else makes or reads a tensor, or where no sum is among them."""
-    shapes = {(known_shape(value) or (0, 0))[:2] for value in every if len(known_shape(value) or ()) == 4}
-    makers = [value.producer() for value in values]
-    if len(every) != len(values) or len(shapes) != 1 or any(len(known_shape(value) or ()) != 4 for value in every):
+    shapes, makers = [known_shape(value) or () for value in values], [value.producer() for value in values]
+    if any(len(shape) != 4 for shape in shapes) or len({shape[:2] for shape in shapes}) != 1:
         return None
     if any(value.is_graph_output() for value in values) or not any(is_operator(maker, "Add") for maker in makers):
         return None
     layers = [maker for maker in makers if maker is not None and not is_operator(maker, "Add", *TRANSPARENT)]
     users = {node: None for value in values for node, _ in value.uses() if not is_operator(node, "Add", *TRANSPARENT)}
-    fits = all(_is_layer(node) for node in (*layers, *users)) and all(node.inputs[0] in values for node in users)
+    inside = set(values)
+    fits = all(_is_layer(node) for node in (*layers, *users)) and all(node.inputs[0] in inside for node in users)
     return Group(tuple(values), tuple(layers), tuple(users)) if fits and layers and users else None
 
 
@@ -101,7 +102,7 @@ def _is_layer(node: ir.Node) -> bool:
 
 
 def factors_of(group: Group, power: float) -> Vector:
-    """What each channel is divided by: the root of the ratio of its range in the makers' weights to that in the readers', to a power.
+    """The divisor of each channel: the root of the ratio of its range in the makers' weights to that in the readers', to a power.
 
     Ranges are shares of a tensor's largest weight, and the largest of all makers or readers counts. Their geometric mean is 1.
     """

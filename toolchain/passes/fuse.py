@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from toolchain.graph.calls import REASON, fused_call
 from toolchain.graph.functions import FUSED
-from toolchain.graph.rewrite import add_constant, drop_unused_constants, replace_value
+from toolchain.graph.rewrite import add_constant, drop_unused_constants, substitute
 from toolchain.operations.kind import OperationKind
 from toolchain.passes.base import Pass
 from toolchain.passes.bindings import Fused, New, bind
@@ -75,9 +75,4 @@ def _replace(model: ir.Model, anchor: ir.Node, match: Match, fused: Fused, kind:
     call.metadata_props[SOURCES] = " ".join(node.name or "" for node in reversed(match.taken))
     if "activation" in match.nodes and (inner := match.nodes["activation"].inputs[0]) is not None:
         call.metadata_props[INNER] = inner.name or ""
-    made = call.outputs[0]
-    made.shape, made.type = output.shape, output.type
-    graph.insert_after(anchor, call)
-    replace_value(output, made)
-    for node in match.taken:
-        graph.remove(node, safe=True)
+    substitute(graph, match.taken, [call])

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calibration import Table
-from toolchain.graph.calls import REASON, fused_call, read_call
+from toolchain.graph.calls import REASON, fused_call, is_candidate, read_call
 from toolchain.graph.equivalence import STEP
-from toolchain.graph.functions import FUSED, variant_of
-from toolchain.graph.rewrite import add_constant, replace_value
+from toolchain.graph.functions import variant_of
+from toolchain.graph.rewrite import clip, substitute
 from toolchain.graph.scales import tensors_of
 from toolchain.graph.work import node_macs
 from toolchain.operations.library import Kinds
@@ -27,7 +26,7 @@ ACTIVATIONS = ("relu", "clip", "leaky")
 def leave_unseen(model: ir.Model, table: Table, kinds: Kinds) -> None:
     """Leaves calls with a tensor for which calibration found no range. Raises UserError E0918 later for one that it did not look at."""
     for node in model.graph:
-        if _is_call(node):
+        if is_candidate(node):
             reason = _unseen(node, table, kinds)
             if reason:
                 node.metadata_props[REASON] = reason
@@ -47,21 +46,13 @@ def _unseen(node: ir.Node, table: Table, kinds: Kinds) -> str:
 def leave_border_activations(model: ir.Model, kinds: Kinds) -> None:
     """Leaves an activation alone to the host where the host makes its operand: the conversion after it may take its limits over."""
     for node in list(model.graph):
-        if not _is_call(node) or not _is_activation_alone(node, kinds) or _is_call(node.inputs[0].producer() if node.inputs[0] else None):
+        if not is_candidate(node) or not _is_activation_alone(node, kinds) or is_candidate(node.inputs[0].producer() if node.inputs[0] else None):
             continue
         (value,), output = [value for value in node.inputs if value is not None], node.outputs[0]
         name = node.metadata_props.get(SOURCES, "") or node.name or output.name or ""
         active = _activation(model.graph, variant_of(node), read_call(node, kinds).attributes, value, name)
         active.metadata_props[REASON] = "its operand is made on the host"
-        active.outputs[0].shape, active.outputs[0].type = output.shape, output.type
-        model.graph.insert_after(node, active)
-        replace_value(output, active.outputs[0])
-        model.graph.remove(node, safe=True)
-
-
-def _is_call(node: ir.Node | None) -> bool:
-    """Whether a node is a call that nothing keeps from the machine so far."""
-    return node is not None and node.domain == FUSED and REASON not in node.metadata_props
+        substitute(model.graph, [node], [active])
 
 
 def _is_activation_alone(node: ir.Node, kinds: Kinds) -> bool:
@@ -77,7 +68,7 @@ def leave_calls(model: ir.Model, reasons: Mapping[str, str], table: Table, kinds
     """
     for node in list(model.graph):
         reason = reasons.get(node.name or "")
-        if reason is None or not _is_call(node):
+        if reason is None or not is_candidate(node):
             continue
         if read_loss(reason):
             node.metadata_props[REASON] = reason
@@ -94,7 +85,7 @@ def leave_worst(model: ir.Model, errors: Mapping[str, float], percent: float) ->
 
     errors: by name of a call, as a share of its output's energy. Answers whether one is left.
     """
-    calls = {node.name or "": node for node in model.graph if _is_call(node)}
+    calls = {node.name or "": node for node in model.graph if is_candidate(node)}
     spare = percent / 100 * sum(node_macs(node) for node in model.graph)
     left = False
     for name, error in sorted(errors.items(), key=lambda item: (-item[1], item[0])):
@@ -116,14 +107,11 @@ def _is_widened(node: ir.Node, table: Table, kinds: Kinds) -> bool:
 
 def _widen(model: ir.Model, node: ir.Node, kinds: Kinds) -> None:
     """The machine's own range stands in for that of the model's stored integers; a zero below which the model stored nothing stays."""
-    call, output = read_call(node, kinds), node.outputs[0]
+    call = read_call(node, kinds)
     variant = "" if call.attributes["minimum"] < 0 else "relu"
     plain = fused_call(model, call.operation, variant, [value for value in node.inputs if value is not None], call.attributes, call.name)
     plain.metadata_props.update(node.metadata_props | {WIDENED: f"{call.attributes['minimum']:.6g} to {call.attributes['maximum']:.6g}"})
-    plain.outputs[0].shape, plain.outputs[0].type = output.shape, output.type
-    model.graph.insert_after(node, plain)
-    replace_value(output, plain.outputs[0])
-    model.graph.remove(node, safe=True)
+    substitute(model.graph, [node], [plain])
 
 
 def _split(model: ir.Model, node: ir.Node, reason: str, kinds: Kinds) -> None:
@@ -136,10 +124,7 @@ def _split(model: ir.Model, node: ir.Node, reason: str, kinds: Kinds) -> None:
     inner.name, inner.shape, inner.type = node.metadata_props.get(INNER) or f"{output.name}.before", output.shape, output.type
     active = _activation(graph, variant_of(node), call.attributes, inner, sources[-1] if len(sources) > 1 else f"{call.name}.activation")
     active.metadata_props[REASON] = reason
-    active.outputs[0].shape, active.outputs[0].type = output.shape, output.type
-    graph.insert_after(node, [plain, active])
-    replace_value(output, active.outputs[0])
-    graph.remove(node, safe=True)
+    substitute(graph, [node], [plain, active])
 
 
 def _activation(graph: ir.Graph, variant: str, attributes: Mapping[str, Any], value: ir.Value, name: str) -> ir.Node:
@@ -147,6 +132,5 @@ def _activation(graph: ir.Graph, variant: str, attributes: Mapping[str, Any], va
         return ir.node("LeakyRelu", [value], {"alpha": float(attributes["alpha"])}, name=name, num_outputs=1)
     if variant == "relu":
         return ir.node("Relu", [value], name=name, num_outputs=1)
-    dtype = (value.dtype or ir.DataType.FLOAT).numpy()
-    limits = [add_constant(graph, f"{name}.{word}", np.array(attributes[word], dtype)) for word in ("minimum", "maximum")]
-    return ir.node("Clip", [value, *limits], name=name, num_outputs=1)
+    limits = (attributes["minimum"], attributes["maximum"])
+    return clip(graph, value, limits, name, (f"{name}.minimum", f"{name}.maximum"))

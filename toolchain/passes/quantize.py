@@ -10,9 +10,9 @@ import onnx_ir as ir
 
 from toolchain.graph.calibrated import CALIBRATED, DECLARED, MADE_UP, RECORDED
 from toolchain.graph.calibration import Table
-from toolchain.graph.calls import ACTIVATION, FLOAT_NAME, REASON, SCALE, Call, boundary_call, integer_call, read_call
+from toolchain.graph.calls import ACTIVATION, FLOAT_NAME, REASON, SCALE, Call, boundary_call, integer_call, is_candidate, read_call
 from toolchain.graph.functions import FUSED, kind_of, variant_of
-from toolchain.graph.intervals import limit
+from toolchain.graph.intervals import ANY, Interval, limits_of
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.ranges import METHODS, Method
 from toolchain.graph.requantisation import Stored, channel_factors, product, table, total, weight_scale
@@ -26,7 +26,7 @@ from toolchain.passes.context import Context
 from toolchain.passes.leave import leave_border_activations, leave_calls, leave_unseen, leave_worst
 from toolchain.passes.placement import place_calls
 from toolchain.passes.refine import layer_of, refine
-from toolchain.passes.remove_qdq import RANGE
+from toolchain.passes.remove_qdq import declares_ranges
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.suggest import nearest
 
@@ -108,8 +108,7 @@ def _calibrated(model: ir.Model, context: Context) -> str:
     """Where the ranges come from. model: in floating point, with the ranges that a quantised model declares as metadata."""
     if context.recorded:
         return RECORDED
-    values = (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
-    return DECLARED if any(RANGE in value.metadata_props for value in values) else MADE_UP
+    return DECLARED if declares_ranges(model) else MADE_UP
 
 
 def _drop_functions(model: ir.Model) -> None:
@@ -141,7 +140,7 @@ class _Emitter:
 
     def emit(self) -> None:
         stored: dict[ir.Value, ir.Value] = {}
-        fused = [node for node in self.model.graph if node.domain == FUSED and REASON not in node.metadata_props]
+        fused = [node for node in self.model.graph if is_candidate(node)]
         done = [node for node in fused if self._replace(node, stored)]
         for node in done:
             self._hand_back(node.outputs[0], stored[node.outputs[0]], set(done))
@@ -244,16 +243,12 @@ class _Emitter:
         return made
 
 
-def _unlimited(value: ir.Value) -> tuple[ir.Value, tuple[float, float]]:
+def _unlimited(value: ir.Value) -> tuple[ir.Value, Interval]:
     """The operand of the Clip or Relu that makes a value, and its limits; for others the value itself."""
     node = value.producer()
-    source = node.inputs[0] if node is not None and is_operator(node, *LIMITS) else None
-    if node is None or source is None:
-        return value, (-math.inf, math.inf)
-    if is_operator(node, "Relu"):
-        return source, (0.0, math.inf)
-    known = all(constant(bound) is not None for bound in node.inputs[1:] if bound is not None)
-    return (source, (limit(node, 1), limit(node, 2))) if known else (value, (-math.inf, math.inf))
+    limits = None if node is None else limits_of(node)
+    source = None if node is None or limits is None else node.inputs[0]
+    return (value, ANY) if source is None or limits is None else (source, limits)
 
 
 def _names(call: Call) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ error in each channel.
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,11 @@ Say = Callable[[str], None]
 HALVINGS = 4
 """Scales of the weights that are tried: the one that clips none, and its halves."""
 TRIED = 2
-"""Of these scales, those that are best for weights rounded to the nearest are tried with the best rounding."""
+"""Scales that are tried with the best rounding: those that are best for weights rounded to the nearest."""
 FRACTIONS = tuple(1 - n / 16 for n in range(10))
 """The same for machines whose scales are not powers of two."""
 MAX_BYTES = 1 << 30
-"""Of one float tensor on all samples; where it is larger, fewer samples are looked at."""
+"""The most bytes of one float tensor on all samples; where it is larger, fewer samples are looked at."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,31 @@ class Layer:
 
 @dataclass(frozen=True)
 class Seen:
-    """What samples show of a layer. means: [groups, k] of its inputs in stored steps; products: [groups, k, k], damped; wanted: mean of each channel
-    of its output in the float network before any activation, None where it is not known; scales: of a step of its input and of its output."""
+    """A layer on samples. rows: [groups, rows, k], its float weights; means: [groups, k] of its inputs in stored steps; products: [groups, k, k],
+    damped; wanted: mean of each channel of its output in the float network before any activation, None where it is not known; scales: of a step of
+    its input and of its output."""
 
+    rows: Reals
     means: Reals
     products: Reals
     drift: Drift
     wanted: Reals | None
     scales: tuple[float, float]
+
+    @cached_property
+    def hessians(self) -> Reals:
+        """The products, normalised."""
+        return np.stack([normalised(products) for products in self.products])
+
+    @cached_property
+    def units(self) -> Reals:
+        """[groups, 1, 1], of the normalised products."""
+        return np.array([unit_of(products) for products in self.products]).reshape(-1, 1, 1)
+
+    @cached_property
+    def signal(self) -> float:
+        """The energy of the layer's output, without its bias."""
+        return sum(float(output_errors(w, h).sum()) for w, h in zip(self.rows, self.products, strict=True))
 
 
 @dataclass(frozen=True)
@@ -119,14 +137,14 @@ def _seen(layer: Layer, node: ir.Node, twin: ir.Node, integers: Stepper, floats:
     drift = drift_of(layer.call, given, floats.values[real], steps[0], layer.weights)
     held = table.tensors.get(node.metadata_props.get(INNER) or node.outputs[0].metadata_props.get(FLOAT_NAME, ""))
     wanted = np.asarray(held.means) if held is not None and len(held.means) == len(layer.weights) else None
-    return Seen(moments.means, products, drift, wanted, (steps[0], steps[1]))
+    return Seen(_rows(layer.weights, len(products)), moments.means, products, drift, wanted, (steps[0], steps[1]))
 
 
 def _refined(layer: Layer, seen: Seen, numerics: Numerics) -> Refined | None:
     """None where no better integers exist than those that the node has."""
     candidates = _candidates(layer.weights, numerics)
-    hopeful = sorted(candidates, key=lambda steps: _plain_error(layer, steps, seen, numerics))[:TRIED]
-    tried = [_with_steps(layer, steps, seen, numerics) for steps in (*hopeful, *candidates[:1])]
+    hopeful = sorted(range(len(candidates)), key=lambda number: _plain_error(candidates[number], seen, numerics))[:TRIED]
+    tried = [_with_steps(layer, candidates[number], seen, numerics) for number in dict.fromkeys((*hopeful, 0))]
     return min((found for found in tried if found is not None), key=lambda found: found.error, default=None)
 
 
@@ -140,11 +158,10 @@ def _candidates(weights: Array, numerics: Numerics) -> list[Reals]:
     return [np.full(len(weights), top / 2.0**n) for n in range(HALVINGS)]
 
 
-def _plain_error(layer: Layer, steps: Reals, seen: Seen, numerics: Numerics) -> float:
-    """Of weights rounded to the nearest: the least that a scale promises."""
-    groups = len(seen.products)
-    found = np.rint(_rows(layer.weights, groups) / steps.reshape(groups, -1, 1))
-    return _share(np.clip(found, numerics.weight.low, numerics.weight.high), layer.weights, steps, seen)
+def _plain_error(steps: Reals, seen: Seen, numerics: Numerics) -> float:
+    """The error of weights rounded to the nearest: the least that a scale promises."""
+    found = np.rint(seen.rows / steps.reshape(len(seen.rows), -1, 1))
+    return _share(np.clip(found, numerics.weight.low, numerics.weight.high), steps, seen)
 
 
 def _rows(weights: Array, groups: int) -> Reals:
@@ -152,33 +169,27 @@ def _rows(weights: Array, groups: int) -> Reals:
     return weights.reshape(groups, len(weights) // groups, -1).astype(np.float64)
 
 
-def _share(found: Reals, weights: Array, steps: Reals, seen: Seen) -> float:
+def _share(found: Reals, steps: Reals, seen: Seen) -> float:
     """The energy of the output's error over that of the output, without its bias."""
-    groups = len(seen.products)
-    rows = _rows(weights, groups)
-    errors = found * steps.reshape(groups, -1, 1) - rows
+    errors = found * steps.reshape(len(found), -1, 1) - seen.rows
     noise = sum(float(output_errors(e, h).sum()) for e, h in zip(errors, seen.products, strict=True))
     noise += 2 * float((errors * seen.drift.products).sum()) + float(seen.drift.energy.sum())
-    signal = sum(float(output_errors(w, h).sum()) for w, h in zip(rows, seen.products, strict=True))
-    return max(noise, 0.0) / signal if signal > 0 else 0.0
+    return max(noise, 0.0) / seen.signal if seen.signal > 0 else 0.0
 
 
 def _with_steps(layer: Layer, steps: Reals, seen: Seen, numerics: Numerics) -> Refined | None:
     """The layer with weights of these scales; None where the machine has no such integers."""
-    groups, limits = len(seen.products), (numerics.weight.low, numerics.weight.high)
-    column = steps.reshape(groups, -1, 1)
-    scaled = _rows(layer.weights, groups) / column
-    hessians = np.stack([normalised(products) for products in seen.products])
-    units = np.array([unit_of(products) for products in seen.products]).reshape(-1, 1, 1)
-    drift = seen.drift.products / column / units
+    column, limits = steps.reshape(len(seen.rows), -1, 1), (numerics.weight.low, numerics.weight.high)
+    scaled = seen.rows / column
+    drift = seen.drift.products / column / seen.units
     if scaled.shape[1] == 1:
-        rounded = round_channels(scaled[:, 0], hessians, *limits, drift[:, 0])[:, None]
+        rounded = round_channels(scaled[:, 0], seen.hessians, *limits, drift[:, 0])[:, None]
     else:
-        rounded = np.stack([round_rows(w, h, *limits, d) for w, h, d in zip(scaled, hessians, drift, strict=True)])
+        rounded = np.stack([round_rows(w, h, *limits, d) for w, h, d in zip(scaled, seen.hessians, drift, strict=True)])
     stored, scales = rounded.reshape(layer.weights.shape).astype(np.int8), (seen.scales[0], float(steps[0]), seen.scales[1])
     try:
         made = stored_product(layer.call, stored, steps, _centred(layer, rounded, steps, seen), scales, numerics)
-        return Refined(made, _share(rounded, layer.weights, steps, seen))
+        return Refined(made, _share(rounded, steps, seen))
     except (TooFineError, UserError):
         return None
 
@@ -189,7 +200,7 @@ def _centred(layer: Layer, rounded: Reals, steps: Reals, seen: Seen) -> Reals:
     sums = np.einsum("gok,gk->go", rounded, seen.means).reshape(-1) * steps * scale
     if seen.wanted is not None:
         return seen.wanted - sums
-    floats = np.einsum("gok,gk->go", _rows(layer.weights, len(seen.products)), seen.means).reshape(-1) * scale
+    floats = np.einsum("gok,gk->go", seen.rows, seen.means).reshape(-1) * scale
     return layer.bias.astype(np.float64) + floats - sums
 
 

@@ -14,7 +14,7 @@ from toolchain.graph.calibration import Seen, Table
 from toolchain.graph.equivalence import STEP
 from toolchain.graph.histogram import Spread
 from toolchain.graph.intervals import ANY, Interval, interval_of, stored_interval
-from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, is_operator, replace_value
+from toolchain.graph.rewrite import clip, constant, drop_unused_constants, is_operator, replace_value, substitute
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 
@@ -78,14 +78,16 @@ def _replace(graph: ir.Graph, node: ir.Node, source: ir.Value, kept: Interval) -
     alone = maker is not None and not source.is_graph_output() and len(source.uses()) == 1
     if alone and kept.holds(interval_of(source)):
         replace_value(output, source)
+        graph.remove(node, safe=True)
     else:
-        dtype = (source.dtype or ir.DataType.FLOAT).numpy()
-        limits = [add_constant(graph, f"{output.name}.{word}", np.array(end, dtype)) for word, end in zip(("low", "high"), kept, strict=True)]
-        clip = ir.node("Clip", [source, *limits], name=node.name or output.name, num_outputs=1)
-        clip.outputs[0].shape, clip.outputs[0].type = output.shape, output.type
-        graph.insert_before(node, clip)
-        replace_value(output, clip.outputs[0])
-    graph.remove(node, safe=True)
+        made = clip(graph, source, kept, node.name or output.name or "", (f"{output.name}.low", f"{output.name}.high"))
+        substitute(graph, [node], [made])
+
+
+def declares_ranges(model: ir.Model) -> bool:
+    """Whether a tensor of a float model has the range that the model's own quantisation kept."""
+    values = (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
+    return any(RANGE in value.metadata_props for value in values)
 
 
 def qdq_table(model: ir.Model) -> Table:

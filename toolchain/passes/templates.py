@@ -150,7 +150,7 @@ def _check_plain(node: Node, kind: OperationKind, known: Mapping[str, None], att
 
 
 def _named(argument: Node, known: Mapping[str, None]) -> Mapping[str, Any]:
-    """What a constraint says of each name that the pattern binds; True where it says nothing more."""
+    """The argument of a constraint for each name that the pattern binds; True where it has none."""
     if isinstance(argument.value, dict):
         found = {name: (member.plain(), member.where()) for name, member in argument.items()}
     else:

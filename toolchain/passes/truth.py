@@ -109,7 +109,7 @@ def check_sample(imported: ir.Model, stage: ir.Model, sample: Tensors, name: str
 
 
 def _plain_outputs(model: ir.Model, sample: Tensors, place: str) -> Tensors:
-    """Of one sample, without ONNX Runtime's own rewriting."""
+    """The outputs of one sample, without ONNX Runtime's own rewriting."""
     return run_session(open_model(model, place=place, optimise=False), sample, place=place)
 
 
@@ -137,8 +137,3 @@ def noise_share(wanted: Array, found: Array) -> float:
     one, other = (array[np.isfinite(array)].astype(np.float64) for array in (wanted, found))
     noise, signal = float(((one - other) ** 2).sum()), float((one**2).sum())
     return noise / signal if signal else float(noise > 0)
-
-
-def first_sample(samples: Mapping[str, Array]) -> dict[str, Array]:
-    """One input of the network, by name."""
-    return {name: array[0] for name, array in samples.items()}

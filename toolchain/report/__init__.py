@@ -1,1 +1,1 @@
-"""What a person reads: manuals, summaries, timelines."""
+"""Texts for a person: manuals, summaries, timelines."""

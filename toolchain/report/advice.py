@@ -1,4 +1,4 @@
-"""What a user can change, for every reason why a node stays on the host."""
+"""Advice to a user, for every reason why a node stays on the host."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What takes how long in a run: every region with its border, and every node on the host, by the costs that the machine's file declares."""
+"""The time of each part of a run: every region with its border, and every node on the host, by the costs that the machine's file declares."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -13,10 +13,11 @@ from toolchain.graph.work import host_work
 from toolchain.passes.fuse import SOURCES
 from toolchain.passes.placement import is_boundary
 from toolchain.report.placement import HOST, MACHINE
+from toolchain.report.tables import tally
 from toolchain.runtime.timing import RegionTime
 from toolchain.schedule.region_price import FLOAT_BYTES
 from toolchain.spec.model import Host, Machine
-from toolchain.timing.host import operators_ms
+from toolchain.timing.host import work_ms
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,12 @@ class Costs:
 
     @property
     def machine_ms(self) -> float:
-        """Of the device alone."""
+        """The time of the device alone."""
         return sum(row.compute_ms for row in self.on(MACHINE))
 
     @property
     def host_ms(self) -> float:
-        """Of everything that the host computes, conversions included."""
+        """The time of everything that the host computes, conversions included."""
         return sum(row.compute_ms for row in self.on(HOST)) + self.conversions.ms
 
     @property
@@ -137,10 +138,8 @@ class _Tally:
         borders, nodes = list(self._borders(call, time)), list(region_function(model, call))
         self.borders += borders
         names = [name for node in nodes for name in self._sources(node)]
-        floats = host_work(nodes, FLOAT_BYTES).items()
-        alone = sum(operators_ms(kind, work.macs, work.bytes, self.host) for kind, work in floats) if self.host else 0.0
-        counts = Counter(self.operators.get(name, "") for name in names)
-        text = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if name)
+        alone = work_ms(host_work(nodes, FLOAT_BYTES), self.host) if self.host else 0.0
+        text = tally(Counter(operator for name in names if (operator := self.operators.get(name))))
         macs = sum(work.macs for work in host_work(nodes).values())
         return Row(
             call.op_type, MACHINE, text, tuple(names), time.execute_ms, sum(b.convert_ms for b in borders), time.transfer_ms, time.launch_ms or 0.0,
@@ -155,9 +154,9 @@ class _Tally:
 
     def _price(self, node: ir.Node) -> tuple[float, int, int]:
         """Milliseconds, multiply-accumulates and bytes of a run."""
-        ((kind, work),) = host_work([node]).items()
-        ms = operators_ms(kind, work.macs, work.bytes, self.host) if self.host else 0.0
-        return self.samples * ms, self.samples * work.macs, self.samples * work.bytes
+        found = host_work([node])
+        (work,) = found.values()
+        return self.samples * (work_ms(found, self.host) if self.host else 0.0), self.samples * work.macs, self.samples * work.bytes
 
     def _sources(self, node: ir.Node) -> list[str]:
         return [name for name in node.metadata_props.get(SOURCES, node.name or "").split(" ") if name]

@@ -13,6 +13,7 @@ from toolchain.passes.templates import Template
 from toolchain.report.costs import Costs, cost_rows
 from toolchain.report.placement import FOLDED, Placement
 from toolchain.report.reasons import Reason, find_reasons
+from toolchain.runtime.contents import runs_of, samples_a_run
 from toolchain.runtime.timing import region_time
 from toolchain.schedule.estimate import RegionEstimate, estimate_region
 from toolchain.schedule.kernels.kernel import Kernel
@@ -70,8 +71,8 @@ def explain(
     estimates = [estimate_region(machine, kernels, model, call) for call in region_calls(model)]
     images = images_per_run(machine)
     batches = {call.op_type: _batch(call) for call in region_calls(model)}
-    samples = max((max(images // batch, 1) for batch in batches.values()), default=1)
-    times = {e.name: region_time(machine, e.cycles, -(-samples * batches[e.name] // images), e.border) for e in estimates}
+    samples = max((samples_a_run(images, batch) for batch in batches.values()), default=1)
+    times = {e.name: region_time(machine, e.cycles, runs_of(samples, images, batches[e.name]), e.border) for e in estimates}
     costs = cost_rows(machine, model, {node.node: node.operator for node in placement.nodes}, times, samples)
     operations = sorted((o for e in estimates for o in _operations(machine, e, times[e.name].runs)), key=lambda o: (-o.ms, o.region, o.operation))
     return Explanation(

@@ -8,7 +8,7 @@ from toolchain.report.costs import Costs, Row
 from toolchain.report.explain import Explanation
 from toolchain.report.placement import HOST, MACHINE, Placement
 from toolchain.report.reasons import Reason, nodes_text
-from toolchain.report.tables import counted, scaled, table_text
+from toolchain.report.tables import counted, scaled, table_text, tally
 
 ROWS, OPERATIONS, NODES, REGIONS = 20, 8, 3, 5
 """How many of each are shown; all are in the JSON and in the table of comma-separated values beside the text."""
@@ -19,7 +19,7 @@ INDENT, WIDE = 4, 140
 
 @dataclass(frozen=True)
 class Part:
-    """Of the time of a run. text: what takes it."""
+    """A part of the time of a run. text: the work that takes it."""
 
     name: str
     ms: float
@@ -145,8 +145,7 @@ def _folded(found: Explanation) -> Iterator[str]:
     if found.kept:
         yield f"kept on the host by the model's file: {nodes_text(found.kept, NODES)}"
     if found.folded:
-        told = ", ".join(f"{count} {reason}" for reason, count in sorted(found.folded.items(), key=lambda item: (-item[1], item[0])))
-        yield f"not computed at all, {counted(sum(found.folded.values()), 'node')}: {told}"
+        yield f"not computed at all, {counted(sum(found.folded.values()), 'node')}: {tally(found.folded)}"
 
 
 def ms_text(ms: float) -> str:

@@ -1,4 +1,4 @@
-"""What each instruction reads and writes, for listings, from the program alone."""
+"""Reads and writes of each instruction, for listings, from the program alone."""
 
 from collections.abc import Callable
 

@@ -22,7 +22,7 @@ TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 OPEN, NODES, WORST = 25, 6, 20
 """Rows of a table that are open when the page is, names of nodes, and tensors that are shown of the worst."""
 WIDE, LANE = 1000.0, 26
-"""Of the picture of a run, in its own units: its width, the height of a lane."""
+"""The width of the picture of a run and the height of a lane, in its own units."""
 THIN = 0.25
 """Spans narrower than this would not be seen: they are drawn this wide."""
 SILENT = 60.0
@@ -72,7 +72,7 @@ def _environment(total: float) -> Environment:
 
 
 def _code(text: str) -> Markup:
-    """What stands between backquotes as code; everything is escaped."""
+    """Text with the parts between backquotes as code; everything is escaped."""
     return Markup().join(Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(text.split("`")))
 
 

@@ -62,12 +62,12 @@ class Placement:
 
     @property
     def node_percent(self) -> float:
-        """Of the nodes that are computed, those on the machine."""
+        """The share of the computed nodes that are on the machine."""
         return 100 * len(self.on(MACHINE)) / max(len(self.computed), 1)
 
     @property
     def mac_percent(self) -> float:
-        """Of their multiply-accumulates; all of none are none."""
+        """The share of their multiply-accumulates; 0 where there are none."""
         return 100 * self.machine_macs / self.macs if self.macs else 0.0
 
 

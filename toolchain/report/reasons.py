@@ -9,6 +9,7 @@ from toolchain.passes.templates import Template
 from toolchain.report.advice import advise, told
 from toolchain.report.costs import Border, Costs, Row
 from toolchain.report.placement import HOST
+from toolchain.report.tables import tally
 
 LOSING = "regions that would cost more than they save"
 
@@ -43,7 +44,7 @@ class Reason:
 
 
 def find_reasons(costs: Costs, machine: str, templates: Sequence[Template]) -> tuple[Reason, ...]:
-    """Of every node on the host, the most expensive first."""
+    """The reasons of all nodes on the host, the most expensive first."""
     groups: dict[tuple[tuple[str, ...], str], list[Row]] = {}
     for row in costs.on(HOST):
         groups.setdefault(_key(row, machine, templates), []).append(row)
@@ -64,8 +65,7 @@ def _key(row: Row, machine: str, templates: Sequence[Template]) -> tuple[tuple[s
 
 
 def _reason(ways: tuple[str, ...], change: str, rows: Sequence[Row], beside: dict[str, list[Border]], samples: int) -> Reason:
-    counts = Counter(row.operators for row in rows)
-    text = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    text = tally(Counter(row.operators for row in rows))
     border = sum(b.convert_ms + b.copy_ms for row in rows for b in beside.get(row.name, ()))
     nodes = tuple(name for row in rows for name in row.nodes)
     losses = dict.fromkeys(loss for row in rows if (loss := read_loss(row.reason)))

@@ -1,4 +1,4 @@
-"""What a region's program costs: cycles, bytes of each memory, room on chip, and the same for each of its operations."""
+"""The costs of a region's program: cycles, bytes of each memory, room on chip, and the same for each of its operations."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a model costs on a machine, and how right it is: the last thing that a build or a report says."""
+"""The costs of a model on a machine, and how right it is: the last thing that a build or a report says."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class Summary:
 
     @property
     def frames_per_second(self) -> float:
-        """Of the machine alone, runs one after the other."""
+        """The rate of the machine alone, runs one after the other."""
         return self.images * 1000 / self.time.execute_ms if self.time.execute_ms else 0.0
 
     @property
@@ -75,8 +75,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Told:
-    """What else a summary tells. artefacts: files and folders by what they are. inferred, verified: what the tasks of these names left, where
-    they ran."""
+    """Further facts for a summary. artefacts: files and folders by kind. inferred, verified: results of the tasks of these names, where they ran."""
 
     artefacts: Mapping[str, str]
     inferred: Mapping[str, Any] | None = None
@@ -88,21 +87,20 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     machine, manifest, verified = built.machine, built.bundle.manifest, tell.verified
     uses = [_use(built, name) for name in (call.op_type for call in region_calls(built.partitioned))]
     right: Mapping[str, float | None] = (tell.inferred or {}).get("right", {})
-    label = f"{machine.name}:{machine.config}" if machine.config else machine.name
     compared = sum(len(region["compared"]) for region in (verified or {}).get("regions", ()))
     placement = place_nodes(built.floating, built.partitioned, stages)
     costs = built_costs(built, placement)
     return Summary(
-        manifest.model, label, images_per_run(machine), machine.timing.clock_khz, machine.timing.peak_macs, placement,
+        manifest.model, machine.label, images_per_run(machine), machine.timing.clock_khz, machine.timing.peak_macs, placement,
         calibration_kind(built.integer), tuple(uses), modelled(machine, manifest.hosts, manifest.regions), costs,
-        find_reasons(costs, label, templates_for(machine)), _constants(machine, uses),
+        find_reasons(costs, machine.label, templates_for(machine)), _constants(machine, uses),
         {way: share for way, share in right.items() if share is not None}, verified["exact"] if verified else None, compared,
         read_closeness(verified["closeness"]) if verified else None, tell.artefacts,
     )  # fmt: skip
 
 
 def built_costs(built: Built, placement: Placement) -> Costs:
-    """Of the bundle's own programs."""
+    """The costs of the bundle's own programs."""
     manifest = built.bundle.manifest
     samples = samples_of(manifest.regions)
     times = {region.name: program_time(built.machine, region, samples) for region in manifest.regions}

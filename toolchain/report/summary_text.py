@@ -94,7 +94,7 @@ def operations_text(data: Mapping[str, Any], terminal: bool = False, width: int 
 
 
 def summary_data(summary: Summary) -> dict[str, Any]:
-    """What JSON holds."""
+    """The summary as JSON holds it."""
     placed = summary.placement
     found: dict[str, Any] = {key: value for key, value in asdict(summary).items() if key != "placement"}
     crossings = {name: asdict(getattr(summary.costs, name)) for name in ("conversions", "transfers", "launches")}

@@ -1,7 +1,7 @@
 """Tables for a reader: ruled and coloured on a terminal, plain aligned text in a pipe or a file."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from toolchain.timing.table import table
 
@@ -37,3 +37,8 @@ def scaled(value: float, unit: str = "") -> str:
 def counted(number: int, what: str) -> str:
     """`1 node`, `2 nodes`."""
     return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def tally(counts: Mapping[str, int]) -> str:
+    """`58 Sigmoid, 57 Mul`: the most frequent first, those as frequent in the order of their names."""
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -19,7 +19,7 @@ MAX_MANIFEST = 1 << 25
 
 @dataclass(frozen=True)
 class Member:
-    """What the manifest says of a member."""
+    """A member as the manifest describes it."""
 
     bytes: int
     sha256: str

@@ -41,7 +41,7 @@ class Limits:
 
 @dataclass
 class Counts:
-    """What the device has done so far. fetches: kernels brought on chip."""
+    """Counts of the device's work so far. fetches: kernels brought on chip."""
 
     flushes: int = 0
     commands: int = 0

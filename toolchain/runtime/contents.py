@@ -1,4 +1,4 @@
-"""What a bundle holds: the plan of a model, its programs and constants."""
+"""The contents of a bundle: the plan of a model, its programs and constants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,6 +55,16 @@ class Port:
     shape: tuple[int, ...]
 
 
+def samples_a_run(images: int, batch: int) -> int:
+    """Samples that fill a run of so many images, 1 where one sample needs several runs. batch: images of one sample."""
+    return max(images // batch, 1)
+
+
+def runs_of(samples: int, images: int, batch: int) -> int:
+    """Runs for so many samples, each run of at most so many images. batch: images of one sample."""
+    return -(-samples * batch // images)
+
+
 @dataclass(frozen=True)
 class RegionProgram:
     """A region as the device runs it. images: how many one run takes. binary: the member with the machine's own container.
@@ -81,11 +91,11 @@ class RegionProgram:
     @property
     def samples(self) -> int:
         """Samples that fill a run, 1 where one sample needs several runs."""
-        return max(self.images // self.batch, 1)
+        return samples_a_run(self.images, self.batch)
 
     def runs(self, samples: int) -> int:
         """Runs of the program for so many samples."""
-        return -(-samples * self.batch // self.images)
+        return runs_of(samples, self.images, self.batch)
 
 
 @dataclass(frozen=True)

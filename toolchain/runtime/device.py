@@ -1,4 +1,4 @@
-"""What a device is to the runtime: programs are loaded once, then run on stored bytes. Hardware joins by the same three classes."""
+"""The interface of a device: programs are loaded once, then run on stored bytes. Hardware joins by the same three classes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class Image:
-    """What is loaded: a program, where its data stands, and the constant bytes of segments."""
+    """A program to load, where its data stands, and the constant bytes of segments."""
 
     name: str
     program: Program

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.emulator.checks import prepare_program
+from toolchain.graph.calibration import sample_count
 from toolchain.graph.session import run_session
 from toolchain.isa.binary.container import read_container
 from toolchain.isa.binary.decode import decode
@@ -20,7 +21,7 @@ from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.host_session import open_segment
 from toolchain.runtime.machine import bundle_machine, target_of
 from toolchain.runtime.plan_checks import step_names, step_of
-from toolchain.runtime.timing import Modelled, Shares, modelled
+from toolchain.runtime.timing import Modelled, Shares, modelled, samples_of
 from toolchain.runtime.transfers import buffer_of, join_images, pack, split_images, unpack
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
@@ -69,7 +70,7 @@ def open_bundle(bundle: Bundle, given: Machine | str | None, device: Device, pla
 
 
 def region_image(bundle: Bundle, region: RegionProgram, machine: Machine, place: str = "") -> Image:
-    """What a device loads. Raises UserError E032x and E03xx for a program that is damaged or not the machine's."""
+    """The program of a region as a device loads it. Raises UserError E032x and E03xx for a program that is damaged or not the machine's."""
     streams = read_container(machine, bundle.members[region.binary], f"{place} {region.binary}")
     constants = {name: bundle.members[member] for name, member in region.constants.items()}
     return Image(region.name, decode(machine, streams, f"{place} {region.binary}"), region.map, constants)
@@ -93,7 +94,7 @@ class Executor:
     @property
     def group(self) -> int:
         """Samples that regions take at once."""
-        return max((region.samples for region in self.manifest.regions), default=1)
+        return samples_of(self.manifest.regions)
 
     def modelled(self) -> Modelled:
         """Milliseconds of one group of samples, by the machine's declared costs."""
@@ -125,7 +126,7 @@ class Executor:
 
     def run_samples(self, samples: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs [samples, *shape] of samples [samples, *shape] by input. Raises as `run`."""
-        count = min((len(array) for array in samples.values()), default=1)
+        count = sample_count(samples)
         shared = all(entry.shape and entry.shape[0] > 0 for entry in self.manifest.inputs) and self.group > 1
         step = self.group if shared else 1  # inputs without axes are a sample's own
         found: list[Mapping[str, Array]] = []
@@ -175,7 +176,8 @@ def _together(samples: Array) -> Array:
 def _apart(outputs: Mapping[str, Array], count: int) -> list[Mapping[str, Array]]:
     if count == 1:
         return [outputs]
-    return [{name: np.split(array, count)[k] for name, array in outputs.items()} for k in range(count)]
+    parts = {name: np.split(array, count) for name, array in outputs.items()}
+    return [{name: part[k] for name, part in parts.items()} for k in range(count)]
 
 
 def _empty(entry: Interface) -> Array:

@@ -41,7 +41,7 @@ def cut_model(model: ir.Model) -> tuple[HostModel | RegionCall, ...]:
 
 
 class _Cut:
-    """What cutting looks up again and again."""
+    """Facts about a graph that cutting looks up again and again."""
 
     def __init__(self, model: ir.Model) -> None:
         graph = model.graph

@@ -14,7 +14,7 @@ MOST = 3
 
 
 def target_of(machine: Machine) -> Target:
-    """What a bundle says of its machine."""
+    """A machine as a bundle records it."""
     return Target(machine.name, machine.config, dict(machine.params), fingerprint(machine), section_hashes(machine)["timing"])
 
 

@@ -10,7 +10,7 @@ MAX_ELEMENTS, MAX_IMAGES = 1 << 34, 1 << 16
 
 
 def plan_faults(bundle: Bundle) -> Iterator[str]:
-    """What is wrong, in words; the first is enough to refuse the bundle."""
+    """Yields the faults of a bundle's plan, in words; one is enough to refuse the bundle."""
     manifest = bundle.manifest
     yield from _interfaces(manifest)
     yield from _members(bundle)
@@ -20,7 +20,7 @@ def plan_faults(bundle: Bundle) -> Iterator[str]:
 
 
 def step_of(manifest: Manifest, step: Step) -> HostSegment | RegionProgram:
-    """What a step of the plan runs."""
+    """The host segment or the region that a step of the plan runs."""
     return manifest.hosts[step.index] if step.kind == "host" else manifest.regions[step.index]
 
 

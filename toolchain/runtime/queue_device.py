@@ -15,7 +15,7 @@ from toolchain.timing.simulate import time_program
 
 
 class QueueDevice(Protocol):
-    """What a command queue drives."""
+    """A device that a command queue drives."""
 
     @property
     def machine(self) -> Machine: ...
@@ -33,7 +33,7 @@ class QueueDevice(Protocol):
         ...
 
     def contents(self) -> State:
-        """What control memories and registers hold now, for deriving synchronisation."""
+        """The present contents of control memories and registers, for deriving synchronisation."""
         ...
 
 

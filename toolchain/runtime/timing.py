@@ -1,4 +1,4 @@
-"""What a run took: measured shares for the user's eye, and milliseconds by the machine's declared costs, which never depend on a clock."""
+"""The time of a run: measured shares for the user's eye, and milliseconds by the machine's declared costs, which never depend on a clock."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -7,7 +7,7 @@ from toolchain.runtime.contents import HostSegment, RegionProgram
 from toolchain.runtime.transfers import ports_of
 from toolchain.schedule.placement.dram_map import StoredTensor
 from toolchain.spec.model import Host, Machine
-from toolchain.timing.host import copy_ms, operators_ms
+from toolchain.timing.host import copy_ms, work_ms
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,21 @@ class Modelled:
 
     @property
     def total_ms(self) -> float:
-        """Of what is known."""
+        """The sum of the times that are known."""
         return self.execute_ms + sum(part or 0.0 for part in (self.host_ms, self.transfer_ms, self.launch_ms))
 
     @property
     def sample_ms(self) -> float:
-        """Of one sample, as long as there are enough to fill every run."""
+        """The time of one sample, as long as there are enough to fill every run."""
         return self.total_ms / self.samples
 
 
 @dataclass(frozen=True)
 class RegionTime:
-    """Of one region in a run of the whole plan, by the machine's declared costs. runs: of its program. copies: milliseconds of each tensor at its
-    border by the graph's name, in all runs; sizes: their stored bytes. copies is empty and launch_ms None where the machine's file does not say what
-    the host costs.
+    """The time of one region in a run of the whole plan, by the machine's declared costs.
+
+    runs: of its program. copies: milliseconds of each tensor at its border by the graph's name, in all runs; sizes: their stored bytes. copies is
+    empty and launch_ms None where the machine's file does not say what the host costs.
     """
 
     runs: int
@@ -79,7 +80,7 @@ def region_time(machine: Machine, cycles: float, runs: int, buffers: Mapping[str
 
 
 def program_time(machine: Machine, region: RegionProgram, samples: int) -> RegionTime:
-    """Of a compiled region. samples: that the plan takes at once."""
+    """The time of a compiled region. samples: that the plan takes at once."""
     return region_time(machine, region.cycles, region.runs(samples), {port.name: region.map.tensors[port.tensor] for port in ports_of(region)})
 
 
@@ -89,7 +90,7 @@ def samples_of(regions: Iterable[RegionProgram]) -> int:
 
 
 def modelled(machine: Machine, hosts: Iterable[HostSegment], regions: Iterable[RegionProgram]) -> Modelled:
-    """Of the plan for as many samples as fill a run; host segments run once a sample."""
+    """Times the plan for as many samples as fill a run; host segments run once a sample."""
     segments, programs, host = tuple(hosts), tuple(regions), machine.host
     samples = samples_of(programs)
     times = [program_time(machine, region, samples) for region in programs]
@@ -102,5 +103,5 @@ def modelled(machine: Machine, hosts: Iterable[HostSegment], regions: Iterable[R
 
 
 def segment_ms(segment: HostSegment, host: Host) -> float:
-    """Of one sample, by the machine's declared costs."""
-    return sum(operators_ms(kind, work.macs, work.bytes, host) for kind, work in segment.work.items())
+    """The time of a host segment on one sample, by the machine's declared costs."""
+    return work_ms(segment.work, host)

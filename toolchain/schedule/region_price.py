@@ -13,7 +13,7 @@ from toolchain.operations.library import kinds_of
 from toolchain.passes.context import Price
 from toolchain.schedule.selection import images_per_run
 from toolchain.spec.model import Host, Machine
-from toolchain.timing.host import operators_ms
+from toolchain.timing.host import work_ms
 
 FLOAT_BYTES = 4
 PICTURE = {"n", "h", "w", "c"}
@@ -32,7 +32,7 @@ def region_price(machine: Machine, nodes: Sequence[ir.Node]) -> Price | None:
     inputs = [value for value in given if value.producer() not in inside]
     made = [value for node in nodes for value in node.outputs]
     outputs = [value for value in made if value.is_graph_output() or any(user not in inside for user, _ in value.uses())]
-    floats = sum(operators_ms(kind, work.macs, work.bytes, host) for kind, work in host_work(nodes, FLOAT_BYTES, kinds).items())
+    floats = work_ms(host_work(nodes, FLOAT_BYTES, kinds), host)
     macs = sum(work.macs for work in host_work(nodes, kinds=kinds).values())
     peak = machine.timing.peak_macs
     least = macs / peak / machine.timing.clock_khz if peak else 0.0

@@ -1,4 +1,4 @@
-"""What elaboration knows while it reads a section: the file, the parameters' values, and how to read an expression."""
+"""The context in which elaboration reads a section: the file, the parameters' values, and how to read an expression."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

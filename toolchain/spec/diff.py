@@ -1,4 +1,4 @@
-"""What differs between two elaborated machines."""
+"""The differences between two elaborated machines."""
 
 from collections.abc import Iterator
 from typing import Any, cast

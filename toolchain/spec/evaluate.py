@@ -93,7 +93,7 @@ def evaluate(expr: Expr, leaf: Callable[[Expr], int]) -> int:
 
 
 def wrong_count(name: str, count: int) -> str:
-    """What is wrong with calling one of FUNCTIONS with so many arguments, or an empty string."""
+    """The fault in calling one of FUNCTIONS with so many arguments, or an empty string."""
     arity = FUNCTIONS[name][0]
     wanted = "at least one argument" if arity is None else f"{arity} argument{'s' * (arity > 1)}"
     return f"{name} takes {wanted}, not {count}" if (not count if arity is None else count != arity) else ""

@@ -18,7 +18,7 @@ class Findings:
         self._errors: list[UserError] = []
 
     def attempt(self, instead: T, make: Callable[[], T]) -> T:
-        """What `make` returns, or `instead` after noting its error."""
+        """The result of `make`, or `instead` after noting its error."""
         try:
             return make()
         except UserError as error:

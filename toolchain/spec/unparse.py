@@ -60,6 +60,6 @@ def _piece(expr: Expr, leaf: Leaf) -> tuple[int, str]:
 
 
 def _base(expr: Expr, leaf: Leaf) -> str:
-    """What stands before a dot or bracket; a number needs its own brackets there."""
+    """The operand before a dot or bracket; a number needs its own brackets there."""
     text = _text(expr, _ATOM, leaf)
     return f"({text})" if isinstance(expr, Const) else text

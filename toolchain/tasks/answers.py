@@ -1,4 +1,4 @@
-"""What a user reads when a task is done: short texts made of the files that the stages left."""
+"""Answers to a user when a task is done: short texts made of the files that the stages left."""
 
 import json
 import shutil
@@ -45,7 +45,7 @@ def explain_answer(job: Job) -> str:
 
 
 def _json(text: Path) -> dict[str, Any]:
-    """What stands beside a text."""
+    """The JSON beside a text."""
     found: dict[str, Any] = json.loads(text.with_suffix(".json").read_text())
     return found
 

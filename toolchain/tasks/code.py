@@ -17,7 +17,7 @@ def code_hashes(packages: Sequence[str], libraries: Sequence[str]) -> Mapping[st
 
 
 def package_hash(folder: Path) -> str:
-    """Of names and contents of every source file below a folder."""
+    """The hash of names and contents of every source file below a folder."""
     found = hashlib.sha256()
     for path in _sources(str(folder)):
         data = Path(path).read_bytes()

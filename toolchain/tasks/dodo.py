@@ -1,4 +1,4 @@
-"""What doit reads: the tasks of the variables on its command line."""
+"""The tasks that doit reads, of the variables on its command line."""
 
 import sys
 from collections.abc import Iterator

@@ -24,7 +24,7 @@ class TaskHelp(Help):
 
 
 class TaskInfo(Info):
-    """What each stage of a build depends on; the names of tasks are not needed."""
+    """Prints the dependencies of each stage of a build; the names of tasks are not needed."""
 
     doc_purpose = "show what each stage depends on, and whether it is up to date"
     doc_usage = "target=MACHINE [model=MODEL,...] ..."

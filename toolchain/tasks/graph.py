@@ -93,7 +93,7 @@ def _task(step: Step) -> dict[str, Any]:
 
 
 def remove(steps: Iterable[Step], dryrun: bool) -> None:
-    """What doit calls to clean."""
+    """Cleans steps, for doit."""
     for path in clean_steps(steps, dryrun):
         print(f"{'would remove' if dryrun else 'removed'} {path}", file=sys.stderr)
 

@@ -36,5 +36,5 @@ def _digest(path: Path) -> str:
 
 
 def digest_of(parts: Mapping[str, str]) -> str:
-    """Of names and hashes, in whatever order they are given."""
+    """The hash of names and hashes, in whatever order they are given."""
     return hashlib.sha256("\n".join(f"{name} {value}" for name, value in sorted(parts.items())).encode()).hexdigest()

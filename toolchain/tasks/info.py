@@ -1,4 +1,4 @@
-"""What each stage of a plan depends on, whether it is up to date, and where its files are."""
+"""The dependencies of each stage of a plan, whether it is up to date, and where its files are."""
 
 from collections.abc import Iterator
 from pathlib import Path

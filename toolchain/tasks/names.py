@@ -1,4 +1,4 @@
-"""What can be asked for, by name, and what can be said of it; the command line prints it before anything is read."""
+"""Names of tasks and variables, and the values of each; the command line prints them before anything is read."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -26,7 +26,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType({"fallback": ("yes", "no"), "place": ("pays", "all"), "html": ("yes", "no")})
-"""Of variables that have few values."""
+"""The values of variables that have few."""
 
 
 def variables_text() -> str:

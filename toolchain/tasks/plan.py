@@ -1,4 +1,4 @@
-"""What a command line asks for: one machine, its models, and the steps of each."""
+"""The plan of a command line: one machine, its models, and the steps of each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a build says while it works: one line a stage; on a terminal, what it is at."""
+"""The progress of a build: one line a stage; on a terminal, its present step."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""What a stage leaves beside its files: of what they were made, and that they are whole."""
+"""The receipt that a stage leaves beside its files: their sources, and that they are whole."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ def _differs(path: Path, before: Seen) -> bool:
 
 
 def new_receipt(parts: Mapping[str, str], read: Sequence[Path], written: Sequence[Path], folder: Path) -> Receipt:
-    """Of files as they are now. Raises FileNotFoundError for one that is not there."""
+    """A receipt for files as they are now. Raises FileNotFoundError for one that is not there."""
     return Receipt(parts, {str(path): _seen(path) for path in read}, {str(path.relative_to(folder)): _seen(path) for path in sorted(written)})
 
 

@@ -12,7 +12,7 @@ KNOWN = tuple(VARIABLES)
 PLACES = CHOICES["place"]
 
 MAX_DIGITS = 20
-"""Of a number that a user gives; Python refuses to read thousands of them."""
+"""The longest number that a user may give; Python refuses to read thousands of them."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What every instruction costs by its timing class: cycles, setup, latency, and work on shared resources."""
+"""The cost of every instruction by its timing class: cycles, setup, latency, and work on shared resources."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Protocol
 
 from toolchain.spec.model import Host, Layout
 
@@ -11,12 +12,27 @@ ALIKE: Mapping[str, str] = MappingProxyType(CONVOLUTIONS | PRODUCTS)
 """Operators that a machine's file need not name: they cost what the operation of that kind costs."""
 
 
+class Work(Protocol):
+    """Multiply-accumulates of operators and the bytes that they touch."""
+
+    @property
+    def macs(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+
 def operators_ms(kind: str, macs: int, size: int, host: Host) -> float:
     """Operators with multiply-accumulates by their rate, others by the bytes that they touch."""
     rate = host.gmac_per_s.get(kind) or host.gmac_per_s.get(ALIKE.get(kind, "default")) or host.gmac_per_s.get("default")
     if macs and rate is not None:
         return macs / rate.value / 1e6
     return size / host.gb_per_s.value / 1e6
+
+
+def work_ms(work: Mapping[str, Work], host: Host) -> float:
+    """Operators by their kind, one after the other."""
+    return sum(operators_ms(kind, each.macs, each.bytes, host) for kind, each in work.items())
 
 
 def copy_ms(size: int, layout: Layout | None, host: Host) -> float:

@@ -10,7 +10,7 @@ from toolchain.timing.usage import Summary, summarise
 
 
 def summary_data(timeline: Timeline) -> dict[str, object]:
-    """What JSON holds; whole numbers of cycles are integers."""
+    """The summary as JSON holds it; whole numbers of cycles are integers."""
     return {key: _plain(value) for key, value in asdict(summarise(timeline)).items()}
 
 

@@ -16,7 +16,7 @@ NOT_FETCHED = -2
 
 @dataclass(frozen=True)
 class Result:
-    """What the event simulation writes; times in cycles, float64 [n]; indices int64 [n], -1 for none.
+    """The output of the event simulation; times in cycles, float64 [n]; indices int64 [n], -1 for none.
 
     start, end: when the unit was taken and when the work was done. released: when the unit was free again, later than end
     where a full counter held it. freed: when the unit became free for this instruction.

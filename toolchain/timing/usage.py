@@ -54,7 +54,7 @@ class ResourceUse:
 
 @dataclass(frozen=True)
 class Basis:
-    """What the time rests on: a number of the machine file, or (no value) a whole class. assumed: nobody published it."""
+    """A basis of the time: a number of the machine file, or (no value) a whole class. assumed: it is not published."""
 
     name: str
     value: int | None

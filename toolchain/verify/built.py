@@ -1,4 +1,4 @@
-"""What a build left, read back for verification and reports."""
+"""The files of a build, read back for verification and reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What several runs of one program found, put together tensor by tensor."""
+"""Comparisons of several runs of one program, put together tensor by tensor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

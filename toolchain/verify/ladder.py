@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from toolchain.accuracy.closeness import closeness_of
 from toolchain.accuracy.errors import measure_errors
-from toolchain.graph.calibration import Table
+from toolchain.graph.calibration import Table, sample_at, sample_count
 from toolchain.graph.numerics import Range
 from toolchain.graph.regions import region_calls, region_function
 from toolchain.graph.work import host_work
 from toolchain.passes.fuse import SOURCES
-from toolchain.passes.truth import check_import, first_sample
+from toolchain.passes.truth import check_import
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
 from toolchain.schedule.network import Options, compile_region
@@ -44,7 +44,7 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
     Raises UserError E0910 and E0914 (ONNX Runtime), E0923 for a float stage that does not compute what the file does, E11xx for a bundle
     that is not this model's, E05xx for a deadlock, E07xx for what an engine refuses.
     """
-    count = compared_images(_macs(built.floating), images_per_run(built.machine), min(map(len, samples.values()), default=1))
+    count = compared_images(_macs(built.floating), images_per_run(built.machine), sample_count(samples))
     images = first_samples(samples, count)
     _check_floats(built, images, say)
     say("the file beside the integer network")
@@ -58,22 +58,21 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
         regions.append(_region(built, call, expected, size.share(number, len(calls)), lambda text, which=which: say(f"{which}: {text}")))
     say("the whole model by the executor")
     outputs = _outputs(built, images, expected)
-    machine = f"{built.machine.name}:{built.machine.config}" if built.machine.config else built.machine.name
-    return ModelVerdict(built.bundle.manifest.model, machine, count, tuple(regions), tuple(outputs), errors.tensors, closeness_of(errors))
+    return ModelVerdict(built.bundle.manifest.model, built.machine.label, count, tuple(regions), tuple(outputs), errors.tensors, closeness_of(errors))
 
 
 def _check_floats(built: Built, images: Samples, say: Callable[[str], object]) -> None:
     """Every float stage against the file, each operator that a pass wrote against those before it."""
     (first, imported), *others = built.floats.items()
     say(f"float stage {first} beside the file")
-    found = check_import(built.plain, imported, first_sample(images), built.place)
+    found = check_import(built.plain, imported, sample_at(images, 0), built.place)
     for name, stage in others:
         say(f"float stage {name} beside the file")
         found.check(stage, name, Table(0, {}))
 
 
 def stored_range(machine: Machine) -> Range:
-    """Of the machine's activations."""
+    """The stored range of the machine's activations."""
     return machine.quantisation.activation if machine.quantisation else Range(-128, 127)
 
 
@@ -93,7 +92,7 @@ def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: Sa
 
 
 def lost_tensors(region: Region, nodes: Iterable[ir.Node]) -> list[str]:
-    """What nodes make that the region does not have, those left out that were merged into an operation: padding, a shuffle of its result."""
+    """Results of nodes that the region does not have, those left out that were merged into an operation: padding, a shuffle of its result."""
     merged = {name for bound in region.operations for name in bound.nodes}
     apart = [node for node in nodes if not merged.issuperset(node.metadata_props.get(SOURCES, node.name or "").split(" "))]
     return [value.name or "" for node in apart for value in node.outputs if value.name not in region.tensors]

@@ -1,6 +1,6 @@
 """Holds an operation's ONNX bodies and its other ways against its index expression, on random small shapes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ from toolchain.operations.ways import candidates
 from toolchain.spec.errors import UserError, fail
 
 Array = NDArray[Any]
+Maker = Callable[[ir.Model, list[ir.Value]], ir.Node]
+"""Makes a call of some tensors in a model."""
 TRIES = 2000
 """Random numbers that are drawn at most until some fit each other."""
 TOLERANCE = 1e-5
@@ -126,7 +128,11 @@ def _check_floats(case: Case) -> None:
     small = {name: _small(value) for name, value in case.operands.items()}
     given = Case(case.kind, case.numbers, small)
     inputs = [each.astype(np.float32) for each in given.given()]
-    found = _run(inputs, lambda model, values: fused_call(model, case.kind, _variant(given), values, given.attributes, "call"), ir.DataType.FLOAT)
+
+    def call(model: ir.Model, values: list[ir.Value]) -> ir.Node:
+        return fused_call(model, case.kind, _variant(given), values, given.attributes, "call")
+
+    found = _run(inputs, call, ir.DataType.FLOAT)
     wanted = float_result(given)
     if found.size != wanted.size or not np.allclose(found.reshape(wanted.shape), wanted, rtol=TOLERANCE, atol=TOLERANCE):
         raise _differs(case, "the float body", found, wanted)
@@ -173,7 +179,7 @@ def _check_integers(case: Case, rng: np.random.Generator, number: int) -> None:
         raise _differs(case, "the integer body", found, wanted)
 
 
-def _run(operands: list[Array], call: Any, dtype: ir.DataType) -> Array:
+def _run(operands: list[Array], call: Maker, dtype: ir.DataType) -> Array:
     """One call in ONNX Runtime."""
     types = [ir.TensorType(ir.DataType.from_numpy(each.dtype)) for each in operands]
     inputs = [ir.Value(name=f"i{k}", shape=ir.Shape(each.shape), type=types[k]) for k, each in enumerate(operands)]

@@ -1,4 +1,4 @@
-"""What the integer network says: every stored tensor of several images, from ONNX Runtime."""
+"""The oracle: every stored tensor of the integer network for several images, from ONNX Runtime."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from toolchain.graph.calibration import sample_at
 from toolchain.graph.canary import check_oracle
 from toolchain.graph.integer_graph import integer_tensors
 from toolchain.graph.running import open_model
@@ -28,7 +29,7 @@ def oracle_tensors(model: ir.Model, samples: Samples) -> dict[str, Array]:
     counts = {len(array) for array in samples.values()} or {1}
     if counts == {0} or len(counts) > 1:
         raise ValueError("there is no sample, or inputs have different numbers of them")
-    runs = [run_session(session, {name: array[k] for name, array in samples.items()}) for k in range(counts.pop())]
+    runs = [run_session(session, sample_at(samples, k)) for k in range(counts.pop())]
     return {name: np.stack([run[name] for run in runs]) for name in runs[0]}
 
 

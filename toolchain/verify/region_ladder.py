@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from toolchain.emulator.checks import Checked, check_program, prepare_program
 from toolchain.emulator.engines import engine_named
 from toolchain.emulator.state import State
+from toolchain.graph.calibration import sample_at
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints
 from toolchain.operations.operation import to_picture
@@ -50,10 +51,10 @@ def climb_region(subject: Subject, expected: Mapping[str, Array], size: SampleSi
 
 
 def split_runs(region: Region, expected: Mapping[str, Array]) -> list[dict[str, Array]]:
-    """What each run should leave, in the region's shapes. Raises ValueError where tensors are not of the same whole number of runs."""
+    """The tensors that each run should leave, in the region's shapes. Raises ValueError where tensors are not of the same whole number of runs."""
     split = {name: _picture(expected[name]).reshape(-1, *shape) for name, shape in region.tensors.items() if name in expected}
     (count,) = {len(array) for array in split.values()}
-    return [{name: array[number] for name, array in split.items()} for number in range(count)]
+    return [sample_at(split, number) for number in range(count)]
 
 
 def _picture(array: Array) -> Array:
@@ -71,7 +72,7 @@ def _further(first: "_Comparing", number: int, wanted: Mapping[str, Array]) -> C
 
 
 def _checked(subject: Subject, state: State) -> tuple[Checked, tuple[str, ...], tuple[str, ...]]:
-    """What the run needs, what forbids it, and what is only worth knowing."""
+    """The checked program for the run, the hazards that forbid it, and the warnings."""
     try:
         checked = check_program(subject.program, state)
     except UserError as error:

@@ -1,4 +1,4 @@
-"""What is verified: a region's program as it stands in a bundle, or as it was just compiled, beside what it should compute."""
+"""The subject of a verification: a region's program from a bundle, or as it was just compiled, beside the operations that it should compute."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ WORST = 3
 
 
 def verdict_data(verdict: ModelVerdict) -> dict[str, Any]:
-    """What JSON holds; a tensor without any noise has no number of dB."""
+    """The verdict as JSON holds it; a tensor without any noise has no number of dB."""
     errors = [{**asdict(row), "sqnr": None if math.isinf(row.sqnr) else round(row.sqnr, 3)} for row in verdict.errors]
     return {"exact": verdict.exact, **asdict(verdict), "errors": errors}
 

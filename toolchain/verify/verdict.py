@@ -1,4 +1,4 @@
-"""What the verification found: every tensor that was compared, and the first difference with the instruction behind it."""
+"""The verdict of a verification: every tensor that was compared, and the first difference with the instruction behind it."""
 
 from dataclasses import dataclass
 
@@ -64,7 +64,7 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Sampled:
-    """What the reference engine executed again: so many instructions of all, and so many elements that they write."""
+    """The sample that the reference engine executed again: so many instructions of all, and so many elements that they write."""
 
     instructions: int
     of: int

@@ -1,5 +1,7 @@
 """What a machine says of itself: instances, streams, fields once."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.spec.small import small
@@ -35,3 +37,9 @@ def test_things_are_found_by_name() -> None:
     assert machine.memory["rows"].bytes == 64 * 4
     assert machine.view["rows.turned"].offsets == (0, 2, 1, 3)
     assert machine.instruction["MOVE"].field("count").low == 1
+
+
+def test_a_label_names_the_configuration() -> None:
+    machine = small()
+    assert replace(machine, name="some", config="").label == "some"
+    assert replace(machine, name="some", config="large").label == "some:large"

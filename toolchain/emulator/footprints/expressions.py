@@ -21,7 +21,7 @@ class Table(Expr):
 
 @dataclass
 class Columns:
-    """What the nests of one kind of instruction read by row: expressions without loop variables, and whole registers."""
+    """Columns that the nests of one kind of instruction read by row: expressions without loop variables, and whole registers."""
 
     found: dict[Expr, int] = field(default_factory=dict[Expr, int])
 

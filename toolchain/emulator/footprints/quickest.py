@@ -9,7 +9,7 @@ from toolchain.isa.program import Ints, Program
 
 
 def footprints(program: Program, state: State, order: Ints, provenance: Provenance | None = None) -> Footprints:
-    """What every instruction reads and writes, in C where there is a compiler, else with numpy; the same result.
+    """The reads and writes of every instruction, in C where there is a compiler, else with numpy; the same result.
 
     Raises UserError E0608 for a control memory that cannot be followed, E0122 for an address that has no value.
     """

@@ -1,1 +1,1 @@
-"""What is wrong with a program that its queues allow: races, unwritten reads, stale state."""
+"""Hazards of a program that its queues allow: races, unwritten reads, stale state."""

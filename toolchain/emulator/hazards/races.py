@@ -131,7 +131,7 @@ def _judge(memory: int, start: Ints, stop: Ints, instruction: Ints, write: NDArr
 
 
 def _latest(first: Ints, second: Ints, queue: Ints, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Of the chosen (read, write) pairs of each write, those with the last read of a queue."""
+    """The last read of each queue among the chosen (read, write) pairs of each write."""
     kept = np.zeros(len(first), np.bool_)
     some = np.flatnonzero(chosen)
     rank = some[np.lexsort((first[some], queue[first[some]], second[some]))]

@@ -1,4 +1,4 @@
-"""What the C of one instruction calls things: fields, variables, places, registers, memories and their instances."""
+"""Names in the C of one instruction: fields, variables, places, registers, memories and their instances."""
 
 from dataclasses import dataclass, field
 

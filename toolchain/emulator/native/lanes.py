@@ -70,7 +70,7 @@ class Sheet:
         return name
 
     def write_back(self, access: ir.Access) -> list[str]:
-        """What follows the writing of an element: nothing, unless it was a copy."""
+        """The statements after the writing of an element: none, unless it was a copy."""
         if not straddles(self.function.machine, access.view):
             return []
         name = self.elements[replace(access, number=0), ""]
@@ -238,7 +238,7 @@ def temp_name(function: Function, name: str) -> str:
 
 
 def temp_type(function: Function, name: str) -> ScalarType:
-    """What a temporary is stored as: 32 bits will do for a wider one whose values are proved to be small."""
+    """The stored type of a temporary: 32 bits will do for a wider one whose values are proved to be small."""
     kind = function.semantics.temps[name].type
     low, high = function.ranges.temps.get(name, (kind.low, kind.high))
     return ScalarType(True, 32) if kind.bits == 64 and Interval(low, high).bits == 32 else kind

@@ -113,7 +113,7 @@ def _temps(function: Function) -> list[str]:
 
 
 def _view(machine: Machine, number: int, view: View) -> Mapping[str, object]:
-    """What the template needs to know of a view to find its elements."""
+    """The facts of a view by which the template finds its elements."""
     memory = machine.memory[view.memory]
     size = [depth * memory.element.bytes for depth in memory.depths]
     unit, element = view.unit or memory.element.bytes, view.element.bytes

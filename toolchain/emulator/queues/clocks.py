@@ -82,7 +82,7 @@ def _propagate(known: Edges, order: Ints, queue: Ints, position: Ints, overlaps:
 
 
 def _propagate_plain(known: Edges, order: Ints, queue: Ints, position: Ints, overlaps: Flags, clock: Clocks) -> None:
-    """What toolchain/templates/checker/clocks.c does."""
+    """Does the same as toolchain/templates/checker/clocks.c."""
     queues = len(overlaps)
     now = [[0] * queues for _ in range(queues)]
     rows: list[list[int]] = [[]] * len(queue)

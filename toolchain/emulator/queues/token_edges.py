@@ -30,7 +30,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Edges:
-    """What an instruction's start waits for, and what its end waits for, in rows like Moves.
+    """The events for which an instruction's start and its end wait, in rows like Moves.
 
     poster: the instruction whose token is taken. room: the instruction whose start made room for that token, or -1.
     held: instructions whose start made room for a token that this instruction posts.

@@ -23,7 +23,7 @@ from toolchain.spec.model import Machine
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What an element holds after the instruction."""
+    """An element as it is after the instruction."""
 
     element: Element
     data: bytes

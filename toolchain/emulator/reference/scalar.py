@@ -22,7 +22,7 @@ LONGEST_SHIFT = 4096
 
 @dataclass(slots=True)
 class Frame:
-    """What one replica knows while it executes one instruction.
+    """The values of one replica while it executes one instruction.
 
     seen: lanes of the elements that the current statement has read, by access number. lanes: the current value of
     every lane name. temps: lanes of each temporary, row-major. reads, writes: told of every element of data that is read or written.

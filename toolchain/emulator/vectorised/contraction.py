@@ -34,7 +34,7 @@ class Operands:
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of all that is there."""
+        """The shapes of all operands that are there."""
         return tuple(x.shape for x in (self.a, self.b, self.mask) if x is not None)
 
     def part(self, axis: int, chosen: Ints) -> "Operands":

@@ -47,7 +47,7 @@ class Data(Expressions):
         return lambda f: lift((known if f.lazy is None else scalar)(f))
 
     def truth(self, e: Expr) -> Run:
-        """Nothing in a condition on data may be narrowed by the masks of scalars."""
+        """A condition on data must not be narrowed by the masks of scalars."""
         if isinstance(e, ex.Logic) and is_data(e):
             return self._all_of(e)
         return super().truth(e)
@@ -106,7 +106,7 @@ class Data(Expressions):
         return self.scalars.chosen(self.scalars.remembered_truth(e.condition), then, other, lambda found, yes, no: select(lift(found), yes, no))
 
     def within(self, condition: Expr, build: Callable[[], T]) -> T:
-        """What is built is asked for only where a condition holds, or only where it does not."""
+        """Builds a value that is asked for only where a condition holds, or only where it does not."""
         needs = self.scalars.needs
         before, needs.here = needs.here, needs.of(condition)
         built = build()

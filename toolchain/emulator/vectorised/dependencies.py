@@ -1,4 +1,4 @@
-"""What each part of an instruction's address phase depends on: fields, registers and control memories."""
+"""Dependencies of each part of an instruction's address phase: fields, registers and control memories."""
 
 from dataclasses import dataclass
 
@@ -24,9 +24,9 @@ class Needs:
 
 
 class Reads:
-    """What the text of one instruction says, whatever the state. names: what each loop variable and scalar needs.
+    """The dependencies in the text of one instruction, whatever the state. names: the needs of each loop variable and scalar.
 
-    all: what decides everything but the data. It is the fields that the text reads, or every one where they are latched.
+    all: the needs of everything but the data: the fields that the text reads, or every one where they are latched.
     settled: whether it stays as it is until the instruction ends.
     """
 
@@ -48,7 +48,7 @@ class Reads:
         self.settled = not written & set(self.all.memories)
 
     def of(self, *parts: Expr) -> Needs:
-        """What expressions need, the place where they stand left aside."""
+        """The needs of expressions, the place where they stand left aside."""
         found = Needs()
         for part in parts:
             _, needs, names = self._leaves.get(id(part)) or self._read(part)
@@ -92,5 +92,5 @@ class Dependencies:
         self.here = Needs()
 
     def of(self, *parts: Expr) -> Needs:
-        """What expressions need at the current place."""
+        """The needs of expressions at the current place."""
         return self.here | self._reads.of(*parts)

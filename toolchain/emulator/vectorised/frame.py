@@ -1,4 +1,4 @@
-"""What an instruction knows while the numpy engine executes it.
+"""The values of an instruction while the numpy engine executes it.
 
 A scalar is a Python int, or an int64 array with one axis for each depth that loops nest to and then one for each lockstep
 level; axes it does not depend on have size 1. Data has the axes of the instruction's lane names after those;

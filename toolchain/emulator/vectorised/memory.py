@@ -19,7 +19,7 @@ ELEMENTS = 1 << 23
 """Array elements that are kept for one machine at most: 64 MB."""
 
 ENTRY = 16
-"""What keeping anything takes, in array elements."""
+"""The cost of keeping an entry, in array elements."""
 
 KEYS = 4096
 """So many different values of what is needed are told apart at once."""

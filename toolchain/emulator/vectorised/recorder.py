@@ -24,7 +24,7 @@ class Part:
 
 
 class Recorder:
-    """What one execution did. full: it did too much to be kept."""
+    """The steps of one execution. full: it did too much to be kept."""
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
@@ -36,11 +36,11 @@ class Recorder:
         return self.count > MOST_STEPS
 
     def begin(self) -> None:
-        """What follows runs together."""
+        """Begins a part, whose iterations run together."""
         self.parts.append(Part())
 
     def undo(self) -> None:
-        """What began last has failed, nothing was written."""
+        """Drops the part that began last: it failed before any write."""
         self.count -= len(self.parts.pop().steps)
 
     def step(self, action: Callable[[Frame], None], frame: Frame, writes: bool) -> None:

@@ -159,7 +159,7 @@ class Statements:
 
 
 def _step(action: Action, writes: bool) -> Action:
-    """What a recorder notes."""
+    """An action that a recorder notes."""
 
     def step(f: Frame) -> None:
         recorder = f.recorder

@@ -53,7 +53,7 @@ class Storage:
         return Layout(view.memory, scalar_dtype(view.element.scalar), step)
 
     def reader(self, view: View, dtype: np.dtype[Any]) -> Reader:
-        """What reads elements."""
+        """A function that reads elements."""
         memory, size = self.machine.memory[view.memory], view.element.bytes
         step, name = step_of(memory, view), view.memory
         if step == size:
@@ -73,7 +73,7 @@ class Storage:
         return read
 
     def writer(self, view: View) -> Writer:
-        """What writes elements."""
+        """A function that writes elements."""
         write = self._writer(view)
         return self._telling(view.memory, write) if self.machine.memory[view.memory].control else write
 
@@ -97,7 +97,7 @@ class Storage:
         return write
 
     def scatter(self, view: View) -> Scatter:
-        """What writes some scalars of elements."""
+        """A function that writes some scalars of elements."""
         memory, size = self.machine.memory[view.memory], view.element.bytes
         step, name, control = step_of(memory, view), view.memory, memory.control
         turn = _turning(memory, size) if memory.kind == "ring" and step != size else None

@@ -1,4 +1,4 @@
-"""What in an instruction must run iteration by iteration, and where values live.
+"""The parts of an instruction that must run iteration by iteration, and where values live.
 
 A loop may become an array axis unless a value passes from one of its iterations to the next, other than through
 memory (transactions see to that) or as a sum, maximum or minimum gathered in a temporary.

@@ -45,7 +45,7 @@ class Versions:
         self._current: dict[str, int] = {}
 
     def number(self, name: str) -> int:
-        """Of the memory as it is now."""
+        """The number of the memory's present contents."""
         found = self._current.get(name)
         if found is None:
             found = self._current[name] = self._find(name)

@@ -25,7 +25,7 @@ _LONGEST = 1 << 14
 
 @dataclass
 class _Text:
-    """What the lines say, in the order of the text: an entry an instruction; rows by kind, a value for each of Form.fields."""
+    """The instructions of the lines, in the order of the text: an entry an instruction; rows by kind, a value for each of Form.fields."""
 
     kinds: list[int] = field(default_factory=list[int])
     streams: list[int] = field(default_factory=list[int])

@@ -16,7 +16,7 @@ V = TypeVar("V")
 
 
 class TokenError(Exception):
-    """What is wrong with a token, or `ahead` tokens after it, `offset` characters in; a Diagnostic where the place is known."""
+    """A fault in a token, or `ahead` tokens after it, `offset` characters in; a Diagnostic where the place is known."""
 
     def __init__(self, code: str, message: str, hint: str = "", offset: int = 0, ahead: int = 0) -> None:
         super().__init__(message)

@@ -102,7 +102,7 @@ def _end_kind(machine: Machine) -> int:
 
 
 def _check_last(stream: _Stream, kind: Ints, offset: Ints) -> None:
-    """What is true of every instruction but the last holds by the walk; this checks the last and what follows it."""
+    """Checks the last instruction and the bytes after it; the walk checked all others."""
     machine, data = stream.machine, stream.data
     ends, pad = machine.program.ends, machine.encoding.pad_bytes
     if not len(kind):

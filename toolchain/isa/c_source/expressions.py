@@ -143,7 +143,7 @@ class CWriter:
                 return self.leaf(e)
 
     def bounds(self, e: Expr) -> Interval:
-        """What is known of an expression's value, whether or not it is ever asked for."""
+        """Bounds on an expression's value, whether or not it is ever asked for."""
         return self.value(e).range
 
     def truth(self, e: Expr) -> str:

@@ -38,7 +38,7 @@ TRUTH = Interval(0, 1)
 
 
 def binary(op: str, a: Interval, b: Interval) -> Interval:
-    """What `x op y` can be for x in a and y in b, where C computes it at all."""
+    """Bounds on `x op y` for x in a and y in b, where C computes it at all."""
     if op == "<<":
         b = Interval(max(0, min(b.low, SHIFT_LIMIT)), max(0, min(b.high, SHIFT_LIMIT)))
     return Interval(*intervals.binary(op, (a.low, a.high), (b.low, b.high)))

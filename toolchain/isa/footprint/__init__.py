@@ -1,1 +1,1 @@
-"""What instructions read and write, found without tensor data."""
+"""Reads and writes of instructions, found without tensor data."""

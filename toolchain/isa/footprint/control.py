@@ -1,4 +1,4 @@
-"""What a control memory holds at each place in the order: the program's own loads of it, looked up by time."""
+"""The contents of a control memory at each place in the order: the program's own loads of it, looked up by time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -105,7 +105,7 @@ class ControlContents:
         return little_endian(data[instance[:, np.newaxis], byte[:, np.newaxis] + np.arange(view.element.bytes)])
 
     def feeds(self) -> Runs:
-        """What control memories are loaded from, as runs of the source memories."""
+        """The sources of control memories, as runs of the source memories."""
         parts: list[Runs] = []
         for nest, kind in nests_of(self.program, "feed"):
             parts += [self._feed(nest, frame) for frame in self._iterations(nest, kind)]

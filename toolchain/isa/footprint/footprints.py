@@ -1,4 +1,4 @@
-"""What every instruction reads and writes, found without tensor data: runs of granules, traffic, and addresses that fail."""
+"""Reads and writes of every instruction, found without tensor data: runs of granules, traffic, and addresses that fail."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -224,7 +224,7 @@ def _mentioned(path: Path, var: str) -> bool:
 
 
 def address_step(o: Occurrence, instance: Expr, var: str) -> Expr | None:
-    """What `var + 1` adds to the last index, if the bank and the instance do not depend on it."""
+    """The amount that `var + 1` adds to the last index, if the bank and the instance do not depend on it."""
     if var in free_vars(instance) or any(var in free_vars(e) for e in o.index[:-1]):
         return None
     return coefficient(o.index[-1], var)

@@ -68,7 +68,7 @@ def controlled(machine: Machine) -> frozenset[tuple[str, str, bool]]:
 
 
 def comment(prints: Footprints, index: int, unknown: frozenset[tuple[str, str, bool]] = frozenset()) -> str:
-    """What an instruction reads and writes, for a listing: `reads dram[0x0..0xff]; writes inp[0..15]`.
+    """The reads and writes of an instruction, for a listing: `reads dram[0x0..0xff]; writes inp[0..15]`.
 
     unknown: accesses, as `controlled` gives them, of which only the memory is named, because control memories are not known.
     """

@@ -42,7 +42,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What is below happens where the condition is not zero."""
+    """A condition on the steps below it: they happen where it is not zero."""
 
     condition: Expr
 
@@ -148,7 +148,7 @@ class _Walker:
         return {**env, **{n: replace(fold, stop=stop, name=x) for n, x in named}}
 
     def fold(self, stmt: ir.For, start: Expr, carried: tuple[str, ...], env: Env) -> Fold:
-        """What one iteration does to the carried scalars, found by walking the body once without recording."""
+        """The effect of one iteration on the carried scalars, found by walking the body once without recording."""
         self.fresh += 1
         var = f"{stmt.var}#{self.fresh}"
         names = tuple(f"{n}#{self.fresh}" for n in carried)

@@ -12,7 +12,7 @@ from toolchain.spec.model import Machine, View
 from toolchain.spec.suggest import nearest
 
 Bound = Mapping[str, Expr]
-"""What the parameters and local names of a function stand for."""
+"""The expressions that the parameters and local names of a function stand for."""
 
 Resolve = Callable[[Expr, "Bound | None"], Expr]
 

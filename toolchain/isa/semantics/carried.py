@@ -1,4 +1,4 @@
-"""What one iteration of a loop hands to the next: sums that only grow by a term, and everything else that is read before it is written."""
+"""Values that one iteration of a loop hands to the next: sums that only grow by a term, and everything else that is read before it is written."""
 
 from collections.abc import Sequence
 

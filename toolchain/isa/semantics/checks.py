@@ -1,4 +1,4 @@
-"""What must hold of an instruction as a whole: lanes have extents, shared memory is not written differently by replicas."""
+"""Checks of an instruction as a whole: lanes have extents, shared memory is not written differently by replicas."""
 
 from collections.abc import Sequence
 

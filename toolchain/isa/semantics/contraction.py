@@ -91,7 +91,7 @@ def _outermost(body: tuple[ir.Stmt, ...]) -> Iterator[ir.For]:
 
 @dataclass
 class _Path:
-    """What a walk from the outermost loop down to the sum has met."""
+    """The statements that a walk from the outermost loop down to the sum has met."""
 
     outer: list[ir.For]
     inner: list[ir.For]
@@ -139,7 +139,7 @@ def _match(loop: ir.For) -> Contraction | None:
 
 
 def _skip_lets(block: tuple[ir.Stmt, ...], path: _Path) -> tuple[ir.Stmt, ...] | None:
-    """What follows the leading local names; None where one carries a value from one iteration to the next."""
+    """The statements after the leading local names; None where one carries a value from one iteration to the next."""
     count = next((i for i, s in enumerate(block) if not isinstance(s, ir.Let)), len(block))
     lets = [s for s in block[:count] if isinstance(s, ir.Let)]
     if any(let.carried for let in lets):

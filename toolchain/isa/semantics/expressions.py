@@ -236,7 +236,7 @@ class Expressions:
         return ir.Narrow(self.resolve(value, bound), kind, overflow, low, high, span=e.span)
 
     def inline(self, e: ex.Call, bound: Bound | None, keep: Callable[[str, Expr], Expr] = lambda _, value: value) -> tuple[Expr, ...]:
-        """What the called function returns; `keep` may give a local name a variable of its own. Raises UserError E0210, E0212."""
+        """The results of the called function; `keep` may give a local name a variable of its own. Raises UserError E0210, E0212."""
         name = e.function.id if isinstance(e.function, ex.Name) else ""
         function = self.functions[name]
         self._arity(e, len(function.params))

@@ -109,7 +109,7 @@ def accumulated(start: Interval, step: Interval, times: int) -> Interval:
 
 
 def pull(op: str, a: Interval, b: Interval) -> Interval | None:
-    """What is left of `a` where `a op b` holds; None where it never does."""
+    """The part of `a` that is left where `a op b` holds; None where it never does."""
     match op:
         case "<":
             return meet(a, (-UNBOUNDED, b[1] - 1))

@@ -107,7 +107,7 @@ class _Walk:
     # statements
 
     def block(self, body: Sequence[ir.Stmt], known: Known) -> Known:
-        """What holds after the statements."""
+        """The bounds after the statements."""
         for stmt in body:
             self.place = stmt.span
             known = self._statement(stmt, known)

@@ -19,7 +19,7 @@ class Variable:
 
 @dataclass
 class Scope:
-    """What is known of one instruction while its text is read, top to bottom. assigned: on every path so far."""
+    """Names, lanes and accesses of one instruction while its text is read, top to bottom. assigned: on every path so far."""
 
     machine: Machine
     instruction: Instruction

@@ -32,7 +32,7 @@ class Known:
         return replace(self.without({(name, True)}), temps={**self.temps, name: bounds})
 
     def without(self, keys: Collection[Key]) -> "Known":
-        """What conditions said of these variables and temporaries no longer holds."""
+        """Forgets the bounds that conditions gave these variables and temporaries."""
         return self._forget(lambda e: (isinstance(e, ir.Var) and (e.name, False) in keys) or (isinstance(e, ir.Temp) and (e.name, True) in keys))
 
     def after_store(self) -> "Known":
@@ -43,7 +43,7 @@ class Known:
         return replace(self, facts={e: bounds for e, bounds in self.facts.items() if not any(map(gone, nodes(e)))})
 
     def join(self, other: "Known") -> "Known":
-        """What holds after either of two paths; a name that only one path assigns keeps that path's bounds."""
+        """The bounds after either of two paths; a name that only one path assigns keeps that path's bounds."""
         return Known(
             _join(self.names, other.names), _join(self.temps, other.temps),
             {e: hull(b, other.facts[e]) for e, b in self.facts.items() if e in other.facts},
@@ -73,7 +73,7 @@ class Evaluator:
     latched: dict[tuple[str, str], Interval] = field(default_factory=dict[tuple[str, str], Interval], compare=False, repr=False)
 
     def start(self) -> Known:
-        """What holds before the first statement: the constraints on the fields."""
+        """The bounds before the first statement: the constraints on the fields."""
         known = Known()
         for constraint in self.instruction.constraints:
             known = self.assume(self._fields(constraint.that), True, known) or known
@@ -179,7 +179,7 @@ class Evaluator:
         return self.latched[source.name, name]
 
     def assume(self, condition: Expr, truth: bool, known: Known) -> Known | None:
-        """What is known once a condition held (or, truth False, failed); None where that cannot be."""
+        """The bounds once a condition held (or, truth False, failed); None where that cannot be."""
         match condition:
             case ex.Unary(op="not", value=value):
                 return self.assume(value, not truth, known)

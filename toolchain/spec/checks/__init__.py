@@ -1,1 +1,1 @@
-"""What must hold between the sections of a machine file."""
+"""Checks between the sections of a machine file."""

@@ -48,7 +48,7 @@ def _routing(machine: Machine, instruction: Instruction, scope: Scope, root: Nod
 
 
 def _results(expr: Expr) -> Iterator[Expr]:
-    """What a routing expression may give, conditions left out."""
+    """The possible results of a routing expression, conditions left out."""
     if isinstance(expr, Choose):
         yield from itertools.chain(_results(expr.then), _results(expr.other))
     else:

@@ -22,7 +22,7 @@ class Scope:
 
 
 def scope_of(machine: Machine, instruction: Instruction, footprint: bool = False, more: frozenset[str] = frozenset()) -> Scope:
-    """What expressions about an instruction may name."""
+    """The names that expressions about an instruction may use."""
     latched = {m.name: machine.instruction.get(m.latches) for m in machine.memories if m.latches}
     return Scope(
         frozenset(f.name for f in instruction.fields) | more,

@@ -1,4 +1,4 @@
-"""What software agrees on with the host: layouts, costs, numeric rules."""
+"""Conventions between software and the host: layouts, costs, numeric rules."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the host costs. gmac_per_s: by kind of operator, `default` for the rest; gb_per_s: operators without MACs."""
+    """The declared speed of the host. gmac_per_s: by kind of operator, `default` for the rest; gb_per_s: operators without MACs."""
 
     gmac_per_s: Mapping[str, Quantity]
     gb_per_s: Quantity

@@ -1,4 +1,4 @@
-"""What a program is made of: fields, formats, instructions and their rules."""
+"""The parts of a program: fields, formats, instructions and their rules."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

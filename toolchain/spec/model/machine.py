@@ -58,6 +58,11 @@ class Machine:
     choices: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """(parameter, choice) -> its number, for `SHR == SHR.full`"""
 
+    @property
+    def label(self) -> str:
+        """The machine as a reader sees it: `name:config`, the name alone where it has one configuration."""
+        return f"{self.name}:{self.config}" if self.config else self.name
+
     @cached_property
     def memory(self) -> dict[str, Memory]:
         return {m.name: m for m in self.memories}

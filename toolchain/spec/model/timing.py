@@ -1,4 +1,4 @@
-"""What an instruction costs: classes, shared resources, constants; never a result."""
+"""The cost of an instruction: classes, shared resources, constants; never a result."""
 
 from dataclasses import dataclass
 

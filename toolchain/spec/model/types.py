@@ -1,4 +1,4 @@
-"""What one address holds: scalars, arrays of them, records of bit fields."""
+"""The elements that addresses hold: scalars, arrays of them, records of bit fields."""
 
 from dataclasses import dataclass
 
@@ -33,7 +33,7 @@ class RecordField:
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """What one address holds: an array of scalars (dims () is one scalar) or a record of bit fields."""
+    """The element at one address: an array of scalars (dims () is one scalar) or a record of bit fields."""
 
     scalar: ScalarType
     dims: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""What a machine file assumes: every node marked `assumed`, as a sentence with its place in the file's tree."""
+"""The assumptions of a machine file: every node marked `assumed`, as a sentence with its place in the file's tree."""
 
 from collections.abc import Iterator
 

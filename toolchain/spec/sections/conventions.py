@@ -39,7 +39,7 @@ def program(root: Node, levels: tuple[Level, ...]) -> ProgramRules:
 
 
 def host(context: Context) -> Host | None:
-    """What the host costs, where the file says so."""
+    """The declared speed of the host, where the file has one."""
     node = context.root.get("host")
     if node is None:
         return None

@@ -1,1 +1,1 @@
-"""What each task does; heavy packages are imported only here."""
+"""The actions of the tasks; heavy packages are imported only here."""

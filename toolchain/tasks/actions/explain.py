@@ -1,7 +1,5 @@
 """Why a model takes as long as it does on a machine: from the partitioned graph alone, before anything is compiled."""
 
-import json
-
 from toolchain.graph.calibrated import calibration_kind, calibration_text
 from toolchain.graph.stage_file import read_stage
 from toolchain.passes.templates import templates_for
@@ -13,6 +11,7 @@ from toolchain.runtime.typed_json import to_json
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import explain_file, graph_files, machine_of
+from toolchain.tasks.actions.reports import write_report
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import stage_before
@@ -29,12 +28,8 @@ def explain_model(step: Step, say: Say) -> Made:
     names = job.model, job.target.label, calibration_text(calibration_kind(partitioned))
     found = explain(machine, load_kernels(machine), templates_for(machine), partitioned, placement, names)
     text = explain_file(job)
-    written = {
-        text: explanation_text(found),
-        text.with_suffix(".json"): json.dumps(to_json(found), indent=1) + "\n",
-        text.with_suffix(".csv"): rows_sheet(found.costs),
-        text.with_name("nodes.csv"): nodes_sheet(found.placement),
-    }
-    for path, content in written.items():
+    sheets = {text.with_suffix(".csv"): rows_sheet(found.costs), text.with_name("nodes.csv"): nodes_sheet(found.placement)}
+    written = write_report(text, explanation_text(found), to_json(found))
+    for path, content in sheets.items():
         write_atomic(path, content.encode())
-    return Made([*written])
+    return Made([*written, *sheets])

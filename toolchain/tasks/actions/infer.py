@@ -1,6 +1,5 @@
 """Runs a model's samples three ways: the file as the user gave it, as integers in ONNX Runtime, and as the machine does."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from toolchain.accuracy.errors import measure_errors
 from toolchain.accuracy.fit import check_task
 from toolchain.accuracy.measure import measure_task, right_share
 from toolchain.graph.calibrated import calibration_kind
+from toolchain.graph.calibration import sample_at, sample_count
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.stage_file import read_stage
 from toolchain.models.model import Model, Recorded
@@ -21,8 +21,8 @@ from toolchain.passes.truth import Given, open_given
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
-from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import blaming, bundle_file, graph_file, import_file, infer_file, machine_of, model_of, onnx_file
+from toolchain.tasks.actions.reports import write_json
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import stage_before
@@ -44,10 +44,7 @@ class Inputs:
 
     @property
     def count(self) -> int:
-        return min((len(array) for array in self.samples.values()), default=1)
-
-    def one(self, number: int) -> dict[str, Array]:
-        return {name: array[number] for name, array in self.samples.items()}
+        return sample_count(self.samples)
 
 
 def infer_model(step: Step, say: Say) -> Made:
@@ -59,12 +56,12 @@ def infer_model(step: Step, say: Say) -> Made:
     with blaming(job):
         given = open_given(onnx_file(job), import_file(job), place)
         say("the file in ONNX Runtime")
-        floats = [given.run(inputs.one(number), place) for number in range(inputs.count)]
+        floats = [given.run(sample_at(inputs.samples, number), place) for number in range(inputs.count)]
         if model.task is not None:
             check_task(model.task, floats[0], str(model.path))
         say("as integers")
         session = open_session(graph_file(job), optimise=False)
-        integers = [run_session(session, inputs.one(number), place=place) for number in range(inputs.count)]
+        integers = [run_session(session, sample_at(inputs.samples, number), place=place) for number in range(inputs.count)]
         say("integers beside floating point")
         close = _closeness(job, given, inputs)
     say(f"{inputs.count} samples on the emulator")
@@ -73,8 +70,7 @@ def infer_model(step: Step, say: Say) -> Made:
     emulated = _emulated(executor, inputs)
     found = _figures(model, inputs, (floats, integers, emulated)) | _times(executor)
     found |= {"closeness": asdict(close), "reference": given.refusal, "calibration": calibration_kind(read_stage(graph_file(job)))}
-    write_atomic(infer_file(job), (json.dumps(found, indent=1) + "\n").encode())
-    return Made([infer_file(job)], sources)
+    return Made([write_json(infer_file(job), found)], sources)
 
 
 def _inputs(model: Model) -> tuple[Inputs, list[Any]]:
@@ -97,7 +93,7 @@ def _closeness(job: Job, given: Given, inputs: Inputs) -> Closeness:
 
 def _emulated(executor: Executor, inputs: Inputs) -> Results:
     outputs = executor.run_samples(inputs.samples)
-    return [{name: array[number] for name, array in outputs.items()} for number in range(inputs.count)]
+    return [sample_at(outputs, number) for number in range(inputs.count)]
 
 
 def _figures(model: Model, inputs: Inputs, ways: tuple[Results, Results, Results]) -> dict[str, Any]:

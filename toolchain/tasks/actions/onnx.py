@@ -30,7 +30,7 @@ def make_onnx(step: Step, say: Say) -> Made:
 
 
 def _sizes(model: Model) -> dict[str, int]:
-    """Of dimensions that a stored file leaves open."""
+    """The sizes of dimensions that a stored file leaves open."""
     if not isinstance(model.origin, Stored):
         return {}
     from toolchain.models.stored import open_sizes

@@ -25,7 +25,7 @@ def onnx_file(job: Job) -> Path:
 
 
 def sizes_file(job: Job) -> Path:
-    """What its open dimensions are."""
+    """The sizes of its open dimensions."""
     return job.shared / "onnx" / "sizes.json"
 
 
@@ -70,17 +70,17 @@ def bundle_file(job: Job) -> Path:
 
 
 def infer_file(job: Job) -> Path:
-    """What running the model's images gave."""
+    """The results of running the model's images."""
     return job.folder / "infer" / "infer.json"
 
 
 def verdict_file(job: Job) -> Path:
-    """What verification found, in words; beside it the same as JSON."""
+    """The verdict of verification in words; beside it the same as JSON."""
     return job.folder / "verify" / "verdict.txt"
 
 
 def summary_file(job: Job) -> Path:
-    """What a build says last."""
+    """The summary of a build."""
     return job.folder / "summary" / "summary.txt"
 
 

@@ -1,4 +1,4 @@
-"""What a model costs on the machine, how right it is, and why each node is where it is."""
+"""The report of a model on the machine: its costs, how right it is, and why each node is where it is."""
 
 import json
 from collections.abc import Mapping
@@ -26,6 +26,7 @@ from toolchain.tasks.actions.paths import (
     summary_file,
     verdict_file,
 )
+from toolchain.tasks.actions.reports import write_report
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.timing.simulate import time_program
@@ -33,14 +34,14 @@ from toolchain.timing.trace import write_trace
 from toolchain.verify.built import Built, read_built
 
 BETWEEN = "\n\n"
-"""What stands between a summary and its tables."""
+"""The text between a summary and its tables."""
 
 
 def make_summary(step: Step, say: Say) -> Made:
-    """What a build says last. Raises UserError E11xx for a damaged bundle."""
+    """Writes the summary, the last text of a build. Raises UserError E11xx for a damaged bundle."""
     say("timing the bundle")
     summary = summarise_model(*_built(step.job))
-    return Made(_written(summary_file(step.job), summary_text(summary), summary_data(summary)))
+    return Made(write_report(summary_file(step.job), summary_text(summary), summary_data(summary)))
 
 
 def make_report(step: Step, say: Say) -> Made:
@@ -55,7 +56,7 @@ def make_report(step: Step, say: Say) -> Made:
     text = BETWEEN.join(part.rstrip() for part in (summary_text(summary), costs_text(summary.costs), operations_text(data)))
     sheet = report_file(job).with_suffix(".csv")
     write_atomic(sheet, rows_sheet(summary.costs).encode())
-    written = [*_written(report_file(job), text, data), sheet]
+    written = [*write_report(report_file(job), text, data), sheet]
     if job.variables.html:
         write_atomic(page_file(job), report_page(summary, plan_line(built.machine, built.bundle.manifest), inferred, verified).encode())
         written.append(page_file(job))
@@ -87,7 +88,7 @@ def artefacts_of(job: Job) -> dict[str, str]:
 
 
 def _built(job: Job) -> tuple[Built, Path, Told]:
-    """What a summary is made of."""
+    """The build, its folder of stages and the further facts that a summary needs."""
     stages = graph_file(job).parent
     return read_built(machine_of(job), stages, bundle_file(job), onnx_file(job)), stages, Told(artefacts_of(job))
 
@@ -95,11 +96,3 @@ def _built(job: Job) -> tuple[Built, Path, Told]:
 def _json(path: Path) -> Mapping[str, Any]:
     found: Mapping[str, Any] = json.loads(path.read_text())
     return found
-
-
-def _written(path: Path, text: str, data: Mapping[str, Any]) -> list[Path]:
-    """The text, and beside it the same as JSON."""
-    beside = path.with_suffix(".json")
-    write_atomic(path, (text.rstrip() + "\n").encode())
-    write_atomic(beside, (json.dumps(data, indent=1) + "\n").encode())
-    return [path, beside]

@@ -1,13 +1,11 @@
 """The verification ladder for a bundle: every tensor against the integer model, the reference engine against the fast one."""
 
-import json
-
 from toolchain.graph.calibrated import calibration_kind, calibration_text
 from toolchain.models.model import Recorded
 from toolchain.models.samples import calibration_samples
 from toolchain.spec.errors import fail
-from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of, model_of, onnx_file, verdict_file
+from toolchain.tasks.actions.reports import write_report
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import read_built
@@ -22,11 +20,8 @@ def verify_built(step: Step, say: Say) -> Made:
     model = model_of(job)
     built = read_built(machine_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
     verdict = verify_model(built, calibration_samples(model), SampleSize(), say)
-    text, data = verdict_file(job), verdict_file(job).with_suffix(".json")
-    write_atomic(data, (json.dumps(verdict_data(verdict), indent=1) + "\n").encode())
-    calibrated = calibration_text(calibration_kind(built.integer))
-    found = verdict_text(verdict, calibrated)
-    write_atomic(text, found.encode())
+    found = verdict_text(verdict, calibration_text(calibration_kind(built.integer)))
+    written = write_report(verdict_file(job), found, verdict_data(verdict))
     if not verdict.exact:
         raise fail("E1204", f"what the machine computes is not what the integer model computes\n{found}", place=str(bundle_file(job)))
-    return Made([text, data], [model.calibration.file] if isinstance(model.calibration, Recorded) else ())
+    return Made(written, [model.calibration.file] if isinstance(model.calibration, Recorded) else ())
