@@ -59,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"tilewright {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _target_commands(commands.add_parser("target", help="list, show, check and compare machines; write their manuals"))
+    _operation_commands(commands.add_parser("operation", help="list, show and check what can be computed"))
     _translations(commands.add_parser("asm", help="assemble a program"), commands.add_parser("disasm", help="disassemble a program"))
     check = _inputs(_program(commands.add_parser("check", help="find races, deadlocks and bad addresses without running")))
     check.set_defaults(run="emulate:check")
@@ -96,6 +97,28 @@ def _target_commands(target: argparse.ArgumentParser) -> None:
     manual = _machine(actions.add_parser("manual", help="the instruction set manual"))
     manual.add_argument("-o", "--output", metavar="FILE", help="write to FILE; .html gives a page, anything else Markdown")
     manual.set_defaults(run="target:manual")
+
+
+def _operation_commands(operation: argparse.ArgumentParser) -> None:
+    actions = operation.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = _with_machine(actions.add_parser("list", help="every operation, and what a machine does with it"))
+    listing.set_defaults(run="operation:list_operations")
+    show = _with_machine(actions.add_parser("show", help="an operation's description and what follows from it"))
+    show.add_argument("operation", metavar="OPERATION")
+    show.set_defaults(run="operation:show")
+    check = _with_machine(actions.add_parser("check", help="hold ONNX bodies and other ways against the index expression on random shapes"))
+    check.add_argument("operation", metavar="OPERATION", nargs="*", help="all of them where none is named")
+    check.add_argument("--shapes", metavar="N", type=int, default=20, help="random shapes of each operation (20)")
+    check.add_argument("--seed", metavar="N", type=int, default=0, help="of the random numbers (0)")
+    check.set_defaults(run="operation:check")
+
+
+def _with_machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Operations that a machine brings count as well."""
+    machine: Any = command.add_argument("--machine", metavar="MACHINE", help=MACHINE)
+    machine.completer = complete_machine
+    command.add_argument("--set", metavar="PARAM=VALUE", action="append", default=[], help="another value of one of its parameters")
+    return command
 
 
 def _translations(asm: argparse.ArgumentParser, disasm: argparse.ArgumentParser) -> None:

@@ -1,5 +1,6 @@
 """Calls of fused and integer operations: made, read back, and evaluated."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from toolchain.operations.ending import quantize
 from toolchain.operations.evaluate import evaluate
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kind_named
+from toolchain.operations.numbers import attribute_numbers
 
 Array = np.typing.NDArray[Any]
 BOUNDARY = ("quantize", "dequantize")
@@ -52,11 +54,20 @@ class Call:
     @property
     def extents(self) -> dict[str, int]:
         """The extents of the operands, where shapes are known."""
-        return {
-            extent: size
-            for each, shape in zip(self.operation.operands, self.shapes, strict=False)
-            for extent, size in zip(each.extents, shape, strict=False)
-        }
+        operands = zip(self.operation.operands, self.shapes, strict=False)
+        return {extent: size for each, shape in operands for extent, size in zip(each.extents, shape, strict=False)}
+
+    @property
+    def reduced(self) -> tuple[int, ...]:
+        """The extents of the reduced axes, where shapes are known."""
+        known = {**self.extents, **attribute_numbers(self.operation, self.attributes)}
+        return tuple(known.get(extent, 1) for extent in self.operation.meaning.over.values())
+
+
+def window_of(call: Call) -> tuple[int, int]:
+    """How many elements an average is taken over, as rows and columns."""
+    sizes = call.reduced
+    return (sizes[0], sizes[1]) if len(sizes) == 2 else (math.prod(sizes), 1)
 
 
 def is_candidate(node: ir.Node | None) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.graph.calls import Call
+from toolchain.graph.calls import Call, window_of
 from toolchain.graph.numerics import Fraction, Numerics, average_fraction
 from toolchain.graph.ranges import fitting_scale, position
 from toolchain.operations.ending import quantize
@@ -206,7 +206,7 @@ def total(call: Call, given: Sequence[float], result: float, numerics: Numerics)
 
 
 def _average(call: Call, given: float, result: float, numerics: Numerics) -> tuple[dict[str, int], int]:
-    height, width = call.attributes["kernel_shape"]
+    height, width = window_of(call)
     if numerics.form == "multiplier":
         found = fraction_of(call, given / (result * height * width), numerics)
     else:
@@ -230,7 +230,7 @@ def _computed(call: Call, given: Sequence[float], result: float, numerics: Numer
     """A product of computed tensors; only the sums of one element need no shape."""
     if numerics.form != "power_of_two":
         raise _impossible(call, "a product of computed tensors has no multiplier of its own")
-    terms = math.prod(call.extents.get(extent, 1) for extent in call.operation.meaning.over.values())
+    terms = math.prod(call.reduced)
     return {"shift": sum(map(position, given)) - position(result)}, terms * numerics.activation.magnitude
 
 

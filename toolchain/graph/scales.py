@@ -7,7 +7,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calibration import Table
-from toolchain.graph.calls import Call, is_candidate, read_call
+from toolchain.graph.calls import Call, is_candidate, read_call, window_of
 from toolchain.graph.numerics import Numerics, average_fraction
 from toolchain.graph.ranges import Method, choose_scale, position
 from toolchain.operations.library import Kinds
@@ -115,7 +115,7 @@ def _settle(call: Call, groups: Mapping[str, str], positions: dict[str, int], we
         case "computed":
             return _lower(positions, output, sum(positions[name] for name in inputs) - lowest)
         case "average":
-            fraction = average_fraction(numerics.average, *call.attributes["kernel_shape"])
+            fraction = average_fraction(numerics.average, *window_of(call))
             return _lower(positions, output, positions[inputs[0]] + fraction.shift - lowest)
         case "aligned":
             reach = min(positions[name] for name in inputs) + numerics.align.high

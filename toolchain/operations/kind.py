@@ -113,7 +113,8 @@ class OperationKind:
     may be left out. fixed: numbers that are always the same.
 
     floats, integers: the ONNX bodies; see graph.functions. activates: an activation may follow. placed: the operands are parts of the result in
-    memory, so that nothing has to be done. binds: fusion templates as in a machine's section `fusion`.
+    memory, so that nothing has to be done. absorbed: neighbours take it into their own numbers and weights. binds: fusion templates as in a
+    machine's section `fusion`.
     """
 
     name: str
@@ -128,6 +129,7 @@ class OperationKind:
     meaning: Meaning
     activates: bool
     placed: bool
+    absorbed: bool
     floats: str
     integers: str
     ways: tuple[Way, ...]
@@ -243,6 +245,16 @@ class OperationKind:
         if self.form == "aligned":
             return tuple(f"multiply_{term.operand}" for term in self.terms)
         return ("multiply",) if self.form == "average" else ()
+
+    @cached_property
+    def in_place(self) -> tuple[str, ...]:
+        """Computed operands over which the result may be written: each element is read for the result's element of the same place alone."""
+        if self.meaning.of is None or self.meaning.reduction or self.meaning.stages:
+            return ()
+        same = tuple(self.result.axes)
+        reads = [e for e in walk(self.meaning.of) if isinstance(e, Index) and isinstance(e.base, Name)]
+        moved = {e.base.id for e in reads if isinstance(e.base, Name) and tuple(i.id if isinstance(i, Name) else "" for i in e.index) != same}
+        return tuple(name for name in self.data if name not in moved and self.operand[name].extents == self.result.extents)
 
     @cached_property
     def extents(self) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ class _Reader:
         name = str(root.value["operation"].value)
         kind = OperationKind(
             name, root.text("doc"), inputs, result, attributes, defaults, fixed, shape, checks, meaning, root.flag("activates"),
-            root.flag("placed"), floats, integers, (), tuple(root.entries("binds")), root.value["operation"].span,
+            root.flag("placed"), root.flag("absorbed"), floats, integers, (), tuple(root.entries("binds")), root.value["operation"].span,
         )  # fmt: skip
         ways = tuple(self.way(node, kind) for node in root.entries("ways"))
         return replace(kind, ways=ways)

@@ -162,8 +162,6 @@ def contract(a: Ints, b: Ints, outer: int, sizes: Sequence[int]) -> Ints:
 
 
 def _summed(array: Ints, other: Ints, outer: int) -> Ints:
-    """Summed over the reduced axes along which only it varies; the other's extent stands along axes along which only the other does."""
+    """Summed over the reduced axes along which it varies alone."""
     alone = tuple(k for k in range(outer, array.ndim) if array.shape[k] > 1 and other.shape[k] == 1)
-    summed = array.sum(alone, keepdims=True) if alone else array
-    shape = [other.shape[k] if k >= outer and k not in alone else summed.shape[k] for k in range(array.ndim)]
-    return np.broadcast_to(summed, shape)
+    return array.sum(alone, keepdims=True) if alone else array

@@ -268,6 +268,26 @@ def _shuffle(match: Match) -> Binding:
     return Fused("", (x,), {"group": apart[1]})
 
 
+def _slice(match: Match) -> Binding:
+    """Starts, ends and steps of all axes, counted from the front."""
+    (x,), size = _given(match, "x"), shape_of(match.tensors["x"][0])
+    starts, ends = _whole_numbers(match, "starts"), _whole_numbers(match, "ends")
+    axes = _whole_numbers(match, "axes") or list(range(len(starts)))
+    steps = _whole_numbers(match, "steps") or [1] * len(starts)
+    boxes = [range(extent) for extent in size]
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        boxes[axis] = boxes[axis][start:end:step]
+    if min(steps) < 1 or not all(boxes):
+        return "the slice runs backwards or holds no element"
+    return Fused("", (x,), {"starts": [box[0] for box in boxes], "sizes": [len(box) for box in boxes], "steps": [box.step for box in boxes]})
+
+
+def _whole_numbers(match: Match, name: str) -> list[int]:
+    """The values of a constant operand; none where it was left out."""
+    array = constant(match.tensor(name))
+    return [] if array is None else [int(value) for value in array.ravel()]
+
+
 _READERS: Mapping[str, Callable[[Match], Binding]] = MappingProxyType(
     {
         "convolution": _conv2d,
@@ -279,6 +299,7 @@ _READERS: Mapping[str, Callable[[Match], Binding]] = MappingProxyType(
         "pad": _pad,
         "flatten": _flatten,
         "shuffle": _shuffle,
+        "slice": _slice,
     }
 )
 """Readers of operators whose ONNX forms are irregular: automatic padding, windows that round up, biases of any shape."""

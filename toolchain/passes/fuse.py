@@ -21,6 +21,8 @@ SOURCES, INNER = "tilewright.nodes", "tilewright.before_activation"
 
 
 UNKNOWN = "no template of the machine begins with this operator"
+NO_KERNEL = "the machine has no kernel for "
+"""How the reason begins where a template fits and the machine does not compute it."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +59,20 @@ def _fuse(model: ir.Model, node: ir.Node, templates: list[Template], context: Co
             match = KEPT
         found = bind(match) if isinstance(match, Match) else match
         if isinstance(match, Match) and isinstance(found, Fused):
-            if context.device is not None and context.device.computes is not None and template.computes not in context.device.computes:
-                found = f"the machine has no kernel for '{template.computes}'"
-            else:
-                _replace(model, node, match, found, context.kinds[template.computes])
-                return
+            if _lacks(context, template):
+                reasons = {f"{NO_KERNEL}'{template.computes}'": None}
+                break
+            _replace(model, node, match, found, context.kinds[template.computes])
+            return
         if isinstance(found, str) and found:
             reasons[found] = None
     node.metadata_props[REASON] = "; ".join(reasons) or UNKNOWN
+
+
+def _lacks(context: Context, template: Template) -> bool:
+    """Whether the machine has no kernel for an operation, nor for another that computes the same."""
+    computes = None if context.device is None else context.device.computes
+    return computes is not None and template.computes not in computes
 
 
 def _replace(model: ir.Model, anchor: ir.Node, match: Match, fused: Fused, kind: OperationKind) -> None:

@@ -80,8 +80,8 @@ def _inputs(pattern: Pattern, values: Sequence[ir.Value | None], match: Match) -
         if isinstance(part, Tensor):
             if value is None and not part.optional:
                 return None
-            if value is not None and part.name != "*":
-                found.tensors[part.name] = [value]
+            if value is not None and part.name != "*" and found.tensors.setdefault(part.name, [value]) != [value]:
+                return None  # a name stands for one tensor
         else:
             found = _match(part, value, found, False) if value is not None else None
             if found is None:

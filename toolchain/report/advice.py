@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from toolchain.passes.fuse import UNKNOWN
+from toolchain.passes.fuse import NO_KERNEL, UNKNOWN
 from toolchain.passes.placement import KEPT, NO_DEVICE, ONLY_MOVES
 from toolchain.passes.templates import Pattern, Template
 
@@ -29,6 +29,8 @@ ADVICE: tuple[tuple[str, str], ...] = (
     ("*is not a constant", "The machine multiplies by weights known when compiling; a product of computed tensors (attention) stays on the host."),
     ("*is a constant", "Only two computed tensors are added: a constant belongs into the bias of the layer before it."),
     ("neither operand is a constant with one number*", GATE),
+    ("* does not have one number for each channel", "Give it one number for each channel. " + CUT),
+    ("* has the shape *", "Give the factors one number for each channel: [n, c, 1, 1]."),
     ("a factor is not finite", "Look for a division by zero among the constants of the model."),
     ("the operands have different shapes", "Give both operands one shape: a sum that broadcasts stays on the host."),
     ("*has 3 axes, not 2", "Reshape it to rows [n * s, c] before the product, and back after it."),
@@ -45,16 +47,16 @@ ADVICE: tuple[tuple[str, str], ...] = (
     ("the size of the pool is rounded up", "Export with ceil_mode=0, or pad the picture."),
     ("a window lies outside the picture", "Pad by less than the window."),
     ("the divisor of the average changes at the border", "Export with count_include_pad=1, or pool without padding."),
-    ("the mean is not over height and width", "Only a mean over the whole picture is a pool. " + CUT),
+    ("the * is not over height and width", "Only a mean or a maximum over the whole picture is a pool. " + CUT),
     ("the concat is not over channels", "Join along the channels. " + CUT),
     ("it does not put channels side by side", "Join along the channels. " + CUT),
     ("the picture does not grow by a whole factor", "Resize by a whole factor."),
     ("the picture is not simply repeated", "Resize to the nearest pixel in place of between pixels."),
+    ("the slice runs backwards*", "Take a range that runs forwards."),
     ("the padding is not with zeros", "Pad with zeros."),
     ("the padding is not around the picture", "Pad height and width only, by amounts known when compiling."),
     ("the result is not one row for each picture", "Of all reshapes only flattening costs nothing. " + CUT),
     ("the channels are not shuffled between groups", "Of all reshapes only flattening and shuffling channels cost nothing. " + CUT),
-    ("the machine has no kernel for *", OTHER),
     ("it computes with what was flattened", "Compute with it before flattening."),
     ("channels are shuffled by the convolution*", "Shuffle right behind a convolution that nothing else reads."),
     ("*whose channels it shuffles, does not run on the machine", "Nothing of its own: it goes where the convolution goes."),
@@ -96,7 +98,7 @@ FAMILIES: tuple[tuple[str, str, str], ...] = (
 def advise(reason: str, operator: str, machine: str, templates: Sequence[Template]) -> str:
     """One or two sentences on what to change. operator: of the node, for which there may be no template."""
     names: Mapping[str, str] = MappingProxyType({"activations": _listed(activations(templates)), "machine": machine})
-    if reason == UNKNOWN:
+    if reason == UNKNOWN or reason.startswith(NO_KERNEL):
         found = next((change for _, operators, change in FAMILIES if operator in operators.split()), CUT)
     else:
         found = next((change for pattern, change in ADVICE if fnmatchcase(reason, pattern)), OTHER)
@@ -105,7 +107,7 @@ def advise(reason: str, operator: str, machine: str, templates: Sequence[Templat
 
 def told(reason: str, operator: str, machine: str) -> str:
     """A reason in the user's words, without the names of tensors, so that equal reasons read alike."""
-    if reason == UNKNOWN:
+    if reason == UNKNOWN or reason.startswith(NO_KERNEL):
         family = next((name for name, operators, _ in FAMILIES if operator in operators.split()), f"operator like {operator}")
         return f"{machine} computes no such {family}"
     plain = re.sub(r"kernel '([^']*)' cannot do this: ", r"as \1: ", reason)

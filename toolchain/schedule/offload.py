@@ -31,15 +31,12 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.expr import Binary, Const, Name, walk
 from toolchain.spec.model import Layout, Machine
 
-ABSORBED = ("pad", "shuffle")
-"""Operations that others take into their own numbers and weights."""
-
 
 def device_of(machine: Machine, kernels: Mapping[str, Kernel]) -> Device:
     """What partitioning asks for this machine. Raises UserError E0107 and E0121 for a wrong section `operators`."""
     selection = Selection(machine, kernels)
     made = {kernel.computes for kernel in kernels.values()}
-    free = [kind.name for kind in selection.kinds.values() if kind.placed or kind.name in ABSORBED or reachable(kind, selection.kinds) & made]
+    free = [kind.name for kind in selection.kinds.values() if kind.placed or kind.absorbed or reachable(kind, selection.kinds) & made]
     return Device(machine.name, _Offload(selection).refusal, partial(region_price, machine), frozenset(free))
 
 

@@ -132,7 +132,7 @@ def _check_floats(case: Case) -> None:
     def call(model: ir.Model, values: list[ir.Value]) -> ir.Node:
         return fused_call(model, case.kind, _variant(given), values, given.attributes, "call")
 
-    found = _run(inputs, call, ir.DataType.FLOAT)
+    found = _run(case, "the float body", inputs, call, ir.DataType.FLOAT)
     wanted = float_result(given)
     if found.size != wanted.size or not np.allclose(found.reshape(wanted.shape), wanted, rtol=TOLERANCE, atol=TOLERANCE):
         raise _differs(case, "the float body", found, wanted)
@@ -173,14 +173,14 @@ def _check_integers(case: Case, rng: np.random.Generator, number: int) -> None:
         nodes.append(integer_call(model, kind, variant, values, attributes, "call", numerics))
         return nodes[-1]
 
-    found = _run(operands, call, ir.DataType.INT8)
+    found = _run(case, "the integer body", operands, call, ir.DataType.INT8)
     wanted = run_call(nodes[0], operands, numerics, {kind.name: kind})
     if found.size != wanted.size or not np.array_equal(found.reshape(wanted.shape), wanted):
         raise _differs(case, "the integer body", found, wanted)
 
 
-def _run(operands: list[Array], call: Maker, dtype: ir.DataType) -> Array:
-    """One call in ONNX Runtime."""
+def _run(case: Case, part: str, operands: list[Array], call: Maker, dtype: ir.DataType) -> Array:
+    """One call in ONNX Runtime. Raises UserError E1303 where that refuses the body."""
     types = [ir.TensorType(ir.DataType.from_numpy(each.dtype)) for each in operands]
     inputs = [ir.Value(name=f"i{k}", shape=ir.Shape(each.shape), type=types[k]) for k, each in enumerate(operands)]
     model = ir.Model(ir.Graph(inputs, [], nodes=[], opset_imports={"": OPSET}, name="one"), ir_version=IR_VERSION)
@@ -188,8 +188,11 @@ def _run(operands: list[Array], call: Maker, dtype: ir.DataType) -> Array:
     node.outputs[0].name, node.outputs[0].type = "y", ir.TensorType(dtype)
     model.graph.append(node)
     model.graph.outputs.append(node.outputs[0])
-    session = open_session(ir.to_proto(model).SerializeToString())
-    return run_session(session, {f"i{k}": each for k, each in enumerate(operands)})["y"]
+    try:
+        session = open_session(ir.to_proto(model).SerializeToString())
+        return run_session(session, {f"i{k}": each for k, each in enumerate(operands)})["y"]
+    except UserError as error:
+        raise fail("E1303", f"of operation '{case.kind.name}', {part} does not run: {error.diagnostics[0].message}", case.kind.span) from None
 
 
 def _check_ways(case: Case, rng: np.random.Generator, kinds: Kinds) -> Iterator[str]:

@@ -1,0 +1,45 @@
+"""`tilewright operation`: lists, shows and checks."""
+
+import pytest
+
+from toolchain.cli import main
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["operation", "list", "--machine", "dpuv3"]) == 0
+    lines = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
+    assert lines["conv2d"].startswith("kernel ")
+    assert lines["linear"].startswith("as conv2d ")
+    assert lines["concat"].startswith("in place ")
+    assert lines["pad"].startswith("in its neighbour ")
+    assert lines["sigmoid"].startswith("host ")
+    assert main(["operation", "list"]) == 0
+    assert "The sum of two tensors of one shape" in capsys.readouterr().out
+
+
+def test_show(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["operation", "show", "add"]) == 0
+    text = capsys.readouterr().out
+    assert "y[n, c, h, w] = x[n, c, h, w] + z[n, c, h, w]" in text
+    assert "in place  x, z" in text
+    assert main(["operation", "show", "concat"]) == main(["operation", "show", "softmax"]) == main(["operation", "show", "conv2d"]) == 0
+    text = capsys.readouterr().out
+    assert "the tensors of x side by side" in text
+    assert "largest[n, m] = max over c of x[n, m, c]" in text
+    assert "zeros before it can become its own padding" in text
+
+
+def test_check(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["operation", "check", "add", "linear", "--shapes", "3", "--seed", "7"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "add: 3 shapes; float body 3, integer body 3, other ways 0: all equal"
+    assert second == "linear: 3 shapes; float body 3, integer body 3, other ways 3: all equal"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(["show", "conv3d"], "E0107 unknown operation 'conv3d'; did you mean 'conv2d'"), (["check", "add", "--shapes", "0"], "E0002 --shapes is 0")],
+)
+def test_what_is_refused(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["operation", *words]) == 1
+    assert message in capsys.readouterr().err

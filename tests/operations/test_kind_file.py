@@ -1,0 +1,61 @@
+"""Descriptions that contradict themselves, or name what is not there, are refused at their place."""
+
+from pathlib import Path
+
+import pytest
+
+from toolchain.operations.kind_file import read_folder, read_kind
+from toolchain.operations.library import FOLDER
+from toolchain.spec.errors import Source, UserError
+
+GOOD = """operation: double
+tensors:
+  x: {axes: {n: batch, c: channels}}
+  y: {axes: {n: batch, c: channels}, role: result}
+attributes: {factor: factor}
+meaning: {value: "x[n, c] + x[n, c]"}
+"""
+WRONG = [
+    ("role: result", "role: data", "E1301 an operation has one tensor of the role 'result', not 0"),
+    ("  y:", "  z:", "E1301 the result is called 'y', not 'z'"),
+    ("factor: factor", "factor: batch", "E1301 'batch' names two things"),
+    ("x[n, c] + x[n, c]", "x[n, c] + q[n, c]", "memory cannot be read here"),
+    ("x[n, c] + x[n, c]", "x[n, c] + x[n]", "E1301 'x' has 2 axes, not 1"),
+    ("x[n, c] + x[n, c]", "x[n, b]", "E0107 unknown name 'b'"),
+    ("{value:", "{sum:", "E1301 'sum' has no 'over'"),
+    ('{value: "x[n, c] + x[n, c]"}', "{join: z}", "E0107 unknown operand 'z'"),
+    ('{value: "x[n, c] + x[n, c]"}', '{value: "x[n, c]", sum: "x[n, c]"}', "E1301 a meaning has one of"),
+    ('{value: "x[n, c] + x[n, c]"}', '{sum: "x[n, i]", over: {i: many}}', "E0107 unknown extent 'many'"),
+    ('{value: "x[n, c] + x[n, c]"}', '{value: "exp(x[n, c])"}', "E0107 unknown function 'exp'"),
+    ('{value: "x[n, c] + x[n, c]"}', "{stages: [{name: y, axes: [n, c]}]}", "E1301 stage 'y' has neither a value nor a reduction"),
+    ('{value: "x[n, c] + x[n, c]"}', '{stages: [{name: m, axes: [n], value: "n"}]}', "E1301 the last stage makes 'm'"),
+    ("operation: double", "operation: do-uble", "E0116"),
+    ("axes: {n: batch, c: channels}}", "axis: [n]}", "E0108 unknown key 'axis'"),
+]
+
+
+def test_a_description() -> None:
+    kind = read_kind(Source("double.yaml", GOOD))
+    assert (kind.name, kind.data, kind.form, [term.operand for term in kind.terms]) == ("double", ("x",), "aligned", ["x", "x"])
+
+
+@pytest.mark.parametrize(("old", "new", "message"), WRONG, ids=[message for _, _, message in WRONG])
+def test_what_is_refused(old: str, new: str, message: str) -> None:
+    assert old in GOOD
+    with pytest.raises(UserError) as raised:
+        read_kind(Source("double.yaml", GOOD.replace(old, new, 1)))
+    first = raised.value.diagnostics[0]
+    assert message in "\n".join(each.headline() for each in raised.value.diagnostics)
+    assert first.span is not None
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_toolchain_s_own_obey_the_schema(path: Path) -> None:
+    kind = read_kind(Source(str(path), path.read_text()))
+    assert kind.name == path.stem
+    assert kind.doc.endswith(".")
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "double.yaml").write_text(GOOD)
+    assert list(read_folder(tmp_path)) == ["double"]

@@ -1,0 +1,57 @@
+"""Operations with numbers and arrays in place: pictures, the largest sum, shapes that do not fit."""
+
+import numpy as np
+import pytest
+
+from tests.operations import made
+from toolchain.graph.numerics import Numerics
+from toolchain.operations.operation import from_picture, picture_of, to_picture
+from toolchain.spec.errors import UserError
+
+RNG = np.random.default_rng(0)
+
+
+def test_tensors_of_any_rank_as_pictures() -> None:
+    assert [picture_of(shape) for shape in ((2, 3), (2, 5, 3), (2, 3, 4, 5))] == [(2, 3, 1, 1), (2, 3, 5, 1), (2, 3, 4, 5)]
+    with pytest.raises(UserError, match="E1003 a tensor of 5 axes is no picture and no row"):
+        picture_of((1, 2, 3, 4, 5))
+    for shape in ((2, 3), (2, 5, 3), (2, 3, 4, 5)):
+        array = RNG.integers(0, 99, shape)
+        assert to_picture(array).shape == picture_of(shape)
+        np.testing.assert_array_equal(from_picture(to_picture(array), len(shape)), array)
+
+
+def test_the_largest_sum_is_reached_and_never_passed() -> None:
+    weight, bias = RNG.integers(-128, 128, (3, 4, 3, 3), np.int8), np.array([5, -700, 40], np.int32)
+    operation = made.conv2d("c", (1, 4, 3, 3), weight, bias, shift=3)
+    worst = np.where(weight < 0, -128, 127).astype(np.int64)
+    most = max(int((worst * weight).sum((1, 2, 3)).max()), 0) + 700
+    assert most <= operation.reach() <= int(np.abs(weight.astype(int)).sum((1, 2, 3)).max()) * 128 + 700 + 4
+    assert made.add("a", (1, 1, 1, 1), 3, -5, made.Requantise(4)).reach() == 8 * 128 + 8
+    assert made.average_pool("p", (1, 1, 4, 4), made.Window((2, 2)), 7, made.Requantise(2)).reach() == 4 * 7 * 128 + 2
+
+
+def test_weights_of_a_flattened_picture_stand_as_the_picture() -> None:
+    dense = made.made("dense", "d", {"x": (2, 3, 2, 2)}, {"weight": RNG.integers(-9, 9, (5, 12), np.int8), "bias": np.zeros(5, np.int32)})
+    assert (dense.arrays["weight"].shape, dense.output, dense.macs) == ((5, 3, 2, 2), (2, 5, 1, 1), 2 * 5 * 12)
+    with pytest.raises(UserError, match="E1003 the shapes of 'd' do not fit each other"):
+        made.made("dense", "d", {"x": (2, 3, 2, 2)}, {"weight": RNG.integers(-9, 9, (5, 11), np.int8), "bias": np.zeros(5, np.int32)})
+
+
+def test_a_table_is_looked_up() -> None:
+    table = np.arange(-128, 128).astype(np.int8)[::-1].copy()
+    x = RNG.integers(-128, 128, (1, 2, 3, 3)).astype(np.int8)
+    found = made.made("sigmoid", "s", {"x": (1, 2, 3, 3)}, {"table": table}).run({"x": x}, Numerics())
+    np.testing.assert_array_equal(found, -1 - x.astype(int))
+
+
+def test_rows_whose_order_is_free() -> None:
+    weight = RNG.integers(-9, 9, (6, 3, 1, 1), np.int8)
+    assert made.conv2d("c", (1, 3, 2, 2), weight, np.zeros(6, np.int32)).free_rows
+    assert not made.conv2d("c", (1, 6, 2, 2), weight, np.zeros(6, np.int32), group=2).free_rows
+    assert not made.depthwise("d", (1, 6, 2, 2), weight[:, 0], np.zeros(6, np.int32), made.Window((1, 1)), made.Requantise()).free_rows
+
+
+def test_a_negative_shift_is_refused() -> None:
+    with pytest.raises(UserError, match="E1003 'a' shifts by -1"):
+        made.add("a", (1, 1, 1, 1), 1, 1, made.Requantise(-1))
