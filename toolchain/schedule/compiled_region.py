@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from toolchain.emulator.checks import Checked
 from toolchain.emulator.state import State
 from toolchain.isa.program import Ints, Program
+from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.placement.dram_map import DramMap
 from toolchain.schedule.regions.region import Region
 from toolchain.timing.simulate import Timeline
@@ -16,8 +17,8 @@ from toolchain.timing.simulate import Timeline
 
 @dataclass(frozen=True)
 class CompiledRegion:
-    """program: synchronised. text: its assembly before synchronisation. listing: what each instruction is for, starting with the operation's name;
-    empty for one that only passes tokens.
+    """schedule: what was done. program: synchronised. text: its assembly before synchronisation. listing: what each instruction is for, starting
+    with the operation's name; empty for one that only passes tokens.
 
     owner: int64 [n], the operation (index in region.operations) that each instruction belongs to, -1 for none. Instructions stand in the
     order of operations, so executed in the program's own order, operation i is done after the last instruction that it owns: until an operation
@@ -26,6 +27,7 @@ class CompiledRegion:
     """
 
     region: Region
+    schedule: Schedule
     program: Program
     text: str
     listing: tuple[str, ...]
