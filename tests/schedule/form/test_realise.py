@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.form.edits import compiled, edited, operation, read, text_of
-from tests.schedule.test_network import KERNELS, MACHINES, block, images, proven, random_region, two_convolutions
+from tests.schedule.test_network import KERNELS, MACHINES, block, proven, random_region, two_convolutions
 from tests.schedule.tiling.test_side_by_side import large
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.write import write_schedule
@@ -101,9 +101,7 @@ def test_another_order_is_exact_and_owners_stay_indices_of_the_region() -> None:
     assert next(before.listing[k] for k in np.flatnonzero(before.owner == 1)).split()[0] == after.listing[starts[1]].split()[0] == "c1"
 
 
-def test_the_result_of_every_operation_can_be_stored_whatever_the_schedule() -> None:
+def test_every_tensor_can_be_stored_whatever_the_schedule() -> None:
     found = compiled("dpuv3", edited(text_of("dpuv3"), lambda data: data["buffers"].pop(1)), stored=True)
     assert set(found.map.tensors) == {"x", "a", "b", "y", "out"}
-    assert found.schedule.buffers[0].tensor == "a"
-    state = found.state(images(found.region))
-    assert state is not None
+    assert [buffer.stored for buffer in found.schedule.buffers] == [False, False]

@@ -1,6 +1,6 @@
 """A schedule to a plan: everything that it says is checked, and all that follows from it is derived."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from toolchain.schedule.choice import choose_kernel
@@ -37,7 +37,7 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     residents = read_buffers(schedule, find_candidates(ordered, problems, storage), problems[0].pools, len(problems))
     own = [kept_problem(ordered, storage, residents, problem, index, stored) for index, problem in enumerate(problems)]
     own = gather(lambda entry: narrowed(schedule, entry[1], entry[2], own[entry[0]]), entries)
-    reader = _Tiles(schedule, own, {memory: ring.depth for memory, ring in find_rings(own).items()})
+    reader = _Tiles(schedule, own, frozenset(find_rings(own)))
     tilings = gather(reader.tiling, entries)
     dram = {name: buffer for name, buffer in storage.buffers.items() if stored or residents.stored(name)}
     return Plan(ordered, order, own, tilings, residents, replace(storage, buffers=dram))
@@ -78,14 +78,14 @@ def kept_problem(region: Region, storage: Storage, residents: Residents, problem
 
 @dataclass(frozen=True)
 class _Tiles:
-    """rings: depth of each memory that is filled round and round."""
+    """rings: memories that are filled round and round."""
 
     schedule: Schedule
     problems: Sequence[Problem]
-    rings: Mapping[str, int]
+    rings: Collection[str]
 
     def tiling(self, entry: Entry) -> Tiling:
         index, path, operation = entry
-        check_tile(self.schedule, path, operation, self.problems[index])
-        places, rooms = SlotReader(self.schedule, path, operation, self.problems[index], self.rings).read()
-        return Tiling(dict(operation.tile), tuple(cut.dimension for cut in operation.tile), places, rooms)
+        size = check_tile(self.schedule, path, operation, self.problems[index])
+        places = SlotReader(self.schedule, path, operation, size, self.rings).read()
+        return Tiling(size.sizes, tuple(cut.dimension for cut in operation.tile), places, size.rooms)

@@ -1,6 +1,6 @@
 """The slots of an operation's tiles, as a schedule has them: at addresses, or as many as it says."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ import numpy as np
 from toolchain.schedule.form.schedule import Schedule, ScheduledOperation
 from toolchain.schedule.kernels.pools import Pool, Rooms, Slot, gaps, slots_of
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.tiling.tile_size import slot_rooms, tile_count
+from toolchain.schedule.tiling.tile_size import TileSize
 from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Path
@@ -20,24 +20,28 @@ CONTEXTS = 2
 
 @dataclass(frozen=True)
 class SlotReader:
-    """path: of the operation in the file. problem: with the pools that are left for its tiles. rings: memories that are filled round and round."""
+    """path: of the operation in the file. size: of its tile, with the pools that are left for it. rings: memories that are filled round and round."""
 
     schedule: Schedule
     path: Path
     operation: ScheduledOperation
-    problem: Problem
-    rings: Mapping[str, int]
+    size: TileSize
+    rings: Collection[str]
 
-    def read(self) -> tuple[dict[str, tuple[Slot, ...]], dict[str, int]]:
-        """Slots of each place and the room of one. Raises UserError E1306 for slots that cannot be, or find no room."""
-        rooms = slot_rooms(self.problem, dict(self.operation.tile))
+    @property
+    def problem(self) -> Problem:
+        return self.size.problem
+
+    def read(self) -> dict[str, tuple[Slot, ...]]:
+        """The slots of each place. Raises UserError E1306 for slots that cannot be, or find no room."""
+        rooms = self.size.rooms
         faults = [*self._unknown(rooms), *(fault for name in self._fixed(rooms) for fault in self._outside(name, rooms[name]))]
         faults = faults or [*self._overlaps(rooms)]
         if faults:
             raise UserError(*faults)
         found = {name: self._slots(name) for name in self._fixed(rooms)}
         found |= self._placed(rooms, found)
-        return {name: found[name] for name in rooms}, rooms
+        return {name: found[name] for name in rooms}
 
     def _fixed(self, rooms: Mapping[str, int]) -> list[str]:
         """Places whose slots have addresses."""
@@ -102,7 +106,7 @@ class SlotReader:
 
     def _counts(self, given: Mapping[str, int], contexts: int) -> dict[str, int]:
         """How many slots there are: 0 is what the schedule leaves out."""
-        return {name: count or min(contexts, tile_count(self.problem, dict(self.operation.tile), name)) for name, count in given.items()}
+        return {name: count or min(contexts, self.size.count(name)) for name, count in given.items()}
 
     def _place(
         self, rooms: Mapping[str, int], fixed: Mapping[str, Sequence[Slot]], wanted: Mapping[str, int]

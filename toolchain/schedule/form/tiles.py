@@ -4,22 +4,23 @@ from collections.abc import Iterator
 
 from toolchain.schedule.form.schedule import Schedule, ScheduledOperation
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.tiling.tile_size import broken_condition, size_limits
+from toolchain.schedule.tiling.tile_size import TileSize, size_limits
 from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.suggest import nearest
 from toolchain.spec.unparse import unparse
 from toolchain.spec.yaml_nodes import Path
 
 
-def check_tile(schedule: Schedule, path: Path, operation: ScheduledOperation, problem: Problem) -> None:
-    """Raises UserError E1305 for dimensions and sizes that the kernel does not have or allow."""
+def check_tile(schedule: Schedule, path: Path, operation: ScheduledOperation, problem: Problem) -> TileSize:
+    """The tile's size. Raises UserError E1305 for dimensions and sizes that the kernel does not have or allow."""
     faults = list(_faults(schedule, path, operation, problem))
     if faults:
         raise UserError(*faults)
-    broken = broken_condition(problem, dict(operation.tile))
-    if broken is not None:
-        text = f"kernel '{operation.kernel}' allows no such tile of '{operation.name}': it wants {unparse(broken)}"
+    found = TileSize(problem, dict(operation.tile))
+    if found.broken is not None:
+        text = f"kernel '{operation.kernel}' allows no such tile of '{operation.name}': it wants {unparse(found.broken)}"
         raise schedule.error("E1305", text, (*path, "tile"))
+    return found
 
 
 def _faults(schedule: Schedule, path: Path, operation: ScheduledOperation, problem: Problem) -> Iterator[Diagnostic]:

@@ -1,6 +1,9 @@
 """One tile of one operation: whether a kernel allows it, and what room it takes."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -19,26 +22,30 @@ def size_limits(problem: Problem, dimension: str) -> tuple[int, int]:
     return most, constant(found.multiple, problem.numbers) if found.multiple else 1
 
 
-def broken_condition(problem: Problem, sizes: Mapping[str, int]) -> Expr | None:
-    """The first condition of the kernel that does not hold for full tiles of these sizes."""
-    names = tile_names(problem, _arrays(sizes))
-    return next((that for that in problem.kernel.where if not evaluate_arrays(that, names)[0]), None)
+@dataclass(frozen=True)
+class TileSize:
+    """sizes: units of every dimension in a full tile."""
 
+    problem: Problem
+    sizes: Mapping[str, int]
 
-def slot_rooms(problem: Problem, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Elements of one slot of each place that needs any, in each bank of a pool."""
-    names = tile_names(problem, _arrays(sizes))
-    rooms = {p.name: int(evaluate_arrays(p.size, names)[0]) for p in problem.kernel.places if p.name not in problem.kept}
-    return {name: room for name, room in rooms.items() if room}
+    @cached_property
+    def _names(self) -> dict[str, Ints]:
+        return tile_names(self.problem, {name: np.array([size], np.int64) for name, size in self.sizes.items()})
 
+    @property
+    def broken(self) -> Expr | None:
+        """The first condition of the kernel that does not hold."""
+        return next((that for that in self.problem.kernel.where if not evaluate_arrays(that, self._names)[0]), None)
 
-def tile_count(problem: Problem, sizes: Mapping[str, int], place: str) -> int:
-    """How many different tiles a place ever holds."""
-    count = 1
-    for name in next(p for p in problem.kernel.places if p.name == place).by:
-        count *= -(-problem.extents[name] // sizes[name])
-    return count
+    @cached_property
+    def rooms(self) -> dict[str, int]:
+        """Elements of one slot of each place that needs any, in each bank of a pool."""
+        places = (p for p in self.problem.kernel.places if p.name not in self.problem.kept)
+        rooms = {p.name: int(evaluate_arrays(p.size, self._names)[0]) for p in places}
+        return {name: room for name, room in rooms.items() if room}
 
-
-def _arrays(sizes: Mapping[str, int]) -> dict[str, Ints]:
-    return {name: np.array([size], np.int64) for name, size in sizes.items()}
+    def count(self, place: str) -> int:
+        """How many different tiles a place ever holds."""
+        by = next(p for p in self.problem.kernel.places if p.name == place).by
+        return prod(-(-self.problem.extents[name] // self.sizes[name]) for name in by)

@@ -8,7 +8,6 @@ from toolchain.runtime.assemble import assemble_bundle, listing_text
 from toolchain.runtime.bundle import write_bundle
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.files import read_schedule_file
-from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import compile_region
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import bundle_file, machine_of, preparations_file, schedule_file
@@ -19,16 +18,15 @@ from toolchain.tasks.work import Made
 
 def make_bundle(step: Step, say: Say) -> Made:
     """Also leaves each region's assembly before synchronisation, and what each instruction of it is for. Raises UserError E10xx, E06xx."""
-    machine, (model, regions) = machine_of(step.job), regions_of(step.job)
-    kernels = load_kernels(machine)
+    machine, found = machine_of(step.job), regions_of(step.job)
     compiled: dict[str, CompiledRegion] = {}
-    for number, region in enumerate(regions):
-        say(f"region {number + 1} of {len(regions)}: its program")
+    for number, region in enumerate(found.regions):
+        say(f"region {number + 1} of {len(found.regions)}: its program")
         schedule = read_schedule_file(schedule_file(step.job, region.name))
-        compiled[region.name] = compile_region(machine, kernels, region, schedule=schedule)
+        compiled[region.name] = compile_region(machine, found.kernels, region, schedule=schedule)
     say("writing the bundle")
     path = bundle_file(step.job)
-    write_bundle(path, assemble_bundle(step.job.model, machine, model, compiled, _preparations(step)))
+    write_bundle(path, assemble_bundle(step.job.model, machine, found.model, compiled, _preparations(step)))
     forget_regions()
     return Made([path, *(text for name, one in compiled.items() for text in _texts(step.folder / name, one))])
 

@@ -1,5 +1,7 @@
 """The regions of a partitioned model, read once for the stages of a build that need them."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import onnx_ir as ir
 
 from toolchain.graph.regions import region_calls
 from toolchain.graph.stage_file import read_stage
+from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.read_region import read_region
 from toolchain.schedule.regions.region import Region
@@ -14,11 +17,18 @@ from toolchain.tasks.actions.paths import MachineKey, graph_file, machine_key, m
 from toolchain.tasks.receipts import read_receipt
 from toolchain.tasks.stage import Job
 
-Regions = tuple[ir.Model, tuple[Region, ...]]
+
+@dataclass(frozen=True)
+class Partitioned:
+    """model: the last stage of the graph. regions: in the order of their calls."""
+
+    model: ir.Model
+    kernels: Mapping[str, Kernel]
+    regions: tuple[Region, ...]
 
 
-def regions_of(job: Job) -> Regions:
-    """The last stage of the graph, and its regions in the order of their calls. Raises UserError E0001 where the graph is not built, E10xx."""
+def regions_of(job: Job) -> Partitioned:
+    """What the machine computes of a model. Raises UserError E0001 where the graph is not built, E10xx."""
     receipt = read_receipt(job.folder / "graph.receipt.json")
     return _regions(graph_file(job), receipt.result if receipt else "", machine_key(job))
 
@@ -29,7 +39,7 @@ def forget_regions() -> None:
 
 
 @lru_cache(maxsize=1)
-def _regions(path: Path, _result: str, key: MachineKey) -> Regions:
+def _regions(path: Path, _result: str, key: MachineKey) -> Partitioned:
     machine, model = machine_named(key), read_stage(path)
     kernels = load_kernels(machine)
-    return model, tuple(read_region(machine, kernels, model, call) for call in region_calls(model))
+    return Partitioned(model, kernels, tuple(read_region(machine, kernels, model, call) for call in region_calls(model)))

@@ -9,7 +9,6 @@ from toolchain.schedule.form.realise import realise
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.write import write_schedule
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import Options, find_schedule
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail
@@ -24,12 +23,12 @@ from toolchain.tasks.work import Made
 def make_schedules(step: Step, say: Say) -> Made:
     """Leaves a file for each region, written when all are made. Raises UserError E10xx, E13xx for a schedule of the user's."""
     machine, given = machine_of(step.job), _given(step)
-    kernels, (_, regions) = load_kernels(machine), regions_of(step.job)
-    check_regions(given, [region.name for region in regions])
+    found = regions_of(step.job)
+    check_regions(given, [region.name for region in found.regions])
     texts: dict[Path, str] = {}
-    for number, region in enumerate(regions):
-        progress = _progress(number, len(regions), say)
-        texts[schedule_file(step.job, region.name)] = write_schedule(_schedule(machine, kernels, region, given, progress))
+    for number, region in enumerate(found.regions):
+        progress = _progress(number, len(found.regions), say)
+        texts[schedule_file(step.job, region.name)] = write_schedule(_schedule(machine, found.kernels, region, given, progress))
     for path, text in texts.items():
         write_atomic(path, text.encode())
     return Made([*texts])
