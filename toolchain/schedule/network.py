@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from toolchain.emulator.checks import check_program, prepare_program
 from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.compiled_region import CompiledRegion
@@ -113,11 +111,11 @@ def _tilings(problems: Sequence[Problem], choice: TileChoice, residents: Residen
 
 
 def _finished(machine: Machine, region: Region, plan: Plan, schedule: Schedule, placed: Placed, found: Emitted, options: Options) -> CompiledRegion:
-    """Checked and timed; owners are indices of the region as it was given."""
+    """Checked and timed; origins name operations by their indices in the region as it was given."""
     state = placed.map.state(machine, placed.constants)
     checked = (check_program if options.check else prepare_program)(found.program, state)
     timeline = time_program(found.program, checked.footprints, checked.provenance, checked.tokens)
-    owner = np.array([*plan.order, -1], np.int64)[found.owner]
+    origins = found.origins.renumbered(plan.order)
     return CompiledRegion(
-        region, schedule, found.program, found.text, found.listing, owner, placed.map, placed.constants, checked, timeline, plan.peak
+        region, schedule, found.program, found.text, found.listing, origins, placed.map, placed.constants, checked, timeline, plan.peak
     )  # fmt: skip
