@@ -14,7 +14,7 @@ from toolchain.graph.calibration import Table
 from toolchain.graph.numerics import Range
 from toolchain.graph.regions import region_calls, region_function
 from toolchain.graph.work import host_work
-from toolchain.passes.fuse import SOURCES
+from toolchain.passes.fuse import sources_of
 from toolchain.passes.truth import check_import, first_sample
 from toolchain.runtime.contents import RegionProgram
 from toolchain.runtime.emulator_device import EmulatorDevice
@@ -98,7 +98,7 @@ def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: Sa
 def lost_tensors(region: Region, nodes: Iterable[ir.Node]) -> list[str]:
     """What nodes make that the region does not have, those left out that were merged into an operation: padding, a shuffle of its result."""
     merged = {name for bound in region.operations for name in bound.nodes}
-    apart = [node for node in nodes if not merged.issuperset(node.metadata_props.get(SOURCES, node.name or "").split(" "))]
+    apart = [node for node in nodes if not merged.issuperset(sources_of(node))]
     return [value.name or "" for node in apart for value in node.outputs if value.name not in region.tensors]
 
 
