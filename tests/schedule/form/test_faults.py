@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.schedule.form.edits import compiled, edited, text_of
+from tests.schedule.form.edits import compiled, edited, operation, text_of
 from tests.schedule.test_network import KERNELS, MACHINES, block
 from toolchain.schedule.form.write import write_schedule
 from toolchain.schedule.network import find_schedule
@@ -87,6 +87,20 @@ def test_a_result_is_stored() -> None:
     assert "stored: true" in text
     with pytest.raises(UserError, match=r"mine.yaml:\d+:\d+: E1304 'b' is needed in DRAM as well"):
         compiled("dpuv3", text.replace("stored: true", "stored: false"), region)
+
+
+def test_tiles_without_end_are_refused() -> None:
+    region = block(2048)
+    text = write_schedule(find_schedule(MACHINES["dpuv3"], KERNELS["dpuv3"], region))
+
+    def tiny(data: dict[str, Any]) -> None:
+        operation(data, 1)["tile"] |= {"oh": 8, "ow": 1}
+        operation(data, 2)["tile"] |= {"oh": 4, "ow": 1}
+        for number in (1, 2):
+            operation(data, number).pop("slots")
+
+    with pytest.raises(UserError, match=r"mine.yaml:\d+:\d+: E1305 the region has \d+ tiles, 1048576 of them of 'sum'; at most 1048576"):
+        compiled("dpuv3", edited(text, tiny), region)
 
 
 def test_sums_are_innermost() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.form.buffers import read_buffers
@@ -24,6 +25,8 @@ from toolchain.spec.model import Machine
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Path
 
+MOST_TILES = 1 << 20
+"""Of a region; more take minutes to write down, and no search comes near."""
 Entry = tuple[int, Path, ScheduledOperation]
 
 
@@ -39,6 +42,7 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     own = gather(lambda entry: narrowed(schedule, entry[1], entry[2], own[entry[0]]), entries)
     reader = _Tiles(schedule, own, frozenset(find_rings(own)))
     tilings = gather(reader.tiling, entries)
+    _check_work(schedule, own, tilings, entries)
     dram = {name: buffer for name, buffer in storage.buffers.items() if stored or residents.stored(name)}
     return Plan(ordered, order, own, tilings, residents, replace(storage, buffers=dram))
 
@@ -74,6 +78,15 @@ def kept_problem(region: Region, storage: Storage, residents: Residents, problem
     """An operation with those of its tensors on chip that stay there."""
     root = storage.places[region.operations[index].tensors["y"]][0]
     return keep_on_chip(problem, residents.kept(index), stored or residents.stored(root), residents.pools[index])
+
+
+def _check_work(schedule: Schedule, problems: Sequence[Problem], tilings: Sequence[Tiling], entries: Sequence[Entry]) -> None:
+    """Raises UserError E1305 for more tiles than can be written down, at the operation that has the most."""
+    tiles = [prod(-(-extent // tiling.sizes[name]) for name, extent in p.extents.items()) for p, tiling in zip(problems, tilings, strict=True)]
+    if sum(tiles) > MOST_TILES:
+        index, path, operation = entries[tiles.index(max(tiles))]
+        text = f"the region has {sum(tiles)} tiles, {tiles[index]} of them of '{operation.name}'; at most {MOST_TILES} can be written down"
+        raise schedule.error("E1305", text, (*path, "tile"), "make its tile larger")
 
 
 @dataclass(frozen=True)
