@@ -50,7 +50,7 @@ def compile_region(
     """schedule: what to do; without one, what the search finds.
 
     Raises UserError E1003 or E1008 for an operation that no kernel can do, E1004 where something does not fit, E1007 where operations and
-    tensors do not go together, E1301 to E1307 for a schedule that cannot be, E1005 for a template, and E06xx for a program that breaks the
+    tensors do not go together, E1401 to E1407 for a schedule that cannot be, E1005 for a template, and E06xx for a program that breaks the
     machine's rules."""
     options = options or Options()
     schedule = schedule or find_schedule(machine, kernels, region, options)

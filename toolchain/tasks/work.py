@@ -57,11 +57,11 @@ def perform(step: Step, say: Say) -> None:
 
 
 def _unedited(step: Step) -> Receipt | None:
-    """The receipt of the last run. Raises UserError E1308 where a user has changed or added files that the stage would overwrite."""
+    """The receipt of the last run. Raises UserError E1408 where a user has changed or added files that the stage would overwrite."""
     before = step.receipt()
     if before and step.stage.edited and (foreign := before.foreign(step.folder)):
         hint = f"copy it elsewhere, build with {step.stage.name}=COPY, and delete this one"
-        raise fail("E1308", "this file is not as the build wrote it, and the build would overwrite it", hint=hint, place=str(foreign[0]))
+        raise fail("E1408", "this file is not as the build wrote it, and the build would overwrite it", hint=hint, place=str(foreign[0]))
     return before
 
 

@@ -105,7 +105,7 @@ def lost_tensors(region: Region, nodes: Iterable[ir.Node]) -> list[str]:
 def _peek(built: Built, subject: Subject, program: RegionProgram, say: Callable[[str], object]) -> Peek | None:
     """Needed where some tensor stays on chip: the region compiled once more, as the bundle's schedule says, and with every tensor stored.
 
-    Raises UserError E13xx for a schedule that is not the region's."""
+    Raises UserError E14xx for a schedule that is not the region's."""
     region = subject.region
     if all(name in subject.map.tensors for name in region.tensors):
         return None

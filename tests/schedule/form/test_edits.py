@@ -45,7 +45,7 @@ class Editor:
         try:
             realise(MACHINES[self.name], KERNELS[self.name], self.region, read(yaml.safe_dump(new, sort_keys=False)))
         except UserError as error:
-            assert error.diagnostics[0].code.startswith("E13"), error  # noqa: PT017 any other refusal is a fault
+            assert error.diagnostics[0].code.startswith("E14"), error  # noqa: PT017 any other refusal is a fault
             assert str(error).startswith("mine.yaml:"), error  # noqa: PT017
             return data
         return new

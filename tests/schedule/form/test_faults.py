@@ -77,7 +77,7 @@ def test_an_operation_comes_after_what_it_reads() -> None:
     def swap(data: dict[str, Any]) -> None:
         data["groups"][1:3] = data["groups"][2:0:-1]
 
-    with pytest.raises(UserError, match=r"mine.yaml:\d+:\d+: E1303 'sum' reads 'b' before it is made"):
+    with pytest.raises(UserError, match=r"mine.yaml:\d+:\d+: E1403 'sum' reads 'b' before it is made"):
         compiled("dpuv3", edited(text_of("dpuv3"), swap))
 
 
@@ -85,7 +85,7 @@ def test_a_result_is_stored() -> None:
     region = replace(block(20), outputs=("out", "b"))
     text = write_schedule(find_schedule(MACHINES["dpuv3"], KERNELS["dpuv3"], region))
     assert "stored: true" in text
-    with pytest.raises(UserError, match=r"mine.yaml:\d+:\d+: E1304 'b' is needed in DRAM as well"):
+    with pytest.raises(UserError, match=r"mine.yaml:\d+:\d+: E1404 'b' is needed in DRAM as well"):
         compiled("dpuv3", text.replace("stored: true", "stored: false"), region)
 
 
@@ -99,11 +99,11 @@ def test_tiles_without_end_are_refused() -> None:
         for number in (1, 2):
             operation(data, number).pop("slots")
 
-    with pytest.raises(UserError, match=r"mine.yaml:\d+:\d+: E1305 the region has \d+ tiles, 1048576 of them of 'sum'; at most 1048576"):
+    with pytest.raises(UserError, match=r"mine.yaml:\d+:\d+: E1405 the region has \d+ tiles, 1048576 of them of 'sum'; at most 1048576"):
         compiled("dpuv3", edited(text, tiny), region)
 
 
 def test_sums_are_innermost() -> None:
     text = text_of("vta").replace("oc: 1, ic: 1}", "ic: 1, oc: 1}", 1)
-    with pytest.raises(UserError, match="E1305 'ic' reduces, so its loop stands inside that of 'oc'"):
+    with pytest.raises(UserError, match="E1405 'ic' reduces, so its loop stands inside that of 'oc'"):
         compiled("vta", text)

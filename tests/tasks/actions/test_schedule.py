@@ -65,7 +65,7 @@ def test_an_edit_in_place_is_refused_and_kept(words: tuple[str, ...], capfd: pyt
     edit = OWN.read_text().replace(SPILT, "")
     OWN.write_text(edit)
     for _ in range(2):
-        assert told(capfd, *words).startswith(f"{OWN}: E1308 this file is not as the build wrote it")
+        assert told(capfd, *words).startswith(f"{OWN}: E1408 this file is not as the build wrote it")
         assert OWN.read_text() == edit
     OWN.unlink()
     assert cli.main(WORDS) == 0
@@ -76,31 +76,31 @@ def test_a_mistake_does_not_make_edits_forgotten(capfd: pytest.CaptureFixture[st
     Path("mine.yaml").write_text("groups: []")
     assert "E0109" in told(capfd, "schedule=mine.yaml")
     OWN.write_text(OWN.read_text().replace(SPILT, ""))
-    assert "E1308" in told(capfd)
+    assert "E1408" in told(capfd)
 
 
 @pytest.mark.usefixtures("folder")
 def test_a_file_of_the_users_own_beside_the_builds_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     own = OWN.with_name("mine.yaml")
     shutil.copy("mine.yaml", own)
-    assert "E1308" in told(capfd, f"schedule={own}")
+    assert "E1408" in told(capfd, f"schedule={own}")
     assert own.exists()
 
 
 @pytest.mark.usefixtures("folder")
 def test_the_builds_own_folder_is_not_given(capfd: pytest.CaptureFixture[str]) -> None:
-    assert "E1308 schedule= names the files that the build itself writes" in told(capfd, f"schedule={OWN.parent}")
+    assert "E1408 schedule= names the files that the build itself writes" in told(capfd, f"schedule={OWN.parent}")
 
 
 @pytest.mark.usefixtures("folder")
 def test_other_mistakes(capfd: pytest.CaptureFixture[str]) -> None:
     text = OWN.read_text()
     Path("other.yaml").write_text(text.replace("region: region0", "region: region4"))
-    assert told(capfd, "schedule=other.yaml").startswith("other.yaml:2:24: E1309 the model has no region 'region4'; known: region0")
+    assert told(capfd, "schedule=other.yaml").startswith("other.yaml:2:24: E1409 the model has no region 'region4'; known: region0")
     Path("two").mkdir()
     for name in ("a.yaml", "b.yaml"):
         Path("two", name).write_text(text)
-    assert "two/b.yaml:2:24: E1309 another file of this folder is the schedule of 'region0' too" in told(capfd, "schedule=two")
+    assert "two/b.yaml:2:24: E1409 another file of this folder is the schedule of 'region0' too" in told(capfd, "schedule=two")
     assert "no.yaml: E0001 there is no such file" in told(capfd, "schedule=no.yaml")
     Path("none").mkdir()
     assert "none: E0001 there is no .yaml file in this folder" in told(capfd, "schedule=none")

@@ -13,7 +13,7 @@ Pools = Mapping[str, tuple[Pool, ...]]
 
 
 def read_buffers(schedule: Schedule, candidates: Mapping[str, Candidate], pools: Pools, operations: int) -> Residents:
-    """candidates: what may stay on chip. pools: of the machine. Raises UserError E1304 for a buffer that cannot be as the schedule says."""
+    """candidates: what may stay on chip. pools: of the machine. Raises UserError E1404 for a buffer that cannot be as the schedule says."""
     faults = [fault for number, buffer in enumerate(schedule.buffers) for fault in _faults(schedule, number, buffer, candidates, pools)]
     if not faults:
         faults = list(_overlaps(schedule, candidates))
@@ -30,23 +30,23 @@ def _faults(schedule: Schedule, number: int, buffer: ChipBuffer, candidates: Map
     candidate = candidates.get(buffer.tensor)
     if candidate is None:
         text = f"'{buffer.tensor}' cannot stay on chip: no operation makes it in a form in which another one reads it there"
-        yield schedule.fault("E1304", text, (*path, "tensor"), nearest(buffer.tensor, candidates))
+        yield schedule.fault("E1404", text, (*path, "tensor"), nearest(buffer.tensor, candidates))
         return
     if any(other.tensor == buffer.tensor for other in schedule.buffers[:number]):
-        yield schedule.fault("E1304", f"'{buffer.tensor}' is there twice", (*path, "tensor"))
+        yield schedule.fault("E1404", f"'{buffer.tensor}' is there twice", (*path, "tensor"))
     if candidate.memory != buffer.memory:
-        yield schedule.fault("E1304", f"'{buffer.tensor}' stays in '{candidate.memory}', not in '{buffer.memory}'", (*path, "memory"))
+        yield schedule.fault("E1404", f"'{buffer.tensor}' stays in '{candidate.memory}', not in '{buffer.memory}'", (*path, "memory"))
         return
     if candidate.stored and not buffer.stored:
         text = f"'{buffer.tensor}' is needed in DRAM as well: it is a result, or an operation reads it there"
-        yield schedule.fault("E1304", text, (*path, "stored"), "write stored: true")
+        yield schedule.fault("E1404", text, (*path, "stored"), "write stored: true")
     pool = next((p for p in pools[buffer.memory] if p.bank == bank), None)
     if pool is None:
         banks = ", ".join(str(p.bank) for p in pools[buffer.memory])
-        yield schedule.fault("E1304", f"no pool of '{buffer.memory}' begins with bank {bank}", (*path, "bank"), f"known: {banks}")
+        yield schedule.fault("E1404", f"no pool of '{buffer.memory}' begins with bank {bank}", (*path, "bank"), f"known: {banks}")
     elif address + candidate.size > pool.depth:
         text = f"'{buffer.tensor}' takes {candidate.size} elements from {address} on, and a bank of '{buffer.memory}' has {pool.depth}"
-        yield schedule.fault("E1304", text, (*path, "address"))
+        yield schedule.fault("E1404", text, (*path, "address"))
 
 
 def _overlaps(schedule: Schedule, candidates: Mapping[str, Candidate]) -> Iterator[Diagnostic]:
@@ -56,7 +56,7 @@ def _overlaps(schedule: Schedule, candidates: Mapping[str, Candidate]) -> Iterat
             one, two = candidates[buffer.tensor], candidates[other.tensor]
             if _share(buffer, other, one, two) and not (buffer.slot == other.slot and (one.name in two.over or two.name in one.over)):
                 text = f"'{buffer.tensor}' takes the room of '{other.tensor}' while both are needed"
-                yield schedule.fault("E1304", text, ("buffers", number, "address"))
+                yield schedule.fault("E1404", text, ("buffers", number, "address"))
 
 
 def _share(buffer: ChipBuffer, other: ChipBuffer, one: Candidate, two: Candidate) -> bool:

@@ -21,12 +21,12 @@ def schedule_files(path: Path) -> list[Path]:
 
 
 def read_schedules(path: Path) -> dict[str, Schedule]:
-    """By region. Raises UserError E0001, E1309 for two schedules of one region, and all of `read_schedule`."""
+    """By region. Raises UserError E0001, E1409 for two schedules of one region, and all of `read_schedule`."""
     found: dict[str, Schedule] = {}
     for file in schedule_files(path):
         schedule = read_schedule_file(file)
         if schedule.region in found:
-            raise schedule.error("E1309", f"another file of this folder is the schedule of '{schedule.region[:80]}' too", ("schedule", "region"))
+            raise schedule.error("E1409", f"another file of this folder is the schedule of '{schedule.region[:80]}' too", ("schedule", "region"))
         found[schedule.region] = schedule
     return found
 
@@ -41,9 +41,9 @@ def read_schedule_file(path: Path) -> Schedule:
 
 
 def check_regions(found: dict[str, Schedule], regions: list[str]) -> None:
-    """Raises UserError E1309 for schedules of regions that the model does not have."""
+    """Raises UserError E1409 for schedules of regions that the model does not have."""
     faults = [
-        schedule.fault("E1309", f"the model has no region '{name[:80]}'", ("schedule", "region"), f"known: {', '.join(regions)}" if regions else "")
+        schedule.fault("E1409", f"the model has no region '{name[:80]}'", ("schedule", "region"), f"known: {', '.join(regions)}" if regions else "")
         for name, schedule in found.items()
         if name not in regions
     ]

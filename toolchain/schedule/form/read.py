@@ -13,13 +13,13 @@ SCHEDULE_SCHEMA = PACKAGE / "schemas" / "schedule.schema.json"
 
 
 def read_schedule(source: Source) -> Schedule:
-    """Raises UserError E0101.. for the YAML, E0108, E0109 and E0116 for its form, E1301 for another version of it."""
+    """Raises UserError E0101.. for the YAML, E0108, E0109 and E0116 for its form, E1401 for another version of it."""
     root = parse_yaml(source)
     validate(root, SCHEDULE_SCHEMA)
     head = root.value["schedule"]
     version = head.value["version"]
     if version.value != VERSION:
-        raise fail("E1301", f"the schedule's version is {version.value}, this program reads {VERSION}", version.span, "build the model again")
+        raise fail("E1401", f"the schedule's version is {version.value}, this program reads {VERSION}", version.span, "build the model again")
     groups = tuple(Group(tuple(map(_operation, group.entries("operations")))) for group in root.entries("groups"))
     buffers = tuple(map(_buffer, root.entries("buffers")))
     return Schedule(head.text("region"), head.text("machine"), head.text("config"), head.text("fingerprint"), buffers, groups, root)

@@ -31,7 +31,7 @@ Entry = tuple[int, Path, ScheduledOperation]
 
 
 def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, schedule: Schedule, stored: bool = False) -> Plan:
-    """stored: every tensor is stored to DRAM as well. Raises UserError E1301 to E1307 with places in the schedule's file."""
+    """stored: every tensor is stored to DRAM as well. Raises UserError E1401 to E1407 with places in the schedule's file."""
     check_head(machine, region, schedule)
     ordered, order = ordered_region(region, schedule)
     entries = [(index, path, operation) for index, (path, operation) in enumerate(schedule.entries())]
@@ -54,24 +54,24 @@ def _stated(machine: Machine, kernels: Mapping[str, Kernel], ordered: Region, sc
     if operation.kernel not in kernels:
         known = [k.name for k in kernels.values() if k.computes == bound.operation.kind]
         hint = nearest(operation.kernel, known) or f"known: {', '.join(known)}"
-        raise schedule.error("E1307", f"machine '{machine.name}' has no kernel '{operation.kernel}'", (*path, "kernel"), hint)
+        raise schedule.error("E1407", f"machine '{machine.name}' has no kernel '{operation.kernel}'", (*path, "kernel"), hint)
     kernel = kernels[operation.kernel]
     if kernel.computes != bound.operation.kind:
         text = f"kernel '{kernel.name}' computes {kernel.computes}, and '{operation.name}' is of kind {bound.operation.kind}"
-        raise schedule.error("E1307", text, (*path, "kernel"))
+        raise schedule.error("E1407", text, (*path, "kernel"))
     try:
         return choose_kernel(machine, {kernel.name: kernel}, bound.operation, ordered.alone(bound))
     except UserError as error:
         reason = error.diagnostics[0].message
-        raise schedule.error("E1307", f"'{operation.name}': {reason}", (*path, "kernel")) from None
+        raise schedule.error("E1407", f"'{operation.name}': {reason}", (*path, "kernel")) from None
 
 
 def _storage(machine: Machine, ordered: Region, problems: Sequence[Problem], schedule: Schedule) -> Storage:
-    """Raises UserError E1307 where the kernels want a tensor stored differently."""
+    """Raises UserError E1407 where the kernels want a tensor stored differently."""
     try:
         return plan_storage(machine, ordered, [p.kernel for p in problems], [p.numbers for p in problems])
     except UserError as error:
-        raise UserError(*(replace(d, code="E1307", span=schedule.span(("groups",))) for d in error.diagnostics)) from None
+        raise UserError(*(replace(d, code="E1407", span=schedule.span(("groups",))) for d in error.diagnostics)) from None
 
 
 def kept_problem(region: Region, storage: Storage, residents: Residents, problem: Problem, index: int, stored: bool = False) -> Problem:
@@ -81,12 +81,12 @@ def kept_problem(region: Region, storage: Storage, residents: Residents, problem
 
 
 def _check_work(schedule: Schedule, problems: Sequence[Problem], tilings: Sequence[Tiling], entries: Sequence[Entry]) -> None:
-    """Raises UserError E1305 for more tiles than can be written down, at the operation that has the most."""
+    """Raises UserError E1405 for more tiles than can be written down, at the operation that has the most."""
     tiles = [prod(-(-extent // tiling.sizes[name]) for name, extent in p.extents.items()) for p, tiling in zip(problems, tilings, strict=True)]
     if sum(tiles) > MOST_TILES:
         index, path, operation = entries[tiles.index(max(tiles))]
         text = f"the region has {sum(tiles)} tiles, {tiles[index]} of them of '{operation.name}'; at most {MOST_TILES} can be written down"
-        raise schedule.error("E1305", text, (*path, "tile"), "make its tile larger")
+        raise schedule.error("E1405", text, (*path, "tile"), "make its tile larger")
 
 
 @dataclass(frozen=True)

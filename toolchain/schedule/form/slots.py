@@ -33,7 +33,7 @@ class SlotReader:
         return self.size.problem
 
     def read(self) -> dict[str, tuple[Slot, ...]]:
-        """The slots of each place. Raises UserError E1306 for slots that cannot be, or find no room."""
+        """The slots of each place. Raises UserError E1406 for slots that cannot be, or find no room."""
         rooms = self.size.rooms
         faults = [*self._unknown(rooms), *(fault for name in self._fixed(rooms) for fault in self._outside(name, rooms[name]))]
         faults = faults or [*self._overlaps(rooms)]
@@ -53,7 +53,7 @@ class SlotReader:
         return found
 
     def _fault(self, message: str, hint: str, *place: str | int) -> Diagnostic:
-        return self.schedule.fault("E1306", message, (*self.path, "slots", *place), hint)
+        return self.schedule.fault("E1406", message, (*self.path, "slots", *place), hint)
 
     def _memory(self, name: str) -> str:
         return next(p.memory for p in self.problem.kernel.places if p.name == name)

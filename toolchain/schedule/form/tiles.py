@@ -12,14 +12,14 @@ from toolchain.spec.yaml_nodes import Path
 
 
 def check_tile(schedule: Schedule, path: Path, operation: ScheduledOperation, problem: Problem) -> TileSize:
-    """The tile's size. Raises UserError E1305 for dimensions and sizes that the kernel does not have or allow."""
+    """The tile's size. Raises UserError E1405 for dimensions and sizes that the kernel does not have or allow."""
     faults = list(_faults(schedule, path, operation, problem))
     if faults:
         raise UserError(*faults)
     found = TileSize(problem, dict(operation.tile))
     if found.broken is not None:
         text = f"kernel '{operation.kernel}' allows no such tile of '{operation.name}': it wants {unparse(found.broken)}"
-        raise schedule.error("E1305", text, (*path, "tile"))
+        raise schedule.error("E1405", text, (*path, "tile"))
     return found
 
 
@@ -28,11 +28,11 @@ def _faults(schedule: Schedule, path: Path, operation: ScheduledOperation, probl
     for name in given:
         if name not in known:
             hint = nearest(name, known) or f"known: {', '.join(known)}"
-            yield schedule.fault("E1305", f"kernel '{operation.kernel}' has no dimension '{name}'", (*path, "tile", name), hint)
+            yield schedule.fault("E1405", f"kernel '{operation.kernel}' has no dimension '{name}'", (*path, "tile", name), hint)
     missing = [name for name in known if name not in given]
     if missing:
         extents = ", ".join(f"{name}: {problem.extents[name]}" for name in missing)
-        yield schedule.fault("E1305", f"the tile of '{operation.name}' lacks {', '.join(missing)}", (*path, "tile"), f"the whole is {extents}")
+        yield schedule.fault("E1405", f"the tile of '{operation.name}' lacks {', '.join(missing)}", (*path, "tile"), f"the whole is {extents}")
     yield from (fault for cut in operation.tile if cut.dimension in known for fault in _size(schedule, path, problem, *cut))
     yield from _order(schedule, path, operation, problem)
 
@@ -41,9 +41,9 @@ def _size(schedule: Schedule, path: Path, problem: Problem, name: str, size: int
     (most, multiple), extent, where = size_limits(problem, name), problem.extents[name], (*path, "tile", name)
     if size > most:
         limit = f"the whole is {extent}" if most == extent else f"kernel '{problem.kernel.name}' allows {most}"
-        yield schedule.fault("E1305", f"a tile of '{problem.operation.name}' cannot have {size} units of {name}: {limit}", where)
+        yield schedule.fault("E1405", f"a tile of '{problem.operation.name}' cannot have {size} units of {name}: {limit}", where)
     elif size % multiple and size != extent:
-        yield schedule.fault("E1305", f"{size} units of {name} are no multiple of {multiple}, and not all {extent}", where)
+        yield schedule.fault("E1405", f"{size} units of {name} are no multiple of {multiple}, and not all {extent}", where)
 
 
 def _order(schedule: Schedule, path: Path, operation: ScheduledOperation, problem: Problem) -> Iterator[Diagnostic]:
@@ -53,5 +53,5 @@ def _order(schedule: Schedule, path: Path, operation: ScheduledOperation, proble
         if name in reducing:
             seen = name
         elif seen:
-            yield schedule.fault("E1305", f"'{seen}' reduces, so its loop stands inside that of '{name}'", (*path, "tile", seen), "write it last")
+            yield schedule.fault("E1405", f"'{seen}' reduces, so its loop stands inside that of '{name}'", (*path, "tile", seen), "write it last")
             return

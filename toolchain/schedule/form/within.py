@@ -10,17 +10,17 @@ from toolchain.spec.yaml_nodes import Path
 
 
 def narrowed(schedule: Schedule, path: Path, operation: ScheduledOperation, problem: Problem) -> Problem:
-    """The problem with those stretches for its pools. Raises UserError E1306 for one that is not free."""
+    """The problem with those stretches for its pools. Raises UserError E1406 for one that is not free."""
     pools = dict(problem.pools)
     memories = {p.memory: None for p in problem.kernel.places if p.name not in problem.known}
     for memory, stretches in operation.within.items():
         if memory not in memories:
             text, hint = f"'{operation.name}' has no tiles in '{memory}' that could keep to a part of it", nearest(memory, memories)
-            raise schedule.error("E1306", text, (*path, "within", memory), hint or f"known: {', '.join(memories)}")
+            raise schedule.error("E1406", text, (*path, "within", memory), hint or f"known: {', '.join(memories)}")
         for number, stretch in enumerate(stretches):
             if not any(_inside(stretch, pool) for pool in problem.pools[memory]):
                 text = f"{stretch.start}..{stretch.start + stretch.depth - 1} of bank {stretch.bank} is not all free in '{memory}'"
-                raise schedule.error("E1306", text, (*path, "within", memory, number))
+                raise schedule.error("E1406", text, (*path, "within", memory, number))
         pools[memory] = stretches
     return replace(problem, pools=pools)
 

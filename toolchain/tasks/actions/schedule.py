@@ -21,7 +21,7 @@ from toolchain.tasks.work import Made
 
 
 def make_schedules(step: Step, say: Say) -> Made:
-    """Leaves a file for each region, written when all are made. Raises UserError E10xx, E13xx for a schedule of the user's."""
+    """Leaves a file for each region, written when all are made. Raises UserError E10xx, E14xx for a schedule of the user's."""
     machine, given = machine_of(step.job), _given(step)
     found = regions_of(step.job)
     check_regions(given, [region.name for region in found.regions])
@@ -35,12 +35,12 @@ def make_schedules(step: Step, say: Say) -> Made:
 
 
 def _given(step: Step) -> dict[str, Schedule]:
-    """The user's schedules. Raises UserError E1308 for files in the folder that the stage itself writes."""
+    """The user's schedules. Raises UserError E1408 for files in the folder that the stage itself writes."""
     if not step.job.variables.schedule:
         return {}
     path = Path(step.job.variables.schedule)
     if path.resolve().is_relative_to(step.folder.resolve()):
-        raise fail("E1308", "schedule= names the files that the build itself writes", hint=f"copy them elsewhere (SCHEDULE{SUFFIX})", place=str(path))
+        raise fail("E1408", "schedule= names the files that the build itself writes", hint=f"copy them elsewhere (SCHEDULE{SUFFIX})", place=str(path))
     return read_schedules(path)
 
 
