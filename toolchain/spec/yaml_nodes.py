@@ -188,7 +188,7 @@ def _scalar(text: str, span: Span) -> Any:
 
 def _integer(text: str, span: Span) -> int:
     digits = text.replace("_", "")
-    if len(digits) > MAX_DIGITS or digits[-1] in "xob":
+    if len(digits) > MAX_DIGITS or digits.lstrip("+-") in ("0x", "0o", "0b"):
         raise fail("E0102", f"'{text[:MAX_DIGITS]}' is not a number this program can hold", span)
     return int(digits, 0)
 
