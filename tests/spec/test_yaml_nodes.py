@@ -59,6 +59,8 @@ def test_position_inside_a_block() -> None:
         ("a: \x00", "E0101"),
         ("# " + "x" * (4 << 20), "E0102"),
         ("a: {b: c[1, 2]}", "E0101"),
+        (f"[{'a,' * 200_000}]", "E0102"),
+        (f"{{{'a: {},' * 100_000}}}", "E0102"),
     ],
 )
 def test_refused(text: str, code: str) -> None:
