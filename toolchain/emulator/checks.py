@@ -1,7 +1,7 @@
 """Everything that is checked before a program runs: addresses, control memories, stale registers, races, leftover tokens."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from toolchain.emulator.footprints.quickest import footprints
 from toolchain.emulator.hazards.control_conflicts import control_conflicts
 from toolchain.emulator.hazards.in_place import self_conflicts
 from toolchain.emulator.hazards.native import hazards
-from toolchain.emulator.hazards.races import Hazards, Timeline
+from toolchain.emulator.hazards.races import UNWRITTEN, Hazards, Timeline, find_hazards, gather
 from toolchain.emulator.hazards.stale import stale_reads
 from toolchain.emulator.hazards.text import hazard_diagnostic, relevant
 from toolchain.emulator.queues.clocks import Clocks, happens_before
@@ -20,6 +20,7 @@ from toolchain.emulator.state import State
 from toolchain.isa.checks import MOST, limited
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.provenance import Provenance
+from toolchain.isa.footprint.registers import register_runs
 from toolchain.isa.footprint.text import fault_diagnostic
 from toolchain.isa.latched_checks import latched_violations
 from toolchain.isa.portable import portability
@@ -51,7 +52,7 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
     provenance = Provenance(program, state, order)
     prints = footprints(program, state, order, provenance)
     clocks = happens_before(program, order, tokens)
-    found = relevant(prints, hazards(prints, _timeline(program, order, provenance, clocks)), frozenset(preset))
+    found = _hazards(prints, _timeline(program, order, provenance, clocks), provenance, frozenset(preset))
     diagnostics = [
         *sync_faults(program, tokens, order, clocks),
         *latched_violations(provenance),
@@ -81,6 +82,14 @@ def prepare_program(program: Program, state: State) -> Checked:
 def _timeline(program: Program, order: Ints, provenance: Provenance, clocks: Clocks) -> Timeline:
     place = queue_table(program.queue, program.queues).position
     return Timeline(order, provenance.position, program.queue, place, clocks)
+
+
+def _hazards(prints: Footprints, timeline: Timeline, provenance: Provenance, preset: frozenset[str]) -> Hazards:
+    """Of memories, and of latched registers, which units share like memories; what reads an unset register, `stale_reads` says."""
+    held = find_hazards(replace(prints, runs=register_runs(provenance)), timeline)
+    races = held.take(held.kind != UNWRITTEN)
+    found = relevant(prints, hazards(prints, timeline), preset)
+    return gather([found, races], timeline.position) if len(races) else found
 
 
 def _pairs(found: Hazards, chosen: NDArray[np.bool_]) -> Ints:

@@ -53,6 +53,9 @@ class Hazards:
     def __len__(self) -> int:
         return len(self.first)
 
+    def take(self, chosen: NDArray[np.bool_]) -> "Hazards":
+        return Hazards(*(getattr(self, name)[chosen] for name in Hazards.__dataclass_fields__))
+
 
 def find_hazards(prints: Footprints, timeline: Timeline) -> Hazards:
     """Every race and every read of unwritten granules, with numpy."""

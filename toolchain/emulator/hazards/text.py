@@ -44,4 +44,4 @@ def relevant(prints: Footprints, found: Hazards, preset: frozenset[str]) -> Haza
     memories = prints.program.machine.memories
     filled = [i for i, m in enumerate(memories) if m.kind == "dram" or m.name in preset or len(prints.faults)]
     kept = ~((found.kind == UNWRITTEN) & np.isin(found.memory, filled))
-    return Hazards(*(getattr(found, name)[kept] for name in Hazards.__dataclass_fields__))
+    return found.take(kept)
