@@ -1,6 +1,7 @@
 """Everything that is checked before a program runs: addresses, control memories, stale registers, races, leftover tokens."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from toolchain.emulator.hazards.in_place import self_conflicts
 from toolchain.emulator.hazards.native import hazards
 from toolchain.emulator.hazards.races import UNWRITTEN, Hazards, Timeline, find_hazards, gather
 from toolchain.emulator.hazards.stale import stale_reads
-from toolchain.emulator.hazards.text import hazard_diagnostic, relevant
+from toolchain.emulator.hazards.text import hazard_code, hazard_diagnostic, relevant
 from toolchain.emulator.queues.clocks import Clocks, happens_before
 from toolchain.emulator.queues.order import issue_order, leftovers
 from toolchain.emulator.queues.sync_checks import sync_faults
@@ -32,13 +33,17 @@ from toolchain.spec.errors import Diagnostic
 
 @dataclass(frozen=True)
 class Checked:
-    """A program that may run. order: as it executes without time. warnings: what is worth knowing, nothing that forbids."""
+    """A program that may run. order: as it executes without time. warnings: what is worth knowing, nothing that forbids.
+
+    tolerated: how many hazards of each code there are that the machine's file calls warnings; `warnings` shows the first of them.
+    """
 
     order: Ints
     footprints: Footprints
     provenance: Provenance
     tokens: SyncTokens
     warnings: tuple[Diagnostic, ...]
+    tolerated: Mapping[str, int]
 
 
 def check_program(program: Program, state: State, preset: Iterable[str] = ()) -> Checked:
@@ -66,9 +71,8 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
     if diagnostics:
         raise limited(diagnostics)
     mild = _pairs(found, ~severe)
-    return Checked(
-        order, prints, provenance, tokens, (*_shortened(_first(prints, found, mild), len(mild)), *leftovers(program, tokens), *portability(program))
-    )
+    warnings = (*_shortened(_first(prints, found, mild), len(mild)), *leftovers(program, tokens), *portability(program))
+    return Checked(order, prints, provenance, tokens, warnings, Counter(map(hazard_code, found.kind[mild].tolist())))
 
 
 def prepare_program(program: Program, state: State) -> Checked:
@@ -76,7 +80,7 @@ def prepare_program(program: Program, state: State) -> Checked:
     tokens = sync_tokens(program)
     order = issue_order(program, None, tokens)
     provenance = Provenance(program, state, order)
-    return Checked(order, footprints(program, state, order, provenance), provenance, tokens, ())
+    return Checked(order, footprints(program, state, order, provenance), provenance, tokens, (), {})
 
 
 def _timeline(program: Program, order: Ints, provenance: Provenance, clocks: Clocks) -> Timeline:

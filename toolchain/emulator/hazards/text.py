@@ -1,5 +1,7 @@
 """Hazards in words: both instructions, the memory and the range, and which edge is missing."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from toolchain.emulator.hazards.races import RAW, UNWRITTEN, WAR, Hazards
@@ -7,6 +9,21 @@ from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.text import range_text
 from toolchain.isa.program import Program
 from toolchain.spec.errors import Diagnostic
+
+TOLERATED = {"E0601": ("race", "races"), "E0602": ("read of what nothing has written", "reads of what nothing has written")}
+
+
+def soundness(tolerated: Mapping[str, int]) -> str:
+    """What checks that refuse nothing have found. tolerated: by code, hazards that the machine's file calls warnings."""
+    named = [f"{count} {TOLERATED[code][count > 1]}" for code, count in sorted(tolerated.items()) if count]
+    race = [] if tolerated.get("E0601") else ["no race"]
+    held = [f"{' and '.join(named)} that the machine's file calls {'warnings' if sum(tolerated.values()) > 1 else 'a warning'}"] if named else []
+    return ", ".join(["no deadlock", *race, "every address in range", *held])
+
+
+def hazard_code(kind: int) -> str:
+    """The code of a row of Hazards."""
+    return "E0602" if kind == UNWRITTEN else "E0601"
 
 
 def hazard_diagnostic(prints: Footprints, found: Hazards, row: int) -> Diagnostic:
