@@ -14,6 +14,7 @@ from toolchain.emulator.hazards.native import hazards
 from toolchain.emulator.hazards.races import UNWRITTEN, Hazards, Timeline, find_hazards, gather
 from toolchain.emulator.hazards.stale import stale_reads
 from toolchain.emulator.hazards.text import hazard_code, hazard_diagnostic, relevant
+from toolchain.emulator.hazards.unused import without_unused
 from toolchain.emulator.queues.clocks import Clocks, happens_before
 from toolchain.emulator.queues.order import issue_order, leftovers
 from toolchain.emulator.queues.sync_checks import sync_faults
@@ -89,10 +90,13 @@ def _timeline(program: Program, order: Ints, provenance: Provenance, clocks: Clo
 
 
 def _hazards(prints: Footprints, timeline: Timeline, provenance: Provenance, preset: frozenset[str]) -> Hazards:
-    """Of memories, and of latched registers, which units share like memories; what reads an unset register, `stale_reads` says."""
+    """Of memories, and of latched registers, which units share like memories; what reads an unset register, `stale_reads` says.
+
+    Reads of values that are lost are none.
+    """
     held = find_hazards(replace(prints, runs=register_runs(provenance)), timeline)
     races = held.take(held.kind != UNWRITTEN)
-    found = relevant(prints, hazards(prints, timeline), preset)
+    found = without_unused(prints, provenance, timeline, relevant(prints, hazards(prints, timeline), preset))
     return gather([found, races], timeline.position) if len(races) else found
 
 

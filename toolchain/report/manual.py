@@ -110,6 +110,7 @@ def _notes(memory: Memory) -> str:
         "a latched value serves one reader" if memory.consumed else "",
         f"results that do not fit {memory.overflow}" if memory.overflow in ("wrap", "saturate") else "",
         "hazards are warnings" if memory.hazard == "warning" else "",
+        "lost after a program" if memory.transient else "",
     ]
     return _cell("; ".join(note for note in notes if note))
 
