@@ -80,6 +80,13 @@ def enabled(*lines: str, moved: str = "", hazard: str = "error") -> Program:
     return assemble(machine, Source("case.asm", "\n".join([MOVES + moved, *lines, LAST])))
 
 
+def pipelined(text: str) -> Program:
+    """For a VTA whose accumulators must be left alone for a step."""
+    machine = load_machine("vta", overrides={"APART": "1"})
+    strict = [replace(i, pipelined=replace(i.pipelined, hazard="error")) if i.pipelined else i for i in machine.instructions]
+    return assemble(replace(machine, instructions=tuple(strict)), Source("case.asm", text))
+
+
 def tiny_program(semantics: str, *words: bytes, plain: bool = False) -> Program:
     machine = tiny(semantics)
     if plain:
@@ -114,6 +121,7 @@ CASES: dict[str, Callable[[], Program]] = {
     "E0609 own iterations": lambda: dpu(DPU_LOAD.format(by="1000", mode=0) + POOL.format(on="0001")),
     "E0610 entry": lambda: tiny_program("loop[cfg[n].a] = dram.row[0]", word(0, n=3)),
     "E0610 host entry": lambda: tiny_program("loop[arg[b]] = dram.row[0]", word(0, b=2)),
+    "E0612 too soon": lambda: pipelined(GOOD.replace("dst_factor_out=0 dst_factor_in=1", "dst_factor_out=1 dst_factor_in=0")),
     "E0611 too many": lambda: vta(GOOD.replace("iter_out=1 iter_in=16 dst_factor_out=0 dst_factor_in=1", HUGE)),
 }  # fmt: skip
 

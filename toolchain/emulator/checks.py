@@ -11,6 +11,7 @@ from toolchain.emulator.footprints.quickest import footprints
 from toolchain.emulator.hazards.control_conflicts import control_conflicts
 from toolchain.emulator.hazards.in_place import self_conflicts
 from toolchain.emulator.hazards.native import hazards
+from toolchain.emulator.hazards.pipeline import repeat_diagnostics, repeats
 from toolchain.emulator.hazards.races import UNWRITTEN, Hazards, Timeline, find_hazards, gather
 from toolchain.emulator.hazards.stale import stale_reads
 from toolchain.emulator.hazards.text import hazard_code, hazard_diagnostic, relevant
@@ -51,7 +52,7 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
     """Checks a program against what stands in memory before it runs; `preset` names on-chip memories that the host fills.
 
     Raises one UserError with all that is wrong: E05xx for a deadlock, else E0404 for constraints on latched registers and
-    everything from E0601 to E0611, the first 20.
+    everything from E0601 to E0612, the first 20.
     """
     tokens = sync_tokens(program)
     order = issue_order(program, None, tokens)
@@ -67,13 +68,16 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
         *stale_reads(provenance, state.written),
         *self_conflicts(provenance, prints),
     ]
+    again = repeats(provenance)
+    diagnostics += repeat_diagnostics(program, again.severe(program, True))
     severe = np.array([m.hazard == "error" for m in program.machine.memories])[found.memory] if len(found) else np.zeros(0, np.bool_)
     diagnostics += _first(prints, found, _pairs(found, severe))
     if diagnostics:
         raise limited(diagnostics)
-    mild = _pairs(found, ~severe)
-    warnings = (*_shortened(_first(prints, found, mild), len(mild)), *leftovers(program, tokens), *portability(program))
-    return Checked(order, prints, provenance, tokens, warnings, Counter(map(hazard_code, found.kind[mild].tolist())))
+    mild, slight = _pairs(found, ~severe), again.severe(program, False)
+    hazardous = (*_shortened(_first(prints, found, mild), len(mild)), *_shortened(list(repeat_diagnostics(program, slight)), len(slight)))
+    tolerated = Counter([*map(hazard_code, found.kind[mild].tolist()), *["E0612"] * len(slight)])
+    return Checked(order, prints, provenance, tokens, (*hazardous, *leftovers(program, tokens), *portability(program)), tolerated)
 
 
 def prepare_program(program: Program, state: State) -> Checked:
@@ -115,7 +119,7 @@ def _first(prints: Footprints, found: Hazards, rows: Ints) -> list[Diagnostic]:
 def _shortened(found: list[Diagnostic], total: int) -> list[Diagnostic]:
     if total <= MOST:
         return found
-    return [*found[: MOST - 1], Diagnostic("E0601", f"{total - MOST + 1} more warnings of this kind", severity="warning")]
+    return [*found[: MOST - 1], Diagnostic(found[0].code, f"{total - MOST + 1} more warnings of this kind", severity="warning")]
 
 
 def _faults(provenance: Provenance, prints: Footprints) -> list[Diagnostic]:
