@@ -69,8 +69,9 @@ class Pipelined:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """match: the stored bits that identify it. unit: an expression that gives an index into Machine.units.
+    """match: the stored bits that identify it. others: fields of which it takes all values that no other instruction's match names.
 
+    unit: an expression that gives an index into Machine.units.
     in_place: iterations run in sequence and may read what earlier ones of the same instruction wrote.
     """
 
@@ -84,6 +85,7 @@ class Instruction:
     timing: str
     in_place: bool = False
     pipelined: Pipelined | None = None
+    others: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     doc: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)

@@ -7,6 +7,7 @@ from toolchain.spec.errors import fail
 from toolchain.spec.findings import gather
 from toolchain.spec.model import Constraint, Instruction, Pipelined, Text
 from toolchain.spec.sections.encoding import Format
+from toolchain.spec.sections.others import OTHERS, with_others
 from toolchain.spec.sections.storage import absent
 from toolchain.spec.yaml_nodes import Node
 
@@ -14,8 +15,10 @@ MOST_APART = 64
 
 
 def instructions(context: Context, formats: Mapping[str, Format], units: Sequence[str]) -> tuple[Instruction, ...]:
-    """Raises UserError E0107 for an unknown format, E0109 for one without a length, E0116 for semantics outside a block."""
-    return tuple(gather(lambda item: _instruction(context, *item, formats, units), context.root.members("instructions")))
+    """Raises UserError E0107 for an unknown format, E0109 for one without a length, E0116 for semantics outside a block,
+    E0119 for a match of all other values where there are none."""
+    found = gather(lambda item: _instruction(context, *item, formats, units), context.root.members("instructions"))
+    return with_others(found, context.root)
 
 
 def block(node: Node) -> Text:
@@ -56,7 +59,8 @@ def _instruction(context: Context, name: str, node: Node, formats: Mapping[str, 
         name=name,
         bytes=layout.bits // 8,
         fields=layout.fields,
-        match={key: context.number(value) for key, value in node.members("match")},
+        match={key: context.number(value) for key, value in node.members("match") if value.value != OTHERS},
+        others=tuple(key for key, value in node.members("match") if value.value == OTHERS),
         unit=context.expr(node.value["unit"], {u: i for i, u in enumerate(units)}),
         constraints=tuple(constraint(context, c) for c in node.entries("where")),
         semantics=block(node.value["semantics"]),
