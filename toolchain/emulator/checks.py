@@ -15,7 +15,7 @@ from toolchain.emulator.hazards.pipeline import repeat_diagnostics, repeats
 from toolchain.emulator.hazards.races import UNWRITTEN, Hazards, Timeline, find_hazards, gather
 from toolchain.emulator.hazards.stale import stale_reads
 from toolchain.emulator.hazards.text import hazard_code, hazard_diagnostic, relevant
-from toolchain.emulator.hazards.unused import without_unused
+from toolchain.emulator.hazards.unused import lost_reads
 from toolchain.emulator.queues.clocks import Clocks, happens_before
 from toolchain.emulator.queues.order import issue_order, leftovers
 from toolchain.emulator.queues.sync_checks import sync_faults
@@ -100,7 +100,12 @@ def _hazards(prints: Footprints, timeline: Timeline, provenance: Provenance, pre
     """
     held = find_hazards(replace(prints, runs=register_runs(provenance)), timeline)
     races = held.take(held.kind != UNWRITTEN)
-    found = without_unused(prints, provenance, timeline, relevant(prints, hazards(prints, timeline), preset))
+    left, lost = prints, np.ones(1, np.bool_)
+    found = relevant(prints, hazards(prints, timeline), preset)
+    while len(found) and lost.any():
+        lost = lost_reads(left, provenance, timeline, found)
+        left = replace(left, runs=left.runs.take(~lost))
+        found = relevant(prints, hazards(left, timeline), preset) if lost.any() else found
     return gather([found, races], timeline.position) if len(races) else found
 
 

@@ -1,5 +1,7 @@
 """A race for a value that is lost is none, and one for a value that is used always is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,12 @@ def test_one_element_that_is_not_overwritten_matters() -> None:
     assert codes(f"{UOPS}{LOADS}{CLEAR}{short} pop_prev=1 push_next=1\n{STORE} pop_prev=1 push_prev=1\nFINISH pop_next=1\n") == {"E0601", "E0602"}
 
 
+def test_a_read_that_matters_is_not_hidden_behind_one_that_is_lost() -> None:
+    """Both instructions read what the last load writes over, and only the later one is named by a hazard."""
+    late = f"{UOPS}{LOADS}{CLEAR}{GEMM} pop_prev=1\n{CLEAR}{GEMM.replace('uop_bgn=0 uop_end=1', 'uop_bgn=0 uop_end=0')} push_next=1\n{INP}\n"
+    assert "E0601" in codes(f"{late}FINISH\n")
+
+
 def test_what_stays_unread_is_lost_in_a_transient_memory_only() -> None:
     """On chip, sums outlive a program, and the buffer for stores does not."""
     assert codes(f"{UOPS}{LOADS}{CLEAR}FINISH pop_prev=1\n") == set()
@@ -69,8 +77,12 @@ def test_a_transient_memory_is_written_before_it_is_read_even_where_the_host_fil
     ids=["overwritten", "one lane overwritten", "overwritten before a reader", "read back by itself", "by a temporary"],
 )
 def test_what_is_overwritten(semantics: str, unwritten: bool) -> None:
-    program = decode(tiny(semantics), streams([word(0, n=1), word(0, n=2), word(0, n=3)]))
+    machine = tiny(semantics)
+    memories = tuple(replace(m, transient=m.name == "feat") for m in machine.memories)
+    program = decode(replace(machine, memories=memories), streams([word(0, n=1), word(0, n=2), word(0, n=3)]))
     state = new_state(program.machine)
+    with pytest.raises(UserError, match="which nothing has written"):  # were the memory another program's too
+        check_program(replace(program, machine=machine), state)
     if unwritten:
         with pytest.raises(UserError, match="which nothing has written"):
             check_program(program, state)

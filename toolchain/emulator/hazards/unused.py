@@ -1,5 +1,5 @@
-"""Reads whose value is lost, so that no race for it matters: all that the instruction makes of it is overwritten before anything reads it,
-or stays unread in a memory whose contents a program does not leave to others.
+"""Reads whose value is lost, so that no race for it matters: all that the instruction makes of it goes into transient memories, and is
+overwritten there before anything reads it, or never read.
 
 Hardware often reads ahead of knowing whether it needs to: a matrix unit that clears its sums may multiply all the same.
 """
@@ -24,19 +24,19 @@ from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.expr import Const
 
 
-def without_unused(prints: Footprints, provenance: Provenance, timeline: Timeline, found: Hazards) -> Hazards:
-    """The hazards that a result may depend on."""
-    rows = np.flatnonzero(found.kind != WAW)
-    if not len(rows):
-        return found
-    reader = np.where(found.kind == WAR, found.first, found.second)
-    look, kept = _Look(prints, provenance, timeline), np.ones(len(found), np.bool_)
-    for kind in np.unique(prints.program.kind[reader[rows]]).tolist():
-        for memory in np.unique(found.memory[rows]).tolist():
-            mine = rows[(prints.program.kind[reader[rows]] == kind) & (found.memory[rows] == memory)]
-            if len(mine):
-                kept[mine] = np.isin(reader[mine], look.used(kind, memory, np.unique(reader[mine])))
-    return found.take(kept)
+def lost_reads(prints: Footprints, provenance: Provenance, timeline: Timeline, found: Hazards) -> NDArray[np.bool_]:
+    """bool [runs]: the reads whose value is lost, of all instructions of such kinds, and from such memories, as hazards are about.
+
+    A hazard names the last reader of a queue, so all readers of its kind are looked at: a lost read may stand before one that matters.
+    """
+    rows, runs, kinds = np.flatnonzero(found.kind != WAW), prints.runs, prints.program.kind
+    reader = np.where(found.kind == WAR, found.first, found.second)[rows]
+    look, lost = _Look(prints, provenance, timeline), np.zeros(len(runs), np.bool_)
+    for kind, memory in np.unique(np.stack([kinds[reader], found.memory[rows]], 1), axis=0).tolist():
+        reads = np.flatnonzero(~runs.write & (runs.memory == memory) & (kinds[runs.instruction] == kind))
+        readers = runs.instruction[reads]
+        lost[reads] = ~np.isin(readers, look.used(kind, memory, np.unique(readers)))
+    return lost
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,17 @@ class _Look:
         return np.unique(np.concatenate([np.zeros(0, np.int64), *(part.instructions for part in iterations(frame, alone.path))]))
 
     def _outlives(self, memory: str, writers: Ints) -> Ints:
-        """Those of the writers of which some granule is not overwritten as a whole by the next access, if there is to be one."""
+        """Those of the writers of which a granule outlives the program, or is not overwritten as a whole by the next access to it."""
         machine, runs = self.prints.program.machine, self.prints.runs
-        number = machine.memories.index(machine.memory[memory])
-        found = [writers] if machine.memory[memory].control else [np.zeros(0, np.int64)]
+        if machine.memory[memory].control or not machine.memory[memory].transient:
+            return writers
+        number, found = machine.memories.index(machine.memory[memory]), [np.zeros(0, np.int64)]
         for start, _, who, write in event_blocks(runs.take(runs.memory == number), self.timeline):
-            same = np.append(np.diff(start) == 0, False)
-            after = np.append(write[1:] & self._whole[number, self.prints.program.kind[who[1:]]], False)
-            read = np.append(False, (who[1:] == who[:-1]) & same[:-1])
+            last = np.append(np.diff(start) != 0, True)
+            over = np.append(write[1:] & self._whole[number, self.prints.program.kind[who[1:]]], False)
+            read = np.append(False, (who[1:] == who[:-1]) & ~last[:-1])
             mine = write & np.isin(who, writers)
-            lost = np.where(same, after, machine.memory[memory].transient)
-            found.append(who[mine & ~(lost & ~read)])
+            found.append(who[mine & ~((last | over) & ~read)])
         return np.unique(np.concatenate(found))
 
     @cached_property
