@@ -47,7 +47,9 @@ def climb_region(subject: Subject, expected: Mapping[str, Array], size: SampleSi
     unseen = tuple((name, comparing.reason(name)) for name in subject.region.tensors if name not in seen)
     ordered = _ordered(subject, start(), state, checked.order)
     sampled = sample_reference(subject.program, checked.footprints, subject.listing, start, size)
-    return RegionVerdict(subject.region.name, len(subject.program), compared, unseen, hazards, warnings, ordered, sampled)
+    return RegionVerdict(
+        subject.region.name, len(subject.program), compared, unseen, hazards, warnings, ordered, sampled, sum(checked.tolerated.values())
+    )
 
 
 def split_runs(region: Region, expected: Mapping[str, Array]) -> list[dict[str, Array]]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from toolchain.schedule.form.schedule import Schedule, ScheduledOperation
-from toolchain.schedule.kernels.pools import Pool, Rooms, Slot, gaps, slots_of
+from toolchain.schedule.kernels.pools import Pool, Rooms, Slot, beside, slots_of
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.tile_size import TileSize
 from toolchain.spec.errors import Diagnostic, UserError
@@ -124,10 +124,9 @@ class SlotReader:
             found[name] = slots_of(taken, 0, rooms[name], pools[memory])
         return found, ""
 
-    def _gaps(self, memory: str, rooms: Mapping[str, int], fixed: Mapping[str, Sequence[Slot]]) -> Iterator[Pool]:
+    def _gaps(self, memory: str, rooms: Mapping[str, int], fixed: Mapping[str, Sequence[Slot]]) -> tuple[Pool, ...]:
         taken = [(slot, rooms[name]) for name, slots in fixed.items() if self._memory(name) == memory for slot in slots]
-        found = [part for pool in self.problem.pools[memory] for part in gaps(pool, taken)]
-        yield from found or [Pool(0, 0)]
+        return beside(self.problem.pools[memory], taken)
 
 
 def _slots(count: int) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from toolchain.schedule.kernels.kernel import Place, Whole
-from toolchain.schedule.kernels.pools import Pool, Slot, gaps
+from toolchain.schedule.kernels.pools import Pool, Slot, beside
 from toolchain.schedule.kernels.problem import Kept, Problem
 from toolchain.schedule.placement.storage import Storage
 from toolchain.schedule.regions.region import Region
@@ -202,8 +202,7 @@ def left_beside(
     found: dict[str, tuple[Pool, ...]] = {}
     for memory, whole in pools.items():
         here = [(slot, c.size) for c, slot in live if c.memory == memory]
-        left = tuple(part for pool in whole for part in gaps(pool, here)) if here else whole
-        found[memory] = left or (replace(whole[0], depth=0),)
+        found[memory] = beside(whole, here) if here else whole
     return found
 
 
