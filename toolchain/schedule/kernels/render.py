@@ -1,33 +1,13 @@
-"""A kernel's templates to assembly text, in Jinja's sandbox."""
+"""A kernel's templates to assembly text, each rendered once for what it sees."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from jinja2 import meta
-from jinja2.sandbox import SandboxedEnvironment
+from toolchain.schedule.sandbox.environment import names_of, render
 
-from toolchain.spec.errors import fail
-
-
-@lru_cache(maxsize=8)
-def _environment(folder: Path) -> SandboxedEnvironment:
-    return SandboxedEnvironment(
-        loader=jinja2.FileSystemLoader(folder), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, auto_reload=False
-    )
-
-
-def render(folder: Path, name: str, scope: Mapping[str, Any]) -> str:
-    """Raises UserError E1005 for a template that cannot be read, or that names what is not there."""
-    try:
-        return _environment(folder).get_template(name).render(scope)
-    except jinja2.TemplateSyntaxError as error:
-        raise fail("E1005", f"cannot read the template: {error.message}", place=f"{folder / (error.name or name)}:{error.lineno}") from None
-    except (jinja2.TemplateError, ArithmeticError, TypeError, ValueError) as error:
-        raise fail("E1005", f"the template fails: {error}", place=str(folder / name)) from None
+__all__ = ["Renderer", "render"]
 
 
 @dataclass
@@ -55,21 +35,7 @@ def _names(folder: Path, name: str) -> set[str]:
         part = waiting.pop()
         if part not in seen:
             seen.add(part)
-            names, others = _own_names(folder, part)
+            names, others = names_of(folder, part)
             found |= names
             waiting += others
     return found
-
-
-@lru_cache(maxsize=256)
-def _own_names(folder: Path, name: str) -> tuple[frozenset[str], tuple[str, ...]]:
-    """What a template takes from outside, and which ones it imports."""
-    environment = _environment(folder)
-    try:
-        assert environment.loader is not None
-        tree = environment.parse(environment.loader.get_source(environment, name)[0], name)
-    except jinja2.TemplateSyntaxError as error:
-        raise fail("E1005", f"cannot read the template: {error.message}", place=f"{folder / name}:{error.lineno}") from None
-    except jinja2.TemplateError as error:
-        raise fail("E1005", f"the template fails: {error}", place=str(folder / name)) from None
-    return frozenset(meta.find_undeclared_variables(tree)), tuple(other for other in meta.find_referenced_templates(tree) if other is not None)
