@@ -4,7 +4,9 @@ import resource
 import shutil
 import signal
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -56,11 +58,16 @@ def test_a_comment_is_no_change(folder: Path, capfd: pytest.CaptureFixture[str])
     assert _again(capfd) == []
 
 
+REST = ["graph", "bundle", "summary"]
+KERNELS = "targets/vta/kernels.yaml"
 CHANGES = [
-    ("a timing number", "targets/vta.yaml", "GEMM_LATENCY: {value: 4", "GEMM_LATENCY: {value: 5", ["bundle", "summary"]),
-    ("what may be offloaded", "targets/vta.yaml", "  activation: [-128, 127]", "  activation: [-127, 127]", ["graph", "bundle", "summary"]),
-    ("a host cost", "targets/vta.yaml", "launch_us: {value: 50", "launch_us: {value: 51", ["graph", "summary"]),
-    ("a template", "targets/vta/store.asm.j2", "", "{# a word #}", ["graph", "bundle", "summary"]),
+    ("a timing number", "targets/vta.yaml", "GEMM_LATENCY: {value: 4", "GEMM_LATENCY: {value: 5", REST),
+    ("what may be offloaded", "targets/vta.yaml", "  activation: [-128, 127]", "  activation: [-127, 127]", REST),
+    ("a reason of offloading", "targets/vta.yaml", "message: this configuration has", "message: this one has", REST),
+    ("a host cost", "targets/vta.yaml", "launch_us: {value: 50", "launch_us: {value: 51", REST),
+    ("a source of a number", "targets/vta.yaml", "control registers by", "again control registers by", ["summary"]),
+    ("a kernel", KERNELS, "common:", "# a word\ncommon:", REST),
+    ("a template", "targets/vta/store.asm.j2", "", "{# a word #}", REST),
     ("a word in the model's file", "models/digits.yaml", "summary: ", "summary: again ", ["onnx", "calibration", "graph"]),
 ]
 
@@ -69,12 +76,42 @@ CHANGES = [
 def test_only_what_a_change_touches_runs_again(
     old: str, new: str, path: str, wanted: list[str], folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Host costs decide placement; where they change nothing, and a word of the model's file does not, the graph is what it was and ends it."""
+    """A word of the model's file changes no graph, which ends it. Of a machine each stage depends on everything but notes."""
     text = (folder / path).read_text()
     assert old in text
     (folder / path).write_text(text.replace(old, new, 1) if old else new + text)
     assert _again(capfd) == wanted
     assert _again(capfd) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "path", "word"),
+    [
+        ("calibrate", "calibration_table", "models/digits/digits.npz", b""),
+        ("onnx", "build_model", "models/digits/digits.onnx", b""),
+        ("graph", "build_graph", "targets/vta/store.asm.j2", b"{# a word #}"),
+        ("bundle", "compile_region", "targets/vta/kernels.yaml", b"# a word\n"),
+    ],
+)
+def test_a_file_saved_while_it_is_read_is_never_believed(
+    module: str, function: str, path: str, word: bytes, folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stage ends with a line and without a receipt, so the next build runs it."""
+    action, stage = import_module(f"toolchain.tasks.actions.{module}"), {"calibrate": "calibration"}.get(module, module)
+    real, before = getattr(action, function), (folder / path).read_bytes()
+
+    def saved(*given: Any, **named: Any) -> Any:
+        (folder / path).write_bytes(word + before if word else before + b"\x32\x01a")  # a word that ONNX and zip both take
+        return real(*given, **named)
+
+    (receipt,) = (folder / "build").glob(f"*/digits/{stage}.receipt.json")
+    receipt.unlink()
+    monkeypatch.setattr(action, function, saved)
+    assert cli.main(WORDS) == 1
+    assert _error(capfd.readouterr().err).endswith(f"{path}: E1206 the file changed while it was read; build again")
+    monkeypatch.setattr(action, function, real)
+    (folder / path).write_bytes(before)
+    assert stage in _again(capfd)
 
 
 def test_an_artefact_that_was_cut_short_is_made_again(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

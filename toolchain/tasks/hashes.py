@@ -16,6 +16,9 @@ class Seen(NamedTuple):
     digest: str
 
 
+ABSENT = Seen(0, 0, "none")
+
+
 def look(path: Path, before: Seen | None = None) -> Seen | None:
     """The file as it is, None where there is none; not read when size and time are those of `before`."""
     try:
@@ -25,6 +28,16 @@ def look(path: Path, before: Seen | None = None) -> Seen | None:
         return Seen(found.st_size, found.st_mtime_ns, _digest(path))
     except OSError:
         return None
+
+
+def seen(*paths: Path) -> dict[Path, Seen]:
+    """Files as they are now; called before they are read, so that whatever is written meanwhile counts as a change."""
+    return {path: look(path) or ABSENT for path in paths}
+
+
+def changed(files: Mapping[Path, Seen]) -> list[Path]:
+    """Those that are not as they were."""
+    return [path for path, before in files.items() if (look(path, before) or ABSENT).digest != before.digest]
 
 
 def _digest(path: Path) -> str:

@@ -5,8 +5,6 @@ from toolchain.tasks.stage import GRAPH_LIBRARIES, Stage
 _GRAPH = ("spec", "schemas", "graph", "passes")
 _MACHINE = (*_GRAPH, "isa", "emulator", "timing", "templates", "schedule")
 _REPORT = (*_MACHINE, "runtime", "verify", "report", "accuracy")
-_STORED = ("params", "topology", "memories", "views", "units", "layouts")
-_ARCHITECTURE = (*_STORED, "encoding", "instructions", "functions", "numerics", "sync", "program")
 
 STAGES = (
     Stage(
@@ -36,8 +34,7 @@ STAGES = (
         "graph:make_graph",
         (*_MACHINE, "models"),
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "quantisation", "operators", "fusion", "pipeline", "kernels", "host"),
-        ("onnx", "calibration"),
+        after=("onnx", "calibration"),
         options=("fallback", "place", "calibration"),
         reads_model=True,
     ),
@@ -47,8 +44,7 @@ STAGES = (
         "bundle:make_bundle",
         (*_MACHINE, "runtime"),
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "kernels"),
-        ("onnx", "graph"),
+        after=("onnx", "graph"),
     ),
     Stage(
         "summary",
@@ -56,8 +52,8 @@ STAGES = (
         "report:make_summary",
         _REPORT,
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
-        ("onnx", "graph", "bundle"),
+        after=("onnx", "graph", "bundle"),
+        notes=True,
     ),
     Stage(
         "infer",
@@ -65,8 +61,7 @@ STAGES = (
         "infer:infer_model",
         (*_MACHINE, "runtime", "verify", "models", "accuracy"),
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "host"),
-        ("onnx", "graph", "bundle"),
+        after=("onnx", "graph", "bundle"),
         reads_model=True,
         options=("calibration",),
     ),
@@ -76,8 +71,7 @@ STAGES = (
         "verify:verify_built",
         (*_MACHINE, "runtime", "verify", "models", "accuracy"),
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "kernels"),
-        ("onnx", "graph", "bundle"),
+        after=("onnx", "graph", "bundle"),
         reads_model=True,
         options=("calibration",),
     ),
@@ -87,8 +81,8 @@ STAGES = (
         "report:make_report",
         _REPORT,
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
-        ("onnx", "graph", "bundle", "infer", "verify"),
+        after=("onnx", "graph", "bundle", "infer", "verify"),
+        notes=True,
         options=("html",),
     ),
     Stage(
@@ -97,7 +91,7 @@ STAGES = (
         "explain:explain_model",
         _REPORT,
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
-        ("graph",),
+        after=("graph",),
+        notes=True,
     ),
 )

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolchain.spec.errors import UserError, fail
-from toolchain.spec.load import load_machine
+from toolchain.spec.load import load_text
 from toolchain.spec.model import Machine
-from toolchain.tasks.hashes import digest_of
 from toolchain.tasks.receipts import read_receipt
 from toolchain.tasks.stage import Job
 
@@ -96,13 +95,14 @@ def explain_file(job: Job) -> Path:
 
 def machine_of(job: Job) -> Machine:
     """The machine with the build's parameters, which was checked when the build was planned."""
-    return _machine(job.target.given, job.target.params, digest_of(job.target.sections))
+    target = job.target
+    return _machine(target.text, str(target.path), target.config, target.params)
 
 
 @lru_cache(maxsize=2)
-def _machine(given: str, params: tuple[tuple[str, str], ...], _digest: str) -> Machine:
+def _machine(text: str, path: str, config: str, params: tuple[tuple[str, str], ...]) -> Machine:
     """One object for all stages of a build: what is derived from a machine is kept with it."""
-    return load_machine(given, overrides=dict(params))
+    return load_text(text, path, config, dict(params))
 
 
 def model_of(job: Job) -> "Model":

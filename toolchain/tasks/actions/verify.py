@@ -8,6 +8,7 @@ from toolchain.models.samples import calibration_samples
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of, model_of, onnx_file, verdict_file
+from toolchain.tasks.hashes import seen
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import read_built
@@ -20,6 +21,7 @@ def verify_built(step: Step, say: Say) -> Made:
     """Leaves the verdict even where something differs. Raises UserError E1204 then, and all of verify_model."""
     job = step.job
     model = model_of(job)
+    recorded = seen(model.calibration.file) if isinstance(model.calibration, Recorded) else {}
     built = read_built(machine_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
     verdict = verify_model(built, calibration_samples(model), SampleSize(), say)
     text, data = verdict_file(job), verdict_file(job).with_suffix(".json")
@@ -29,4 +31,4 @@ def verify_built(step: Step, say: Say) -> Made:
     write_atomic(text, found.encode())
     if not verdict.exact:
         raise fail("E1204", f"what the machine computes is not what the integer model computes\n{found}", place=str(bundle_file(job)))
-    return Made([text, data], [model.calibration.file] if isinstance(model.calibration, Recorded) else ())
+    return Made([text, data], recorded)
