@@ -3,7 +3,9 @@
 import resource
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.tasks.builds import ROOT, WORDS, artefacts, build, stages_run
+from tests.tasks.builds import COMMAND, ROOT, WORDS, artefacts, build, environment, stages_run
 from toolchain import cli
+from toolchain.tasks.reporter import Reporter
 
 EVERY = ["onnx", "calibration", "graph", "bundle", "summary"]
 MACHINE = (ROOT / "targets" / "vta.yaml").read_text()
@@ -275,6 +278,56 @@ def test_two_models_of_one_name_do_not_share_a_folder(tmp_path: Path, monkeypatc
         _network(Path(name) / "net.onnx", _open)
     assert cli.main(["build", "target=vta", "model=one/net.onnx,two/net.onnx", "dim=batch:1"]) == 1
     assert _error(capfd.readouterr().err).startswith("E1202 'one/net.onnx' and 'two/net.onnx' would both be built")
+
+
+def test_two_models_of_one_name_built_at_once_each_answer_for_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The second starts between two stages of the first, which is when it could take the folder over."""
+    monkeypatch.chdir(tmp_path)
+    alone: dict[str, str] = {}
+    for name, size in (("one", 8), ("two", 12)):
+        Path(name).mkdir()
+        _network(Path(name) / "net.onnx", partial(_sized, size=size))
+        assert cli.main(["build", "target=vta", f"model={name}/net.onnx"]) == 0
+        alone[name] = capfd.readouterr().out
+        shutil.rmtree("build")
+    action, started = import_module("toolchain.tasks.actions.graph"), list[subprocess.Popen[str]]()
+    real = action.build_graph
+
+    def joined(*given: Any) -> Any:
+        command = [*COMMAND, "build", "target=vta", "model=two/net.onnx"]
+        started.append(subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return real(*given)
+
+    monkeypatch.setattr(action, "build_graph", joined)
+    assert cli.main(["build", "target=vta", "model=one/net.onnx"]) == 0
+    assert capfd.readouterr().out == alone["one"] != alone["two"]
+    out, _ = started[0].communicate()
+    assert (started[0].returncode, out) == (0, alone["two"])
+
+
+def _sized(model: onnx.ModelProto, size: int) -> None:
+    for axis in (2, 3):
+        for tensor in (model.graph.input[0], model.graph.output[0]):
+            tensor.type.tensor_type.shape.dim[axis].dim_value = size
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("gone", ["build", "build/models", "build/vta/digits/bundle", "build/vta/digits/summary/summary.txt"])
+def test_an_answer_about_what_is_gone_is_not_given(gone: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Somebody empties the folder just before the build ends."""
+    real = Reporter.complete_run
+
+    def emptied(self: Reporter) -> None:
+        shutil.rmtree(gone) if Path(gone).is_dir() else Path(gone).unlink()
+        real(self)
+
+    monkeypatch.setattr(Reporter, "complete_run", emptied)
+    assert cli.main(WORDS) == 1
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert "E1206 what was built is no longer as it was" in _error(printed.err)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])

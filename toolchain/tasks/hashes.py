@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ def look(path: Path, before: Seen | None = None) -> Seen | None:
         found = path.stat()
         if before and (found.st_size, found.st_mtime_ns) == (before.size, before.time):
             return before
-        return Seen(found.st_size, found.st_mtime_ns, _digest(path))
+        return Seen(found.st_size, found.st_mtime_ns, _digest(path, found.st_size, found.st_mtime_ns))
     except OSError:
         return None
 
@@ -40,7 +41,9 @@ def changed(files: Mapping[Path, Seen]) -> list[Path]:
     return [path for path, before in files.items() if (look(path, before) or ABSENT).digest != before.digest]
 
 
-def _digest(path: Path) -> str:
+@lru_cache(maxsize=1024)
+def _digest(path: Path, _size: int, _time: int) -> str:
+    """Read once in a process for each size and time: several stages ask for the same files."""
     found = hashlib.sha256()
     with path.open("rb") as file:
         while part := file.read(CHUNK):
