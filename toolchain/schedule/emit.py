@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,14 @@ import numpy as np
 from toolchain.emulator.state import State
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.program import Ints, Program
+from toolchain.schedule.emission_errors import blamed, told_for
 from toolchain.schedule.kernels.constants import Fetch, Residency, constant_bytes, plan_residency
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.render import Renderer
 from toolchain.schedule.synchronisation.synchronise import synchronise
 from toolchain.schedule.tiling.order import Instance
-from toolchain.spec.errors import Source, fail
+from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr, Name, walk
 from toolchain.spec.model import Machine
@@ -119,7 +121,11 @@ def emit(machine: Machine, name: str, parts: Sequence[Part], residency: Residenc
     last = parts[-1].problem.kernel
     writer.add(last, last.end, {}, "end", -1)
     text = "".join(writer.lines)
-    found = synchronise(assemble(machine, Source(f"{name}.asm", text)), state)
+    try:
+        program = assemble(machine, Source(f"{name}.asm", text))
+    except UserError as error:
+        raise blamed(error, f"{name}.asm", writer.labels, writer.templates) from None
+    found = synchronise(program, state)
     labels, owner = [*writer.labels, ""], np.array([*writer.owner, -1], np.int64)
     source: list[int] = found.source.tolist()
     return Emitted(found.program, text, tuple(labels[i] for i in source), owner[found.source])
@@ -127,9 +133,10 @@ def emit(machine: Machine, name: str, parts: Sequence[Part], residency: Residenc
 
 @dataclass
 class _Writer:
-    """The growing text, and label and part of each of its instructions."""
+    """The growing text, and template, label and part of each of its lines."""
 
     lines: list[str] = field(default_factory=list[str])
+    templates: list[Path] = field(default_factory=list[Path])
     labels: list[str] = field(default_factory=list[str])
     owner: list[int] = field(default_factory=list[int])
     renderer: Renderer = field(default_factory=Renderer)
@@ -151,8 +158,12 @@ class _Writer:
 
     def add(self, kernel: Kernel, template: str, scope: Mapping[str, Any], label: str, number: int) -> None:
         """What a template writes."""
-        written = self.renderer.lines(kernel.folder, template, scope)
+        try:
+            written = self.renderer.lines(kernel.folder, template, scope)
+        except UserError as error:
+            raise told_for(error, label) from None
         self.lines += written
+        self.templates += [kernel.folder / template] * len(written)
         self.labels += [label] * len(written)
         self.owner += [number] * len(written)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain.schedule.kernels.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Step, Tensor, Whole, Window
-from toolchain.schedule.kernels.kernel_common import STEPS, with_common
+from toolchain.schedule.kernels.kernel_common import STEPS, naming, with_common
 from toolchain.schedule.operations.kinds import KINDS
 from toolchain.schedule.operations.operation import OperationKind
 from toolchain.spec.checks.scope import Scope, problems
@@ -59,7 +59,11 @@ def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Ke
     names = {**{c.name: c.value for c in machine.timing.constants}, **machine.params}
     context, shared = Context(root, machine.config, names, choices), _shared(machine, root)
     kernels = {name: with_common(root, node) for name, node in root.members("kernels")}
-    return {name: _Reader(machine, context, node, folder, _kind(node), shared).kernel(name) for name, node in kernels.items()}
+    found: dict[str, Kernel] = {}
+    for name, node in kernels.items():
+        with naming(name, root):
+            found[name] = _Reader(machine, context, node, folder, _kind(node), shared).kernel(name)
+    return found
 
 
 @dataclass(frozen=True)
