@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from toolchain.spec.errors import lines
 from toolchain.tasks.actions.paths import explain_file, infer_file, report_file
 from toolchain.tasks.stage import Job
 
 
 def text_answer(file: Callable[[Job], Path], job: Job) -> str:
-    """The text of a file that a stage left."""
-    return file(job).read_text().rstrip()
+    """The text of a file that a stage left; names in it are the user's."""
+    return lines(file(job).read_text().rstrip())
 
 
 def report_answer(job: Job) -> str:

@@ -30,5 +30,5 @@ def verify_built(step: Step, say: Say) -> Made:
     found = verdict_text(verdict, calibrated)
     write_atomic(text, found.encode())
     if not verdict.exact:
-        raise fail("E1204", f"what the machine computes is not what the integer model computes\n{found}", place=str(bundle_file(job)))
+        raise fail("E1204", "what the machine computes is not what the integer model computes", place=str(bundle_file(job)), more=found)
     return Made([text, data], recorded)
