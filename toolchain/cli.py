@@ -88,7 +88,7 @@ def _target_commands(target: argparse.ArgumentParser) -> None:
     show.add_argument("--json", action="store_true", help="as JSON instead of YAML")
     show.add_argument("--assumptions", action="store_true", help="only what the description assumes")
     show.set_defaults(run="target:show")
-    check = _machine(actions.add_parser("check", help="every check of a machine file"))
+    check = _machine(actions.add_parser("check", help="every check of a machine file, its kernels and their templates"))
     check.set_defaults(run="target:check")
     diff = actions.add_parser("diff", help="what differs between two machines or configurations")
     diff.add_argument("first", metavar="MACHINE", help=MACHINE)

@@ -37,6 +37,11 @@ def load_kernels(machine: Machine) -> dict[str, Kernel]:
     return read_kernels(machine, Source(str(path), text), path.parent)
 
 
+def has_kernels(machine: Machine) -> bool:
+    """Whether the machine's folder has a kernel file."""
+    return _kernel_path(machine) is not None
+
+
 def load_kernel(machine: Machine, name: str) -> Kernel:
     """The machine's kernel of that name. Raises UserError E1001 where there is none, and all of `load_kernels`."""
     known = load_kernels(machine)

@@ -20,7 +20,7 @@ class Renderer:
     def lines(self, folder: Path, name: str, scope: Mapping[str, Any]) -> tuple[str, ...]:
         """The lines that are not blank, each with its end. Raises UserError E1005 as `render` does."""
         if (folder, name) not in self.used:
-            self.used[folder, name] = tuple(sorted(_names(folder, name)))
+            self.used[folder, name] = tuple(sorted(template_names(folder, name)[0]))
         known = {key: scope[key] for key in self.used[folder, name] if key in scope}
         key = (folder, name, *known.items())
         if key not in self.made:
@@ -28,8 +28,8 @@ class Renderer:
         return self.made[key]
 
 
-def _names(folder: Path, name: str) -> set[str]:
-    """What a template and those that it imports take from outside."""
+def template_names(folder: Path, name: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Names that a template and those that it imports take from outside, and all of these templates. Raises UserError E1005."""
     found, seen, waiting = set[str](), set[str](), [name]
     while waiting:
         part = waiting.pop()
@@ -38,4 +38,4 @@ def _names(folder: Path, name: str) -> set[str]:
             names, others = names_of(folder, part)
             found |= names
             waiting += others
-    return found
+    return frozenset(found), frozenset(seen)
