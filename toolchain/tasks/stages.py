@@ -4,14 +4,14 @@ from toolchain.tasks.stage import GRAPH_LIBRARIES, Stage
 
 _GRAPH = ("spec", "schemas", "graph", "passes")
 _MACHINE = (*_GRAPH, "isa", "emulator", "timing", "templates", "schedule")
-_REPORT = (*_MACHINE, "runtime", "verify", "report", "accuracy")
+_REPORT = (*_MACHINE, "runtime", "verify", "report", "models", "accuracy")
 
 STAGES = (
     Stage(
         "onnx",
         "the model as an ONNX file",
         "onnx:make_onnx",
-        ("spec", "schemas", "models"),
+        ("spec", "schemas", "isa", "graph", "models"),
         ("numpy", "onnx"),
         of_model=True,
         reads_model=True,
@@ -21,7 +21,7 @@ STAGES = (
         "calibration",
         "the calibration table: what the model's samples do in floating point",
         "calibrate:calibrate_model",
-        (*_GRAPH, "models"),
+        (*_GRAPH, "isa", "models"),
         GRAPH_LIBRARIES,
         after=("onnx",),
         of_model=True,
@@ -42,7 +42,7 @@ STAGES = (
         "bundle",
         "every region as a program, and all of the model in one file",
         "bundle:make_bundle",
-        (*_MACHINE, "runtime"),
+        (*_MACHINE, "runtime", "models"),
         GRAPH_LIBRARIES,
         after=("onnx", "graph"),
     ),
