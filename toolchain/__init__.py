@@ -3,10 +3,11 @@
 `toolchain.compile(model, target)` makes a bundle of a model, `toolchain.load(bundle).run(inputs)` runs it; mistakes are `toolchain.UserError`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
+"""As in `typing`, which takes most of the time that this file would take to read."""
 if TYPE_CHECKING:
+    from typing import Any
+
     from toolchain.api.compile import compile_model as compile  # noqa: A004
     from toolchain.api.compiled import Compiled
     from toolchain.api.loaded import Loaded
@@ -26,9 +27,11 @@ _PLACES = {
 """Names that are imported when they are first asked for: `import toolchain` alone is needed by every command, and is free."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _PLACES:
         raise AttributeError(f"module 'toolchain' has no attribute '{name}'")
+    from importlib import import_module
+
     module, attribute = _PLACES[name]
     return getattr(import_module(module), attribute)
 

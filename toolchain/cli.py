@@ -20,10 +20,10 @@ MACHINE = "name of a machine, NAME:CONFIG, or the path of a machine file"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and answers with the exit code."""
-    commands = parser()
-    answer_shell(commands)
-    arguments = commands.parse_args(argv)
     try:
+        commands = parser()
+        answer_shell(commands)
+        arguments = commands.parse_args(argv)
         code = _command(arguments.run)(arguments) or 0
         sys.stdout.flush()
         return code
@@ -39,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{error.filename or 'standard output'}: E0005 the system refused: {error.strerror}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
         return 130
 
 
@@ -89,7 +90,7 @@ def _target_commands(target: argparse.ArgumentParser) -> None:
     show.add_argument("--json", action="store_true", help="as JSON instead of YAML")
     show.add_argument("--assumptions", action="store_true", help="only what the description assumes")
     show.set_defaults(run="target:show")
-    check = _machine(actions.add_parser("check", help="every check of a machine file"))
+    check = _machine(actions.add_parser("check", help="every check of a machine file, its kernels and their templates"))
     check.set_defaults(run="target:check")
     diff = actions.add_parser("diff", help="what differs between two machines or configurations")
     diff.add_argument("first", metavar="MACHINE", help=MACHINE)

@@ -68,6 +68,12 @@ def test_a_pool_without_a_window_never_reaches_onnx_runtime(kind: str, ceil: int
         imported(tmp_path, [node], (1, 16, 1, 5))
 
 
+def test_a_window_of_countless_elements() -> None:
+    node = n("AveragePool", ["x"], ["y"], "p", kernel_shape=[1 << 20, 1 << 20], pads=[1 << 19] * 4)
+    with pytest.raises(UserError, match=r"E0907 node 'p' \(AveragePool\): a window of 1099511627776 elements; 16777216 at most"):
+        check_operands(node, {"x": (1, 3, 8, 8)}, PATH)
+
+
 @pytest.mark.parametrize("shapes", [{"x": None, "w": (2, 3, 1, 1)}, {"x": (1, None, 4, 4), "w": (2, 3, 1, 1)}, {"w": (2, 3, 1, 1)}])
 def test_unknown_shapes_pass(shapes: dict[str, tuple[int | None, ...] | None]) -> None:
     check_operands(n("Conv", ["x", "w"], ["y"], "c", group=2), shapes, PATH)

@@ -11,7 +11,7 @@ from toolchain.passes.leave import WIDENED
 from toolchain.passes.templates import default_templates
 from toolchain.report.explain import Explanation, Widened, explain, find_widened
 from toolchain.report.summary import built_costs
-from toolchain.runtime.typed_json import from_json, to_json
+from toolchain.spec.typed_json import from_json, to_json
 
 NAMES = "m", "t", "on paper"
 

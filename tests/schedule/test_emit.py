@@ -36,10 +36,10 @@ def test_templates_say_nothing_about_synchronisation() -> None:
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("STORE {{ x_slot }}", "E1005 the template fails: 'x_slot' is undefined"),
+        ("STORE {{ x_slot }}", ":1: E1005 the template fails: 'x_slot' is undefined (for conv store y n=0:1"),
         ("STORE {% if %}", "E1005 cannot read the template"),
         ("{{ ().__class__.__bases__ }}", "E1005 the template fails"),
-        ("STOR memory_type=out", "E0301 unknown instruction 'STOR'; did you mean 'STORE'"),
+        ("STOR memory_type=out", "/store.asm.j2: E0301 unknown instruction 'STOR', in `STOR memory_type=out` for conv store y n=0:1"),
     ],
 )
 def test_a_broken_template_is_one_line(tmp_path: Path, template: str, message: str) -> None:
@@ -50,6 +50,7 @@ def test_a_broken_template_is_one_line(tmp_path: Path, template: str, message: s
     with pytest.raises(UserError) as caught:
         compile_operation(MACHINE, kernel, OPERATION, timed=1)
     assert message in str(caught.value)
+    assert len(caught.value.diagnostics) == 1
 
 
 def test_another_hash_seed_gives_the_same_bytes() -> None:

@@ -1,8 +1,12 @@
 """Diagnostics: one line, the source line, a caret under the place."""
 
 import pickle
+import unicodedata
 
-from toolchain.spec.errors import Diagnostic, Source, Span, UserError, fail
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolchain.spec.errors import LONGEST, Diagnostic, Source, Span, UserError, fail
 
 
 def test_render_with_a_tab_before_the_place() -> None:
@@ -41,6 +45,30 @@ def test_a_long_line_is_shown_around_the_place() -> None:
 def test_control_characters_are_not_printed() -> None:
     error = fail("E0101", "bad", Span(Source("a", "a\x1b[31mb"), 1, 3))
     assert str(error).split("\n")[1] == "a?[31mb"
+
+
+@given(st.text(max_size=40), st.text(max_size=40), st.text(max_size=40))
+def test_a_headline_is_one_line_whatever_users_call_things(name: str, place: str, hint: str) -> None:
+    found = Diagnostic("E0907", f"node '{name}' is wrong", hint=hint, place=place).render()
+    assert len(found.splitlines()) == 1
+    assert not any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in found)
+    found.encode()
+
+
+def test_hidden_characters_are_written_out() -> None:
+    assert Diagnostic("E0907", "node 'a\nb\x1b[31m\u202ec'").headline() == "E0907 node 'a\\nb\\x1b[31m\\u202ec'"
+
+
+def test_kilobytes_of_a_name_are_not_quoted() -> None:
+    found = Diagnostic("E0907", f"node '{'n' * 50_000}' is wrong").headline()
+    assert len(found) < LONGEST + 20
+    assert found.startswith("E0907 node 'nnn")
+    assert found.endswith("nnn' is wrong")
+
+
+def test_further_lines_stand_below() -> None:
+    error = fail("E1204", "not exact", place="a.bundle", more="tensor  a\x07\n\tb")
+    assert str(error) == "a.bundle: E1204 not exact\ntensor  a\\x07\n\tb"
 
 
 def test_errors_reach_other_processes_whole() -> None:

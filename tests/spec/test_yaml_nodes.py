@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.spec.small import nodes
-from toolchain.spec.errors import UserError
+from toolchain.spec.errors import Source, UserError
+from toolchain.spec.yaml_nodes import parse_yaml
 
 
 def test_positions_of_keys_and_values() -> None:
@@ -73,3 +74,10 @@ def test_alias_bomb_is_refused_before_it_grows() -> None:
     bomb = "a: &a [x]\n" + "".join(f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join([f'*{chr(97 + i)}'] * 9)}]\n" for i in range(9))
     with pytest.raises(UserError, match="aliases"):
         nodes(bomb)
+
+
+@pytest.mark.parametrize(("text", "place"), [("a: b\nc: \x00", "2:4"), ("a: 'b\x07'", "1:6"), ("a: b\r\n\r\nc:\x1b", "3:3"), ("a: \ud800", "1:4")])
+def test_a_character_that_yaml_does_not_have_is_shown_where_it_is(text: str, place: str) -> None:
+    with pytest.raises(UserError, match=r"E0101 not valid YAML: a YAML file holds no character U\+") as error:
+        parse_yaml(Source("a.yaml", text))
+    assert str(error.value).startswith(f"a.yaml:{place}: ")

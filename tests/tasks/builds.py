@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "toolchain.cli")
 WORDS = ("build", "target=vta", "model=digits")
-STATE = (".lock", ".receipt.json")
+STATE = (".lock", ".owner", ".receipt.json")
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -3,16 +3,21 @@
 import resource
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.tasks.builds import ROOT, WORDS, artefacts, build, stages_run
+from tests.tasks.builds import COMMAND, ROOT, WORDS, artefacts, build, environment, stages_run
 from toolchain import cli
+from toolchain.tasks.reporter import Reporter
 
 EVERY = ["onnx", "calibration", "graph", "schedule", "bundle", "summary"]
 MACHINE = (ROOT / "targets" / "vta.yaml").read_text()
@@ -56,17 +61,16 @@ def test_a_comment_is_no_change(folder: Path, capfd: pytest.CaptureFixture[str])
     assert _again(capfd) == []
 
 
+REST = ["graph", "schedule", "bundle", "summary"]
+KERNELS = "targets/vta/kernels.yaml"
 CHANGES = [
-    ("a timing number", "targets/vta.yaml", "GEMM_LATENCY: {value: 4", "GEMM_LATENCY: {value: 5", ["schedule", "bundle", "summary"]),
-    (
-        "what may be offloaded",
-        "targets/vta.yaml",
-        "  activation: [-128, 127]",
-        "  activation: [-127, 127]",
-        ["graph", "schedule", "bundle", "summary"],
-    ),
-    ("a host cost", "targets/vta.yaml", "launch_us: {value: 50", "launch_us: {value: 51", ["graph", "summary"]),
-    ("a template", "targets/vta/store.asm.j2", "", "{# a word #}", ["graph", "schedule", "bundle", "summary"]),
+    ("a timing number", "targets/vta.yaml", "GEMM_LATENCY: {value: 4", "GEMM_LATENCY: {value: 5", REST),
+    ("what may be offloaded", "targets/vta.yaml", "  activation: [-128, 127]", "  activation: [-127, 127]", REST),
+    ("a reason of offloading", "targets/vta.yaml", "message: this configuration has", "message: this one has", REST),
+    ("a host cost", "targets/vta.yaml", "launch_us: {value: 50", "launch_us: {value: 51", REST),
+    ("a source of a number", "targets/vta.yaml", "control registers by", "again control registers by", ["summary"]),
+    ("a kernel", KERNELS, "common:", "# a word\ncommon:", REST),
+    ("a template", "targets/vta/store.asm.j2", "", "{# a word #}", REST),
     ("a word in the model's file", "models/digits.yaml", "summary: ", "summary: again ", ["onnx", "calibration", "graph"]),
 ]
 
@@ -75,12 +79,42 @@ CHANGES = [
 def test_only_what_a_change_touches_runs_again(
     old: str, new: str, path: str, wanted: list[str], folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Host costs decide placement; where they change nothing, and a word of the model's file does not, the graph is what it was and ends it."""
+    """A word of the model's file changes no graph, which ends it. Of a machine each stage depends on everything but notes."""
     text = (folder / path).read_text()
     assert old in text
     (folder / path).write_text(text.replace(old, new, 1) if old else new + text)
     assert _again(capfd) == wanted
     assert _again(capfd) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "path", "word"),
+    [
+        ("calibrate", "calibration_table", "models/digits/digits.npz", b""),
+        ("onnx", "build_model", "models/digits/digits.onnx", b""),
+        ("graph", "build_graph", "targets/vta/store.asm.j2", b"{# a word #}"),
+        ("bundle", "compile_region", "targets/vta/kernels.yaml", b"# a word\n"),
+    ],
+)
+def test_a_file_saved_while_it_is_read_is_never_believed(
+    module: str, function: str, path: str, word: bytes, folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stage ends with a line and without a receipt, so the next build runs it."""
+    action, stage = import_module(f"toolchain.tasks.actions.{module}"), {"calibrate": "calibration"}.get(module, module)
+    real, before = getattr(action, function), (folder / path).read_bytes()
+
+    def saved(*given: Any, **named: Any) -> Any:
+        (folder / path).write_bytes(word + before if word else before + b"\x32\x01a")  # a word that ONNX and zip both take
+        return real(*given, **named)
+
+    (receipt,) = (folder / "build").glob(f"*/digits/{stage}.receipt.json")
+    receipt.unlink()
+    monkeypatch.setattr(action, function, saved)
+    assert cli.main(WORDS) == 1
+    assert _error(capfd.readouterr().err).endswith(f"{path}: E1206 the file changed while it was read; build again")
+    monkeypatch.setattr(action, function, real)
+    (folder / path).write_bytes(before)
+    assert stage in _again(capfd)
 
 
 def test_an_artefact_that_was_cut_short_is_made_again(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -234,7 +268,7 @@ def test_an_input_that_no_memory_holds_is_one_line(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     _network(Path("net.onnx"), huge)
     assert cli.main(["build", "target=vta", "model=net.onnx"]) == 1
-    assert _error(capfd.readouterr().err) == "net.onnx: E0904 the input 'x' of shape 1x3x67108864x67108864 has more than 2147483648 elements"
+    assert _error(capfd.readouterr().err) == "net.onnx: E0904 the input 'x' of shape 1x3x67108864x67108864 has more than 67108864 elements"
 
 
 def test_two_models_of_one_name_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
@@ -244,6 +278,56 @@ def test_two_models_of_one_name_do_not_share_a_folder(tmp_path: Path, monkeypatc
         _network(Path(name) / "net.onnx", _open)
     assert cli.main(["build", "target=vta", "model=one/net.onnx,two/net.onnx", "dim=batch:1"]) == 1
     assert _error(capfd.readouterr().err).startswith("E1202 'one/net.onnx' and 'two/net.onnx' would both be built")
+
+
+def test_two_models_of_one_name_built_at_once_each_answer_for_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The second starts between two stages of the first, which is when it could take the folder over."""
+    monkeypatch.chdir(tmp_path)
+    alone: dict[str, str] = {}
+    for name, size in (("one", 8), ("two", 12)):
+        Path(name).mkdir()
+        _network(Path(name) / "net.onnx", partial(_sized, size=size))
+        assert cli.main(["build", "target=vta", f"model={name}/net.onnx"]) == 0
+        alone[name] = capfd.readouterr().out
+        shutil.rmtree("build")
+    action, started = import_module("toolchain.tasks.actions.graph"), list[subprocess.Popen[str]]()
+    real = action.build_graph
+
+    def joined(*given: Any) -> Any:
+        command = [*COMMAND, "build", "target=vta", "model=two/net.onnx"]
+        started.append(subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return real(*given)
+
+    monkeypatch.setattr(action, "build_graph", joined)
+    assert cli.main(["build", "target=vta", "model=one/net.onnx"]) == 0
+    assert capfd.readouterr().out == alone["one"] != alone["two"]
+    out, _ = started[0].communicate()
+    assert (started[0].returncode, out) == (0, alone["two"])
+
+
+def _sized(model: onnx.ModelProto, size: int) -> None:
+    for axis in (2, 3):
+        for tensor in (model.graph.input[0], model.graph.output[0]):
+            tensor.type.tensor_type.shape.dim[axis].dim_value = size
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("gone", ["build", "build/models", "build/vta/digits/bundle", "build/vta/digits/summary/summary.txt"])
+def test_an_answer_about_what_is_gone_is_not_given(gone: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Somebody empties the folder just before the build ends."""
+    real = Reporter.complete_run
+
+    def emptied(self: Reporter) -> None:
+        shutil.rmtree(gone) if Path(gone).is_dir() else Path(gone).unlink()
+        real(self)
+
+    monkeypatch.setattr(Reporter, "complete_run", emptied)
+    assert cli.main(WORDS) == 1
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert "E1206 what was built is no longer as it was" in _error(printed.err)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])

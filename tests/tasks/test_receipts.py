@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from toolchain.tasks.hashes import seen
 from toolchain.tasks.receipts import Receipt, new_receipt, read_receipt, write_receipt
 
 
@@ -9,7 +10,7 @@ from toolchain.tasks.receipts import Receipt, new_receipt, read_receipt, write_r
 def made(tmp_path: Path) -> Receipt:
     (tmp_path / "in").write_text("input")
     (tmp_path / "out").write_text("output")
-    return new_receipt({"code": "1", "option": "2"}, [tmp_path / "in"], [tmp_path / "out"], tmp_path)
+    return new_receipt({"code": "1", "option": "2"}, seen(tmp_path / "in"), [tmp_path / "out"], tmp_path)
 
 
 def test_nothing_changed(made: Receipt, tmp_path: Path) -> None:
@@ -35,9 +36,9 @@ def test_half_an_output_is_a_change(made: Receipt, tmp_path: Path) -> None:
 
 
 def test_the_result_is_what_was_written(made: Receipt, tmp_path: Path) -> None:
-    assert made.result == new_receipt({}, [], [tmp_path / "out"], tmp_path).result
+    assert made.result == new_receipt({}, {}, [tmp_path / "out"], tmp_path).result
     (tmp_path / "out").write_text("other")
-    assert made.result != new_receipt({}, [], [tmp_path / "out"], tmp_path).result
+    assert made.result != new_receipt({}, {}, [tmp_path / "out"], tmp_path).result
 
 
 @pytest.mark.parametrize(
@@ -50,4 +51,4 @@ def test_a_damaged_receipt_is_none(text: str, tmp_path: Path) -> None:
 
 def test_an_output_that_was_not_written_is_our_mistake(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        new_receipt({}, [], [tmp_path / "none"], tmp_path)
+        new_receipt({}, {}, [tmp_path / "none"], tmp_path)

@@ -40,10 +40,14 @@ def show(arguments: argparse.Namespace) -> None:
 
 def check(arguments: argparse.Namespace) -> None:
     """Errors are raised while loading; what remains is to say that there are none, and what is assumed."""
+    from toolchain.schedule.check_conventions import check_conventions
     from toolchain.spec.fingerprint import fingerprint
 
     machine = machine_of(arguments)
+    found = check_conventions(machine)
     print(f"{machine.name}: {len(machine.instructions)} instructions, {len(machine.memories)} memories, {len(machine.units)} units: no errors")
+    if found.kernels:
+        print(f"{found.kernels} kernels, {found.templates} templates: no errors")
     print(f"architecture fingerprint: {fingerprint(machine)}")
     print(f"assumptions: {len(machine.assumptions)} (tilewright target show {arguments.machine} --assumptions)")
 

@@ -113,7 +113,7 @@ def _build(path: str, source: str, flags: tuple[str, ...], target: Path) -> None
         text.write_text(source)
         words = _compile([path, *FLAGS, *flags, "-o", str(made), str(text), "-lm"])
         if words is not None or not made.is_file():
-            raise fail("E0710", f"{path} refused generated code:\n{words or 'it made no library'}".rstrip(), hint=WITHOUT)
+            raise fail("E0710", f"{path} refused generated code", hint=WITHOUT, more=(words or "it made no library").rstrip())
         seal = Path(work) / "seal"
         seal.write_text(hashlib.sha256(made.read_bytes()).hexdigest())
         made.replace(target)

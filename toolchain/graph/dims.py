@@ -12,8 +12,8 @@ from toolchain.graph.node_text import shape_text
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
 
-MAX_ELEMENTS = 1 << 31
-"""The most elements of one input."""
+MAX_ELEMENTS = 1 << 26
+"""The most elements of one input: more than the largest pictures have."""
 
 
 @dataclass(frozen=True)

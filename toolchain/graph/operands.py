@@ -1,5 +1,6 @@
 """Agreements between operands that ONNX's own shape inference lets pass."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,10 +11,13 @@ from toolchain.graph.rewrite import ONNX_DOMAINS
 from toolchain.graph.tensor_shapes import Shapes
 from toolchain.spec.errors import UserError, fail
 
+MAX_TAPS = 1 << 24
+"""Of a pool's window, most of it padding then: ONNX Runtime goes through all of them for every output."""
+
 
 def check_operands(node: onnx.NodeProto, shapes: Shapes, path: Path) -> None:
     """Raises UserError E0907 where channels of a convolution, dense layer or batch norm do not agree, or a pool has no window inside its picture:
-    ONNX Runtime ends the whole process then, by a division by zero."""
+    ONNX Runtime ends the whole process then, by a division by zero; or its window has more than MAX_TAPS elements."""
     if node.domain not in ONNX_DOMAINS:
         return
     given = [shapes.get(name) if name else None for name in node.input]
@@ -35,7 +39,9 @@ def check_operands(node: onnx.NodeProto, shapes: Shapes, path: Path) -> None:
             reason = _vector("a parameter", rest, channels)
         case "MaxPool" | "AveragePool" | "LpPool", [[*size], *_]:
             result = shapes.get(node.output[0]) or ()
+            taps = math.prod(next((a.ints for a in node.attribute if a.name == "kernel_shape"), ()))
             reason = "its window is larger than the picture with its padding" if 0 in result and 0 not in size else ""
+            reason = reason or f"a window of {taps} elements; {MAX_TAPS} at most" * (taps > MAX_TAPS)
         case _:
             pass
     if reason:

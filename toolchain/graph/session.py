@@ -11,6 +11,7 @@ from toolchain.spec.errors import fail
 
 Array = np.typing.NDArray[Any]
 _ORT: Any = onnxruntime
+_ORT.set_default_logger_severity(4)
 THREADS = 2
 WRONG = ("Pad_Fusion",)
 """Rewriting of ONNX Runtime that changes results: zeros around a picture become padding of a max pool, which counts for nothing there."""

@@ -12,6 +12,8 @@ Samples = np.typing.NDArray[Any]
 _UNIT = 1 / 64
 _PATCHES = (1, 2, 4, 8, 16, 32, 64)
 _COLOUR_SHARE = 4
+_CHANNELS = 4096
+"""Of a picture: each takes a while."""
 
 
 def seeded_inputs(name: str, entry: Input, count: int) -> Samples:
@@ -37,7 +39,7 @@ def _limits(kind: str) -> tuple[int, int]:
 
 def seeded_samples(name: str, shape: Shape, count: int, purpose: str) -> Samples:
     """[count, *shape[1:]] float32, multiples of 1/64 in [-2, 2) of deviation about 1; other purposes give other samples."""
-    one = _picture if len(shape) == 4 else _noise
+    one = _picture if len(shape) == 4 and shape[1] <= _CHANNELS else _noise
     return np.stack([one(key_of(purpose, name, number), shape[1:]) for number in range(count)])
 
 

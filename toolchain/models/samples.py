@@ -1,6 +1,7 @@
 """Inputs that belong to a model: to calibrate it, and to test it."""
 
 import io
+import math
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -19,6 +20,8 @@ from toolchain.spec.suggest import nearest
 
 Labels = np.typing.NDArray[np.int64]
 MAX_BYTES = 1 << 30
+MOST_MADE_UP = 1 << 27
+"""Elements of made-up samples of one input together; one sample is always made."""
 _DAMAGED = (ValueError, TypeError, AttributeError, EOFError, KeyError, NotImplementedError, RuntimeError, OSError, zipfile.BadZipFile, zlib.error)
 """Errors that numpy and zipfile raise for damaged archives, one byte changed at a time."""
 
@@ -29,7 +32,9 @@ def calibration_samples(model: Model) -> Mapping[str, Samples]:
         case Recorded() as recorded:
             return recorded_samples(recorded, model.inputs)
         case seeded:
-            return {name: seeded_inputs(name, entry, seeded.count) for name, entry in model.inputs.items()}
+            largest = max((math.prod(shape) for shape in model.shapes.values()), default=1)
+            count = min(seeded.count, max(1, MOST_MADE_UP // max(1, largest)))
+            return {name: seeded_inputs(name, entry, count) for name, entry in model.inputs.items()}
 
 
 def calibrated_by(model: Model, file: Path) -> Model:

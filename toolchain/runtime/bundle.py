@@ -9,8 +9,8 @@ from typing import Any, cast
 from toolchain.runtime.archive import digest, read_archive, write_archive
 from toolchain.runtime.contents import Bundle, Manifest
 from toolchain.runtime.plan_checks import plan_faults
-from toolchain.runtime.typed_json import MistypedError, from_json, to_json
 from toolchain.spec.errors import fail
+from toolchain.spec.typed_json import MistypedError, from_json, to_json
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "tilewright-bundle", 3

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from toolchain.emulator.state import State
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.program import Program
+from toolchain.schedule.emission_errors import blamed, told_for
 from toolchain.schedule.kernels.constants import Fetch, Residency, constant_bytes, plan_residency
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem
@@ -15,7 +17,7 @@ from toolchain.schedule.kernels.render import Renderer
 from toolchain.schedule.origins import NONE, Origins, Run, StepName, origins_of
 from toolchain.schedule.synchronisation.synchronise import synchronise
 from toolchain.schedule.tiling.order import Instance
-from toolchain.spec.errors import Source, fail
+from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr, Name, walk
 from toolchain.spec.model import Machine
@@ -118,7 +120,11 @@ def emit(machine: Machine, name: str, parts: Sequence[Part], residency: Residenc
     last = parts[-1].problem.kernel
     writer.add(last, last.end, {}, "end", Run(0, NONE, None, NONE))
     text = "".join(writer.lines)
-    found = synchronise(assemble(machine, Source(f"{name}.asm", text)), state)
+    try:
+        program = assemble(machine, Source(f"{name}.asm", text))
+    except UserError as error:
+        raise blamed(error, f"{name}.asm", writer.labels, writer.templates) from None
+    found = synchronise(program, state)
     labels = [*writer.labels, ""]
     source: list[int] = found.source.tolist()
     return Emitted(found.program, text, tuple(labels[i] for i in source), origins_of(writer.runs).taken(found.source))
@@ -126,9 +132,10 @@ def emit(machine: Machine, name: str, parts: Sequence[Part], residency: Residenc
 
 @dataclass
 class _Writer:
-    """The growing text, the label of each of its instructions, and where they are from."""
+    """The growing text, the template and label of each of its lines, and where they are from."""
 
     lines: list[str] = field(default_factory=list[str])
+    templates: list[Path] = field(default_factory=list[Path])
     labels: list[str] = field(default_factory=list[str])
     runs: list[Run] = field(default_factory=list[Run])
     renderer: Renderer = field(default_factory=Renderer)
@@ -156,9 +163,13 @@ class _Writer:
             self.add(kernel, item.step.template, names, label, Run(0, number, StepName(item.step.kind, item.step.place), instance))
 
     def add(self, kernel: Kernel, template: str, scope: Mapping[str, Any], label: str, run: Run) -> None:
-        """What a template writes. run: what it is from, whatever its length."""
-        written = self.renderer.lines(kernel.folder, template, scope)
+        """Adds the lines of a template. run: what they are from, whatever its length."""
+        try:
+            written = self.renderer.lines(kernel.folder, template, scope)
+        except UserError as error:
+            raise told_for(error, label) from None
         self.lines += written
+        self.templates += [kernel.folder / template] * len(written)
         self.labels += [label] * len(written)
         self.runs.append(run._replace(length=len(written)))
 

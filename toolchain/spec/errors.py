@@ -7,8 +7,27 @@ from functools import cached_property
 _BREAKS = ("\r\n", "\r", "\x85", "\u2028", "\u2029")
 """Where YAML breaks lines, beside a line feed; `str.splitlines` knows more breaks and would count differently."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that break a line, drive a terminal, turn the direction of writing, or are none."""
 WIDTH = 160
 """Characters of a source line that a message shows."""
+LONGEST = 1200
+"""Characters of a part of a message; what users name may have many more."""
+
+
+def one_line(text: str) -> str:
+    """The text with escapes for what would not stay in its line, and without its middle if it is long."""
+    shown = text if len(text) <= LONGEST else f"{text[: LONGEST * 3 // 4]} ... {text[-LONGEST // 4 :]}"
+    return _HIDDEN.sub(_escape, shown)
+
+
+def lines(text: str) -> str:
+    """Several lines with escapes for everything else that `one_line` replaces."""
+    return _HIDDEN.sub(lambda found: found[0] if found[0] in "\n\t" else _escape(found), text)
+
+
+def _escape(found: "re.Match[str]") -> str:
+    return found[0].encode("unicode_escape").decode()
 
 
 @dataclass(frozen=True)
@@ -45,7 +64,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One message; `place` replaces the span where there is no text to point into (a byte offset, a file)."""
+    """One message; `place` replaces the span where there is no text to point into (a byte offset, a file). more: lines below it."""
 
     code: str
     message: str
@@ -53,19 +72,20 @@ class Diagnostic:
     hint: str = ""
     place: str = ""
     severity: str = "error"
+    more: str = ""
 
     def headline(self) -> str:
         """The message in one line: `file:line:col: CODE message; hint`."""
-        where = str(self.span) if self.span else self.place
+        where = one_line(str(self.span) if self.span else self.place)
         prefix = f"{where}: " if where else ""
         word = "" if self.severity == "error" else f"{self.severity}: "
-        tail = f"; {self.hint}" if self.hint else ""
-        return f"{prefix}{self.code} {word}{self.message}{tail}"
+        tail = f"; {one_line(self.hint)}" if self.hint else ""
+        return f"{prefix}{self.code} {word}{one_line(self.message)}{tail}"
 
     def render(self) -> str:
-        """The headline, then the source line with a caret under the place."""
+        """The headline, then the source line with a caret under the place, or what else belongs to it."""
         if self.span is None:
-            return self.headline()
+            return f"{self.headline()}\n{lines(self.more)}" if self.more else self.headline()
         quoted, column = _window(self.span.source.line(self.span.line), self.span.column)
         margin = "".join("\t" if c == "\t" else " " for c in quoted[: column - 1])
         return f"{self.headline()}\n{quoted}\n{margin}^"
@@ -90,6 +110,6 @@ class UserError(Exception):
         return type(self), self.diagnostics
 
 
-def fail(code: str, message: str, span: Span | None = None, hint: str = "", place: str = "") -> UserError:
+def fail(code: str, message: str, span: Span | None = None, hint: str = "", place: str = "", more: str = "") -> UserError:
     """A UserError with one diagnostic, for `raise fail(...)`."""
-    return UserError(Diagnostic(code, message, span, hint, place))
+    return UserError(Diagnostic(code, message, span, hint, place, more=more))

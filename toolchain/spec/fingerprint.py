@@ -22,9 +22,14 @@ def fingerprint(machine: Machine) -> str:
     return _digest({"name": machine.name, "params": _params(machine, sections), **found})
 
 
-def section_hashes(machine: Machine) -> dict[str, str]:
-    """SHA-256 in hex of every section, without its documentation and sources."""
-    return {name: _digest(_code(section)) for name, section in render(machine, NOTES).items() if name != "assumptions"}
+def section_hashes(machine: Machine, ordered: bool = False) -> dict[str, str]:
+    """SHA-256 in hex of every section, without its documentation and sources; with `ordered` its entries' order counts too."""
+    return {name: _digest(_code(section), ordered) for name, section in render(machine, NOTES).items() if name != "assumptions"}
+
+
+def notes_hash(machine: Machine) -> str:
+    """SHA-256 in hex of everything that the machine says, documentation, sources and assumptions included."""
+    return _digest(render(machine), ordered=True)
 
 
 def _params(machine: Machine, sections: dict[str, Any]) -> dict[str, Any]:
@@ -49,5 +54,5 @@ def _code(value: Any) -> Any:
     return value
 
 
-def _digest(data: Any) -> str:
-    return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()
+def _digest(data: Any, ordered: bool = False) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=not ordered, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()

@@ -56,13 +56,17 @@ def load_machine(name: str, config: str = "", overrides: Mapping[str, str] | Non
 
 
 def load_file(path: Path, config: str = "", overrides: Mapping[str, str] | None = None) -> Machine:
-    """Loads one file. Raises UserError E0001 (cannot be read), E0330 (too large) and all of `load_text`."""
+    """Loads one file. Raises all of `read_text` and of `load_text`."""
+    return load_text(read_text(path), str(path), config, overrides)
+
+
+def read_text(path: Path) -> str:
+    """The text of a machine file. Raises UserError E0001 (cannot be read), E0330 (too large)."""
     data = read_limited(path, MAX_BYTES, "the machine file")
     try:
-        text = data.decode()
+        return data.decode()
     except UnicodeDecodeError as error:
         raise fail("E0001", f"the machine file is not UTF-8 text at byte {error.start:#x}", place=str(path)) from None
-    return load_text(text, str(path), config, overrides)
 
 
 def load_text(text: str, path: str, config: str = "", overrides: Mapping[str, str] | None = None) -> Machine:

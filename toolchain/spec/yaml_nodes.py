@@ -21,6 +21,7 @@ MAX_DIGITS = 80
 Path = tuple[str | int, ...]
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]*|0o[0-7_]*|0b[01_]*)\Z")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\Z")
+_UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _YAML: Any = yaml
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -114,6 +115,10 @@ def parse_yaml(source: Source) -> Node:
     """Reads one document. Raises UserError E0101 (syntax), E0102 (not allowed here), E0103 (duplicate key)."""
     if len(source.text) > MAX_BYTES:
         raise fail("E0102", f"the file is larger than {MAX_BYTES} bytes", place=source.path)
+    if found := _UNREADABLE.search(source.text):
+        before = Source("", source.text[: found.start()]).lines
+        what = f"a YAML file holds no character U+{ord(found[0]):04X}"
+        raise fail("E0101", f"not valid YAML: {what}", Span(source, len(before), len(before[-1]) + 1))
     try:
         _guard(source)
         root = _YAML.compose(source.text, _LOADER)

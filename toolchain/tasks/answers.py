@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from toolchain.spec.errors import lines
 from toolchain.tasks.actions.paths import explain_file, infer_file, report_file
 from toolchain.tasks.stage import Job
 
 
 def text_answer(file: Callable[[Job], Path], job: Job) -> str:
-    """The text of a file that a stage left."""
-    return file(job).read_text().rstrip()
+    """The text of a file that a stage left; names in it are the user's."""
+    return lines(file(job).read_text().rstrip())
 
 
 def report_answer(job: Job) -> str:
@@ -24,7 +25,7 @@ def report_answer(job: Job) -> str:
     from toolchain.report.costs import Costs
     from toolchain.report.explain_text import costs_text
     from toolchain.report.summary_text import operations_text
-    from toolchain.runtime.typed_json import from_json
+    from toolchain.spec.typed_json import from_json
     from toolchain.tasks.actions.report import BETWEEN
 
     data, width = _json(report_file(job)), shutil.get_terminal_size().columns
@@ -38,7 +39,7 @@ def explain_answer(job: Job) -> str:
         return text_answer(explain_file, job)
     from toolchain.report.explain import Explanation
     from toolchain.report.explain_text import explanation_text
-    from toolchain.runtime.typed_json import from_json
+    from toolchain.spec.typed_json import from_json
 
     found = from_json(Explanation, _json(explain_file(job)))
     return explanation_text(found, True, shutil.get_terminal_size().columns).rstrip()

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from toolchain.spec.errors import fail
+from toolchain.tasks.claims import GATE, OWNER, USER
 from toolchain.tasks.locks import NAME, locked
 from toolchain.tasks.plan import Plan
 from toolchain.tasks.stage import Step
@@ -42,9 +43,11 @@ def _clean(home: Path, steps: Iterable[Step], dry: bool) -> list[Path]:
 
 
 def _fold(home: Path) -> None:
-    """Removes a folder that holds nothing but its lock, and the one around it where that is empty then."""
-    if {path.name for path in home.iterdir()} <= {NAME}:
-        (home / NAME).unlink(missing_ok=True)
+    """Removes a folder that holds nothing but its locks, and the one around it where that is empty then."""
+    found = [*home.iterdir()]
+    if all(path.name in (NAME, GATE, OWNER) or path.name.startswith(USER) for path in found):
+        for path in found:
+            path.unlink(missing_ok=True)
         home.rmdir()
         if not any(home.parent.iterdir()):
             home.parent.rmdir()

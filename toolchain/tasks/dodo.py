@@ -9,6 +9,7 @@ from doit import doit_cmd
 from doit.exceptions import InvalidTask, TaskFailed
 
 from toolchain.spec.errors import UserError
+from toolchain.tasks.claims import Claims
 from toolchain.tasks.graph import tasks_of
 from toolchain.tasks.names import TASKS
 from toolchain.tasks.plan import make_plan
@@ -18,7 +19,7 @@ def task_model() -> Iterator[dict[str, Any]]:
     """Every task of every model that the variables name; without any variable the tasks alone, so that `doit list` has something to say."""
     given: dict[str, str] = dict(doit_cmd._CMDLINE_VARS or {})  # pyright: ignore[reportPrivateUsage]  # doit itself ignores unknown names
     try:
-        yield from tasks_of(make_plan(given))
+        yield from tasks_of(make_plan(given), Claims())
     except UserError as error:
         if given:
             raise InvalidTask(str(error)) from None

@@ -6,6 +6,7 @@ from typing import Any
 from doit.cmd_base import ModuleTaskLoader
 from doit.doit_cmd import DoitMain
 
+from toolchain.tasks.claims import Claims
 from toolchain.tasks.config import CONFIG
 from toolchain.tasks.graph import tasks_of
 from toolchain.tasks.plan import Plan
@@ -13,10 +14,15 @@ from toolchain.tasks.plan import Plan
 
 def run_task(name: str, plan: Plan) -> int:
     """doit's exit code: 0 done, 1 a task failed, 2 a mistake of ours."""
+    claims = Claims()
 
     def task_model() -> Iterator[dict[str, Any]]:
-        yield from tasks_of(plan)
+        yield from tasks_of(plan, claims)
 
     loader = ModuleTaskLoader({"task_model": task_model, "DOIT_CONFIG": {**CONFIG}})
     doit: Any = DoitMain(loader, config_filenames=())
-    return int(doit.run([name]))
+    with claims:
+        try:
+            return int(doit.run([name]))
+        except SystemExit as ended:  # by our reporter
+            return int(ended.code or 0)

@@ -7,16 +7,17 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from toolchain.spec.errors import UserError
+from toolchain.spec.errors import UserError, fail
 from toolchain.tasks.actions.paths import summary_file, verdict_file
 from toolchain.tasks.answers import explain_answer, infer_answer, report_answer, text_answer
+from toolchain.tasks.claims import Claims
 from toolchain.tasks.clean import clean_steps
 from toolchain.tasks.names import TASKS
 from toolchain.tasks.plan import Plan
 from toolchain.tasks.progress import tell
 from toolchain.tasks.reporter import ANSWER
 from toolchain.tasks.stage import Job, Step
-from toolchain.tasks.work import perform
+from toolchain.tasks.work import fulfil
 
 Answer = Callable[[Job], str]
 
@@ -40,13 +41,13 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
 )
 
 
-def tasks_of(plan: Plan) -> Iterator[dict[str, Any]]:
-    """A task for each stage; the command that a stage has no name for ends with it."""
+def tasks_of(plan: Plan, claims: Claims) -> Iterator[dict[str, Any]]:
+    """A task for each stage; the command that a stage has no name for ends with it. claims: of the folders to build in."""
     known = {step.stage.name: step.stage.doc for steps in plan.steps for step in steps.values()}
     docs = {**known, **TASKS}
     yield from ({"basename": name, "name": None, "doc": doc} for name, doc in docs.items())
     steps = {name_of(step): step for steps in plan.steps for step in steps.values()}
-    yield from (_task(step) for step in steps.values())
+    yield from (_task(step, claims) for step in steps.values())
     for name, command in COMMANDS.items():
         if name != command.stage:
             yield from (_alias(name, command, each[command.stage], each.values()) for each in plan.steps)
@@ -54,7 +55,7 @@ def tasks_of(plan: Plan) -> Iterator[dict[str, Any]]:
 
 def _alias(name: str, command: Command, last: Step, every: Iterable[Step]) -> dict[str, Any]:
     """Cleaning it takes away all that was made of the model: whatever is not a part of it was made from it."""
-    meta = {ANSWER: partial(command.answer, last.job)}
+    meta = {ANSWER: partial(answer_of, command.answer, last)}
     return {
         "basename": name,
         "name": _key(last),
@@ -76,20 +77,34 @@ def _key(step: Step) -> str:
     return f"{step.job.label}:{step.job.target.label}"
 
 
-def _task(step: Step) -> dict[str, Any]:
+def _task(step: Step, claims: Claims) -> dict[str, Any]:
     stage, _, name = name_of(step).partition(":")
     command = COMMANDS.get(stage)
     return {
         "basename": stage,
         "name": name,
-        "actions": [(_action(step), [])],
+        "actions": [(_action(step, claims), [])],
         "uptodate": [_current(step)],
         "task_dep": [name_of(before) for before in step.before],
         "doc": TASKS.get(stage, step.stage.doc),
-        "meta": {ANSWER: partial(command.answer, step.job)} if command else None,
+        "meta": {ANSWER: partial(answer_of, command.answer, step)} if command else None,
         "io": {"capture": False},
         "clean": [(remove, [(step,)])],
     }
+
+
+def answer_of(answer: Answer, step: Step) -> str:
+    """The answer, if all that it rests on is still as it was built. Raises UserError E1206: files are gone, or are of something else."""
+    try:
+        text = answer(step.job)
+    except (OSError, ValueError):
+        text = ""
+    changes = [change for each in step.chain for change in each.changes()]
+    if changes or not text:
+        raise fail(
+            "E1206", f"what was built is no longer as it was: {changes[0] if changes else step.folder}", hint="build again", place=str(step.home)
+        )
+    return text
 
 
 def remove(steps: Iterable[Step], dryrun: bool) -> None:
@@ -105,13 +120,14 @@ def _current(step: Step) -> Callable[[], bool]:
     return current
 
 
-def _action(step: Step) -> Callable[[], object]:
+def _action(step: Step, claims: Claims) -> Callable[[], object]:
     def action() -> object:
         from doit.exceptions import TaskFailed
 
         try:
             with tell(step.title, step.changes()) as say:
-                perform(step, say)
+                claims.hold(step.job)
+                fulfil(step, say)
         except UserError as error:
             return TaskFailed("\n".join(diagnostic.render() for diagnostic in error.diagnostics))
         return None

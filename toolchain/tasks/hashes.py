@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,18 +17,33 @@ class Seen(NamedTuple):
     digest: str
 
 
+ABSENT = Seen(0, 0, "none")
+
+
 def look(path: Path, before: Seen | None = None) -> Seen | None:
     """The file as it is, None where there is none; not read when size and time are those of `before`."""
     try:
         found = path.stat()
         if before and (found.st_size, found.st_mtime_ns) == (before.size, before.time):
             return before
-        return Seen(found.st_size, found.st_mtime_ns, _digest(path))
+        return Seen(found.st_size, found.st_mtime_ns, _digest(path, found.st_size, found.st_mtime_ns))
     except OSError:
         return None
 
 
-def _digest(path: Path) -> str:
+def seen(*paths: Path) -> dict[Path, Seen]:
+    """Files as they are now; called before they are read, so that whatever is written meanwhile counts as a change."""
+    return {path: look(path) or ABSENT for path in paths}
+
+
+def changed(files: Mapping[Path, Seen]) -> list[Path]:
+    """Those that are not as they were."""
+    return [path for path, before in files.items() if (look(path, before) or ABSENT).digest != before.digest]
+
+
+@lru_cache(maxsize=1024)
+def _digest(path: Path, _size: int, _time: int) -> str:
+    """Read once in a process for each size and time: several stages ask for the same files."""
     found = hashlib.sha256()
     with path.open("rb") as file:
         while part := file.read(CHUNK):

@@ -35,7 +35,7 @@ def _rows(step: Step) -> Iterator[tuple[str, str]]:
     yield "after", ", ".join(stage.after)
     yield "model file", str(step.job.path) if stage.reads_model else ""
     yield "other files", ", ".join(receipt.read) if receipt else ""
-    yield "machine", ", ".join(stage.sections)
+    yield "machine", "" if stage.of_model else "every section, kernels and templates" + ", notes" * stage.notes
     yield "variables", ", ".join({"dims": "dim"}.get(name, name) for name in stage.options)
     yield "code", ", ".join(stage.packages)
     yield "libraries", ", ".join(f"{name} {step.code[name]}" for name in stage.libraries)

@@ -3,13 +3,13 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from toolchain.runtime.typed_json import from_json, to_json
 from toolchain.spec.files import write_atomic
-from toolchain.spec.load import companion, find_target
+from toolchain.spec.load import companion, find_target, read_text
 from toolchain.spec.resources import PACKAGE
+from toolchain.spec.typed_json import from_json, to_json
 from toolchain.tasks.code import package_hash
 
 
@@ -20,12 +20,17 @@ class _Known:
     name: str
     config: str
     sections: Mapping[str, str]
+    notes: str
     models: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Target:
-    """given: as the user named it. sections: hash of each section of the elaborated machine. models: its own choice. files: below its folder."""
+    """given: as the user named it. text: of its file, which the whole build takes as it was read once. models: its own choice.
+
+    sections: hash of each section of the elaborated machine that can change a result, the order of its entries included.
+    notes: hash of all that it says, for people too.
+    """
 
     given: str
     name: str
@@ -33,7 +38,9 @@ class Target:
     params: tuple[tuple[str, str], ...]
     path: Path
     sections: Mapping[str, str]
+    notes: str
     models: tuple[str, ...]
+    text: str = field(repr=False)
 
     @property
     def label(self) -> str:
@@ -52,25 +59,30 @@ def load_target(given: str, params: tuple[tuple[str, str], ...], cache: Path) ->
     """Raises UserError for a machine that does not load, with everything that is wrong with it."""
     base, _, config = given.partition(":")
     path = find_target(base)
-    key = hashlib.sha256(repr((path.read_bytes(), config, params, _code())).encode()).hexdigest()
+    text = read_text(path)
+    key = hashlib.sha256(repr((text, config, params, _code())).encode()).hexdigest()
     kept = cache / f"{key[:32]}.json"
     found = _read(kept)
     if found is None:
-        found = _elaborated(given, params)
+        found = _elaborated(text, path, config, params)
         _keep(kept, found)
-    return Target(given, found.name, found.config, params, path, found.sections, found.models)
+    return Target(given, found.name, found.config, params, path, found.sections, found.notes, found.models, text)
 
 
 def _code() -> tuple[str, ...]:
     return tuple(package_hash(PACKAGE / name) for name in ("spec", "isa", "schemas"))
 
 
-def _elaborated(given: str, params: tuple[tuple[str, str], ...]) -> _Known:
-    from toolchain.isa.check_machine import load_checked_machine
-    from toolchain.spec.fingerprint import section_hashes
+def _elaborated(text: str, path: Path, config: str, params: tuple[tuple[str, str], ...]) -> _Known:
+    from toolchain.isa.check_machine import check_machine
+    from toolchain.spec.fingerprint import notes_hash, section_hashes
+    from toolchain.spec.load import load_text
 
-    machine = load_checked_machine(given, overrides=dict(params))
-    return _Known(machine.name, machine.config, section_hashes(machine), machine.models)
+    machine = load_text(text, str(path), config, dict(params))
+    check_machine(machine)
+    sections = section_hashes(machine, ordered=True)
+    del sections["target"]  # its name is the folder's, the rest are notes
+    return _Known(machine.name, machine.config, sections, notes_hash(machine), machine.models)
 
 
 def _read(path: Path) -> _Known | None:

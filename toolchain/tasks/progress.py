@@ -5,6 +5,7 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
+from toolchain.spec.errors import one_line
 from toolchain.tasks.stage import Say
 
 SHOWN = 3
@@ -20,7 +21,7 @@ def tell(title: str, changes: Sequence[str]) -> Generator[Say]:
         with _status(f"{title} ({why})") as say:
             yield say
     else:
-        print(f"{title} ({why}) ...", file=sys.stderr, flush=True)
+        print(one_line(f"{title} ({why}) ..."), file=sys.stderr, flush=True)
         yield _Paced(title).say
     print(f"{title}: {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
 
@@ -35,7 +36,7 @@ def _status(title: str) -> Generator[Say]:
     from rich.console import Console
 
     with Console(stderr=True).status(f"{title} ...") as status:
-        yield lambda text: status.update(f"{title}: {text} ...")
+        yield lambda text: status.update(one_line(f"{title}: {text} ..."))
 
 
 class _Paced:
@@ -47,5 +48,5 @@ class _Paced:
     def say(self, text: str) -> None:
         now = time.perf_counter()
         if now - self._last >= QUIET:
-            print(f"{self._title}: {text} ...", file=sys.stderr, flush=True)
+            print(one_line(f"{self._title}: {text} ..."), file=sys.stderr, flush=True)
             self._last = now

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.hashes import Seen, digest_of, look
+from toolchain.tasks.hashes import ABSENT, Seen, changed, digest_of, seen
 
 
 @dataclass(frozen=True)
@@ -24,36 +24,28 @@ class Receipt:
     @property
     def result(self) -> str:
         """Hash of all that was written: what later stages depend on."""
-        return digest_of({name: seen.digest for name, seen in self.written.items()})
+        return digest_of({name: entry.digest for name, entry in self.written.items()})
 
     def changes(self, parts: Mapping[str, str], folder: Path) -> list[str]:
         """Names of what is not as it was; empty where the stage needs not run again."""
-        changed = [name for name in sorted({*self.parts, *parts}) if self.parts.get(name) != parts.get(name)]
-        changed += [name for name, seen in self.read.items() if _differs(Path(name), seen)]
-        return changed + [str(folder / name) for name, seen in self.written.items() if _differs(folder / name, seen)]
+        names = [name for name in sorted({*self.parts, *parts}) if self.parts.get(name) != parts.get(name)]
+        files = {Path(name): entry for name, entry in self.read.items()} | {folder / name: entry for name, entry in self.written.items()}
+        return names + [str(path) for path in changed(files)]
 
     def foreign(self, folder: Path) -> list[Path]:
         """Files below the folder that are there and not as they were written, or that were not written at all."""
         there = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-        own = {folder / name: seen for name, seen in self.written.items()}
-        return [path for path in there if path not in own or _differs(path, own[path])]
+        own = {folder / name: entry for name, entry in self.written.items()}
+        other = changed(own)
+        return [path for path in there if path not in own or path in other]
 
 
-def _differs(path: Path, before: Seen) -> bool:
-    now = look(path, before)
-    return now is None or now.digest != before.digest
-
-
-def new_receipt(parts: Mapping[str, str], read: Sequence[Path], written: Sequence[Path], folder: Path) -> Receipt:
-    """A receipt for files as they are now. Raises FileNotFoundError for one that is not there."""
-    return Receipt(parts, {str(path): _seen(path) for path in read}, {str(path.relative_to(folder)): _seen(path) for path in sorted(written)})
-
-
-def _seen(path: Path) -> Seen:
-    found = look(path)
-    if found is None:
+def new_receipt(parts: Mapping[str, str], read: Mapping[Path, Seen], written: Sequence[Path], folder: Path) -> Receipt:
+    """read: files as they were before the stage read them. Written ones are as they are now. Raises FileNotFoundError for one that is not there."""
+    made = seen(*sorted(written))
+    for path in (path for path, entry in made.items() if entry == ABSENT):
         raise FileNotFoundError(2, "No such file", str(path))
-    return found
+    return Receipt(parts, {str(path): entry for path, entry in read.items()}, {str(path.relative_to(folder)): entry for path, entry in made.items()})
 
 
 def read_receipt(path: Path) -> Receipt | None:

@@ -3,6 +3,8 @@
 import sys
 from typing import Any
 
+from toolchain.spec.errors import UserError
+
 ANSWER = "answer"
 """Key of a task's metadata: a function whose text is the answer to it."""
 
@@ -33,10 +35,14 @@ class Reporter:
         print(exception.get_msg(), file=sys.stderr)
 
     def complete_run(self) -> None:
-        """The answers, of whatever went well."""
+        """The answers, of whatever went well. Raises SystemExit, which doit lets pass, for one that cannot be given any more."""
         for task in self._wanted:
             if task.name in self._done:
-                print(task.meta[ANSWER]())
+                try:
+                    print(task.meta[ANSWER]())
+                except UserError as error:
+                    print(error, file=sys.stderr)
+                    raise SystemExit(1) from None
 
     def get_status(self, task: Any) -> None: ...
 

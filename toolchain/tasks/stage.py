@@ -1,11 +1,11 @@
 """One stage of a build: what it depends on, where its files are, and what makes them."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain.tasks.hashes import digest_of, look
+from toolchain.tasks.hashes import Seen, digest_of, seen
 from toolchain.tasks.machines import Target
 from toolchain.tasks.receipts import Receipt, read_receipt
 from toolchain.tasks.variables import Variables
@@ -17,9 +17,9 @@ GRAPH_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxruntime")
 class Stage:
     """doc: what it leaves. packages: the toolchain's own code that it can reach. libraries: others' whose results may differ from version to version.
 
-    sections: of the machine; `kernels` stands for the files in the machine's own folder. after: stages whose results it reads.
-    of_model: its files depend on no machine. reads_model: it reads the model file. options: variables that it reads.
-    edited: users may be tempted to change its files in place, which is refused.
+    after: stages whose results it reads. of_model: its files depend on no machine; those of any other stage depend on all of it, kernels and
+    templates included. notes: they also show what the machine's file says for people alone. reads_model: it reads the model file.
+    options: variables that it reads. edited: users may be tempted to change its files in place, which is refused.
     action: `module:function` below toolchain.tasks.actions.
     """
 
@@ -28,9 +28,9 @@ class Stage:
     action: str
     packages: tuple[str, ...]
     libraries: tuple[str, ...] = ()
-    sections: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     of_model: bool = False
+    notes: bool = False
     options: tuple[str, ...] = ()
     reads_model: bool = False
     edited: bool = False
@@ -99,17 +99,34 @@ class Step:
     def receipt(self) -> Receipt | None:
         return read_receipt(self.receipt_path)
 
-    def parts(self) -> dict[str, str]:
+    def files(self) -> dict[Path, Seen]:
+        """The user's files that it reads in any case, as they are now: the model's file, everything in the machine's folder."""
+        paths = [self.job.path] if self.stage.reads_model else []
+        paths += [] if self.stage.of_model else _inside(self.job.target.folder)
+        return seen(*paths, *self._given_schedule())
+
+    def _given_schedule(self) -> list[Path]:
+        """The user's own schedules."""
+        if "schedule" not in self.stage.options or not self.job.variables.schedule:
+            return []
+        path = Path(self.job.variables.schedule)
+        return _inside(path) if path.is_dir() else [path]
+
+    def parts(self, files: Mapping[Path, Seen] | None = None) -> dict[str, str]:
         """The hash of everything that the stage depends on, by name; the results of the steps before must be there."""
+        files = self.files() if files is None else files
         found = {f"code {name}": self.code[name] for name in (*self.stage.packages, *self.stage.libraries)}
         found |= {f"option {name}": repr(getattr(self.job.variables, name)) for name in self.stage.options}
         if self.stage.reads_model:
-            found["model file"] = _file(self.job.path)
-        if "schedule" in self.stage.options and self.job.variables.schedule:
-            path = Path(self.job.variables.schedule)
-            found["schedule file"] = _files(path) if path.is_dir() else _file(path)
-        for name in self.stage.sections:
-            found[f"section {name}"] = _files(self.job.target.folder) if name == "kernels" else self.job.target.sections.get(name, "none")
+            found["model file"] = files[self.job.path].digest
+        if given := self._given_schedule():
+            found["schedule file"] = digest_of({path.name: files[path].digest for path in given})
+        if not self.stage.of_model:
+            found |= {f"section {name}": digest for name, digest in self.job.target.sections.items()}
+            folder = self.job.target.folder
+            found["section kernels"] = digest_of({str(path.relative_to(folder)): files[path].digest for path in files if path.is_relative_to(folder)})
+        if self.stage.notes:
+            found["notes"] = self.job.target.notes
         for step in self.before:
             receipt = step.receipt()
             found[f"stage {step.stage.name}"] = receipt.result if receipt else "none"
@@ -126,14 +143,8 @@ def folder_name(text: str) -> str:
     return re.sub(r"[^\w.+-]", "_", text).lstrip(".") or "_"
 
 
-def _file(path: Path) -> str:
-    seen = look(path)
-    return seen.digest if seen else "none"
-
-
-def _files(folder: Path) -> str:
-    paths: Sequence[Path] = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else ()
-    return digest_of({str(path.relative_to(folder)): _file(path) for path in paths})
+def _inside(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
 
 
 Say = Callable[[str], None]

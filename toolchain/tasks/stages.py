@@ -2,18 +2,16 @@
 
 from toolchain.tasks.stage import GRAPH_LIBRARIES, Stage
 
-_GRAPH = ("spec", "schemas", "graph", "passes")
+_GRAPH = ("spec", "schemas", "operations", "graph", "passes")
 _MACHINE = (*_GRAPH, "isa", "emulator", "timing", "templates", "schedule")
-_REPORT = (*_MACHINE, "runtime", "verify", "report", "accuracy")
-_STORED = ("params", "topology", "memories", "views", "units", "layouts")
-_ARCHITECTURE = (*_STORED, "encoding", "instructions", "functions", "numerics", "sync", "program")
+_REPORT = (*_MACHINE, "runtime", "verify", "report", "models", "accuracy")
 
 STAGES = (
     Stage(
         "onnx",
         "the model as an ONNX file",
         "onnx:make_onnx",
-        ("spec", "schemas", "models"),
+        ("spec", "schemas", "isa", "graph", "models"),
         ("numpy", "onnx"),
         of_model=True,
         reads_model=True,
@@ -23,7 +21,7 @@ STAGES = (
         "calibration",
         "the calibration table: what the model's samples do in floating point",
         "calibrate:calibrate_model",
-        (*_GRAPH, "models"),
+        (*_GRAPH, "isa", "models"),
         GRAPH_LIBRARIES,
         after=("onnx",),
         of_model=True,
@@ -36,8 +34,7 @@ STAGES = (
         "graph:make_graph",
         (*_MACHINE, "models"),
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "quantisation", "operators", "fusion", "pipeline", "kernels", "host"),
-        ("onnx", "calibration"),
+        after=("onnx", "calibration"),
         options=("fallback", "place", "calibration"),
         reads_model=True,
     ),
@@ -45,10 +42,9 @@ STAGES = (
         "schedule",
         "how every region runs: tiles, buffers and order, a file for each",
         "schedule:make_schedules",
-        _MACHINE,
+        (*_MACHINE, "models"),
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "kernels"),
-        ("graph",),
+        after=("graph",),
         options=("schedule",),
         edited=True,
     ),
@@ -56,10 +52,9 @@ STAGES = (
         "bundle",
         "every region as a program, and all of the model in one file",
         "bundle:make_bundle",
-        (*_MACHINE, "runtime"),
+        (*_MACHINE, "runtime", "models"),
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "kernels"),
-        ("onnx", "graph", "schedule"),
+        after=("onnx", "graph", "schedule"),
     ),
     Stage(
         "summary",
@@ -67,8 +62,8 @@ STAGES = (
         "report:make_summary",
         _REPORT,
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
-        ("onnx", "graph", "bundle"),
+        after=("onnx", "graph", "bundle"),
+        notes=True,
     ),
     Stage(
         "infer",
@@ -76,8 +71,7 @@ STAGES = (
         "infer:infer_model",
         (*_MACHINE, "runtime", "verify", "models", "accuracy"),
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "host"),
-        ("onnx", "graph", "bundle"),
+        after=("onnx", "graph", "bundle"),
         reads_model=True,
         options=("calibration",),
     ),
@@ -87,8 +81,7 @@ STAGES = (
         "verify:verify_built",
         (*_MACHINE, "runtime", "verify", "models", "accuracy"),
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "kernels"),
-        ("onnx", "graph", "bundle"),
+        after=("onnx", "graph", "bundle"),
         reads_model=True,
         options=("calibration",),
     ),
@@ -98,8 +91,8 @@ STAGES = (
         "report:make_report",
         _REPORT,
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
-        ("onnx", "graph", "bundle", "infer", "verify"),
+        after=("onnx", "graph", "bundle", "infer", "verify"),
+        notes=True,
         options=("html",),
     ),
     Stage(
@@ -108,7 +101,7 @@ STAGES = (
         "explain:explain_model",
         _REPORT,
         GRAPH_LIBRARIES,
-        (*_ARCHITECTURE, "timing", "host", "fusion", "kernels"),
-        ("graph",),
+        after=("graph",),
+        notes=True,
     ),
 )

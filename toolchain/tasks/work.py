@@ -1,13 +1,14 @@
 """Runs one stage: under the folder's lock, whole or not at all, its receipt last."""
 
 import gc
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
 from toolchain.spec.errors import UserError, fail
+from toolchain.tasks.hashes import Seen, changed
 from toolchain.tasks.locks import locked
 from toolchain.tasks.receipts import Receipt, new_receipt, write_receipt
 from toolchain.tasks.stage import Say, Step
@@ -15,10 +16,13 @@ from toolchain.tasks.stage import Say, Step
 
 @dataclass(frozen=True)
 class Made:
-    """written: the stage's files, all below its folder. read: files from elsewhere whose change means that it must run again."""
+    """written: the stage's files, all below its folder.
+
+    read: files from elsewhere whose change means that it must run again, each as it was before it was read.
+    """
 
     written: Sequence[Path]
-    read: Sequence[Path] = ()
+    read: Mapping[Path, Seen] = field(default_factory=dict[Path, Seen])
 
 
 Action = Callable[[Step, Say], Made]
@@ -38,12 +42,14 @@ def perform(step: Step, say: Say) -> None:
             held.enter_context(locked(folder))
         if not step.changes():
             return
-        parts, before = step.parts(), _unedited(step)
+        files, before = step.files(), _unedited(step)
+        parts = step.parts(files)
         try:
             step.receipt_path.unlink(missing_ok=True)
             step.folder.mkdir(parents=True, exist_ok=True)
             with _rare_collections():
                 made = _action(step)(step, say)
+            _require_unchanged({**files, **made.read})
             _tidy(step.folder, made.written)  # before the receipt: later stages read what is in the folder
             write_receipt(step.receipt_path, new_receipt(parts, made.read, made.written, step.folder))
         except UserError:
@@ -63,6 +69,15 @@ def _unedited(step: Step) -> Receipt | None:
         hint = f"copy it elsewhere, build with {step.stage.name}=COPY, and delete this one"
         raise fail("E1408", "this file is not as the build wrote it, and the build would overwrite it", hint=hint, place=str(foreign[0]))
     return before
+
+
+def _require_unchanged(files: Mapping[Path, Seen]) -> None:
+    """Raises UserError E1206 where a file was written while the stage read it: nothing tells which of its bytes were read.
+
+    Hidden files are left to the next build: editors write such while a user only looks.
+    """
+    for path in changed({path: before for path, before in files.items() if not path.name.startswith(".")})[:1]:
+        raise fail("E1206", "the file changed while it was read", hint="build again", place=str(path))
 
 
 @contextmanager

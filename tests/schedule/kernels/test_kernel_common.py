@@ -2,8 +2,8 @@
 
 import pytest
 
-from toolchain.schedule.kernels.kernel_common import with_common
-from toolchain.spec.errors import Source, UserError
+from toolchain.schedule.kernels.kernel_common import naming, with_common
+from toolchain.spec.errors import Source, Span, UserError, fail
 from toolchain.spec.yaml_nodes import Node, parse_yaml
 
 TEXT = """
@@ -46,18 +46,9 @@ def test_a_kernel_without_common_parts_is_as_it_stands() -> None:
     assert kernel["end"] == "here"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message", "line"),
-    [
-        ("[ends, limited]", "[ends, limitd]", "E1002 there is no common part 'limitd'; did you mean 'limited'?", 8),
-        ("let: {c: b}", "let: {a: b}", "E1002 'a' stands in the kernel and in a common part, or in two", 10),
-        ("let: {c: b}", "end: other", "E1002 'end' stands in the kernel and in a common part, or in two", 10),
-        ("[ends, limited]", "[limited]", "E1002 a kernel needs 'end'", 6),
-        ("computes: add\n    common", "common", "E1002 a kernel needs 'computes'", 6),
-    ],
-)
-def test_faults_are_told_with_their_place(old: str, new: str, message: str, line: int) -> None:
-    with pytest.raises(UserError) as caught:
-        joined(TEXT.replace(old, new, 1))
-    assert message in str(caught.value)
-    assert [d.span.line for d in caught.value.diagnostics if d.span] == [line]
+@pytest.mark.parametrize(("line", "told"), [(4, "; in kernel 'one'"), (8, ""), (1, "; in kernel 'one'")])
+def test_a_fault_in_a_common_part_names_the_kernel(line: int, told: str) -> None:
+    source = Source("kernels.yaml", TEXT)
+    with pytest.raises(UserError) as caught, naming("one", parse_yaml(source)):
+        raise fail("E0107", "unknown name 'q'", Span(source, line, 1))
+    assert str(caught.value).splitlines()[0] == f"kernels.yaml:{line}:1: E0107 unknown name 'q'{told}"

@@ -10,7 +10,7 @@ import pytest
 from tests.report.networks import split
 from toolchain import cli
 from toolchain.report.explain import Explanation
-from toolchain.runtime.typed_json import from_json
+from toolchain.spec.typed_json import from_json
 
 
 def test_it_answers_before_anything_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,10 @@
 """What several kernels of a file have in common stands once, under `common`, and becomes part of each kernel that names it."""
 
-from toolchain.spec.errors import fail
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from toolchain.spec.errors import Diagnostic, UserError, fail
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 
@@ -26,6 +30,24 @@ def with_common(root: Node, kernel: Node) -> Node:
         steps = joined["steps"]
         joined["steps"] = Node(sorted(steps.value, key=_rank), steps.span, steps.path)
     return Node(joined, kernel.span, kernel.path, kernel.style, kernel.key_span)
+
+
+@contextmanager
+def naming(name: str, root: Node) -> Generator[None]:
+    """Errors in the file's common parts say which kernel cannot use them."""
+    own = dict(root.members("kernels"))[name].where().line
+    following = min((node.where().line for _, node in root.members("kernels") if node.where().line > own), default=None)
+    try:
+        yield
+    except UserError as error:
+        told = f"in kernel '{name}'"
+        found = (d if _within(d, own, following) else replace(d, hint=f"{d.hint} ({told})" if d.hint else told) for d in error.diagnostics)
+        raise UserError(*found) from None
+
+
+def _within(diagnostic: Diagnostic, first: int, stop: int | None) -> bool:
+    """Whether it stands in the kernel's own lines, as far as lines tell."""
+    return diagnostic.span is not None and first <= diagnostic.span.line and (stop is None or diagnostic.span.line < stop)
 
 
 def _part(known: dict[str, Node], name: Node) -> Node:

@@ -7,7 +7,7 @@ from pathlib import Path
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kinds_of
 from toolchain.schedule.kernels.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Step, Tensor, Whole, Window
-from toolchain.schedule.kernels.kernel_common import STEPS, with_common
+from toolchain.schedule.kernels.kernel_common import STEPS, naming, with_common
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.context import Context
 from toolchain.spec.errors import Source, UserError, fail
@@ -39,6 +39,11 @@ def load_kernels(machine: Machine) -> dict[str, Kernel]:
     return read_kernels(machine, Source(str(path), text), path.parent)
 
 
+def has_kernels(machine: Machine) -> bool:
+    """Whether the machine's folder has a kernel file."""
+    return _kernel_path(machine) is not None
+
+
 def load_kernel(machine: Machine, name: str) -> Kernel:
     """The machine's kernel of that name. Raises UserError E1001 where there is none, and all of `load_kernels`."""
     known = load_kernels(machine)
@@ -62,7 +67,11 @@ def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Ke
     context, shared = Context(root, machine.config, names, choices), _shared(machine, root)
     known = kinds_of(machine)
     kernels = {name: with_common(root, node) for name, node in root.members("kernels")}
-    return {name: _Reader(machine, context, node, folder, _kind(node, known), shared).kernel(name) for name, node in kernels.items()}
+    found: dict[str, Kernel] = {}
+    for name, node in kernels.items():
+        with naming(name, root):
+            found[name] = _Reader(machine, context, node, folder, _kind(node, known), shared).kernel(name)
+    return found
 
 
 @dataclass(frozen=True)

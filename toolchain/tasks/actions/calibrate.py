@@ -6,6 +6,7 @@ from toolchain.models.samples import calibration_samples
 from toolchain.passes.build import calibration_table, declared_table, united_table
 from toolchain.spec.errors import UserError
 from toolchain.tasks.actions.paths import blaming, model_of, onnx_file, sizes_of, table_file
+from toolchain.tasks.hashes import seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 
@@ -14,10 +15,11 @@ def calibrate_model(step: Step, say: Say) -> Made:
     """Raises UserError E0808 (samples), E0901 to E0921 (the model). Made-up samples that the model cannot be run on leave a table that says why."""
     job = step.job
     model = model_of(job)
+    recorded = seen(model.calibration.file) if isinstance(model.calibration, Recorded) else {}
     with blaming(job):
-        declared, seen = _declared(job, model, say), _seen(job, model, say)
-    write_table(united_table(seen, declared) if declared else seen, table_file(job))
-    return Made([table_file(job)], [model.calibration.file] if isinstance(model.calibration, Recorded) else ())
+        declared, ran = _declared(job, model, say), _ran(job, model, say)
+    write_table(united_table(ran, declared) if declared else ran, table_file(job))
+    return Made([table_file(job)], recorded)
 
 
 def _declared(job: Job, model: Model, say: Say) -> Table | None:
@@ -28,7 +30,7 @@ def _declared(job: Job, model: Model, say: Say) -> Table | None:
     return declared_table(onnx_file(job), sizes_of(job))
 
 
-def _seen(job: Job, model: Model, say: Say) -> Table:
+def _ran(job: Job, model: Model, say: Say) -> Table:
     say("running the calibration samples")
     try:
         return calibration_table(onnx_file(job), sizes_of(job), calibration_samples(model))

@@ -7,9 +7,9 @@ from toolchain.report.explain import explain
 from toolchain.report.explain_text import explanation_text
 from toolchain.report.placement import place_nodes
 from toolchain.report.sheets import nodes_sheet, rows_sheet
-from toolchain.runtime.typed_json import to_json
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.files import write_atomic
+from toolchain.spec.typed_json import to_json
 from toolchain.tasks.actions.paths import explain_file, graph_files, machine_of
 from toolchain.tasks.actions.reports import write_report
 from toolchain.tasks.stage import Say, Step

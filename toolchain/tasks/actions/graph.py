@@ -20,6 +20,7 @@ from toolchain.schedule.offload import device_of
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.tasks.actions.paths import blaming, machine_of, model_of, onnx_file, sizes_of, table_file
+from toolchain.tasks.hashes import seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 
@@ -33,6 +34,7 @@ def make_graph(step: Step, say: Say) -> Made:
     device = device_of(machine, load_kernels(machine))
     kinds = kinds_of(machine)
     model, table = model_of(job), read_table(table_file(job))
+    read = seen(model.calibration.file) if isinstance(model.calibration, Recorded) else {}
     samples = None if table.failure else calibration_samples(model)
     everything = (job.variables.place or model.place) == "all"
     recorded = isinstance(model.calibration, Recorded)
@@ -42,7 +44,6 @@ def make_graph(step: Step, say: Say) -> Made:
     store = Store(step.folder)
     with blaming(job):
         build_graph(onnx_file(job), sizes_of(job), context, store, pipeline_of(machine, job, model))
-    read = [model.calibration.file] if isinstance(model.calibration, Recorded) else []
     return Made(store.written, read)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
 from toolchain.tasks.actions.paths import blaming, bundle_file, graph_file, import_file, infer_file, machine_of, model_of, onnx_file
 from toolchain.tasks.actions.reports import write_json
+from toolchain.tasks.hashes import Seen, seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import stage_before
@@ -73,14 +75,14 @@ def infer_model(step: Step, say: Say) -> Made:
     return Made([write_json(infer_file(job), found)], sources)
 
 
-def _inputs(model: Model) -> tuple[Inputs, list[Any]]:
+def _inputs(model: Model) -> tuple[Inputs, Mapping[Path, Seen]]:
     """And the files that they come from."""
+    recorded = model.test.samples if model.test else model.calibration
+    files = seen(recorded.file) if isinstance(recorded, Recorded) else {}
     tested = labelled_samples(model)
-    if tested is not None and model.test is not None:
-        return Inputs(tested[0], tested[1], "test"), [model.test.samples.file]
-    if isinstance(model.calibration, Recorded):
-        return Inputs(calibration_samples(model), None, "calibration"), [model.calibration.file]
-    return Inputs(calibration_samples(model), None, "made-up"), []
+    if tested is not None:
+        return Inputs(tested[0], tested[1], "test"), files
+    return Inputs(calibration_samples(model), None, "calibration" if files else "made-up"), files
 
 
 def _closeness(job: Job, given: Given, inputs: Inputs) -> Closeness:

@@ -9,6 +9,7 @@ from toolchain.models.load import load_model
 from toolchain.models.model import Model, Stored
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import onnx_file, preparations_file, sizes_file
+from toolchain.tasks.hashes import Seen, seen
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 
@@ -17,6 +18,7 @@ def make_onnx(step: Step, say: Say) -> Made:
     """Raises UserError of a model file that is wrong, E0807 for an ONNX file that is none, E0904 and E0905 for its dimensions."""
     say("reading the model")
     model = load_model(str(step.job.path), dict(step.job.variables.dims))
+    sources = _sources(model)
     say("copying" if isinstance(model.origin, Stored) else "making the weights")
     built, path, sizes = build_model(model, step.folder), onnx_file(step.job), sizes_file(step.job)
     names: list[str] = json.loads(built.with_suffix(".stamp.json").read_text())["files"]
@@ -26,7 +28,7 @@ def make_onnx(step: Step, say: Say) -> Made:
     write_atomic(preparations_file(step.job), json.dumps(preparations).encode())
     weights = [step.folder / name for name in names if name != built.name]
     written = [path, *weights, sizes, preparations_file(step.job)]
-    return Made(written, _sources(model))  # not the stamp, which the receipt replaces: it changes with code that changes nothing
+    return Made(written, sources)  # not the stamp, which the receipt replaces: it changes with code that changes nothing
 
 
 def _sizes(model: Model) -> dict[str, int]:
@@ -38,9 +40,10 @@ def _sizes(model: Model) -> dict[str, int]:
     return open_sizes(model.origin.file, model.shapes)
 
 
-def _sources(model: Model) -> list[Path]:
+def _sources(model: Model) -> dict[Path, Seen]:
     if not isinstance(model.origin, Stored):
-        return []
+        return {}
     from toolchain.models.stored import external_files
 
-    return [model.origin.file, *external_files(model.origin.file)]
+    file = seen(model.origin.file)  # before it says which others there are
+    return file | seen(*external_files(model.origin.file))

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolchain.spec.errors import UserError, fail
-from toolchain.spec.load import load_machine
+from toolchain.spec.load import load_text
 from toolchain.spec.model import Machine
-from toolchain.tasks.hashes import digest_of
 from toolchain.tasks.receipts import read_receipt
 from toolchain.tasks.stage import Job
 
@@ -99,8 +98,8 @@ def explain_file(job: Job) -> Path:
     return job.folder / "explain" / "explain.txt"
 
 
-MachineKey = tuple[str, tuple[tuple[str, str], ...], str]
-"""A machine as the user named it, its parameters, and a hash of what it is."""
+MachineKey = tuple[str, str, str, tuple[tuple[str, str], ...]]
+"""The text of a machine's file, its path, the configuration and the parameters."""
 
 
 def machine_of(job: Job) -> Machine:
@@ -109,14 +108,15 @@ def machine_of(job: Job) -> Machine:
 
 
 def machine_key(job: Job) -> MachineKey:
-    return job.target.given, job.target.params, digest_of(job.target.sections)
+    target = job.target
+    return target.text, str(target.path), target.config, target.params
 
 
 @lru_cache(maxsize=2)
 def machine_named(key: MachineKey) -> Machine:
     """One object for all stages of a build: what is derived from a machine is kept with it."""
-    given, params, _ = key
-    return load_machine(given, overrides=dict(params))
+    text, path, config, params = key
+    return load_text(text, path, config, dict(params))
 
 
 def model_of(job: Job) -> "Model":

@@ -6,6 +6,7 @@ from toolchain.models.samples import calibration_samples
 from toolchain.spec.errors import fail
 from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of, model_of, onnx_file, verdict_file
 from toolchain.tasks.actions.reports import write_report
+from toolchain.tasks.hashes import seen
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import read_built
@@ -18,10 +19,11 @@ def verify_built(step: Step, say: Say) -> Made:
     """Leaves the verdict even where something differs. Raises UserError E1204 then, and all of verify_model."""
     job = step.job
     model = model_of(job)
+    recorded = seen(model.calibration.file) if isinstance(model.calibration, Recorded) else {}
     built = read_built(machine_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
     verdict = verify_model(built, calibration_samples(model), SampleSize(), say)
     found = verdict_text(verdict, calibration_text(calibration_kind(built.integer)))
     written = write_report(verdict_file(job), found, verdict_data(verdict))
     if not verdict.exact:
-        raise fail("E1204", f"what the machine computes is not what the integer model computes\n{found}", place=str(bundle_file(job)))
-    return Made(written, [model.calibration.file] if isinstance(model.calibration, Recorded) else ())
+        raise fail("E1204", "what the machine computes is not what the integer model computes", place=str(bundle_file(job)), more=found)
+    return Made(written, recorded)

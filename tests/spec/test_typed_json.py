@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.runtime.typed_json import MistypedError, from_json, to_json
+from toolchain.spec.typed_json import MistypedError, from_json, to_json
 
 
 class Size(NamedTuple):

@@ -1,0 +1,59 @@
+"""`target check` reads all that the compiler will: each fault is told with its place, several at once."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from toolchain.schedule.check_conventions import check_conventions
+from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine
+
+TARGETS = Path(__file__).resolve().parents[2] / "targets"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A machine of its own, in vta.yaml and vta/."""
+    shutil.copytree(TARGETS / "vta", tmp_path / "vta")
+    shutil.copy(TARGETS / "vta.yaml", tmp_path)
+    return tmp_path
+
+
+def test_shipped_machines_are_right(folder: Path) -> None:
+    found = check_conventions(load_machine(str(folder / "vta.yaml")))
+    assert found.kernels > 5
+    assert found.templates <= len([*(folder / "vta").glob("*.j2")])
+    assert check_conventions(load_machine("dnnvm")).kernels == 0
+
+
+FAULTS = {
+    "vta/kernels.yaml": ("computes: conv2d", "computes: conv3d", "E1002 unknown operation 'conv3d'"),
+    "vta/store.asm.j2": ("", "{% if %}", "vta/store.asm.j2:1: E1005 cannot read the template"),
+    "vta/finish.asm.j2": ("", "{% include 'none.j2' %}", "E1005 the template fails: there is no template 'none.j2'"),
+    "vta.yaml": ("\noperators:\n", "\nfusion: {templates: []}\noperators:\n", "vta.yaml:"),
+}
+
+
+@pytest.mark.parametrize(("file", "change"), FAULTS.items())
+def test_a_fault_is_told(file: str, change: tuple[str, str, str], folder: Path) -> None:
+    old, new, message = change
+    text = (folder / file).read_text()
+    assert old in text
+    (folder / file).write_text(text.replace(old, new, 1) if old else new + text)
+    with pytest.raises(UserError) as caught:
+        check_conventions(load_machine(str(folder / "vta.yaml")))
+    assert message in str(caught.value)
+
+
+def test_a_wrong_name_in_operators_and_a_broken_template_are_told_together(folder: Path) -> None:
+    machine, template = folder / "vta.yaml", folder / "vta" / "store.asm.j2"
+    text = machine.read_text()
+    machine.write_text(text.replace("conv2d: [{that: INP_BITS == 8", "conv2d: [{that: strid == 8", 1))
+    assert machine.read_text() != text
+    template.write_text("{{ 1 | nosuch }}")
+    with pytest.raises(UserError) as caught:
+        check_conventions(load_machine(str(machine)))
+    told = str(caught.value)
+    assert "unknown name 'strid'" in told
+    assert "there is no filter 'nosuch'" in told

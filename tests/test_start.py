@@ -1,0 +1,29 @@
+"""An interrupt is one line and the exit code 130, whatever is being imported or done when it comes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tasks.builds import environment
+
+INTERRUPTED = """
+import builtins, os, signal, sys
+real, left = builtins.__import__, [int(sys.argv.pop(1))]
+def counted(*given, **named):
+    left[0] -= 1
+    if left[0] == 0:
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(*given, **named)
+from toolchain.start import main
+builtins.__import__ = counted
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("number", [1, 2, 10, 40, 100, 200, 400, 700, 1000, 1500, 2000, 2800])
+def test_an_interrupt_at_any_import_is_one_line(number: int, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, str(number), "build", "target=vta", "model=digits"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if not line.endswith((" ...", " s"))]) == (130, ["interrupted"])

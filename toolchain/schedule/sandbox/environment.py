@@ -1,0 +1,182 @@
+"""Reads and runs the templates in one folder."""
+
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import jinja2
+from jinja2 import meta, nodes
+from jinja2.environment import TemplateModule
+from jinja2.loaders import split_template_path
+from jinja2.runtime import Context, LoopContext, Macro
+from jinja2.sandbox import SandboxedEnvironment
+from jinja2.utils import pass_context
+
+from toolchain.schedule.sandbox.budget import begin, deeper, end, size_of, spend
+from toolchain.schedule.sandbox.filters import FILTERS, GLOBALS, TESTS
+from toolchain.schedule.sandbox.operators import Formatter, apply, printed
+from toolchain.schedule.sandbox.syntax import checked_tree
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.files import read_limited
+
+MAX_BYTES = 256 << 10
+_LONG = re.compile("[0-9_]{1001}")
+"""Python refuses to read a number of many digits, and Jinja does not say where it stands."""
+METHODS: Mapping[type, frozenset[str]] = {
+    str: frozenset(
+        ("count", "endswith", "find", "format", "isdigit", "lower", "lstrip", "rstrip", "split", "splitlines", "startswith", "strip", "upper")
+    ),
+    dict: frozenset(("get", "items", "keys", "values")),
+    list: frozenset(("count", "index")),
+    tuple: frozenset(("count", "index")),
+}
+"""Methods that a template may call: they change nothing, and make nothing larger than what they take."""
+_MISTAKES = (jinja2.TemplateError, ArithmeticError, TypeError, ValueError, LookupError, AttributeError, SyntaxError, RecursionError, MemoryError)
+"""What Jinja and Python raise for a template's own mistakes."""
+
+
+def render(folder: Path, name: str, scope: Mapping[str, Any]) -> str:
+    """The text that a template of the folder writes for these names. Raises UserError E1005 with its line, E0330 for one that is too large."""
+    before = begin()
+    try:
+        return _environment(folder).get_template(name).render(scope)
+    except _MISTAKES as error:
+        raise _told(error, folder, name) from None
+    finally:
+        end(before)
+
+
+def names_of(folder: Path, name: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Names that a template takes from outside, and templates that it imports. Raises UserError E1005 as `render`."""
+    try:
+        environment = _environment(folder)
+        text, filename, _ = _Folder(folder).get_source(environment, name)
+        tree = environment.parse(text, name, filename)
+        return frozenset(meta.find_undeclared_variables(tree)), tuple(other for other in meta.find_referenced_templates(tree) if other)
+    except _MISTAKES as error:
+        raise _told(error, folder, name) from None
+
+
+@lru_cache(maxsize=8)
+def _environment(folder: Path) -> "_Sandbox":
+    made = _Sandbox(
+        loader=_Folder(folder), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=pass_context(_shown), optimized=False
+    )
+    made.filters, made.tests, made.globals = {**FILTERS}, {**TESTS}, {**GLOBALS}
+    return made
+
+
+def _shown(_: Context, value: Any) -> str:
+    """What stands for a value in the text. Jinja would do constants while it compiles, if this took no context."""
+    text = printed(value)
+    spend(len(text))
+    return text
+
+
+class _Folder(jinja2.BaseLoader):
+    """Regular files inside one folder, wherever links lead."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:  # noqa: ARG002
+        path = self._folder.joinpath(*split_template_path(template))
+        if not os.path.lexists(path):
+            raise jinja2.TemplateNotFound(template, f"there is no template '{template}'")
+        if not path.resolve().is_relative_to(self._folder.resolve()):
+            raise fail("E1005", "the template is a link that leads out of its machine's folder", place=str(path))
+        stamp = _stamp(path)
+        if stamp is None:
+            raise fail("E1005", "the template is no file", place=str(path))
+        try:
+            text = read_limited(path, MAX_BYTES, "the template").decode()
+        except UnicodeDecodeError as error:
+            raise fail("E1005", f"the template is not UTF-8 text at byte {error.start:#x}", place=str(path)) from None
+        return text, str(path), lambda: _stamp(path) == stamp
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Tells one state of a file from the next; None for what is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_ino, found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
+
+
+class _Sandbox(SandboxedEnvironment):
+    """Only methods that are known to be harmless; whatever may make something large goes through `operators`."""
+
+    intercepted_binops = frozenset(("+", "*", "**", "%"))
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        for number, line in enumerate(source.splitlines(), 1):
+            if _LONG.search(line):
+                raise jinja2.TemplateSyntaxError("a number of more than 1000 digits", number, filename=filename)
+        return checked_tree(super()._parse(source, name, filename), self, filename or "")
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        if not super().is_safe_attribute(obj, attr, value):
+            return False
+        known = (
+            isinstance(obj, LoopContext | TemplateModule)
+            or isinstance(value, Macro)
+            or any(attr in names for kind, names in METHODS.items() if isinstance(obj, kind))
+        )
+        return known or not callable(value)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        text = getattr(value, "__self__", None)
+        if not isinstance(text, str) or getattr(value, "__name__", "") != "format":
+            return None
+        return lambda *values, **named: Formatter(self).vformat(text, values, named)
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ARG002
+        if type(left) is int and type(right) is int and operator in "+%":  # most of all; the loop around it has paid
+            return left + right if operator == "+" else left % right
+        found = apply(operator, left, right)
+        spend(size_of(found))
+        return found
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, PYI063  # as Jinja, for names that templates pass
+        deeper(1)
+        found = __context.call(__obj, *args, **kwargs)  # whatever can be named may be called; an error ends the rendering
+        deeper(-1)
+        spend(size_of(found))
+        return found
+
+
+def _told(error: BaseException, folder: Path, name: str) -> UserError:
+    """A template's fault as one line."""
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return fail("E1005", f"cannot read the template: {error.message}", place=f"{folder / (error.name or name)}:{error.lineno}")
+    return fail("E1005", f"the template fails: {_reason(error)}", place=_place(error.__traceback__, folder) or str(folder / name))
+
+
+def _reason(error: BaseException) -> str:
+    match error:
+        case RecursionError():
+            return "it includes or calls itself without end, or is nested too deeply"
+        case MemoryError():
+            return "it takes more memory than there is"
+        case SyntaxError():
+            return "loops are nested deeper than Python takes"
+        case KeyError():
+            return f"there is no entry {error}"
+        case _:
+            return str(error) or type(error).__name__
+
+
+def _place(trace: TracebackType | None, folder: Path) -> str:
+    """The innermost line of a template; Jinja puts it into the traceback."""
+    found = ""
+    while trace:
+        path = trace.tb_frame.f_code.co_filename
+        found = f"{path}:{trace.tb_lineno}" if path.startswith(f"{folder}{os.sep}") else found
+        trace = trace.tb_next
+    return found

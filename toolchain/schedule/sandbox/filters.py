@@ -1,0 +1,118 @@
+"""The filters, tests and functions of templates: Jinja's own that are pure, each charged for what it takes and what it makes."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import Any, cast
+
+from jinja2.exceptions import SecurityError
+from jinja2.filters import FILTERS as _FILTERS
+from jinja2.runtime import Undefined
+from jinja2.tests import TESTS as _TESTS
+from jinja2.utils import Namespace
+
+from toolchain.schedule.sandbox.budget import is_sized, size_of, spend
+from toolchain.schedule.sandbox.operators import WIDTH, format_text, printed
+
+JINJA = cast(Mapping[str, Callable[..., Any]], _FILTERS)
+PURE = (
+    *("abs", "count", "d", "default", "dictsort", "first", "float", "int", "items", "last", "length", "list", "lower", "map", "max", "min"),
+    *("reject", "rejectattr", "reverse", "select", "selectattr", "sort", "trim", "unique", "upper"),
+)
+"""Filters as they are: what they make is no larger than what they take."""
+
+Function = Callable[..., Any]
+
+
+def charged(function: Function) -> Function:
+    """The function, paid for; what it would make bit by bit it makes at once."""
+
+    @wraps(function)  # keeps Jinja's mark of what is passed first
+    def run(*values: Any, **named: Any) -> Any:
+        spend(sum(map(size_of, (*values, *named.values()))))
+        found = function(*values, **named)
+        if isinstance(found, Iterator):
+            found = list(cast(Iterator[Any], found))
+        spend(size_of(found))
+        return found
+
+    return run
+
+
+def joined(values: Any, between: Any = "", attribute: Any = None) -> str:
+    """The texts of values, one after the other."""
+    if attribute is not None:
+        raise TypeError("'join' takes no attribute here; use 'map' before it")
+    texts, mark = [printed(value) for value in values], printed(between)
+    spend(sum(map(len, texts)) + len(mark) * len(texts))
+    return mark.join(texts)
+
+
+def replaced(text: Any, old: Any, new: Any, count: int = -1) -> str:
+    """The text with `new` for `old`, at most `count` times."""
+    whole, old, new = map(printed, (text, old, new))
+    spend(len(whole) + whole.count(old) * len(new))
+    return whole.replace(old, new, count)
+
+
+def indented(text: Any, width: int = 4, first: bool = False) -> str:
+    """Every line but the first `width` columns further right; the first too where `first` says so."""
+    if not 0 <= width <= WIDTH:
+        raise SecurityError(f"an indentation of {width} columns; {WIDTH} at most")
+    lines = printed(text).split("\n")
+    spend(width * len(lines))
+    return "\n".join(" " * width + line if line and (first or number) else line for number, line in enumerate(lines))
+
+
+def total(values: Any, start: Any = 0) -> Any:
+    """The sum of numbers."""
+    values = list(values)
+    if not all(isinstance(value, int | float) for value in (start, *values)):
+        raise TypeError("'sum' adds numbers")
+    return sum(values, start)
+
+
+def rounded(value: Any, digits: int = 0, method: str = "common") -> Any:
+    """The number with so many digits after the point."""
+    if not 0 <= digits <= 30:
+        raise SecurityError(f"{digits} digits after the point; 30 at most")
+    return JINJA["round"](value, digits, method)
+
+
+def formatted(text: Any, *values: Any, **named: Any) -> str:
+    """As Python's `text % values`."""
+    if values and named:
+        raise TypeError("'format' takes values by place or by name")
+    return format_text(printed(text), named or values)
+
+
+def weighed(value: Any, weight: int = 1) -> Any:
+    """The value itself; a loop over it, or a look through it, costs `weight` for each entry."""
+    if is_sized(value):
+        spend((1 + len(value)) * weight)
+    elif weight > 1 and not isinstance(value, Undefined):
+        raise TypeError(f"there is no loop over a {type(value).__name__}")
+    return value
+
+
+def paid(units: int) -> str:
+    """No text, paid for."""
+    spend(units)
+    return ""
+
+
+WEIGH, PAY = "(weigh)", "(pay)"
+"""Names that no template can write."""
+FILTERS: Mapping[str, Function] = {
+    **{name: charged(JINJA[name]) for name in PURE},
+    "format": formatted,
+    "indent": charged(indented),
+    "join": charged(joined),
+    "replace": charged(replaced),
+    "round": rounded,
+    "string": printed,
+    "sum": charged(total),
+    WEIGH: weighed,
+    PAY: paid,
+}
+TESTS: Mapping[str, Function] = {name: charged(test) for name, test in cast(Mapping[str, Function], _TESTS).items()}
+GLOBALS: Mapping[str, Any] = {"range": charged(range), "dict": charged(dict), "namespace": Namespace}

@@ -1,0 +1,93 @@
+"""Whose build folders are, from a build's first piece of work to its end: builds of the same things share them, others wait.
+
+A stage's own lock (locks.py) keeps two builds from writing at once; a claim keeps another model of the same name, or another choice of variables,
+from taking the folder over between two stages of one build.
+"""
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from toolchain.spec.errors import fail
+from toolchain.tasks.locks import PATIENCE
+from toolchain.tasks.stage import Job
+
+GATE, OWNER, USER = ".claim.lock", ".owner", ".user-"
+"""Names in a folder: held while a claim is made; a hash of what the folder is built from; one locked file for each build that uses it."""
+
+
+def claims_of(job: Job) -> Iterator[tuple[Path, str]]:
+    """Folders of a job, each with all that it is built from and that its name does not say."""
+    model, chosen = str(job.path.resolve()), job.variables
+    yield job.shared, repr((model, chosen.calibration))
+    yield job.folder, repr((model, chosen.calibration, str(job.target.path.resolve()), chosen.fallback, chosen.place, chosen.html))
+
+
+@dataclass
+class Claims:
+    """The claims of one build; used in a `with` block they end with it, else with the process."""
+
+    held: dict[Path, ExitStack] = field(default_factory=dict[Path, ExitStack])
+
+    def hold(self, job: Job) -> None:
+        """Claims the folders of a job, once. Raises UserError E0005."""
+        for folder, made_of in claims_of(job):
+            if folder not in self.held:
+                self.held[folder] = _claim(folder, hashlib.sha256(made_of.encode()).hexdigest())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
+        for stack in self.held.values():
+            stack.close()
+        self.held.clear()
+
+
+def _claim(folder: Path, owner: str) -> ExitStack:
+    """The folder as one of its users, which closing the answer ends."""
+    import filelock
+
+    held = ExitStack()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(folder / GATE):
+            if _owner(folder) != owner:
+                _outwait(folder)
+                (folder / OWNER).write_text(owner)
+            path = folder / f"{USER}{os.getpid()}-{os.urandom(4).hex()}.lock"
+            lock = filelock.FileLock(path)
+            lock.acquire()
+        held.callback(path.unlink, missing_ok=True)
+        held.callback(lock.release)
+    except OSError as error:
+        raise fail("E0005", f"cannot write into the folder: {error.strerror}", place=str(folder)) from None
+    return held
+
+
+def _owner(folder: Path) -> str:
+    try:
+        return (folder / OWNER).read_text()
+    except (OSError, ValueError):
+        return ""
+
+
+def _outwait(folder: Path) -> None:
+    """Waits for every build that uses the folder; the system lets go of a lock however its process ends."""
+    import filelock
+
+    for path in sorted(folder.glob(f"{USER}*")):
+        lock = filelock.FileLock(path)
+        try:
+            lock.acquire(timeout=PATIENCE)
+        except filelock.Timeout:
+            print(f"{folder}: a build of something else is at work here; waiting for it", file=sys.stderr, flush=True)
+            lock.acquire()
+        lock.release()
+        path.unlink(missing_ok=True)
