@@ -60,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _target_commands(commands.add_parser("target", help="list, show, check and compare machines; write their manuals"))
     _operation_commands(commands.add_parser("operation", help="list, show and check what can be computed"))
+    _kernel_commands(commands.add_parser("kernel", help="check a machine's kernels"))
     _translations(commands.add_parser("asm", help="assemble a program"), commands.add_parser("disasm", help="disassemble a program"))
     check = _inputs(_program(commands.add_parser("check", help="find races, deadlocks and bad addresses without running")))
     check.set_defaults(run="emulate:check")
@@ -111,6 +112,15 @@ def _operation_commands(operation: argparse.ArgumentParser) -> None:
     check.add_argument("--shapes", metavar="N", type=int, default=20, help="random shapes of each operation (20)")
     check.add_argument("--seed", metavar="N", type=int, default=0, help="of the random numbers (0)")
     check.set_defaults(run="operation:check")
+
+
+def _kernel_commands(kernel: argparse.ArgumentParser) -> None:
+    actions = kernel.add_subparsers(dest="action", required=True, metavar="ACTION")
+    check = _machine(actions.add_parser("check", help="run kernels on random shapes in random tiles, against the operation's meaning"))
+    check.add_argument("kernel", metavar="KERNEL", nargs="*", help="all of them where none is named")
+    check.add_argument("--shapes", metavar="N", type=int, default=6, help="random shapes of each kernel (6)")
+    check.add_argument("--seed", metavar="N", type=int, default=0, help="of the random numbers (0)")
+    check.set_defaults(run="kernel:check")
 
 
 def _with_machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:

@@ -14,7 +14,7 @@ from toolchain.graph.calibration import sample_at
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints
 from toolchain.operations.operation import to_picture
-from toolchain.schedule.regions.region import Region
+from toolchain.schedule.regions.region import Region, Shape
 from toolchain.spec.errors import UserError
 from toolchain.verify.blame import describe_writer, last_writer
 from toolchain.verify.compare import FirstDifference, first_difference
@@ -52,14 +52,15 @@ def climb_region(subject: Subject, expected: Mapping[str, Array], size: SampleSi
 
 def split_runs(region: Region, expected: Mapping[str, Array]) -> list[dict[str, Array]]:
     """The tensors that each run should leave, in the region's shapes. Raises ValueError where tensors are not of the same whole number of runs."""
-    split = {name: _picture(expected[name]).reshape(-1, *shape) for name, shape in region.tensors.items() if name in expected}
+    split = {name: _pictures(expected[name], shape).reshape(-1, *shape) for name, shape in region.tensors.items() if name in expected}
     (count,) = {len(array) for array in split.values()}
     return [sample_at(split, number) for number in range(count)]
 
 
-def _picture(array: Array) -> Array:
-    """Rows of a sequence as the machine has them."""
-    return to_picture(array) if array.ndim == 3 else array
+def _pictures(array: Array, shape: Shape) -> Array:
+    """Rows of a sequence, which have their channels behind, as the machine has them."""
+    rows = shape.width == 1 and array.shape[-2:] == (shape.height, shape.channels)
+    return to_picture(array.reshape(-1, shape.height, shape.channels)) if rows else array
 
 
 def _inputs(region: Region, wanted: Mapping[str, Array]) -> dict[str, Array]:

@@ -1,0 +1,61 @@
+"""Every kernel of the shipped machines is exact on random shapes; a wrong one is found out."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from toolchain.cli import main
+from toolchain.operations.library import kinds_of
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine
+from toolchain.verify.kernel_check import check_kernel
+
+TARGETS = Path(__file__).resolve().parents[2] / "targets"
+CASES = [(name, kernel) for name in ("vta", "dpuv3") for kernel in load_kernels(load_machine(name))]
+
+
+@pytest.mark.parametrize(("target", "kernel"), CASES)
+def test_every_kernel_is_exact(target: str, kernel: str) -> None:
+    machine = load_machine(target)
+    found = check_kernel(machine, load_kernels(machine)[kernel], kinds_of(machine), 1, seed=3)
+    assert (found.kernel, found.computed) == (kernel, 1)
+    assert found.tilings > 0
+
+
+WRONG = [
+    ("vta", "max_pool", "reach: reach_h, before", "reach: 1, before", "E1305 kernel 'max_pool' makes"),
+    ("dpuv3", "upsample", "line: ow * factor_w * c", "line: ow * c", "E1305 kernel 'upsample' makes"),
+]
+
+
+@pytest.mark.parametrize(("target", "kernel", "old", "new", "message"), WRONG)
+def test_a_wrong_kernel_is_found_out(target: str, kernel: str, old: str, new: str, message: str, tmp_path: Path) -> None:
+    shutil.copy(TARGETS / f"{target}.yaml", tmp_path)
+    shutil.copytree(TARGETS / target, tmp_path / target)
+    file = tmp_path / target / "kernels.yaml"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    machine = load_machine(str(tmp_path / f"{target}.yaml"))
+    with pytest.raises(UserError, match=message):
+        check_kernel(machine, load_kernels(machine)[kernel], kinds_of(machine), 8)
+
+
+def test_a_kernel_that_takes_no_random_operation(tmp_path: Path) -> None:
+    shutil.copy(TARGETS / "vta.yaml", tmp_path)
+    shutil.copytree(TARGETS / "vta", tmp_path / "vta")
+    file = tmp_path / "vta" / "kernels.yaml"
+    file.write_text(file.read_text().replace("    requires:\n", "    requires:\n      - {that: batch == 77, message: never}\n"))
+    machine = load_machine(str(tmp_path / "vta.yaml"))
+    with pytest.raises(UserError, match="E1306 none of 3001 random operations passes the conditions of kernel 'add'"):
+        check_kernel(machine, load_kernels(machine)["add"], kinds_of(machine), 1)
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kernel", "check", "vta", "add", "--shapes", "2"]) == 0
+    assert capsys.readouterr().out.startswith("add: add of 2 shapes in ")
+    assert main(["kernel", "check", "vta", "ad"]) == 1
+    assert "E1002 machine 'vta' has no kernel 'ad'; did you mean 'add'" in capsys.readouterr().err
+    assert main(["kernel", "check", "vta", "add", "--shapes", "0"]) == 1

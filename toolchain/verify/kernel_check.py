@@ -1,0 +1,160 @@
+"""Runs a machine's kernels on random operations with random tiles, small ones among them, and compares with the operation's own meaning."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.emulator.checks import check_program
+from toolchain.emulator.engines import engine_named
+from toolchain.graph.numerics import Numerics
+from toolchain.operations.kind import UNIT, OperationKind
+from toolchain.operations.library import Kinds
+from toolchain.operations.numbers import complete
+from toolchain.operations.operation import Operation, make_operation, picture_of
+from toolchain.schedule.compile import Compiled, emit_alone, pack_tensors
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.problem import Problem, state_problem
+from toolchain.schedule.placement.dram_map import host_axes
+from toolchain.schedule.placement.storage import layout_of
+from toolchain.schedule.selection import images_per_run
+from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.model import Machine
+
+Array = NDArray[Any]
+SIZES = (1, 2, 3, 5, 7, 9, 16, 17, 33)
+"""Extents that are drawn: corners of blocks, and sizes that divide into none."""
+TRIES = 3000
+"""Random operations that are drawn for each that a kernel shall compute."""
+MOST_STEPS = 300
+"""Tiles of one program; tilings of more are passed over, so that a check takes seconds."""
+MOST_MACS = 1 << 24
+
+
+@dataclass(frozen=True)
+class KernelChecked:
+    """computed: operations that ran and were equal. refused: those that the kernel's conditions do not admit. tilings: programs that were run."""
+
+    kernel: str
+    operation: str
+    computed: int
+    refused: int
+    tilings: int
+
+
+def check_kernel(machine: Machine, kernel: Kernel, kinds: Kinds, count: int = 6, seed: int = 0) -> KernelChecked:
+    """Raises UserError E1305 for a result that differs, with the numbers and the tile, E1306 where no random operation passes the kernel's
+    conditions, and all that a program that breaks the machine's rules raises."""
+    rng, computed, refused, tilings = np.random.default_rng(seed), 0, 0, 0
+    for problem in _problems(machine, kernel, kinds[kernel.computes], rng):
+        if problem is None:
+            refused += 1
+            if refused > TRIES * count:
+                break
+            continue
+        tilings += sum(1 for tiling in _tilings(problem, rng) if _compare(problem, tiling, rng))
+        computed += 1
+        if computed == count:
+            break
+    if not computed:
+        raise fail("E1306", f"none of {refused} random operations passes the conditions of kernel '{kernel.name}'", kernel.span)
+    return KernelChecked(kernel.name, kernel.computes, computed, refused, tilings)
+
+
+def _problems(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random.Generator) -> Iterator[Problem | None]:
+    """Random operations for the kernel without end, None for one that it does not compute."""
+    while True:
+        operation = draw_operation(machine, kind, rng)
+        try:
+            yield None if operation is None else state_problem(machine, kernel, operation)
+        except UserError:
+            yield None
+
+
+def draw_operation(machine: Machine, kind: OperationKind, rng: np.random.Generator) -> Operation | None:
+    """A random operation of a kind; None for numbers that do not fit each other."""
+    drawn = {extent: int(rng.choice(SIZES)) for each in kind.operands for extent in each.extents}
+    for number in (number for each in kind.attributes for number in each.numbers):
+        drawn[number] = kind.defaults.get(number, 1) if rng.integers(2) else int(rng.integers(0 if kind.defaults.get(number) == 0 else 1, 4))
+    if rng.integers(4) == 0:  # windows of the whole picture are a corner of their own
+        drawn |= {small: drawn[large] for small, large in zip([*kind.meaning.over.values()][::-1], kind.operands[0].extents[::-1], strict=False)}
+    drawn["batch"] = images_per_run(machine) * int(rng.integers(1, 3 if images_per_run(machine) == 1 else 2))
+    try:
+        numbers = complete(kind, {**drawn, **{e: 1 for e in drawn if e in kind.fixed}})
+        numbers |= _ends(kind, rng)
+        arrays = {name: _array(kind, name, numbers, rng) for name in kind.known}
+        if kind.form == "table":
+            arrays["table"] = rng.integers(-128, 128, 256).astype(np.int8)
+        pictures = {name: picture_of([numbers[extent] for extent in kind.operand[name].extents]) for name in kind.data}
+        operation = make_operation(kind, "checked", pictures, arrays, numbers)
+    except UserError:
+        return None
+    accumulator = (machine.quantisation or Numerics()).accumulator_bits
+    return operation if operation.reach() < 1 << (accumulator - 1) and operation.macs <= MOST_MACS else None
+
+
+def _ends(kind: OperationKind, rng: np.random.Generator) -> dict[str, int]:
+    """Requantisation: shifts around the size of sums, limits of no activation and of ReLU."""
+    if not kind.scaled:
+        return {}
+    multipliers = {name: 1 << int(rng.integers(0, 4)) for name in kind.multipliers}
+    unit = {UNIT: 1 << int(rng.integers(0, 8))} if kind.unit else {}
+    return {"shift": int(rng.integers(0, 12)), "low": int(rng.choice([-128, 0])), "high": 127, **multipliers, **unit}
+
+
+def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], rng: np.random.Generator) -> Array:
+    shape = [numbers[extent] for extent in kind.operand[name].extents]
+    return rng.integers(-9000, 9000, shape).astype(np.int32) if name == kind.bias else rng.integers(-128, 128, shape).astype(np.int8)
+
+
+def _tilings(problem: Problem, rng: np.random.Generator) -> list[Tiling]:
+    """The best, those with the fewest tiles and with the most that are not too many, and one at random; with one slot of each place and with two."""
+    found: list[Tiling] = []
+    for contexts in (1, 2):
+        try:
+            ranked = [tiling for tiling in rank_tilings(problem, contexts, 1 << 30) if _tiles(problem, tiling) <= MOST_STEPS]
+        except UserError:
+            continue
+        if ranked:
+            counts = [_tiles(problem, tiling) for tiling in ranked]
+            corners = (0, counts.index(min(counts)), counts.index(max(counts)), int(rng.integers(len(ranked))))
+            found += [ranked[number] for number in dict.fromkeys(corners)]
+    return found
+
+
+def _tiles(problem: Problem, tiling: Tiling) -> int:
+    return math.prod(-(-problem.extents[name] // size) for name, size in tiling.sizes.items())
+
+
+def _compare(problem: Problem, tiling: Tiling, rng: np.random.Generator) -> bool:
+    """Runs one program. Raises UserError E1305 for another result."""
+    operation, machine = problem.operation, problem.machine
+    numerics = machine.quantisation or Numerics()
+    low, high = numerics.activation.low, numerics.activation.high
+    inputs = {name: rng.integers(low, high + 1, operation.input(name)).astype(np.int8) for name in operation.kind.data}
+    compiled = emit_alone(problem, tiling, pack_tensors(problem))
+    state = compiled.state(**{name: array.transpose(_axes(compiled, name)) for name, array in inputs.items()})
+    engine_named("fast")(compiled.program, state, check_program(compiled.program, state).order)
+    found = compiled.result(state, "y").transpose(np.argsort(_axes(compiled, "y")))
+    wanted = operation.run(inputs, numerics)
+    if not np.array_equal(found, wanted):
+        raise _differs(problem, tiling, found, wanted)
+    return True
+
+
+def _axes(compiled: Compiled, name: str) -> tuple[int, ...]:
+    """The order in which a tensor's layout has the axes of a picture."""
+    tensor = next(each for each in compiled.problem.kernel.tensors if each.name == name)
+    return host_axes(layout_of(compiled.problem.machine, tensor))
+
+
+def _differs(problem: Problem, tiling: Tiling, found: Array, wanted: Array) -> UserError:
+    place = [int(index) for index in np.argwhere(found != wanted)[0]]
+    numbers = ", ".join(f"{name} {problem.operation.numbers[name]}" for name in problem.operation.kind.numbers)
+    tile = ", ".join(f"{name} {size}" for name, size in tiling.sizes.items())
+    told = f"makes {found[tuple(place)]} at {place}, not {wanted[tuple(place)]}; {int((found != wanted).sum())} of {wanted.size} elements differ"
+    return fail("E1305", f"kernel '{problem.kernel.name}' {told}, in tiles of {tile}, for {numbers}", problem.kernel.span)
