@@ -66,3 +66,11 @@ def test_a_whole_network_reaches_its_end(vendor_streams: Path, tmp_path: Path, c
     assert sum(unit["instructions"] for unit in units.values()) == data["instructions"]
     assert data["ms"] > conv_ms
     assert all(unit["waits"] for unit in units.values())
+
+
+def test_a_program_that_relies_on_time_is_not_called_free_of_races(vendor_streams: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = str(vendor_streams / "resnet50_compiled_pipelined.hex")
+    assert main(["check", "dpuv3", name]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.endswith(": no deadlock, every address in range, 318 races that the machine's file calls warnings\n")
+    assert "299 more warnings of this kind" in printed.err

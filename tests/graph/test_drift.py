@@ -14,13 +14,14 @@ from toolchain.graph.calls import Call
 from toolchain.graph.drift import DROPPED, INPUT_PARTS, WEIGHT_PARTS, drift_of
 from toolchain.graph.least_squares import normalised, output_errors, round_rows, unit_of
 from toolchain.graph.statistics import columns_of, moments_of
+from toolchain.operations.library import builtin_kinds
 
 SCALE = 0.25
 Array = np.ndarray
 
 
 def call(kind: str, attributes: Mapping[str, Any]) -> Call:
-    return Call("c", kind, "", ("x", "w", "b"), "y", attributes)
+    return Call("c", builtin_kinds()[kind], "", ("x", "w", "b"), "y", attributes)
 
 
 @settings(max_examples=25, deadline=None)

@@ -19,7 +19,7 @@ n = helper.make_node
 
 
 def test_reference_and_oracle(tmp_path: Path) -> None:
-    nodes = [n("Conv", ["x", "w"], ["a"], "one"), n("Relu", ["a"], ["b"]), n("Tanh", ["b"], ["c"], "host"), n("Conv", ["c", "w"], ["y"], "two")]
+    nodes = [n("Conv", ["x", "w"], ["a"], "one"), n("Relu", ["a"], ["b"]), n("Sin", ["b"], ["c"], "host"), n("Conv", ["c", "w"], ["y"], "two")]
     base = imported(tmp_path, nodes, constants={"w": normal(0, 3, 3, 1, 1)})
     samples = {"x": normal(1, 4, 1, 3, 4, 4)}
     model = run_passes(base, [Fuse(), Quantize()], Context(numerics=Numerics(), table=calibrate(base, samples)))

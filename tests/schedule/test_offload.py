@@ -19,7 +19,7 @@ from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.offload import channel_block, device_of
-from toolchain.spec.load import load_machine
+from toolchain.spec.load import load_file, load_machine
 from toolchain.spec.model import Machine
 
 n = helper.make_node
@@ -106,3 +106,14 @@ def test_padding_for_a_maximum_of_what_is_never_negative(tmp_path: Path) -> None
 @pytest.mark.parametrize("target", ["dpuv3", "vta"])
 def test_blocks_of_channels_follow_from_the_layouts(target: str) -> None:
     assert channel_block(load_machine(target)) == BLOCK
+
+
+def test_a_layout_of_shifts_and_masks_is_taken_like_one_of_divisions(tmp_path: Path) -> None:
+    path = Path(load_machine("dpuv3").path)
+    old, new = "n // 4, h, w, c // 16, n % 4, c % 16", "n >> 2, h, w, c >> 4, n & 3, c & 15"
+    text = path.read_text()
+    assert text.count(f"map: n h w c -> {old}") == 1
+    (tmp_path / path.name).write_text(text.replace(old, new))
+    machine = load_file(tmp_path / path.name)
+    assert machine.layouts[0].map != load_machine("dpuv3").layouts[0].map
+    assert channel_block(machine) == BLOCK

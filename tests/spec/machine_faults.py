@@ -25,6 +25,8 @@ PROBE = """  PROBE_{0}:
 PROBES = PROBE.format("A", "long", 1) + PROBE.format("B", "longer", 2) + "  SETUP:\n"
 CHAIN = " + ".join("1" for _ in range(80))
 
+PIPELINED = "    timing: calc\n    pipelined: {{memories: [{0}], apart: {1}}}\n    semantics"
+
 FAULTS = {
     # the file
     "bad_yaml": Fault("E0101", "topology:\n", "topology\n"),
@@ -34,6 +36,8 @@ FAULTS = {
     "too_deep": Fault("E0102", "  HALF: LANES // 2", f"  HALF: {DEEP}"),
     "octal": Fault("E0102", "value: 4, range", "value: 010, range"),
     "huge_number": Fault("E0102", "value: 4, range", f"value: {'9' * 90}, range"),
+    "unknown_pipelined_memory": Fault("E0107", "    timing: calc\n    semantics", PIPELINED.format("sum", 2)),
+    "steps_too_far_apart": Fault("E0139", "    timing: calc\n    semantics", PIPELINED.format("sums", 65)),
     "duplicate_key": Fault("E0103", "  HALF: LANES // 2", "  HALF: LANES // 2\n  HALF: 3"),
     # keys and kinds of values
     "unknown_key": Fault("E0108", "kind: dram, type: u8", "kind: dram, colour: red, type: u8"),

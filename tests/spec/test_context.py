@@ -1,5 +1,7 @@
 """Expressions of a machine file, read with its parameters in place."""
 
+from collections.abc import Iterator, Mapping
+
 import pytest
 
 from tests.spec.small import nodes
@@ -26,3 +28,22 @@ def test_other_names_stay_in_expressions() -> None:
 def test_a_number_needs_every_name() -> None:
     with pytest.raises(UserError, match=r"t\.yaml:5:4: E0107 unknown name 'field'"):
         CONTEXT.number(FILE.value["e"])
+
+
+class _LookedUp(Mapping[str, int]):
+    """Names that may be looked up one by one, never walked through: a file with n names has n expressions at least."""
+
+    def __getitem__(self, name: str) -> int:
+        return {"LANES": 4, "MODE": 1}[name]
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("all names were walked through for one expression")
+
+    def __len__(self) -> int:
+        return 2
+
+
+def test_an_expression_costs_what_it_names() -> None:
+    context = Context(FILE, "", _LookedUp(), CONTEXT.choices)
+    assert context.number(FILE.value["a"]) == 8
+    assert context.expr(FILE.value["b"]) == Binary("+", Name("field"), Const(4))

@@ -12,6 +12,7 @@ SAME = [
     ("          k = codes[i]", "          k = codes[i]  # one code each"),
     ("launch_us: {value: 10", "launch_us: {value: 11"),
     ("type: code_t, depth: 16", "type: code_t, hazard: warning, depth: 16"),
+    ("type: code_t, depth: 16", "type: code_t, transient: true, depth: 16"),
 ]
 STABLE = "e1ccc4ab14b1ad625faccc5454461914870818ef24929f69c8cb6e5b6e273eac"
 """Of the small machine; it may change only together with what a fingerprint means."""

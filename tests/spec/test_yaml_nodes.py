@@ -1,6 +1,8 @@
 """YAML with positions, by YAML 1.2's rules, hostile input refused."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.spec.small import nodes
 from toolchain.spec.errors import UserError
@@ -17,6 +19,18 @@ def test_positions_of_keys_and_values() -> None:
 def test_scalars_of_yaml_1_2() -> None:
     text = "[no, on, 12:30:45, 2020-01-01, 1_000, 0x1F, 0o17, 0b11, -3, 1.5, true, ~, null, '1']"
     assert nodes(text).plain() == ["no", "on", "12:30:45", "2020-01-01", 1000, 31, 15, 3, -3, 1.5, True, None, None, "1"]
+
+
+@given(st.integers(-(1 << 70), 1 << 70), st.sampled_from(["d", "#x", "#X", "#o", "#b"]))
+def test_every_integer_in_every_base_is_read_back(number: int, form: str) -> None:
+    text = format(number, form).replace("0X", "0x")
+    assert nodes(f"[{text}]").plain() == [number]
+
+
+@pytest.mark.parametrize("text", ["0x", "0o", "0b", "-0x_", "+0b_"])
+def test_a_prefix_without_digits_is_no_number(text: str) -> None:
+    with pytest.raises(UserError, match="is not a number"):
+        nodes(f"a: {text}")
 
 
 def test_position_inside_a_block() -> None:
@@ -45,6 +59,8 @@ def test_position_inside_a_block() -> None:
         ("a: \x00", "E0101"),
         ("# " + "x" * (4 << 20), "E0102"),
         ("a: {b: c[1, 2]}", "E0101"),
+        (f"[{'a,' * 200_000}]", "E0102"),
+        (f"{{{'a: {},' * 100_000}}}", "E0102"),
     ],
 )
 def test_refused(text: str, code: str) -> None:

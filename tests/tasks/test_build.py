@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.tasks.builds import ROOT, WORDS, artefacts, build, stages_run
 from toolchain import cli
 
-EVERY = ["onnx", "calibration", "graph", "bundle", "summary"]
+EVERY = ["onnx", "calibration", "graph", "schedule", "bundle", "summary"]
 MACHINE = (ROOT / "targets" / "vta.yaml").read_text()
 
 
@@ -57,10 +57,16 @@ def test_a_comment_is_no_change(folder: Path, capfd: pytest.CaptureFixture[str])
 
 
 CHANGES = [
-    ("a timing number", "targets/vta.yaml", "GEMM_LATENCY: {value: 4", "GEMM_LATENCY: {value: 5", ["bundle", "summary"]),
-    ("what may be offloaded", "targets/vta.yaml", "  activation: [-128, 127]", "  activation: [-127, 127]", ["graph", "bundle", "summary"]),
+    ("a timing number", "targets/vta.yaml", "GEMM_LATENCY: {value: 4", "GEMM_LATENCY: {value: 5", ["schedule", "bundle", "summary"]),
+    (
+        "what may be offloaded",
+        "targets/vta.yaml",
+        "  activation: [-128, 127]",
+        "  activation: [-127, 127]",
+        ["graph", "schedule", "bundle", "summary"],
+    ),
     ("a host cost", "targets/vta.yaml", "launch_us: {value: 50", "launch_us: {value: 51", ["graph", "summary"]),
-    ("a template", "targets/vta/store.asm.j2", "", "{# a word #}", ["graph", "bundle", "summary"]),
+    ("a template", "targets/vta/store.asm.j2", "", "{# a word #}", ["graph", "schedule", "bundle", "summary"]),
     ("a word in the model's file", "models/digits.yaml", "summary: ", "summary: again ", ["onnx", "calibration", "graph"]),
 ]
 

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,9 @@ def test_a_known_machine_is_not_elaborated_again(tmp_path: Path, monkeypatch: py
 def test_a_damaged_cache_is_made_again(tmp_path: Path) -> None:
     first = load_target("vta", (), tmp_path)
     (kept,) = tmp_path.iterdir()
-    for text in ("", "[]", "{}", kept.read_text()[:100]):
+    good = json.loads(kept.read_text())
+    wrong = [json.dumps({**good, key: value}) for key in good for value in (None, 5, [5], {"a": 5}, {"a": None})]
+    for text in ("", "[]", "{}", "5", "null", "[" * 100_000, kept.read_text()[:100], json.dumps({**good, "more": 1}), *wrong):
         kept.write_text(text)
         assert load_target("vta", (), tmp_path) == first
         assert kept.read_text().startswith("{")

@@ -23,7 +23,7 @@ def test_it_adds_up_to_the_time(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [p for p in GOLDEN if p.stem.startswith("c")], ids=lambda p: p.stem)
 def test_it_adds_up_where_queues_and_counters_are_short(path: Path) -> None:
-    machine = load_machine("vta", "hls", {"TOKEN_DEPTH": "2"})
+    machine = load_machine("vta", "hls", {"QUEUE_DEPTH": "8", "TOKEN_DEPTH": "2"})
     timeline = timed(decode(machine, [load_golden(path)]))
     assert sum(critical_path(timeline).values()) == pytest.approx(timeline.cycles)
 
@@ -33,7 +33,7 @@ def test_a_shuffled_program_does_not_pass_through_short_queues() -> None:
     data = load_golden(next(p for p in GOLDEN if p.stem.startswith("r12")))
     assert timed(decode(load_machine("vta"), [data])).cycles > 0
     with pytest.raises(UserError, match="does not fit into the queue of compute, which holds 8"):
-        timed(decode(load_machine("vta", "hls"), [data]))
+        timed(decode(load_machine("vta", "hls", {"QUEUE_DEPTH": "8"}), [data]))
 
 
 def test_it_follows_tokens_and_queues() -> None:

@@ -16,7 +16,7 @@ def build(target: str, model: str, root: Path) -> tuple[Job, Built, Samples]:
     """Everything up to the bundle; these networks are small, so that regions are made although they would not pay."""
     plan = make_plan({"target": target, "model": model, "place": "all"}, root)
     for name, step in plan.steps[0].items():
-        if name in ("onnx", "calibration", "graph", "bundle"):
+        if name in ("onnx", "calibration", "graph", "schedule", "bundle"):
             perform(step, lambda _: None)
     job = plan.jobs[0]
     built = read_built(machine_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))

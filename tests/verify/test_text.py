@@ -79,6 +79,14 @@ def test_hazards_are_counted_and_the_first_shown() -> None:
     assert "and 3 more hazards" in text
 
 
+def test_hazards_that_the_machine_lets_pass_are_told() -> None:
+    exact, text = told(warnings=("E0601 race on pm",), tolerated=1)
+    assert exact
+    assert "20 instructions, no deadlock, 1 hazard that the machine's file calls a warning;" in text
+    assert "2 hazards that the machine's file calls warnings;" in told(tolerated=2)[1]
+    assert "no race" not in text
+
+
 def test_engines_that_disagree() -> None:
     exact, text = told(sampled=Sampled(2, 20, 3, Disagreement("#3 GEMM", "conv compute", "4 bytes from 0x10 of acc", "00", "01")))
     assert not exact

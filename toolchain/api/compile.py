@@ -28,6 +28,7 @@ def compile_model(
     place: str = "",
     calibration: "Given | Path | None" = None,
     fallback: bool = True,
+    schedule: str | Path = "",
     folder: str | Path = ROOT,
     say: Say | None = None,
 ) -> Compiled:
@@ -37,13 +38,15 @@ def compile_model(
     dims: sizes of open dimensions by name or as `input.axis`. params: parameters of the machine.
     place: `pays` for regions that save time, `all` for whatever the machine takes; where left out, what the model's file says.
     calibration: recorded inputs, [count, *shape] by name, or an .npz file of these; without them, what the model's file says, else made-up ones.
-    fallback: whether the host may run what the machine cannot. folder: for all files; one build is done again only where something changed.
+    fallback: whether the host may run what the machine cannot. schedule: the file of a region's schedule, or a folder of such files.
+    folder: for all files; one build is done again only where something changed.
     say: is told what goes on. Raises UserError.
     """
     root = Path(folder).absolute()
     file = model if isinstance(model, str | Path) else _file(model, root)
     changed = tuple(sorted((name, str(value)) for name, value in (params or {}).items()))
-    variables = Variables(str(target), (str(file),), changed, _sizes(dims or {}), fallback, _place(place))
+    own = str(Path(schedule).absolute()) if schedule else ""
+    variables = Variables(str(target), (str(file),), changed, _sizes(dims or {}), fallback, _place(place), schedule=own)
     if calibration is not None:
         variables = _calibrated(variables, calibration, root)
     plan = plan_of(variables, root)

@@ -1,7 +1,8 @@
 """Everything that is checked before a program runs: addresses, control memories, stale registers, races, leftover tokens."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,11 @@ from toolchain.emulator.footprints.quickest import footprints
 from toolchain.emulator.hazards.control_conflicts import control_conflicts
 from toolchain.emulator.hazards.in_place import self_conflicts
 from toolchain.emulator.hazards.native import hazards
-from toolchain.emulator.hazards.races import Hazards, Timeline
+from toolchain.emulator.hazards.pipeline import repeat_diagnostics, repeats
+from toolchain.emulator.hazards.races import UNWRITTEN, Hazards, Timeline, find_hazards, gather
 from toolchain.emulator.hazards.stale import stale_reads
-from toolchain.emulator.hazards.text import hazard_diagnostic, relevant
+from toolchain.emulator.hazards.text import hazard_code, hazard_diagnostic, relevant
+from toolchain.emulator.hazards.unused import lost_reads
 from toolchain.emulator.queues.clocks import Clocks, happens_before
 from toolchain.emulator.queues.order import issue_order, leftovers
 from toolchain.emulator.queues.sync_checks import sync_faults
@@ -20,6 +23,7 @@ from toolchain.emulator.state import State
 from toolchain.isa.checks import MOST, limited
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.provenance import Provenance
+from toolchain.isa.footprint.registers import register_runs
 from toolchain.isa.footprint.text import fault_diagnostic
 from toolchain.isa.latched_checks import latched_violations
 from toolchain.isa.portable import portability
@@ -31,27 +35,31 @@ from toolchain.spec.errors import Diagnostic
 
 @dataclass(frozen=True)
 class Checked:
-    """A program that may run. order: as it executes without time. warnings: what is worth knowing, nothing that forbids."""
+    """A program that may run. order: as it executes without time. warnings: what is worth knowing, nothing that forbids.
+
+    tolerated: how many hazards of each code there are that the machine's file calls warnings; `warnings` shows the first of them.
+    """
 
     order: Ints
     footprints: Footprints
     provenance: Provenance
     tokens: SyncTokens
     warnings: tuple[Diagnostic, ...]
+    tolerated: Mapping[str, int]
 
 
 def check_program(program: Program, state: State, preset: Iterable[str] = ()) -> Checked:
     """Checks a program against what stands in memory before it runs; `preset` names on-chip memories that the host fills.
 
     Raises one UserError with all that is wrong: E05xx for a deadlock, else E0404 for constraints on latched registers and
-    everything from E0601 to E0611, the first 20.
+    everything from E0601 to E0612, the first 20.
     """
     tokens = sync_tokens(program)
     order = issue_order(program, None, tokens)
     provenance = Provenance(program, state, order)
     prints = footprints(program, state, order, provenance)
     clocks = happens_before(program, order, tokens)
-    found = relevant(prints, hazards(prints, _timeline(program, order, provenance, clocks)), frozenset(preset))
+    found = _hazards(prints, _timeline(program, order, provenance, clocks), provenance, frozenset(preset))
     diagnostics = [
         *sync_faults(program, tokens, order, clocks),
         *latched_violations(provenance),
@@ -60,14 +68,16 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
         *stale_reads(provenance, state.written),
         *self_conflicts(provenance, prints),
     ]
+    again = repeats(provenance)
+    diagnostics += repeat_diagnostics(program, again.severe(program, True))
     severe = np.array([m.hazard == "error" for m in program.machine.memories])[found.memory] if len(found) else np.zeros(0, np.bool_)
     diagnostics += _first(prints, found, _pairs(found, severe))
     if diagnostics:
         raise limited(diagnostics)
-    mild = _pairs(found, ~severe)
-    return Checked(
-        order, prints, provenance, tokens, (*_shortened(_first(prints, found, mild), len(mild)), *leftovers(program, tokens), *portability(program))
-    )
+    mild, slight = _pairs(found, ~severe), again.severe(program, False)
+    hazardous = (*_shortened(_first(prints, found, mild), len(mild)), *_shortened(list(repeat_diagnostics(program, slight)), len(slight)))
+    tolerated = Counter([*map(hazard_code, found.kind[mild].tolist()), *["E0612"] * len(slight)])
+    return Checked(order, prints, provenance, tokens, (*hazardous, *leftovers(program, tokens), *portability(program)), tolerated)
 
 
 def prepare_program(program: Program, state: State) -> Checked:
@@ -75,12 +85,28 @@ def prepare_program(program: Program, state: State) -> Checked:
     tokens = sync_tokens(program)
     order = issue_order(program, None, tokens)
     provenance = Provenance(program, state, order)
-    return Checked(order, footprints(program, state, order, provenance), provenance, tokens, ())
+    return Checked(order, footprints(program, state, order, provenance), provenance, tokens, (), {})
 
 
 def _timeline(program: Program, order: Ints, provenance: Provenance, clocks: Clocks) -> Timeline:
     place = queue_table(program.queue, program.queues).position
     return Timeline(order, provenance.position, program.queue, place, clocks)
+
+
+def _hazards(prints: Footprints, timeline: Timeline, provenance: Provenance, preset: frozenset[str]) -> Hazards:
+    """Of memories, and of latched registers, which units share like memories; what reads an unset register, `stale_reads` says.
+
+    Reads of values that are lost are none.
+    """
+    held = find_hazards(replace(prints, runs=register_runs(provenance)), timeline)
+    races = held.take(held.kind != UNWRITTEN)
+    left, lost = prints, np.ones(1, np.bool_)
+    found = relevant(prints, hazards(prints, timeline), preset)
+    while len(found) and lost.any():
+        lost = lost_reads(left, provenance, timeline, found)
+        left = replace(left, runs=left.runs.take(~lost))
+        found = relevant(prints, hazards(left, timeline), preset) if lost.any() else found
+    return gather([found, races], timeline.position) if len(races) else found
 
 
 def _pairs(found: Hazards, chosen: NDArray[np.bool_]) -> Ints:
@@ -98,7 +124,7 @@ def _first(prints: Footprints, found: Hazards, rows: Ints) -> list[Diagnostic]:
 def _shortened(found: list[Diagnostic], total: int) -> list[Diagnostic]:
     if total <= MOST:
         return found
-    return [*found[: MOST - 1], Diagnostic("E0601", f"{total - MOST + 1} more warnings of this kind", severity="warning")]
+    return [*found[: MOST - 1], Diagnostic(found[0].code, f"{total - MOST + 1} more warnings of this kind", severity="warning")]
 
 
 def _faults(provenance: Provenance, prints: Footprints) -> list[Diagnostic]:

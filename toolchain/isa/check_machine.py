@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from toolchain.isa.footprint.pipeline import missing_steps
 from toolchain.isa.footprint.ports import missing_ports
 from toolchain.isa.semantics.machine import machine_semantics, read_semantics
 from toolchain.isa.semantics.ranges import analyse
@@ -21,6 +22,7 @@ def check_machine(machine: Machine) -> None:
     findings = Findings()
     for one in semantics.values():
         findings.note(missing_ports(machine, one))
+    findings.note(missing_steps(machine))
     findings.settle()
 
 

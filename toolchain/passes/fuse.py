@@ -1,5 +1,6 @@
 """Makes calls of fused operations out of the operators that templates match; the rest is left, each node with its reason."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,6 +19,16 @@ from toolchain.passes.templates import Template, default_templates
 
 SOURCES, INNER = "tilewright.nodes", "tilewright.before_activation"
 """Metadata of a call: the nodes that it was made of; the tensor that its activation read."""
+
+
+def note_sources(call: ir.Node, names: Sequence[str]) -> None:
+    """Keeps the names of the nodes that a call was made of: a name is one line, and may have spaces."""
+    call.metadata_props[SOURCES] = "\n".join(names)
+
+
+def sources_of(node: ir.Node) -> list[str]:
+    """The names of the nodes that a call was made of; its own where it was made of none."""
+    return node.metadata_props.get(SOURCES, node.name or "").split("\n")
 
 
 UNKNOWN = "no template of the machine begins with this operator"
@@ -80,7 +91,7 @@ def _replace(model: ir.Model, anchor: ir.Node, match: Match, fused: Fused, kind:
     main = next((node for role, node in match.nodes.items() if role != "activation"), anchor)
     operands = [add_constant(graph, part.name, part.array) if isinstance(part, New) else part for part in fused.operands]
     call = fused_call(model, kind, fused.variant, operands, fused.attributes, main.name or output.name or "")
-    call.metadata_props[SOURCES] = " ".join(node.name or "" for node in reversed(match.taken))
+    note_sources(call, [node.name or "" for node in reversed(match.taken)])
     if "activation" in match.nodes and (inner := match.nodes["activation"].inputs[0]) is not None:
         call.metadata_props[INNER] = inner.name or ""
     substitute(graph, match.taken, [call])

@@ -13,7 +13,7 @@ from toolchain.graph.rewrite import clip, substitute
 from toolchain.graph.scales import tensors_of
 from toolchain.graph.work import node_macs
 from toolchain.operations.library import Kinds
-from toolchain.passes.fuse import INNER, SOURCES
+from toolchain.passes.fuse import INNER, note_sources, sources_of
 from toolchain.passes.placement import read_loss
 
 WIDENED = "tilewright.widened"
@@ -49,7 +49,7 @@ def leave_border_activations(model: ir.Model, kinds: Kinds) -> None:
         if not is_candidate(node) or not _is_activation_alone(node, kinds) or is_candidate(node.inputs[0].producer() if node.inputs[0] else None):
             continue
         (value,), output = [value for value in node.inputs if value is not None], node.outputs[0]
-        name = node.metadata_props.get(SOURCES, "") or node.name or output.name or ""
+        name = " ".join(sources_of(node)) or output.name or ""
         active = _activation(model.graph, variant_of(node), read_call(node, kinds).attributes, value, name)
         active.metadata_props[REASON] = "its operand is made on the host"
         substitute(model.graph, [node], [active])
@@ -118,8 +118,8 @@ def _split(model: ir.Model, node: ir.Node, reason: str, kinds: Kinds) -> None:
     """The operation without its activation, and the activation as an operator of its own on the host."""
     graph, call, output = model.graph, read_call(node, kinds), node.outputs[0]
     plain = fused_call(model, call.operation, "", [value for value in node.inputs if value is not None], call.attributes, call.name)
-    sources = node.metadata_props.get(SOURCES, "").split(" ")
-    plain.metadata_props[SOURCES] = " ".join(sources[:-1] or sources)
+    sources = sources_of(node)
+    note_sources(plain, sources[:-1] or sources)
     inner = plain.outputs[0]
     inner.name, inner.shape, inner.type = node.metadata_props.get(INNER) or f"{output.name}.before", output.shape, output.type
     active = _activation(graph, variant_of(node), call.attributes, inner, sources[-1] if len(sources) > 1 else f"{call.name}.activation")

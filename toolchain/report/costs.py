@@ -10,7 +10,7 @@ from toolchain.graph.calls import REASON
 from toolchain.graph.functions import kind_of
 from toolchain.graph.regions import describe_inputs, region_calls, region_function
 from toolchain.graph.work import host_work
-from toolchain.passes.fuse import SOURCES
+from toolchain.passes.fuse import sources_of
 from toolchain.passes.placement import is_boundary
 from toolchain.report.placement import HOST, MACHINE
 from toolchain.report.tables import tally
@@ -159,7 +159,7 @@ class _Tally:
         return self.samples * (work_ms(found, self.host) if self.host else 0.0), self.samples * work.macs, self.samples * work.bytes
 
     def _sources(self, node: ir.Node) -> list[str]:
-        return [name for name in node.metadata_props.get(SOURCES, node.name or "").split(" ") if name]
+        return [name for name in sources_of(node) if name]
 
     def _borders(self, call: ir.Node, time: RegionTime) -> Iterator[Border]:
         for value in call.inputs:

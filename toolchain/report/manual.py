@@ -1,6 +1,6 @@
 """The instruction set manual of a machine: one page of Markdown or HTML, all of it derived from the description."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from toolchain.report.bit_diagram import bit_diagram
 from toolchain.spec.expr import Const, Expr
-from toolchain.spec.model import ElementType, Field, Machine, Memory, Rule, Transfer
+from toolchain.spec.model import ElementType, Field, Instruction, Machine, Memory, Rule, Transfer
 from toolchain.spec.render import parameters
 from toolchain.spec.unparse import unparse
 
@@ -110,6 +110,7 @@ def _notes(memory: Memory) -> str:
         "a latched value serves one reader" if memory.consumed else "",
         f"results that do not fit {memory.overflow}" if memory.overflow in ("wrap", "saturate") else "",
         "hazards are warnings" if memory.hazard == "warning" else "",
+        "lost after a program" if memory.transient else "",
     ]
     return _cell("; ".join(note for note in notes if note))
 
@@ -125,8 +126,9 @@ def _meaning(rule: Rule) -> str:
     return f"{rule.overflow} to {rule.type}"
 
 
-def _match(match: Mapping[str, int]) -> str:
-    return ", ".join(f"`{name} = {value}`" for name, value in match.items())
+def _match(instruction: Instruction) -> str:
+    named = [f"`{name} = {value}`" for name, value in instruction.match.items()]
+    return ", ".join([*named, *(f"any other `{name}`" for name in instruction.others)])
 
 
 def _field_notes(field: Field) -> str:

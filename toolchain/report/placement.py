@@ -11,7 +11,7 @@ from toolchain.graph.calls import REASON
 from toolchain.graph.functions import kind_of
 from toolchain.graph.regions import region_calls, region_function
 from toolchain.graph.work import host_work
-from toolchain.passes.fuse import SOURCES
+from toolchain.passes.fuse import sources_of
 from toolchain.verify.built import stage_files
 
 FOLDED, MACHINE, HOST = "folded", "machine", "host"
@@ -96,7 +96,7 @@ def _calls(model: ir.Model) -> Iterator[tuple[str, _Call]]:
     parts += [(call.op_type, list(region_function(model, call))) for call in region_calls(model)]
     for region, nodes in parts:
         for node in nodes:
-            sources = node.metadata_props.get(SOURCES, node.name or "").split(" ")
+            sources = sources_of(node)
             yield from ((name, _Call(node, region, sources[0])) for name in sources)
 
 

@@ -69,14 +69,14 @@ def use_region(subject: Subject) -> RegionUse:
 
 
 def _operations(subject: Subject, timeline: Timeline) -> Iterator[OperationUse]:
-    """In the order of the region; what belongs to no operation passes tokens on, or ends the program."""
+    """In the order in which they run; what belongs to no operation passes tokens on, or ends the program."""
     end = timeline.result.end + timeline.costs.latency
     dram = subject.program.machine.memories.index(subject.program.machine.memory[subject.map.memory])
     moved = timeline.footprints.traffic_read[:, dram] + timeline.footprints.traffic_written[:, dram]
     work, units = timeline.result.end - timeline.result.start - timeline.contended, subject.program.machine.units
+    owned = [(np.flatnonzero(subject.owner == number), bound) for number, bound in enumerate(subject.region.operations)]
     before = 0.0
-    for number, bound in enumerate(subject.region.operations):
-        mine = np.flatnonzero(subject.owner == number)
+    for mine, bound in sorted(owned, key=lambda pair: pair[0].max(initial=-1)):
         done = max(before, float(end[mine].max(initial=0.0)))
         busy = np.bincount(subject.program.unit[mine], work[mine], len(units))
         busiest, operation = int(busy.argmax()), bound.operation

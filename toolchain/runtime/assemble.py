@@ -14,7 +14,9 @@ from toolchain.runtime.archive import data_name
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, Port, RegionProgram, Step
 from toolchain.runtime.host_segments import HostModel, RegionCall, cut_model
 from toolchain.runtime.machine import target_of
+from toolchain.runtime.origins_file import origins_bytes
 from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.form.write import write_schedule
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 
@@ -57,13 +59,14 @@ def _host(step: HostModel, number: int, members: dict[str, bytes]) -> HostSegmen
 
 
 def _region(call: RegionCall, compiled: CompiledRegion, number: int, members: dict[str, bytes]) -> RegionProgram:
-    binary, listing = f"region{number}.two", f"region{number}.txt"
+    binary, listing, origins, schedule = (f"region{number}.{end}" for end in ("two", "txt", "json", "yaml"))
     constants = {name: data_name(data) for name, data in compiled.constants.items() if data}
     members.update({member: compiled.constants[name] for name, member in constants.items()})
     members.update({binary: write_container(compiled.program), listing: listing_text(compiled).encode()})
+    members.update({origins: origins_bytes(compiled.origins), schedule: write_schedule(compiled.schedule).encode()})
     inputs, outputs = (_ports(values, names) for values, names in ((call.inputs, compiled.map.inputs), (call.outputs, compiled.map.outputs)))
     images = compiled.map.tensors[compiled.map.outputs[0]].shape.batch
-    return RegionProgram(call.region, images, binary, listing, compiled.map, inputs, outputs, constants, compiled.cycles)
+    return RegionProgram(call.region, images, binary, listing, origins, schedule, compiled.map, inputs, outputs, constants, compiled.cycles)
 
 
 def _ports(values: Sequence[ir.Value], names: Sequence[str]) -> tuple[Port, ...]:

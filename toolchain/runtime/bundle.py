@@ -13,7 +13,7 @@ from toolchain.runtime.typed_json import MistypedError, from_json, to_json
 from toolchain.spec.errors import fail
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION = "tilewright-bundle", 2
+FORMAT, VERSION = "tilewright-bundle", 3
 MAX_MANIFEST = 1 << 25
 
 

@@ -69,7 +69,8 @@ def runs_of(samples: int, images: int, batch: int) -> int:
 class RegionProgram:
     """A region as the device runs it. images: how many one run takes. binary: the member with the machine's own container.
 
-    listing: the member that says what each instruction is for, a line for each. constants: the member with the bytes of each segment that
+    listing: the member that says what each instruction is for, a line for each. origins: the same by numbers, as JSON. schedule: how it
+    runs, as YAML. constants: the member with the bytes of each segment that
     has some. cycles: of a run, by the cycle model when the bundle was made.
     """
 
@@ -77,6 +78,8 @@ class RegionProgram:
     images: int
     binary: str
     listing: str
+    origins: str
+    schedule: str
     map: DramMap
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]

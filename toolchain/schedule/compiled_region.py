@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from toolchain.emulator.checks import Checked
 from toolchain.emulator.state import State
 from toolchain.isa.program import Ints, Program
+from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.origins import Origins
 from toolchain.schedule.placement.dram_map import DramMap
 from toolchain.schedule.regions.region import Region
 from toolchain.timing.simulate import Timeline
@@ -16,25 +18,30 @@ from toolchain.timing.simulate import Timeline
 
 @dataclass(frozen=True)
 class CompiledRegion:
-    """program: synchronised. text: its assembly before synchronisation. listing: what each instruction is for, starting with the operation's name;
-    empty for one that only passes tokens.
+    """schedule: what was done. program: synchronised. text: its assembly before synchronisation. listing: what each instruction is for, for a
+    reader; empty for one that only passes tokens.
 
-    owner: int64 [n], the operation (index in region.operations) that each instruction belongs to, -1 for none. Instructions stand in the
-    order of operations, so executed in the program's own order, operation i is done after the last instruction that it owns: until an operation
-    takes the room of its result, the result can be read then. constants: bytes by segment.
-    peak: elements of each bank of each on-chip memory that are used, at most.
+    origins: the operation and step that each instruction belongs to. Instructions stand in the order in which the schedule has the operations, so
+    executed in the program's own order, an operation is done after the last instruction that is its own: until another one takes the room of its
+    result, the result can be read then. constants: bytes by segment. peak: elements of each bank of each on-chip memory that are used, at most.
     """
 
     region: Region
+    schedule: Schedule
     program: Program
     text: str
     listing: tuple[str, ...]
-    owner: Ints
+    origins: Origins
     map: DramMap
     constants: Mapping[str, bytes]
     checked: Checked
     timeline: Timeline
     peak: Mapping[str, int]
+
+    @property
+    def owner(self) -> Ints:
+        """int64 [n], the operation (index in region.operations) that each instruction belongs to, -1 for none."""
+        return self.origins.operation
 
     @property
     def cycles(self) -> float:

@@ -5,15 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from toolchain.emulator.state import State
 from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.program import Ints, Program
+from toolchain.isa.program import Program
 from toolchain.schedule.kernels.constants import Fetch, Residency, constant_bytes, plan_residency
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.render import Renderer
+from toolchain.schedule.origins import NONE, Origins, Run, StepName, origins_of
 from toolchain.schedule.synchronisation.synchronise import synchronise
 from toolchain.schedule.tiling.order import Instance
 from toolchain.spec.errors import Source, fail
@@ -43,12 +42,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Emitted:
-    """listing: what each instruction is for; empty for one that only passes tokens. owner: int64 [n], index of its part; -1: none."""
+    """listing: what each instruction is for, for a reader; empty for one that only passes tokens. origins: the same by numbers, of parts."""
 
     program: Program
     text: str
     listing: tuple[str, ...]
-    owner: Ints
+    origins: Origins
 
 
 def part_of(problem: Problem, steps: Sequence[Instance]) -> Part:
@@ -111,50 +110,57 @@ def emit(machine: Machine, name: str, parts: Sequence[Part], residency: Residenc
     writer, at = _Writer(), 0
     first = parts[0].problem
     if first.kernel.begin:
-        writer.add(first.kernel, first.kernel.begin, {**first.numbers, **scopes[0]}, "begin", -1)
+        writer.add(first.kernel, first.kernel.begin, {**first.numbers, **scopes[0]}, "begin", Run(0, NONE, None, NONE))
     for number, (part, scope) in enumerate(zip(parts, scopes, strict=True)):
         stop = at + len(part.steps)
         writer.part(number, part, scope, residency.fetches[at:stop], residency.places[at:stop])
         at = stop
     last = parts[-1].problem.kernel
-    writer.add(last, last.end, {}, "end", -1)
+    writer.add(last, last.end, {}, "end", Run(0, NONE, None, NONE))
     text = "".join(writer.lines)
     found = synchronise(assemble(machine, Source(f"{name}.asm", text)), state)
-    labels, owner = [*writer.labels, ""], np.array([*writer.owner, -1], np.int64)
+    labels = [*writer.labels, ""]
     source: list[int] = found.source.tolist()
-    return Emitted(found.program, text, tuple(labels[i] for i in source), owner[found.source])
+    return Emitted(found.program, text, tuple(labels[i] for i in source), origins_of(writer.runs).taken(found.source))
 
 
 @dataclass
 class _Writer:
-    """The growing text, and label and part of each of its instructions."""
+    """The growing text, the label of each of its instructions, and where they are from."""
 
     lines: list[str] = field(default_factory=list[str])
     labels: list[str] = field(default_factory=list[str])
-    owner: list[int] = field(default_factory=list[int])
+    runs: list[Run] = field(default_factory=list[Run])
     renderer: Renderer = field(default_factory=Renderer)
 
     def part(self, number: int, part: Part, scope: Mapping[str, int], fetches: Sequence[Sequence[Fetch]], places: Sequence[Sequence[int]]) -> None:
         """An operation, each step after the constants that it lacks."""
         kernel, operation = part.problem.kernel, part.problem.operation
         counts = {c.name: c for c in kernel.constants}
-        for item, own, wanted, held in zip(part.steps, part.names, fetches, places, strict=True):
+        for instance, (item, own, wanted, held) in enumerate(zip(part.steps, part.names, fetches, places, strict=True)):
             for fetch in wanted:
                 base = scope[f"{POOL}_base"] + fetch.offset
                 template = kernel.loading.template if kernel.loading else ""
-                self.add(kernel, template, {"slot": fetch.slot, "base": base, "count": fetch.count}, f"{operation.name} {POOL}", number)
+                self.add(
+                    kernel,
+                    template,
+                    {"slot": fetch.slot, "base": base, "count": fetch.count},
+                    f"{operation.name} {POOL}",
+                    Run(0, number, StepName(POOL, ""), instance),
+                )
             names: dict[str, Any] = {**part.problem.numbers, **scope, **own}
             for name, first in zip(item.step.constants, held, strict=True):
                 names[name] = Resident(first, first + _length(counts[name].over.values(), names))
             where = " ".join(f"{d}={first}:{first + size}" for d, (first, size) in item.tile.items())
-            self.add(kernel, item.step.template, names, f"{operation.name} {item.step.kind} {item.step.place} {where}".rstrip(), number)
+            label = f"{operation.name} {item.step.kind} {item.step.place} {where}".rstrip()
+            self.add(kernel, item.step.template, names, label, Run(0, number, StepName(item.step.kind, item.step.place), instance))
 
-    def add(self, kernel: Kernel, template: str, scope: Mapping[str, Any], label: str, number: int) -> None:
-        """What a template writes."""
+    def add(self, kernel: Kernel, template: str, scope: Mapping[str, Any], label: str, run: Run) -> None:
+        """What a template writes. run: what it is from, whatever its length."""
         written = self.renderer.lines(kernel.folder, template, scope)
         self.lines += written
         self.labels += [label] * len(written)
-        self.owner += [number] * len(written)
+        self.runs.append(run._replace(length=len(written)))
 
 
 def _length(over: Iterable[Expr], scope: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""A whole region becomes one program: every operation tiled by its kernel, one after the other, with one derived synchronisation."""
+"""A whole region becomes one program: a search or a user writes its schedule, and emission does what the schedule says."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,10 +8,14 @@ from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.dram import Placed, place_region
 from toolchain.schedule.emit import Emitted, emit, part_of, plan_constants, pool_kernel
+from toolchain.schedule.form.make import make_schedule
+from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.form.realise import kept_problem, realise
+from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.kernels.problem import Problem, keep_on_chip
+from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.residency import Candidate, Residents, find_candidates, place_residents, without
-from toolchain.schedule.placement.storage import Storage, plan_storage
+from toolchain.schedule.placement.storage import plan_storage
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.order import order_steps
@@ -40,63 +44,54 @@ class Options:
     progress: Callable[[int, int, str], None] | None = None
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a region's program will do, before its instructions are written. problems: with what is kept on chip. dram: the buffers that are needed
-    in DRAM."""
+def compile_region(
+    machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None, schedule: Schedule | None = None
+) -> CompiledRegion:
+    """schedule: what to do; without one, what the search finds.
 
-    problems: Sequence[Problem]
-    tilings: Sequence[Tiling]
-    residents: Residents
-    dram: Storage
-
-
-def compile_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> CompiledRegion:
-    """Raises UserError E1003 or E1008 for an operation that no kernel can do, E1004 where something does not fit, E1007 where operations and
-    tensors do not go together, E1005 for a template, and E06xx for a program that breaks the machine's rules."""
+    Raises UserError E1003 or E1008 for an operation that no kernel can do, E1004 where something does not fit, E1007 where operations and
+    tensors do not go together, E1401 to E1407 for a schedule that cannot be, E1005 for a template, and E06xx for a program that breaks the
+    machine's rules."""
     options = options or Options()
-    problems = _problems(machine, kernels, region)
-    plan = _plan(machine, region, problems, options)
-    rotation, rings = Rotation(), find_rings(plan.problems)
-    parts = [part_of(p, order_steps(p, rotation.turn(p, tiling), rings)) for p, tiling in zip(plan.problems, plan.tilings, strict=True)]
+    schedule = schedule or find_schedule(machine, kernels, region, options)
+    plan = realise(machine, kernels, region, schedule, options.stored)
+    rings = find_rings(plan.problems)
+    parts = [part_of(p, order_steps(p, tiling, rings)) for p, tiling in zip(plan.problems, plan.tilings, strict=True)]
     residency = plan_constants(machine, parts)
     kernel = pool_kernel(parts)
     view = kernel.loading.view if kernel and kernel.loading else ""
-    placed = place_region(machine, region, problems, plan.dram, (view, residency.pool))
+    placed = place_region(machine, plan.region, plan.problems, plan.dram, (view, residency.pool))
     state = placed.map.state(machine, placed.constants)
     found = emit(machine, region.name, parts, residency, placed.scopes, state)
-    return _finished(machine, region, _peak(rotation, plan.residents), placed, found, options)
+    return _finished(machine, region, plan, schedule, placed, found, options)
 
 
-def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region) -> Plan:
-    """Everything of `compile_region` that is chosen, without the program. Raises UserError E1003, E1004, E1007, E1008."""
-    return _plan(machine, region, _problems(machine, kernels, region), Options())
+def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Schedule:
+    """The search's. Raises UserError E1003, E1004, E1007, E1008."""
+    plan = plan_region(machine, kernels, region, options)
+    rotation = Rotation()
+    turned = [rotation.turn(problem, tiling) for problem, tiling in zip(plan.problems, plan.tilings, strict=True)]
+    return make_schedule(machine, replace(plan, tilings=turned))
 
 
-def _problems(machine: Machine, kernels: Mapping[str, Kernel], region: Region) -> list[Problem]:
-    return [choose_kernel(machine, kernels, bound.operation, region.alone(bound)) for bound in region.operations]
-
-
-def _plan(machine: Machine, region: Region, problems: Sequence[Problem], options: Options) -> Plan:
-    """What stays on chip, and the tiles of every operation. Where no tile fits beside what stays, the largest tensor goes to DRAM."""
+def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Plan:
+    """What the search chooses: what stays on chip, and the tiles of every operation. Where no tile fits beside what stays, the largest tensor goes
+    to DRAM. Slots do not go round yet. Raises UserError E1003, E1004, E1007, E1008."""
+    options = options or Options()
+    problems = [choose_kernel(machine, kernels, bound.operation, region.alone(bound)) for bound in region.operations]
     storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])
     choice = TileChoice(options.contexts, options.timed)
     candidates = find_candidates(region, problems, storage) if options.resident else dict[str, Candidate]()
     while True:
         residents = place_residents(candidates, problems[0].pools, len(problems))
-        own = [_kept(region, storage, residents, problem, index, options.stored) for index, problem in enumerate(problems)]
+        own = [kept_problem(region, storage, residents, problem, index) for index, problem in enumerate(problems)]
         tilings, crowded = _tilings(own, choice, residents, options)
         if crowded is None:
-            dram = {name: buffer for name, buffer in storage.buffers.items() if options.stored or residents.stored(name)}
+            dram = {name: buffer for name, buffer in storage.buffers.items() if residents.stored(name)}
             planned = run_side_by_side(region, storage, list(zip(own, tilings, strict=True)), choice)
-            return Plan([problem for problem, _ in planned], [tiling for _, tiling in planned], residents, replace(storage, buffers=dram))
+            problems, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
+            return Plan(region, tuple(range(len(problems))), problems, tilings, residents, replace(storage, buffers=dram))
         candidates = without(candidates, [crowded])
-
-
-def _kept(region: Region, storage: Storage, residents: Residents, problem: Problem, index: int, stored: bool) -> Problem:
-    """An operation with those of its tensors on chip that stay there."""
-    root = storage.places[region.operations[index].tensors["y"]][0]
-    return keep_on_chip(problem, residents.kept(index), stored or residents.stored(root), residents.pools[index])
 
 
 def _tilings(problems: Sequence[Problem], choice: TileChoice, residents: Residents, options: Options) -> tuple[list[Tiling], str | None]:
@@ -115,16 +110,12 @@ def _tilings(problems: Sequence[Problem], choice: TileChoice, residents: Residen
     return found, None
 
 
-def _peak(rotation: Rotation, residents: Residents) -> dict[str, int]:
-    """Elements of each bank of each memory that slots and tensors reach, at most."""
-    found = {name: reached for name, reached in rotation.peak.items() if reached}
-    for name, candidate in residents.candidates.items():
-        found[candidate.memory] = max(found.get(candidate.memory, 0), residents.slots[name].address + candidate.size)
-    return found
-
-
-def _finished(machine: Machine, region: Region, peak: Mapping[str, int], placed: Placed, found: Emitted, options: Options) -> CompiledRegion:
+def _finished(machine: Machine, region: Region, plan: Plan, schedule: Schedule, placed: Placed, found: Emitted, options: Options) -> CompiledRegion:
+    """Checked and timed; origins name operations by their indices in the region as it was given."""
     state = placed.map.state(machine, placed.constants)
     checked = (check_program if options.check else prepare_program)(found.program, state)
     timeline = time_program(found.program, checked.footprints, checked.provenance, checked.tokens)
-    return CompiledRegion(region, found.program, found.text, found.listing, found.owner, placed.map, placed.constants, checked, timeline, peak)
+    origins = found.origins.renumbered(plan.order)
+    return CompiledRegion(
+        region, schedule, found.program, found.text, found.listing, origins, placed.map, placed.constants, checked, timeline, plan.peak
+    )  # fmt: skip

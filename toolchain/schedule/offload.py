@@ -13,6 +13,7 @@ from toolchain.operations.library import Kinds
 from toolchain.operations.ways import reachable
 from toolchain.passes.context import Device
 from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.placement.blocks import block_of
 from toolchain.schedule.region_price import region_price
 from toolchain.schedule.regions.lowering import Lowered
 from toolchain.schedule.regions.pictures import (
@@ -28,8 +29,7 @@ from toolchain.schedule.regions.pictures import (
 )
 from toolchain.schedule.selection import Selection, images_per_run
 from toolchain.spec.errors import UserError
-from toolchain.spec.expr import Binary, Const, Name, walk
-from toolchain.spec.model import Layout, Machine
+from toolchain.spec.model import Machine
 
 
 def device_of(machine: Machine, kernels: Mapping[str, Kernel]) -> Device:
@@ -41,16 +41,8 @@ def device_of(machine: Machine, kernels: Mapping[str, Kernel]) -> Device:
 
 
 def channel_block(machine: Machine) -> int:
-    """A tensor can begin inside another at multiples of this many channels, in every layout that the machine writes."""
-    blocks = [_block(layout) for layout in machine.layouts if layout.written]
-    return math.lcm(*blocks) if blocks else 1
-
-
-def _block(layout: Layout) -> int:
-    """Of the divisions of the channel index in a layout's map."""
-    parts = [e for expr in layout.map for e in walk(expr) if isinstance(e, Binary) and e.op in ("//", "%") and isinstance(e.right, Const)]
-    found = [e.right.value for e in parts if isinstance(e.right, Const) and any(isinstance(n, Name) and n.id == "c" for n in walk(e.left))]
-    return math.lcm(*found) if found else 1
+    """A tensor can begin inside another at multiples of this many channels, in every layout of pictures that the machine writes."""
+    return math.lcm(*(block_of(layout, "c") for layout in machine.layouts if layout.written and "c" in layout.domain))
 
 
 def _told(error: UserError) -> str:

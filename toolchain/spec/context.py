@@ -30,7 +30,7 @@ class Context:
 
     def expr(self, node: Node, more: Mapping[str, int] | None = None) -> Expr:
         """The expression with parameters in place; fields and other names stay."""
-        return fold(substitute(self.parse(node), {**self.names, **(more or {})}, self.choices))
+        return fold(substitute(self.parse(node), self._names(more), self.choices))
 
     def resolve(self, expr: Expr) -> Expr:
         """A parsed expression with parameters in place."""
@@ -38,7 +38,11 @@ class Context:
 
     def number(self, node: Node, more: Mapping[str, int] | None = None) -> int:
         """The value of a constant expression."""
-        return constant(self.parse(node), {**self.names, **(more or {})}, self.choices)
+        return constant(self.parse(node), self._names(more), self.choices)
+
+    def _names(self, more: Mapping[str, int] | None) -> Mapping[str, int]:
+        """Copied only where there is something to add: a file may hold as many expressions as names."""
+        return {**self.names, **more} if more else self.names
 
     def optional(self, node: Node | None, default: int = 0) -> Expr:
         return self.expr(node) if node else Const(default)

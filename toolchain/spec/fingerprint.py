@@ -14,10 +14,10 @@ ARCHITECTURE = ("topology", "memories", "views", "units", "encoding", "instructi
 def fingerprint(machine: Machine) -> str:
     """SHA-256 in hex of the architecture: what decides which bits a program has and what they do.
 
-    Timing, layouts, quantisation, operators, host, documentation, sources, the severity of hazards and which instructions do nothing
-    do not change it.
+    Timing, layouts, quantisation, operators, host, documentation, sources, the severity of hazards, what outlives a program, how far
+    apart the steps of a pipeline are and which instructions do nothing do not change it.
     """
-    sections = render(machine, NOTES | {"timing", "hazard", "nops"})
+    sections = render(machine, NOTES | {"timing", "hazard", "transient", "pipelined", "nops"})
     found = {name: _code(sections[name]) for name in ARCHITECTURE if name in sections}
     return _digest({"name": machine.name, "params": _params(machine, sections), **found})
 

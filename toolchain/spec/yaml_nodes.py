@@ -15,6 +15,8 @@ from toolchain.spec.errors import Diagnostic, Source, Span, UserError, fail
 
 MAX_BYTES = 4 << 20
 MAX_DEPTH = 64
+MAX_VALUES = 200_000
+"""Keys, values and collections of one file: what about three seconds can read."""
 MAX_DIGITS = 80
 Path = tuple[str | int, ...]
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]*|0o[0-7_]*|0b[01_]*)\Z")
@@ -132,13 +134,16 @@ def _yaml_hint(problem: str) -> str:
 
 
 def _guard(source: Source) -> None:
-    depth = 0
+    depth = values = 0
     for event in _YAML.parse(source.text, _LOADER):
         span = _span(source, event.start_mark)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise fail("E0102", "anchors and aliases are not allowed", span, "write the value out")
         if getattr(event, "tag", None):
             raise fail("E0102", f"the tag {event.tag} is not allowed", span)
+        values += isinstance(event, yaml.NodeEvent)
+        if values > MAX_VALUES:
+            raise fail("E0102", f"the file holds more than {MAX_VALUES} keys and values", span)
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
@@ -188,7 +193,7 @@ def _scalar(text: str, span: Span) -> Any:
 
 def _integer(text: str, span: Span) -> int:
     digits = text.replace("_", "")
-    if len(digits) > MAX_DIGITS or digits[-1] in "xob":
+    if len(digits) > MAX_DIGITS or digits.lstrip("+-") in ("0x", "0o", "0b"):
         raise fail("E0102", f"'{text[:MAX_DIGITS]}' is not a number this program can hold", span)
     return int(digits, 0)
 

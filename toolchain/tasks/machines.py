@@ -5,12 +5,22 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from toolchain.runtime.typed_json import from_json, to_json
 from toolchain.spec.files import write_atomic
 from toolchain.spec.load import companion, find_target
 from toolchain.spec.resources import PACKAGE
 from toolchain.tasks.code import package_hash
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The elaborated machine's part of a Target, as it is kept in a file."""
+
+    name: str
+    config: str
+    sections: Mapping[str, str]
+    models: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -48,33 +58,33 @@ def load_target(given: str, params: tuple[tuple[str, str], ...], cache: Path) ->
     if found is None:
         found = _elaborated(given, params)
         _keep(kept, found)
-    return Target(given, found["name"], found["config"], params, path, found["sections"], tuple(found["models"]))
+    return Target(given, found.name, found.config, params, path, found.sections, found.models)
 
 
 def _code() -> tuple[str, ...]:
     return tuple(package_hash(PACKAGE / name) for name in ("spec", "isa", "schemas"))
 
 
-def _elaborated(given: str, params: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+def _elaborated(given: str, params: tuple[tuple[str, str], ...]) -> _Known:
     from toolchain.isa.check_machine import load_checked_machine
     from toolchain.spec.fingerprint import section_hashes
 
     machine = load_checked_machine(given, overrides=dict(params))
-    return {"name": machine.name, "config": machine.config, "sections": section_hashes(machine), "models": list(machine.models)}
+    return _Known(machine.name, machine.config, section_hashes(machine), machine.models)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path) -> _Known | None:
+    """None where the file is not there, or is damaged in any way."""
     try:
-        found: Any = json.loads(path.read_text())
-        return found if {"name", "config", "sections", "models"} <= found.keys() else None
-    except (OSError, ValueError, AttributeError):
+        return from_json(_Known, json.loads(path.read_text()))
+    except (OSError, ValueError, RecursionError):
         return None
 
 
-def _keep(path: Path, found: Mapping[str, Any]) -> None:
+def _keep(path: Path, found: _Known) -> None:
     """Where the folder cannot be written, whatever needs it says so; nothing to do needs no folder."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError:
         return
-    write_atomic(path, json.dumps(found).encode())
+    write_atomic(path, json.dumps(to_json(found)).encode())

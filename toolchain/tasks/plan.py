@@ -35,6 +35,8 @@ def plan_of(variables: Variables, root: Path) -> Plan:
     target = load_target(variables.target, variables.params, root / ".machines")
     jobs = tuple(_job(name, target, variables, root) for name in _models(target, variables))
     _no_two_alike(jobs)
+    if variables.schedule and len(jobs) > 1:
+        raise fail("E1202", f"schedule= is for one model, and there are {len(jobs)}", hint="name one with model=")
     code = code_hashes(sorted({name for stage in STAGES for name in stage.packages}), sorted({name for stage in STAGES for name in stage.libraries}))
     return Plan(jobs, tuple(steps_of(job, code) for job in jobs))
 

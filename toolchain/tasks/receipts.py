@@ -32,6 +32,12 @@ class Receipt:
         changed += [name for name, seen in self.read.items() if _differs(Path(name), seen)]
         return changed + [str(folder / name) for name, seen in self.written.items() if _differs(folder / name, seen)]
 
+    def foreign(self, folder: Path) -> list[Path]:
+        """Files below the folder that are there and not as they were written, or that were not written at all."""
+        there = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        own = {folder / name: seen for name, seen in self.written.items()}
+        return [path for path in there if path not in own or _differs(path, own[path])]
+
 
 def _differs(path: Path, before: Seen) -> bool:
     now = look(path, before)

@@ -19,6 +19,7 @@ class Stage:
 
     sections: of the machine; `kernels` stands for the files in the machine's own folder. after: stages whose results it reads.
     of_model: its files depend on no machine. reads_model: it reads the model file. options: variables that it reads.
+    edited: users may be tempted to change its files in place, which is refused.
     action: `module:function` below toolchain.tasks.actions.
     """
 
@@ -32,6 +33,7 @@ class Stage:
     of_model: bool = False
     options: tuple[str, ...] = ()
     reads_model: bool = False
+    edited: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,9 @@ class Step:
         found |= {f"option {name}": repr(getattr(self.job.variables, name)) for name in self.stage.options}
         if self.stage.reads_model:
             found["model file"] = _file(self.job.path)
+        if "schedule" in self.stage.options and self.job.variables.schedule:
+            path = Path(self.job.variables.schedule)
+            found["schedule file"] = _files(path) if path.is_dir() else _file(path)
         for name in self.stage.sections:
             found[f"section {name}"] = _files(self.job.target.folder) if name == "kernels" else self.job.target.sections.get(name, "none")
         for step in self.before:

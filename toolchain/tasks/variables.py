@@ -22,6 +22,7 @@ class Variables:
     params: parameters of the machine by name. dims: sizes of open dimensions by name. fallback: whether the host may run what the machine cannot.
     place: `pays` for regions that save time, `all` for whatever the machine takes, empty for what the model's file says.
     calibration: an .npz file with an array of recorded inputs for each input, empty for what the model's file says.
+    schedule: the file of a region's schedule or a folder of such files, empty for what the search finds.
     html: whether a report is written as a page for a browser as well.
     """
 
@@ -33,6 +34,7 @@ class Variables:
     place: str = ""
     calibration: str = ""
     html: bool = False
+    schedule: str = ""
 
 
 def read_variables(given: Mapping[str, str]) -> Variables:
@@ -51,6 +53,7 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         _choice("place", given.get("place", ""), PLACES),
         given.get("calibration", ""),
         _yes("html", given.get("html", "no")),
+        given.get("schedule", ""),
     )
 
 

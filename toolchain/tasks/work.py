@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import UserError, fail
 from toolchain.tasks.locks import locked
-from toolchain.tasks.receipts import new_receipt, write_receipt
+from toolchain.tasks.receipts import Receipt, new_receipt, write_receipt
 from toolchain.tasks.stage import Say, Step
 
 
@@ -38,7 +38,7 @@ def perform(step: Step, say: Say) -> None:
             held.enter_context(locked(folder))
         if not step.changes():
             return
-        parts = step.parts()
+        parts, before = step.parts(), _unedited(step)
         try:
             step.receipt_path.unlink(missing_ok=True)
             step.folder.mkdir(parents=True, exist_ok=True)
@@ -46,10 +46,23 @@ def perform(step: Step, say: Say) -> None:
                 made = _action(step)(step, say)
             _tidy(step.folder, made.written)  # before the receipt: later stages read what is in the folder
             write_receipt(step.receipt_path, new_receipt(parts, made.read, made.written, step.folder))
+        except UserError:
+            if before and step.stage.edited:  # so that an edit is still known as one
+                write_receipt(step.receipt_path, before)
+            raise
         except MemoryError:
             raise fail("E0005", f"there is not enough memory for {step.title}", place=str(step.job.path)) from None
         except OSError as error:
             raise fail("E0005", f"the system refused: {error.strerror}", place=str(error.filename or step.folder)) from None
+
+
+def _unedited(step: Step) -> Receipt | None:
+    """The receipt of the last run. Raises UserError E1408 where a user has changed or added files that the stage would overwrite."""
+    before = step.receipt()
+    if before and step.stage.edited and (foreign := before.foreign(step.folder)):
+        hint = f"copy it elsewhere, build with {step.stage.name}=COPY, and delete this one"
+        raise fail("E1408", "this file is not as the build wrote it, and the build would overwrite it", hint=hint, place=str(foreign[0]))
+    return before
 
 
 @contextmanager

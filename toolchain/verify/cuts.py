@@ -1,6 +1,6 @@
 """When each tensor of a region is complete: the places where a run is stopped to look."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ def find_cuts(region: Region, owner: Ints) -> tuple[Cut, ...]:
     Raises ValueError where an operation has no instruction.
     """
     stops = [_last(owner, number) + 1 for number in range(len(region.operations))]
-    done = _completed(region)
+    done = _completed(region, stops)
     first = Cut(-1, 0, tuple(name for name, number in done.items() if number < 0))
     rest = [Cut(k, stop, tuple(name for name, number in done.items() if number == k)) for k, stop in enumerate(stops)]
     return first, *sorted(rest, key=lambda cut: (cut.stop, cut.operation))
@@ -37,8 +37,10 @@ def _last(owner: Ints, operation: int) -> int:
     return int(mine[-1])
 
 
-def _completed(region: Region) -> Mapping[str, int]:
-    """By tensor: the operation after which it is complete, -1 where the host writes it. Tensors put side by side wait for the last of them."""
+def _completed(region: Region, stops: Sequence[int]) -> Mapping[str, int]:
+    """By tensor: the operation after which it is complete, -1 where the host writes it. Tensors put side by side wait for the last of them.
+
+    stops: how much of the program each operation takes to be done."""
     made = dict.fromkeys(region.inputs, -1) | {bound.tensors["y"]: number for number, bound in enumerate(region.operations)}
     parts: dict[str, list[str]] = {}
     for name, piece in region.slices.items():
@@ -51,5 +53,5 @@ def _completed(region: Region) -> Mapping[str, int]:
             for part in parts.get(name, ()):
                 yield from completed(part)
 
-    found = {name: max(completed(name), default=-2) for name in region.tensors}
+    found = {name: max(completed(name), key=lambda number: (0, *stops)[number + 1], default=-2) for name in region.tensors}
     return {name: number for name, number in found.items() if number >= -1}

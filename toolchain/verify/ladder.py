@@ -14,14 +14,17 @@ from toolchain.graph.calibration import Table, sample_at, sample_count
 from toolchain.graph.numerics import Range
 from toolchain.graph.regions import region_calls, region_function
 from toolchain.graph.work import host_work
-from toolchain.passes.fuse import SOURCES
+from toolchain.passes.fuse import sources_of
 from toolchain.passes.truth import check_import
+from toolchain.runtime.contents import RegionProgram
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
+from toolchain.schedule.form.read import read_schedule
 from toolchain.schedule.network import Options, compile_region
 from toolchain.schedule.regions.read_region import read_region
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.selection import images_per_run
+from toolchain.spec.errors import Source
 from toolchain.spec.model import Machine
 from toolchain.verify.built import Built
 from toolchain.verify.compare import differing_bits
@@ -86,7 +89,7 @@ def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: Sa
     say("on the machine")
     program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
     subject = bundled_subject(built.bundle, program, region, built.machine, built.place)
-    verdict = climb_region(subject, expected, size, _peek(built, subject, say))
+    verdict = climb_region(subject, expected, size, _peek(built, subject, program, say))
     lost = tuple((name, "no operation of the region stands for it") for name in lost_tensors(region, region_function(built.partitioned, call)))
     return replace(verdict, unseen=(*verdict.unseen, *lost))
 
@@ -94,17 +97,21 @@ def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: Sa
 def lost_tensors(region: Region, nodes: Iterable[ir.Node]) -> list[str]:
     """Results of nodes that the region does not have, those left out that were merged into an operation: padding, a shuffle of its result."""
     merged = {name for bound in region.operations for name in bound.nodes}
-    apart = [node for node in nodes if not merged.issuperset(node.metadata_props.get(SOURCES, node.name or "").split(" "))]
+    apart = [node for node in nodes if not merged.issuperset(sources_of(node))]
     return [value.name or "" for node in apart for value in node.outputs if value.name not in region.tensors]
 
 
-def _peek(built: Built, subject: Subject, say: Callable[[str], object]) -> Peek | None:
-    """Needed where some tensor stays on chip: the region compiled once more, as the bundle's was, and with every tensor stored."""
+def _peek(built: Built, subject: Subject, program: RegionProgram, say: Callable[[str], object]) -> Peek | None:
+    """Needed where some tensor stays on chip: the region compiled once more, as the bundle's schedule says, and with every tensor stored.
+
+    Raises UserError E14xx for a schedule that is not the region's."""
     region = subject.region
     if all(name in subject.map.tensors for name in region.tensors):
         return None
     say("with every tensor stored")
-    return Peek(compile_region(built.machine, built.kernels, region, Options(check=False, stored=True)))
+    text = built.bundle.members[program.schedule].decode("utf-8", "replace")
+    schedule = read_schedule(Source(f"{built.place}/{program.schedule}", text))
+    return Peek(compile_region(built.machine, built.kernels, region, Options(check=False, stored=True), schedule))
 
 
 def _outputs(built: Built, images: Samples, expected: Mapping[str, Array]) -> list[OutputVerdict]:

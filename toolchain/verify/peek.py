@@ -64,12 +64,7 @@ class Peek:
         """The instructions that store the tensor, or the tensors that stand in it side by side."""
         region = self.stored.region
         makers = [number for number, bound in enumerate(region.operations) if _part_of(region, bound.tensors["y"], tensor)]
-        chosen = [index for number in makers for index in np.flatnonzero(self.stored.owner == number).tolist() if self._stores_result(number, index)]
-        return np.array(sorted(chosen), np.int64)
-
-    def _stores_result(self, operation: int, index: int) -> bool:
-        name = self.stored.region.operations[operation].operation.name
-        return self.stored.listing[index].startswith(f"{name} store ")
+        return np.flatnonzero(np.isin(self.stored.owner, makers) & self.stored.origins.does("store"))
 
 
 def _part_of(region: Region, tensor: str, whole: str) -> bool:

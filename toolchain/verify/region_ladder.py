@@ -47,7 +47,9 @@ def climb_region(subject: Subject, expected: Mapping[str, Array], size: SampleSi
     unseen = tuple((name, comparing.reason(name)) for name in subject.region.tensors if name not in seen)
     ordered = _ordered(subject, start(), state, checked.order)
     sampled = sample_reference(subject.program, checked.footprints, subject.listing, start, size)
-    return RegionVerdict(subject.region.name, len(subject.program), compared, unseen, hazards, warnings, ordered, sampled)
+    return RegionVerdict(
+        subject.region.name, len(subject.program), compared, unseen, hazards, warnings, ordered, sampled, sum(checked.tolerated.values())
+    )
 
 
 def split_runs(region: Region, expected: Mapping[str, Array]) -> list[dict[str, Array]]:
@@ -98,14 +100,15 @@ class _Comparing:
         """The program in its own order, stopped after each operation; in the end outputs whose bytes changed since are looked at again."""
         subject, engine, done = self.subject, engine_named("fast"), 0
         compared, right = list[Compared](), dict[str, Bytes]()
-        for cut in find_cuts(subject.region, subject.owner):
+        cuts = find_cuts(subject.region, subject.owner)
+        for cut in cuts:
             engine(subject.program, state, np.arange(done, cut.stop, dtype=np.int64))
             done = cut.stop
             found = [self._compare(state, name, cut) for name in cut.tensors if self._readable(name)]
             right |= {item.tensor: subject.stored(state, item.tensor).copy() for item in found if self._is_right_output(item)}
             compared += found
         engine(subject.program, state, np.arange(done, len(subject.program), dtype=np.int64))
-        end = Cut(len(subject.region.operations) - 1, len(subject.program), subject.region.outputs)
+        end = Cut(cuts[-1].operation, len(subject.program), subject.region.outputs)
         changed = [name for name, held in right.items() if not np.array_equal(held, subject.stored(state, name))]
         again = [item for name in changed if (item := self._compare(state, name, end)).difference]
         return Comparison(tuple(compared), tuple(again))

@@ -1,6 +1,6 @@
 """The subject of a verification: a region's program from a bundle, or as it was just compiled, beside the operations that it should compute."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from toolchain.emulator.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.executor import region_image
+from toolchain.runtime.origins_file import read_origins
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.placement.dram_map import DramMap
 from toolchain.schedule.regions.region import Region
@@ -22,7 +23,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Subject:
-    """listing: of each instruction, what it is for, starting with its operation's name. owner: int64 [n], the index of that operation, -1 for none.
+    """listing: of each instruction, what it is for, for a reader. owner: int64 [n], the index of its operation, -1 for none.
 
     constants: bytes by segment.
     """
@@ -69,24 +70,12 @@ def compiled_subject(compiled: CompiledRegion) -> Subject:
 
 
 def bundled_subject(bundle: Bundle, program: RegionProgram, region: Region, machine: Machine, place: str = "") -> Subject:
-    """As the bundle has it. Raises UserError E1110 for a listing that is not the program's, E032x and E03xx for a damaged program."""
+    """As the bundle has it. Raises UserError E1110 for a listing or origins that are not the program's, E032x and E03xx for a damaged program."""
     image = region_image(bundle, program, machine, place)
     lines = bundle.members[program.listing].decode("utf-8", "replace").splitlines()
     if len(lines) != len(image.program):
         text = f"the listing of '{program.name}' has {len(lines)} lines, its program {len(image.program)} instructions"
         raise fail("E1110", text, hint="build the model again", place=place)
     labels = tuple("".join(line.split(maxsplit=2)[2:]) for line in lines)
-    return Subject(region, image.program, labels, owners(labels, region), image.map, image.constants)
-
-
-def owners(labels: Sequence[str], region: Region) -> Ints:
-    """Which operation each label starts with: the longest name that does."""
-    numbers = {bound.operation.name: number for number, bound in enumerate(region.operations)}
-    found = {label: numbers.get(_start(label, numbers), -1) for label in dict.fromkeys(labels)}
-    return np.array([found[label] for label in labels], np.int64)
-
-
-def _start(label: str, names: Mapping[str, int]) -> str:
-    words = label.split(" ")
-    starts = (" ".join(words[:count]) for count in range(len(words), 0, -1))
-    return next((start for start in starts if start in names), "")
+    origins = read_origins(bundle.members[program.origins], len(image.program), len(region.operations), program.name, place)
+    return Subject(region, image.program, labels, origins.operation, image.map, image.constants)

@@ -47,7 +47,7 @@ def _noise(verdict: ModelVerdict) -> Iterator[str]:
 
 def _region(region: RegionVerdict) -> Iterator[str]:
     equal = sum(item.difference is None for item in region.compared)
-    races = "no race, no deadlock" if not region.hazards else f"{len(region.hazards)} hazards"
+    races = f"{len(region.hazards)} hazards" if region.hazards else _races(region.tolerated)
     tensors = f"{equal} of {len(region.compared)} tensors equal"
     yield f"region {region.region}: {region.instructions} instructions, {races}; {tensors}; {_sampled(region.sampled)}"
     yield from _shortened([f"  {text}" for text in region.hazards], "hazards")
@@ -58,6 +58,13 @@ def _region(region: RegionVerdict) -> Iterator[str]:
     yield from _disagreement(region.sampled)
     yield from _shortened([f"  not compared: {name}: {why}" for name, why in region.unseen], "tensors that are not compared")
     yield from _shortened([f"  {text}" for text in region.warnings], "warnings")
+
+
+def _races(tolerated: int) -> str:
+    if not tolerated:
+        return "no race, no deadlock"
+    hazards, called = ("hazards", "warnings") if tolerated > 1 else ("hazard", "a warning")
+    return f"no deadlock, {tolerated} {hazards} that the machine's file calls {called}"
 
 
 def _sampled(sampled: Sampled) -> str:

@@ -77,7 +77,7 @@ class RegionVerdict:
     """One region on the machine. hazards: what the checks before the run refuse (races, bad addresses); warnings: what they only tell.
 
     unseen: tensors that were not compared, each with the reason. ordered: whether a run in the order in which the units
-    issue leaves the same outputs as one in the program's order.
+    issue leaves the same outputs as one in the program's order. tolerated: hazards that the machine's file calls warnings.
     """
 
     region: str
@@ -88,6 +88,7 @@ class RegionVerdict:
     warnings: tuple[str, ...]
     ordered: bool
     sampled: Sampled
+    tolerated: int = 0
 
     @property
     def difference(self) -> Difference | None:

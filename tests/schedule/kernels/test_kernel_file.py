@@ -1,5 +1,6 @@
 """What is wrong with a kernel is said where it stands."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels, read_kernels
 from toolchain.spec.errors import Source, UserError
-from toolchain.spec.load import load_machine
+from toolchain.spec.load import load_file, load_machine
 
 MACHINE = load_machine("vta")
 PATH = Path(__file__).resolve().parents[3] / "targets" / "vta" / "kernels.yaml"
@@ -32,6 +33,11 @@ PATH = Path(__file__).resolve().parents[3] / "targets" / "vta" / "kernels.yaml"
         ("reduces: true", "reduce: true", "E0108 unknown key 'reduce'"),
         ("    residency:", "    # residency:", "E1002 constants stand in one memory"),
         ("weight[o, i, h, w]", "weights[o, i, h, w]", "E0121 memory cannot be read here"),
+        (
+            "view: dram.out, layout: activations",
+            "view: dram.out, layout: weights",
+            "E1002 layout 'weights' has the indices o i h w",
+        ),
     ],
 )
 def test_faults_are_told_with_their_place(old: str, new: str, message: str) -> None:
@@ -81,3 +87,32 @@ def test_a_machine_given_by_path_has_its_own_kernels(tmp_path: Path) -> None:
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
     assert {kernel.folder for kernel in load_kernels(load_machine(str(tmp_path / "vta.yaml"))).values()} == {tmp_path / "vta"}
     assert {kernel.folder.resolve() for kernel in load_kernels(load_machine("vta")).values()} == {PATH.parent}
+
+
+def _renamed(text: str, layout: str, old: str, new: str) -> str:
+    """A machine's file with an index of a layout named otherwise."""
+    head, mark, rest = text.partition(f"\n  {layout}:\n")
+    domain, _, rest = rest.partition("\n    shape:")
+    assert mark
+    renamed = re.sub(rf"\b{old}\b", new, domain)
+    return f"{head}{mark}{renamed}\n    shape:{rest}"
+
+
+@pytest.mark.parametrize(
+    ("layout", "old", "new", "message"),
+    [
+        (
+            "activations",
+            "h",
+            "y",
+            "E1002 layout 'activations' has the indices n c y w; those of a tensor that operations",
+        ),
+        ("weights", "h", "kh", "E1002 'kh' is an index of layout 'weights' and another name of this kernel"),
+        ("weights", "o", "weight", "E1002 'weight' is an index of layout 'weights' and another name of this kernel"),
+    ],
+)
+def test_an_index_of_a_layout_means_one_thing(tmp_path: Path, layout: str, old: str, new: str, message: str) -> None:
+    (tmp_path / "vta.yaml").write_text(_renamed(Path(MACHINE.path).read_text(), layout, old, new))
+    with pytest.raises(UserError) as caught:
+        load_kernels(load_file(tmp_path / "vta.yaml"))
+    assert message in str(caught.value)

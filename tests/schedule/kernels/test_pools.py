@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.schedule.kernels.pools import Pool, Rooms, Slot, Taken, pools_of, slots_of
+from toolchain.schedule.kernels.pools import Pool, Rooms, Slot, Taken, beside, pools_of, slots_of
 from toolchain.spec.load import load_machine
 
 POOLS = (Pool(0, 20), Pool(8, 20), Pool(16, 9, 5))
@@ -70,4 +70,25 @@ def test_more_than_there_is_room_for_does_not_fit() -> None:
     assert rooms.fit.all()
     assert int(rooms.holds("m", np.array([8]))[0]) == 0
     rooms.take("m", np.array([8]), np.array([True]))
+    assert not rooms.fit.any()
+
+
+@st.composite
+def slots(draw: st.DrawFn) -> tuple[Slot, int]:
+    """A slot inside of one of the pools, and its size."""
+    pool = draw(st.sampled_from(POOLS))
+    first, last = sorted(draw(st.tuples(*[st.integers(pool.start, pool.start + pool.depth)] * 2)))
+    return Slot(pool.bank, first), last - first
+
+
+@given(st.lists(slots(), max_size=5) | st.just([(Slot(p.bank, p.start), p.depth) for p in POOLS]))
+def test_what_stands_beside_is_every_other_element_and_always_a_pool(taken: list[tuple[Slot, int]]) -> None:
+    found = beside(POOLS, taken)
+    used = {(slot.bank, address) for slot, size in taken for address in range(slot.address, slot.address + size)}
+    whole = {(p.bank, address) for p in POOLS for address in range(p.start, p.start + p.depth)}
+    assert sorted((p.bank, address) for p in found for address in range(p.start, p.start + p.depth)) == sorted(whole - used)
+    rooms = Rooms({"m": found}, 1)
+    rooms.take("m", np.array([0]), np.array([True]))
+    assert rooms.fit.all()
+    rooms.take("m", np.array([99]), np.array([True]))
     assert not rooms.fit.any()

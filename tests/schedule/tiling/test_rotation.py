@@ -40,7 +40,6 @@ def test_the_next_operation_starts_where_the_last_one_ended() -> None:
     rotation = Rotation()
     first, second = taken(0, rotation), taken(0, rotation)
     assert all(a[0] != b[0] or a[2] <= b[1] or b[2] <= a[1] for a in first for b in second)
-    assert rotation.peak["inp"] == max(stop for memory, _, stop in second if memory == "inp")
 
 
 def test_what_does_not_fit_behind_goes_on_at_the_start() -> None:

@@ -23,13 +23,13 @@ MACHINE = load_machine("dpuv3")
 KERNELS = load_kernels(MACHINE)
 
 
-def large(size: int) -> Region:
+def large(size: int, channels: int = 32) -> Region:
     """A tensor between two operations of different units that no pool of banks holds."""
-    small, wide = (1, 16, size, size), (1, 32, size, size)
+    small, wide = (1, 16, size, size), (1, channels, size, size)
     first = replace(convolution(small, (16, 1, 1), 0, 500), name="first")
-    conv = replace(convolution(small, (32, 5, 5), 1, 500, pads=(2, 2, 2, 2)), name="conv")
+    conv = replace(convolution(small, (channels, 5, 5), 1, 500, pads=(2, 2, 2, 2)), name="conv")
     pool = made.max_pool("pool", wide, made.Window((2, 2), (2, 2)))
-    half = 1, 32, size // 2, size // 2
+    half = 1, channels, size // 2, size // 2
     last = replace(convolution(half, (16, 1, 1), 2, 500), name="last")
     tensors = {"x": Shape(*small), "s": Shape(*small), "t": Shape(*wide), "p": Shape(*half), "y": Shape(1, 16, *half[2:])}
     bound = (
@@ -65,6 +65,17 @@ def test_sharing_the_memory_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None
     beside = compile_region(MACHINE, KERNELS, large(196), quick).cycles
     monkeypatch.setattr("toolchain.schedule.network.run_side_by_side", lambda *given: given[2])
     assert beside < 0.9 * compile_region(MACHINE, KERNELS, large(196), quick).cycles
+
+
+def test_a_memory_of_one_pool_is_shared_too() -> None:
+    """The second operation may then take all of it, and leave the first without room."""
+    kernels = {name: replace(kernel, pools={"fm": 24}) for name, kernel in KERNELS.items()}
+    region = large(160, 64)
+    compiled = compile_region(MACHINE, kernels, region)
+    inputs = {"x": np.random.default_rng(0).integers(-128, 128, tuple(region.tensors["x"]), np.int8)}
+    state = compiled.state(inputs)
+    engine_named("fast")(compiled.program, state, compiled.checked.order)
+    assert np.array_equal(compiled.result(state, "y"), expected(region, inputs, MACHINE.quantisation or Numerics())["y"])
 
 
 def test_operations_of_one_unit_keep_the_whole_memory() -> None:

@@ -25,6 +25,8 @@ def test_every_region_and_operation_is_counted(tmp_path: Path) -> None:
     assert [text for text in told if text.startswith("region")] == [
         "region 1 of 2: operation 1 of 1, first",
         "region 2 of 2: operation 1 of 1, second",
+        "region 1 of 2: its program",
+        "region 2 of 2: its program",
     ]
     assert [text for text in told if text.startswith("pass 1 of")]
     assert told[-1] == "writing the bundle"

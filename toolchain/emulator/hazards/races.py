@@ -53,6 +53,9 @@ class Hazards:
     def __len__(self) -> int:
         return len(self.first)
 
+    def take(self, chosen: NDArray[np.bool_]) -> "Hazards":
+        return Hazards(*(getattr(self, name)[chosen] for name in Hazards.__dataclass_fields__))
+
 
 def find_hazards(prints: Footprints, timeline: Timeline) -> Hazards:
     """Every race and every read of unwritten granules, with numpy."""
@@ -60,7 +63,7 @@ def find_hazards(prints: Footprints, timeline: Timeline) -> Hazards:
     parts: list[Hazards] = []
     for memory in range(len(prints.program.machine.memories)):
         mine = runs.take(runs.memory == memory)
-        parts += [_judge(memory, *events, timeline) for events in _event_blocks(mine, timeline)]
+        parts += [_judge(memory, *events, timeline) for events in event_blocks(mine, timeline)]
     return gather(parts, timeline.position)
 
 
@@ -81,7 +84,7 @@ Events = tuple[Ints, Ints, Ints, NDArray[np.bool_]]
 """start, stop, instruction, write of every (elementary segment, access), sorted by (segment, order, reads first)"""
 
 
-def _event_blocks(runs: Runs, timeline: Timeline) -> Iterator[Events]:
+def event_blocks(runs: Runs, timeline: Timeline) -> Iterator[Events]:
     """The accesses to one memory, cut at every boundary of a run, about BLOCK events at a time."""
     edges = np.unique(np.concatenate([runs.start, runs.stop]))
     low, high = np.searchsorted(edges, runs.start), np.searchsorted(edges, runs.stop)

@@ -1,5 +1,7 @@
 """Hazards in words: both instructions, the memory and the range, and which edge is missing."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from toolchain.emulator.hazards.races import RAW, UNWRITTEN, WAR, Hazards
@@ -7,6 +9,25 @@ from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.text import range_text
 from toolchain.isa.program import Program
 from toolchain.spec.errors import Diagnostic
+
+TOLERATED = {
+    "E0601": ("race", "races"),
+    "E0602": ("read of what nothing has written", "reads of what nothing has written"),
+    "E0612": ("instruction that meets its own results too soon", "instructions that meet their own results too soon"),
+}
+
+
+def soundness(tolerated: Mapping[str, int]) -> str:
+    """What checks that refuse nothing have found. tolerated: by code, hazards that the machine's file calls warnings."""
+    named = [f"{count} {TOLERATED[code][count > 1]}" for code, count in sorted(tolerated.items()) if count]
+    race = [] if tolerated.get("E0601") else ["no race"]
+    held = [f"{' and '.join(named)} that the machine's file calls {'warnings' if sum(tolerated.values()) > 1 else 'a warning'}"] if named else []
+    return ", ".join(["no deadlock", *race, "every address in range", *held])
+
+
+def hazard_code(kind: int) -> str:
+    """The code of a row of Hazards."""
+    return "E0602" if kind == UNWRITTEN else "E0601"
 
 
 def hazard_diagnostic(prints: Footprints, found: Hazards, row: int) -> Diagnostic:
@@ -42,6 +63,6 @@ def _queue(program: Program, index: int) -> str:
 def relevant(prints: Footprints, found: Hazards, preset: frozenset[str]) -> Hazards:
     """Without the unwritten reads of DRAM and of memories that the host has filled, nor those that may follow from a bad address."""
     memories = prints.program.machine.memories
-    filled = [i for i, m in enumerate(memories) if m.kind == "dram" or m.name in preset or len(prints.faults)]
+    filled = [i for i, m in enumerate(memories) if m.kind == "dram" or (m.name in preset and not m.transient) or len(prints.faults)]
     kept = ~((found.kind == UNWRITTEN) & np.isin(found.memory, filled))
-    return Hazards(*(getattr(found, name)[kept] for name in Hazards.__dataclass_fields__))
+    return found.take(kept)

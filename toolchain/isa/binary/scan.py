@@ -66,12 +66,12 @@ def _recognise(machine: Machine, data: bytes, stride: int) -> Ints:
     count = -(-len(words) // step)
     padded = np.concatenate((words, np.zeros(machine.encoding.longest_bytes // size + step, words.dtype)))
     found = np.zeros(count, np.int16)
-    for kind, instruction in enumerate(machine.instructions):
-        same = np.ones(count, np.bool_)
+    for kind, instruction in sorted(enumerate(machine.instructions), key=lambda item: len(item[1].others)):
+        same = found == 0  # one that takes all other values of a field has what is left
         for word, (mask, value) in pattern(instruction, 8 * size).items():
             column = padded[word : word + count * step : step]
             same &= (column & words.dtype.type(mask)) == words.dtype.type(value)
-        np.maximum(found, same * np.int16(kind + 1), out=found)
+        found[same] = kind + 1
     return found - np.int16(1)
 
 

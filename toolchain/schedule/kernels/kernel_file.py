@@ -15,7 +15,7 @@ from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Const, Expr
 from toolchain.spec.files import read_limited
 from toolchain.spec.load import companion
-from toolchain.spec.model import Machine
+from toolchain.spec.model import Layout, Machine
 from toolchain.spec.resources import PACKAGE
 from toolchain.spec.schema import validate
 from toolchain.spec.suggest import nearest
@@ -23,6 +23,8 @@ from toolchain.spec.yaml_nodes import MAX_BYTES, Node, parse_yaml
 
 KERNEL_SCHEMA = PACKAGE / "schemas" / "kernels.schema.json"
 OF_WINDOW = ("first", "count", "before", "after", "window")
+PICTURE = "nchw"
+"""The indices of a tensor that operations pass on."""
 
 
 def load_kernels(machine: Machine) -> dict[str, Kernel]:
@@ -201,6 +203,7 @@ class _Reader:
         view = self.known(node.value["view"], self.machine.view, "view")
         if len(node.entries("extents")) != len(layout.domain):
             raise fail("E1002", f"layout '{layout.name}' has {len(layout.domain)} extents: {' '.join(layout.extents)}", node.value["extents"].span)
+        self.indices(layout, node, given)
         extents = tuple(self.expr(n, given) for n in node.entries("extents"))
         names, let = {*given, *layout.domain}, dict[str, Expr]()
         for key, value in node.members("let"):
@@ -209,6 +212,16 @@ class _Reader:
         return Tensor(
             name, view, layout.name, extents, let, self.expr(values, {*names, *let}, self.kind.arrays) if values else None, node.flag("written")
         )
+
+    def indices(self, layout: Layout, node: Node, given: Iterable[str]) -> None:
+        """Raises UserError E1002 for index names that mean nothing for a picture, or two things where values are spelled out."""
+        where, names = node.value["layout"].span, " ".join(layout.domain)
+        if node.get("values") is None and sorted(layout.domain) != sorted(PICTURE):
+            text = f"layout '{layout.name}' has the indices {names}; those of a tensor that operations read or write are n, c, h and w"
+            raise fail("E1002", text, where, "only a tensor with 'values' may have others")
+        twice = sorted({*layout.domain} & {*given, *self.kind.arrays, *(key for key, _ in node.members("let"))})
+        if node.get("values") is not None and twice:
+            raise fail("E1002", f"'{twice[0]}' is an index of layout '{layout.name}' and another name of this kernel", where)
 
     def constant(self, name: str, node: Node, slotted: Iterable[str]) -> Constant:
         memory = self.machine.memory[self.known(node.value["memory"], self.machine.memory, "memory")]

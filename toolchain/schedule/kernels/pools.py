@@ -1,7 +1,7 @@
 """Room on chip: slots of a place go into pools of banks, every slot into one of them, for one candidate or for thousands at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -99,8 +99,12 @@ def slots_of(taken: list[Taken], index: int, room: int, pools: tuple[Pool, ...])
     return tuple(found)
 
 
-def gaps(pool: Pool, taken: Sequence[tuple[Slot, int]]) -> Iterator[Pool]:
-    """The stretches of a pool beside what is taken: slots and their sizes."""
+def beside(pools: Sequence[Pool], taken: Sequence[tuple[Slot, int]]) -> tuple[Pool, ...]:
+    """The stretches of pools beside what is taken (slots and their sizes); where that is all, one without room: a memory is never without pools."""
+    return tuple(part for pool in pools for part in _gaps(pool, taken)) or (replace(pools[0], depth=0),)
+
+
+def _gaps(pool: Pool, taken: Sequence[tuple[Slot, int]]) -> Iterator[Pool]:
     at = pool.start
     for start, stop in sorted({(slot.address, slot.address + size) for slot, size in taken if slot.bank == pool.bank}):
         if start > at:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from toolchain.schedule.kernels.kernel import Place, Whole
-from toolchain.schedule.kernels.pools import Pool, Slot, gaps
+from toolchain.schedule.kernels.pools import Pool, Slot, beside
 from toolchain.schedule.kernels.problem import Kept, Problem
 from toolchain.schedule.placement.storage import Storage
 from toolchain.schedule.regions.region import Region
@@ -149,7 +149,7 @@ def place_residents(candidates: Mapping[str, Candidate], pools: Mapping[str, tup
     tried = [_slots(candidates, pools, apart) for apart in ((1,), (1, 0), (0,))]
     slots = max(tried, key=lambda found: sum(candidates[name].size for name in found))
     kept = {name: candidates[name] for name in candidates if name in slots}
-    return Residents(slots, kept, tuple(_left(kept, slots, pools, index) for index in range(operations)))
+    return Residents(slots, kept, tuple(left_beside(kept, slots, pools, index) for index in range(operations)))
 
 
 def _slots(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], apart: Sequence[int]) -> dict[str, Slot]:
@@ -194,7 +194,7 @@ def _room(size: int, others: Sequence[tuple[Slot, int]], pools: Sequence[Pool]) 
     return None
 
 
-def _left(
+def left_beside(
     kept: Mapping[str, Candidate], slots: Mapping[str, Slot], pools: Mapping[str, tuple[Pool, ...]], operation: int
 ) -> Mapping[str, tuple[Pool, ...]]:
     """The stretches of each pool that no resident takes during an operation; one of no depth where they take everything."""
@@ -202,8 +202,7 @@ def _left(
     found: dict[str, tuple[Pool, ...]] = {}
     for memory, whole in pools.items():
         here = [(slot, c.size) for c, slot in live if c.memory == memory]
-        left = tuple(part for pool in whole for part in gaps(pool, here)) if here else whole
-        found[memory] = left or (replace(whole[0], depth=0),)
+        found[memory] = beside(whole, here) if here else whole
     return found
 
 

@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from toolchain.graph.calls import read_call
 from toolchain.graph.regions import describe_inputs, region_function
-from toolchain.passes.fuse import SOURCES
+from toolchain.passes.fuse import sources_of
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.regions.lowering import Lowered
 from toolchain.schedule.regions.pictures import array_of, data_of, is_call, is_placed, known_of, merged_pads, picture_of, shuffle_after
@@ -79,4 +79,4 @@ class _Reader:
         """The nodes of the float graph that an operation stands for."""
         maker = data_of(node, self.selection.kinds)[0].producer()
         for part in (maker if is_call(maker, "pad") else None, node, shuffle):
-            yield from () if part is None else part.metadata_props.get(SOURCES, part.name or "").split(" ")
+            yield from () if part is None else sources_of(part)

@@ -4,7 +4,6 @@ The program's order says which of two accesses comes first. Nothing here knows o
 """
 
 import ctypes
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +12,8 @@ from numpy.typing import NDArray
 
 from toolchain.emulator.compile import load_library
 from toolchain.isa.footprint.footprints import Runs, join_runs
-from toolchain.isa.footprint.provenance import Provenance, register_instance
+from toolchain.isa.footprint.provenance import Provenance
+from toolchain.isa.footprint.registers import register_runs
 from toolchain.isa.program import Ints, Program
 
 Needs = NDArray[np.int32]
@@ -38,7 +38,7 @@ def find_dependences(program: Program, runs: Runs, provenance: Provenance) -> De
     """runs: the footprints of the program executed in its own order, sorted by instruction. Streams are looked at one by one."""
     machine = program.machine
     needs = np.full((len(program), len(machine.units)), -1, np.int32)
-    accesses = join_runs([runs, *_latched(program, provenance)])
+    accesses = join_runs([runs, register_runs(provenance)])
     stream = program.stream[accesses.instruction]
     for memory in np.unique(accesses.memory).tolist():
         here = accesses.memory == memory
@@ -50,16 +50,6 @@ def find_dependences(program: Program, runs: Runs, provenance: Provenance) -> De
     outlives = np.array([m.kind == "dram" for m in machine.memories])
     stores[runs.instruction[runs.write & outlives[runs.memory]]] = True
     return Dependences(needs, stores)
-
-
-def _latched(program: Program, provenance: Provenance) -> Iterator[Runs]:
-    """Accesses to the registers that hold an instruction's fields, one granule an entry."""
-    for number, memory in enumerate(program.machine.memories):
-        if memory.latches:
-            reads, latches = provenance.reads(memory.name), provenance.latches(memory.name)
-            slot = register_instance(program, memory.name, reads.instruction) * memory.depths[0] + reads.index
-            for who, where, write in ((reads.instruction, slot, False), (latches.instruction, latches.slot, True)):
-                yield Runs(who, np.full(len(who), number), np.full(len(who), write), where, where + 1)
 
 
 def _sweep(runs: Runs, unit: Ints, needs: Needs) -> None:

@@ -5,10 +5,10 @@ depth, loads the next tiles while it computes.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolchain.schedule.kernels.kernel import Place, Step
+from toolchain.schedule.kernels.kernel import Dimension, Place, Step
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.ring import Ring, Tiles
@@ -107,9 +107,9 @@ def _key(place: Place, tile: Tile) -> tuple[int, ...]:
 
 def _work(problem: Problem, tiling: Tiling) -> Iterator[tuple[Step, Tile]]:
     """Every step but the loads, tile by tile."""
-    fixed = [d.name for d in problem.kernel.loops if d.name not in tiling.order]
-    loops = [*fixed, *tiling.order]
-    inner = [d.name for d in problem.kernel.reductions]
+    loops, inner = (
+        [*(d.name for d in part if d.name not in tiling.order), *_chosen(tiling, part)] for part in (problem.kernel.loops, problem.kernel.reductions)
+    )
     for outer in itertools.product(*(_ranges(problem, tiling, name) for name in loops)):
         reductions = list(itertools.product(*(_ranges(problem, tiling, name) for name in inner)))
         for number, part in enumerate(reductions):
@@ -118,6 +118,12 @@ def _work(problem: Problem, tiling: Tiling) -> Iterator[tuple[Step, Tile]]:
                 first, last = number == 0, number == len(reductions) - 1
                 if step.kind == "compute" or (first and step.kind == "start") or (last and step.kind in ("finish", "store")):
                     yield step, tile
+
+
+def _chosen(tiling: Tiling, dimensions: Sequence[Dimension]) -> list[str]:
+    """Those of the dimensions that the tiling orders, in its order."""
+    names = {d.name for d in dimensions}
+    return [name for name in tiling.order if name in names]
 
 
 def _ranges(problem: Problem, tiling: Tiling, name: str) -> list[tuple[int, int]]:

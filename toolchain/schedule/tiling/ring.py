@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.spec.errors import fail
 
 Key = tuple[int, ...]
 
@@ -41,7 +42,10 @@ class Tiles:
     past: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
 
     def use(self, place: str, key: Key, size: int, count: int, now: int) -> tuple[Slot, int | None]:
-        """The slot and, where the tile was not there, the moment its room was used last (-1: never). count: tiles that the place has at once."""
+        """The slot and, where the tile was not there, the moment its room was used last (-1: never). count: tiles that the place has at once.
+
+        Raises UserError E1004 where the tile would stand on another one that the same step needs.
+        """
         freed = None
         if (place, key) not in self.held:
             own = [name for name in self.held if name[0] == place]
@@ -49,6 +53,10 @@ class Tiles:
                 self.past.append(self.held.pop(name))
             address = self.ring.take(size, [(start, start + room) for (name, _), (start, room, _) in self.held.items() if name != place])
             freed = self._clear(address, size)
+            if freed == now:
+                raise fail(
+                    "E1004", f"the tiles that one step needs do not stand beside each other in {self.ring.depth} elements that are filled in turn"
+                )
             self.held[place, key] = address, size, now
         address, size, _ = self.held.pop((place, key))
         self.held[place, key] = address, size, now

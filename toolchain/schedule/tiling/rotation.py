@@ -13,10 +13,9 @@ Stretch = tuple[str, Pool]
 
 @dataclass
 class Rotation:
-    """ends: where the last operation's slots end in each pool. peak: elements of each bank of each memory that slots have ever reached."""
+    """ends: where the last operation's slots end in each pool."""
 
     ends: dict[Stretch, int] = field(default_factory=dict[Stretch, int])
-    peak: dict[str, int] = field(default_factory=dict[str, int])
 
     def turn(self, problem: Problem, tiling: Tiling) -> Tiling:
         """The tiling with each pool's slots from where the last operation's end, wrapping; from the start where they do not fit so."""
@@ -28,8 +27,6 @@ class Rotation:
                 here = sorted((slot.address - pool.start, room) for m, slot, room in slots if m == memory and _inside(slot, pool))
                 addresses, end = _around(here, self.ends.get((memory, pool), 0), pool.depth)
                 self.ends[memory, pool] = end
-                reached = max((pool.start + address + room for address, (_, room) in zip(addresses, here, strict=True)), default=0)
-                self.peak[memory] = max(self.peak.get(memory, 0), reached)
                 for (old, _), new in zip(here, addresses, strict=True):
                     moved[memory, Slot(pool.bank, pool.start + old)] = Slot(pool.bank, pool.start + new)
         return replace(tiling, places={name: tuple(moved[memories[name], slot] for slot in held) for name, held in tiling.places.items()})

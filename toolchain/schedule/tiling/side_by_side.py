@@ -4,7 +4,7 @@ do not stand in each other's way on chip."""
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from toolchain.schedule.kernels.pools import Pool, Slot, gaps
+from toolchain.schedule.kernels.pools import Pool, Slot, beside
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.storage import Storage
 from toolchain.schedule.regions.region import Region
@@ -52,7 +52,7 @@ def _shares(first: Problem, second: Problem, choice: TileChoice) -> Iterator[tup
         made = [(kept.slot, kept.size) for name, kept in second.kept.items() if name == "y" and _memory(second, name) == memory]
         for stretch in _stretches(second.pools[memory]):
             taken = [(Slot(stretch.bank, stretch.start), stretch.depth), *made]
-            left = tuple(part for pool in first.pools[memory] for part in gaps(pool, taken))
+            left = beside(first.pools[memory], taken)
             own = replace(first, pools={**first.pools, memory: left}), replace(second, pools={**second.pools, memory: (stretch,)})
             try:
                 yield (own[0], choice.best(own[0])), (own[1], choice.best(own[1]))

@@ -31,17 +31,17 @@ FEW = 3
 
 @dataclass(frozen=True)
 class Tiling:
-    """sizes: units of each dimension in a tile. order: loops, outermost first. For each place in use: how many slots it has, where they
-    are, and the room of one in elements of its memory, in one with pools of each bank of one.
+    """sizes: units of each dimension in a tile. order: loops, outermost first; any left out run once. For each place in use: how many slots it has,
+    where they are, and the room of one in elements of its memory, in one with pools of each bank of one.
 
-    estimate: cycles by the closed form.
+    estimate: cycles by the closed form, 0 for a tiling that no search has ranked.
     """
 
     sizes: Mapping[str, int]
     order: tuple[str, ...]
     places: Mapping[str, tuple[Slot, ...]]
     room: Mapping[str, int]
-    estimate: float
+    estimate: float = 0.0
 
     @property
     def slots(self) -> dict[str, int]:
@@ -78,7 +78,7 @@ def tile_fits(problem: Problem) -> bool:
 
 def _legal(problem: Problem, sizes: Mapping[str, Ints]) -> tuple[dict[str, Ints], dict[str, Ints], dict[str, Ints]]:
     """Sizes that the kernel allows, what expressions may name of them, and the room of each place."""
-    names = _names(problem, sizes)
+    names = tile_names(problem, sizes)
     legal = np.ones(len(next(iter(sizes.values()))), np.bool_)
     for condition in problem.kernel.where:
         legal &= evaluate_arrays(condition, names) != 0
@@ -108,7 +108,7 @@ def even_sizes(extent: int) -> list[int]:
     return sorted({*large.tolist(), *k[-(-extent // large) == k].tolist()})
 
 
-def _names(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Ints]:
+def tile_names(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Ints]:
     """Everything that sizes and costs may name, for full tiles."""
     some = next(iter(sizes.values()))
     names = {name: np.full_like(some, value) for name, value in problem.numbers.items()} | dict(sizes)

@@ -79,9 +79,20 @@ def _meanings(machine: Machine) -> Iterator[Diagnostic]:
     first = (1 << machine.encoding.unit_bytes * 8) - 1
     patterns = [(i, *_pattern(i)) for i in machine.instructions]
     for (a, mask_a, value_a), (b, mask_b, value_b) in itertools.combinations(patterns, 2):
-        differ = mask_a & mask_b & (value_a ^ value_b)
+        differ = mask_a & mask_b & (value_a ^ value_b) | _told_apart(a, b)
         if not differ:
             yield Diagnostic("E0124", f"a word can match both {a.name} and {b.name}", b.span, "match a field whose values differ")
         elif a.bytes != b.bytes and not differ & first:
             text = f"{a.name} has {a.bytes} bytes and {b.name} has {b.bytes}, but their first {machine.encoding.unit_bytes} bytes can be the same"
             yield Diagnostic("E0125", text, b.span, "the first unit must decide the length")
+
+
+def _told_apart(one: Instruction, other: Instruction) -> int:
+    """The bits of the fields of which one of the two takes a value and the other one all others."""
+    return _left(one, other) | _left(other, one)
+
+
+def _left(one: Instruction, other: Instruction) -> int:
+    named = {(f.lsb, f.bits) for f in other.fields if f.name in other.match}
+    found = [f for f in one.fields if f.name in one.others and (f.lsb, f.bits) in named]
+    return sum(((1 << f.bits) - 1) << f.lsb for f in found)

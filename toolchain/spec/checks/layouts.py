@@ -9,7 +9,7 @@ import numpy as np
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
-from toolchain.spec.expr import Const, walk
+from toolchain.spec.expr import Binary, Const, Expr, walk
 from toolchain.spec.model import Layout
 from toolchain.spec.yaml_nodes import Node
 
@@ -32,13 +32,26 @@ def check_layout(layout: Layout, node: Node) -> None:
 
 def samples(layout: Layout) -> Iterator[tuple[int, ...]]:
     """Extents to try: all small, then each pair of axes past two blocks and not a multiple of one."""
-    sizes = [e.value for part in (*layout.map, *layout.shape) for e in walk(part) if isinstance(e, Const)]
+    sizes = [size for part in (*layout.map, *layout.shape) for e in walk(part) for size in _sizes(e)]
     block = max((s for s in sizes if s <= LARGEST_BLOCK), default=2)
     axes = range(len(layout.domain))
     yield tuple(3 for _ in axes)
     for pair in itertools.combinations_with_replacement(axes, 2):
         wide = [tuple(2 * block + 1 if axis in pair else rest for axis in axes) for rest in (2, 1)]
         yield from [extents for extents in wide if math.prod(extents) <= MAX_ELEMENTS][:1]
+
+
+def _sizes(e: Expr) -> tuple[int, ...]:
+    """The size of a block that a node of a map may mean: a constant, one more for a mask, two to the power of a shift."""
+    match e:
+        case Binary(op="&", right=Const(value=mask)):
+            return (mask + 1,)
+        case Binary(op="<<" | ">>", right=Const(value=bits)) if 0 <= bits < LARGEST_BLOCK.bit_length():
+            return (1 << bits,)
+        case Const(value=value):
+            return (value,)
+        case _:
+            return ()
 
 
 def _check_sample(layout: Layout, extents: tuple[int, ...], node: Node) -> None:

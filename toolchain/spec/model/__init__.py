@@ -1,7 +1,7 @@
 """The data model of a machine. Nothing here knows YAML."""
 
 from toolchain.spec.model.conventions import Host, Layout, Outline, Quantity, Rule
-from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, ProgramRules, Text
+from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, Pipelined, ProgramRules, Text
 from toolchain.spec.model.machine import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.model.storage import Level, Memory, Unit, View
@@ -25,6 +25,7 @@ __all__ = [
     "Nop",
     "Numerics",
     "Outline",
+    "Pipelined",
     "ProgramRules",
     "Quantity",
     "RecordField",

@@ -58,9 +58,20 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
-    """match: the stored bits that identify it. unit: an expression that gives an index into Machine.units.
+class Pipelined:
+    """The iterations of an instruction are steps of a pipeline: an element of these memories that one step writes is not touched by the
+    `apart` steps after it. hazard: how it is reported where one is, `error` or `warning`."""
 
+    memories: tuple[str, ...]
+    apart: int
+    hazard: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """match: the stored bits that identify it. others: fields of which it takes all values that no other instruction's match names.
+
+    unit: an expression that gives an index into Machine.units.
     in_place: iterations run in sequence and may read what earlier ones of the same instruction wrote.
     """
 
@@ -73,6 +84,8 @@ class Instruction:
     semantics: Text
     timing: str
     in_place: bool = False
+    pipelined: Pipelined | None = None
+    others: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     doc: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)

@@ -31,6 +31,7 @@ class Memory:
     scope: `device` or a level's name; one instance for each instance of that level.
     control: the address phase may read it. granule: bytes; every access starts and ends on one.
     latches: for a register that holds all fields of one instruction, that instruction's name (element is unused).
+    transient: what a program leaves here is lost: no later program may read it.
     host: the register is set by the host before a run; names: what the host calls its elements. consumed: a latched value serves one reader only.
     """
 
@@ -47,6 +48,7 @@ class Memory:
     names: tuple[str, ...] = ()
     overflow: str = "error"
     hazard: str = "error"
+    transient: bool = False
     doc: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
 

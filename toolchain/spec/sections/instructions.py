@@ -5,14 +5,20 @@ from collections.abc import Mapping, Sequence
 from toolchain.spec.context import Context
 from toolchain.spec.errors import fail
 from toolchain.spec.findings import gather
-from toolchain.spec.model import Constraint, Instruction, Text
+from toolchain.spec.model import Constraint, Instruction, Pipelined, Text
 from toolchain.spec.sections.encoding import Format
+from toolchain.spec.sections.others import OTHERS, with_others
+from toolchain.spec.sections.storage import absent
 from toolchain.spec.yaml_nodes import Node
+
+MOST_APART = 64
 
 
 def instructions(context: Context, formats: Mapping[str, Format], units: Sequence[str]) -> tuple[Instruction, ...]:
-    """Raises UserError E0107 for an unknown format, E0109 for one without a length, E0116 for semantics outside a block."""
-    return tuple(gather(lambda item: _instruction(context, *item, formats, units), context.root.members("instructions")))
+    """Raises UserError E0107 for an unknown format, E0109 for one without a length, E0116 for semantics outside a block,
+    E0119 for a match of all other values where there are none."""
+    found = gather(lambda item: _instruction(context, *item, formats, units), context.root.members("instructions"))
+    return with_others(found, context.root)
 
 
 def block(node: Node) -> Text:
@@ -53,13 +59,29 @@ def _instruction(context: Context, name: str, node: Node, formats: Mapping[str, 
         name=name,
         bytes=layout.bits // 8,
         fields=layout.fields,
-        match={key: context.number(value) for key, value in node.members("match")},
+        match={key: context.number(value) for key, value in node.members("match") if value.value != OTHERS},
+        others=tuple(key for key, value in node.members("match") if value.value == OTHERS),
         unit=context.expr(node.value["unit"], {u: i for i, u in enumerate(units)}),
         constraints=tuple(constraint(context, c) for c in node.entries("where")),
         semantics=block(node.value["semantics"]),
         timing=node.text("timing"),
         in_place=node.flag("in_place"),
+        pipelined=_pipelined(context, node.get("pipelined")),
         assumed=tuple(str(note) for note in notes.plain()) if notes and isinstance(notes.value, list) else (),
         doc=node.text("doc"),
         span=node.key_span,
     )
+
+
+def _pipelined(context: Context, node: Node | None) -> Pipelined | None:
+    """None where no step needs to be apart. Raises UserError E0107 for an unknown memory, E0139 for a distance that cannot be."""
+    if node is None:
+        return None
+    apart, known = context.number(node.value["apart"]), dict(context.root.members("memories"))
+    if not 0 <= apart <= MOST_APART:
+        raise fail("E0139", f"steps are 0 to {MOST_APART} apart, not {apart}", node.value["apart"].span)
+    for item in node.entries("memories"):
+        if item.value not in known:
+            raise fail("E0107", f"unknown memory '{item.value}'", item.span, context.near(item.value, known))
+    there = tuple(item.value for item in node.entries("memories") if item.value not in absent(context))
+    return Pipelined(there, apart, node.text("hazard", "error")) if apart and there else None

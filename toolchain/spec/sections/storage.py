@@ -91,7 +91,7 @@ def _memory(context: Context, name: str, node: Node, known: Mapping[str, Element
         name, node.text("kind"), element(context, kind, known) if kind else ElementType(ScalarType(True, 64)), _depths(context, node),
         scope=node.text("scope", "device"), control=node.flag("control"), latches=node.text("latches"), host=node.flag("host"),
         names=names(node, "names"), consumed=node.flag("consumed"), overflow=node.text("overflow", "error"),
-        hazard=node.text("hazard", "error"), doc=node.text("doc"), span=node.key_span,
+        hazard=node.text("hazard", "error"), transient=node.flag("transient"), doc=node.text("doc"), span=node.key_span,
         granule=context.number(n) if (n := node.get("granule")) else 0,
     )  # fmt: skip
     return _sized(memory, node)

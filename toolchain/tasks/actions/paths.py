@@ -64,6 +64,11 @@ def graph_files(job: Job) -> list[Path]:
     return [folder / name for name in names]
 
 
+def schedule_file(job: Job, region: str) -> Path:
+    """How a region runs."""
+    return job.folder / "schedule" / f"{region}.yaml"
+
+
 def bundle_file(job: Job) -> Path:
     """The model as the machine runs it."""
     return job.folder / "bundle" / f"{job.model}.bundle"
@@ -94,14 +99,23 @@ def explain_file(job: Job) -> Path:
     return job.folder / "explain" / "explain.txt"
 
 
+MachineKey = tuple[str, tuple[tuple[str, str], ...], str]
+"""A machine as the user named it, its parameters, and a hash of what it is."""
+
+
 def machine_of(job: Job) -> Machine:
     """The machine with the build's parameters, which was checked when the build was planned."""
-    return _machine(job.target.given, job.target.params, digest_of(job.target.sections))
+    return machine_named(machine_key(job))
+
+
+def machine_key(job: Job) -> MachineKey:
+    return job.target.given, job.target.params, digest_of(job.target.sections)
 
 
 @lru_cache(maxsize=2)
-def _machine(given: str, params: tuple[tuple[str, str], ...], _digest: str) -> Machine:
+def machine_named(key: MachineKey) -> Machine:
     """One object for all stages of a build: what is derived from a machine is kept with it."""
+    given, params, _ = key
     return load_machine(given, overrides=dict(params))
 
 

@@ -1,0 +1,47 @@
+"""Schedules of small regions, and edits of them as a user makes them: on the text."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import yaml
+
+from tests.schedule.test_network import KERNELS, MACHINES, block, two_convolutions
+from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.form.read import read_schedule
+from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.write import write_schedule
+from toolchain.schedule.network import Options, compile_region, find_schedule
+from toolchain.schedule.regions.region import Region
+from toolchain.spec.errors import Source
+
+Edit = Callable[[dict[str, Any]], object]
+REGIONS: dict[str, Callable[[], Region]] = {"dpuv3": lambda: block(20), "vta": two_convolutions}
+
+
+@cache
+def text_of(name: str) -> str:
+    """The search's schedule of the machine's region."""
+    return write_schedule(find_schedule(MACHINES[name], KERNELS[name], REGIONS[name]()))
+
+
+def read(text: str) -> Schedule:
+    return read_schedule(Source("mine.yaml", text))
+
+
+def edited(text: str, edit: Edit) -> str:
+    """The text with its data changed; written plainly, as a script would."""
+    data = yaml.safe_load(text)
+    edit(data)
+    return yaml.safe_dump(data, sort_keys=False)
+
+
+def compiled(name: str, text: str, region: Region | None = None, **options: Any) -> CompiledRegion:
+    """What becomes of a schedule's text."""
+    return compile_region(MACHINES[name], KERNELS[name], region or REGIONS[name](), Options(**options), read(text))
+
+
+def operation(data: dict[str, Any], number: int) -> dict[str, Any]:
+    """The operation that runs at this place."""
+    found: dict[str, Any] = data["groups"][number]["operations"][0]
+    return found

@@ -1,0 +1,122 @@
+"""Random edits of schedules: whatever is not refused with its line is exact and free of races."""
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.schedule.form.edits import compiled, read
+from tests.schedule.test_network import KERNELS, MACHINES, block, proven, random_region
+from toolchain.schedule.form.realise import realise
+from toolchain.schedule.form.write import write_schedule
+from toolchain.schedule.network import find_schedule
+from toolchain.schedule.regions.region import Region
+from toolchain.spec.errors import UserError
+
+
+@dataclass(frozen=True)
+class Editor:
+    """Changes the data of a region's schedule as a draw says; an edit that is refused, with its line, is taken back."""
+
+    name: str
+    region: Region
+    draw: Random
+
+    def edit(self, data: dict[str, Any]) -> dict[str, Any]:
+        if self.draw.random() < 0.5:
+            data = self.attempt(data, lambda new: new.update(groups=list(self.reordered(new["groups"]))))
+        for tensor in [buffer["tensor"] for buffer in data["buffers"]]:
+            if self.draw.random() < 0.3:
+                data = self.attempt(data, lambda new, tensor=tensor: self.spill(new, tensor))
+        for number in range(len(data["groups"])):
+            for _ in range(3):
+                data = self.attempt(data, lambda new, number=number: self.operation(new["groups"][number]["operations"][0]))
+        return data
+
+    def attempt(self, data: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        new = deepcopy(data)
+        change(new)
+        try:
+            realise(MACHINES[self.name], KERNELS[self.name], self.region, read(yaml.safe_dump(new, sort_keys=False)))
+        except UserError as error:
+            assert error.diagnostics[0].code.startswith("E14"), error  # noqa: PT017 any other refusal is a fault
+            assert str(error).startswith("mine.yaml:"), error  # noqa: PT017
+            return data
+        return new
+
+    def spill(self, data: dict[str, Any], tensor: str) -> None:
+        """The tensor goes through DRAM, and slots stand wherever there is room then."""
+        data["buffers"] = [buffer for buffer in data["buffers"] if buffer["tensor"] != tensor]
+        for group in data["groups"]:
+            group["operations"][0].pop("slots", None)
+            group["operations"][0].pop("within", None)
+
+    def reordered(self, groups: list[Any]) -> Iterator[Any]:
+        """Some order in which everything is made before it is read."""
+        left, made = list(groups), set(self.region.inputs)
+        while left:
+            ready = [group for group in left if all(name in made for name in self.reads(group))]
+            chosen = self.draw.choice(ready)
+            left.remove(chosen)
+            made.add(self.bound(chosen)["y"])
+            made |= self.whole(made)
+            yield chosen
+
+    def bound(self, group: Any) -> dict[str, str]:
+        return dict(self.region.operations[group["operations"][0]["operation"]].tensors)
+
+    def reads(self, group: Any) -> list[str]:
+        return [name for place, name in self.bound(group).items() if place != "y"]
+
+    def whole(self, made: set[str]) -> set[str]:
+        """Concats all of whose parts are made, and parts of what is."""
+        parents = {part.parent for part in self.region.slices.values()}
+        grown = {p for p in parents if all(name in made for name, part in self.region.slices.items() if part.parent == p)}
+        found = grown | {name for name, part in self.region.slices.items() if part.parent in made | grown}
+        return found if found <= made else found | self.whole(made | found)
+
+    def operation(self, data: dict[str, Any]) -> None:
+        """Another tile, another order of loops, other slots."""
+        tile = {name: self.size(size) for name, size in data["tile"].items()}
+        names = [name for name in tile if name != "ic"]
+        if self.draw.random() < 0.5:
+            self.draw.shuffle(names)
+        data["tile"] = {name: tile[name] for name in [*names, *(name for name in tile if name == "ic")]}
+        data["slots"] = {place: self.draw.randint(1, 4) for place in data.get("slots", {}) if self.draw.random() < 0.5}
+        data.pop("within", None)
+
+    def size(self, size: int) -> int:
+        return max(1, self.draw.choice([size, size, size - 1, size // 2, size // 2 // 8 * 8, self.draw.randint(1, size), size + 8]))
+
+
+def outcome(name: str, region: Region, seed: int) -> str:
+    """`same` or `other` for a program of as many cycles as the search's or not; it is exact."""
+    machine = MACHINES[name]
+    text = write_schedule(find_schedule(machine, KERNELS[name], region))
+    changed = yaml.safe_dump(Editor(name, region, Random(seed)).edit(yaml.safe_load(text)), sort_keys=False)
+    found = compiled(name, changed, region)
+    assert proven(found, machine), changed
+    return "same" if found.cycles == compiled(name, text, region).cycles else "other"
+
+
+@pytest.mark.parametrize(("name", "batch"), [("vta", 1), ("dpuv3", 4)])
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 1 << 30), steps=st.integers(2, 7))
+def test_whatever_an_edit_makes_is_exact_or_refused(name: str, batch: int, seed: int, steps: int) -> None:
+    region = random_region(KERNELS[name], seed, steps, batch)
+    if region is not None:
+        try:
+            find_schedule(MACHINES[name], KERNELS[name], region)
+        except UserError:
+            return  # a kernel's own matter
+        outcome(name, region, seed)
+
+
+def test_edits_change_the_time() -> None:
+    assert "other" in {outcome("dpuv3", block(20), seed) for seed in range(3)}

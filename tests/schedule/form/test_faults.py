@@ -1,0 +1,109 @@
+"""Schedules that cannot be: one line each, with the place in the file, and never a traceback."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.schedule.form.edits import compiled, edited, operation, text_of
+from tests.schedule.test_network import KERNELS, MACHINES, block
+from toolchain.schedule.form.write import write_schedule
+from toolchain.schedule.network import find_schedule
+from toolchain.spec.errors import UserError
+
+LAST = "tile: {n: 1, oc: 1, oh: 8, ow: 20}\n        slots: {bias: 1, w: 1, y: [[0, 40], [8, 20]]}"
+FAULTS = {
+    "no yaml": ("groups:", "groups: ["),
+    "another version": ("version: 1", "version: 2"),
+    "another region": ("region: block", "region: region7"),
+    "another machine": ("machine: dpuv3", "machine: vta"),
+    "another fingerprint": ("fingerprint: \"9", "fingerprint: \"8"),
+    "unknown key": ("kernel: add", "kernal: add"),
+    "no groups": (text_of("dpuv3")[text_of("dpuv3").index("groups:") :], "groups: []\n"),
+    "a size of no kind": ("oh: 20", "oh: all"),
+    "a negative size": ("oh: 20", "oh: -1"),
+    "no such operation": ("operation: 2", "operation: 4"),
+    "an operation twice": ("operation: 1\n        name: c1", "operation: 0\n        name: c0"),
+    "another name": ("name: sum", "name: add"),
+    "two in a group": ("  - operations:\n      - operation: 2", "      - operation: 2"),
+    "no such kernel": ("kernel: add", "kernel: ad"),
+    "a kernel for another kind": ("kernel: add", "kernel: conv2d"),
+    "a kernel that cannot": ("kernel: conv2d", "kernel: squares"),
+    "no such dimension": ("{n: 1, c: 1", "{n: 1, k: 1, c: 1"),
+    "a dimension is missing": ("tile: {n: 1, c: 1, oh: 20, ow: 20}", "tile: {n: 1, c: 1}"),
+    "a size of more than all": ("oh: 20", "oh: 21"),
+    "no multiple": ("oc: 1, oh: 16", "oc: 1, oh: 12"),
+    "no such place": (LAST, LAST.replace("bias: 1", "bais: 1")),
+    "slots of what stays": ("oh: 20, ow: 20}", "oh: 20, ow: 20}\n        slots: {x: 2}"),
+    "no pool": (LAST, LAST.replace("[8, 20]", "[4, 20]")),
+    "outside": (LAST, LAST.replace("[8, 20]", "[8, 8180]")),
+    "on a buffer": (LAST, LAST.replace("[8, 20]", "[16, 50]")),
+    "slots overlap": (LAST, LAST.replace("[8, 20]", "[0, 30]")),
+    "addresses where none are": (LAST, LAST.replace("w: 1", "w: [[0, 0]]")),
+    "too many slots": (LAST, LAST.replace("w: 1", "w: 1000000000")),
+    "too few elements": (LAST, LAST.replace("y: [[0, 40], [8, 20]]", "y: 2") + "\n        within: {fm: [{bank: 0, start: 0, depth: 39}]}"),
+    "within another memory": (LAST, LAST + "\n        within: {pm: [{bank: 0, start: 0, depth: 100}]}"),
+    "within what is taken": (LAST, LAST + "\n        within: {fm: [{bank: 16, start: 0, depth: 100}]}"),
+    "no such tensor": ("tensor: b", "tensor: bb"),
+    "an input stays": ("tensor: b", "tensor: x"),
+    "a buffer twice": ("tensor: b", "tensor: a"),
+    "another memory": ("tensor: b, memory: fm", "tensor: b, memory: pm"),
+    "a buffer in no pool": ("tensor: b, memory: fm, bank: 16", "tensor: b, memory: fm, bank: 17"),
+    "a buffer too far up": ("bank: 16, address: 60", "bank: 16, address: 4090"),
+    "buffers overlap": ("bank: 16, address: 60", "bank: 16, address: 59"),
+}  # fmt: skip
+
+
+def told(name: str) -> str:
+    old, new = FAULTS[name]
+    text = text_of("dpuv3")
+    assert old in text, name
+    with pytest.raises(UserError) as caught:
+        compiled("dpuv3", text.replace(old, new, 1))
+    return str(caught.value)
+
+
+def test_every_fault_in_its_line(golden: Callable[[str, str], None]) -> None:
+    golden("schedule/faults.txt", "".join(f"## {name}\n{told(name)}\n" for name in FAULTS))
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_every_fault_has_a_place(name: str) -> None:
+    assert told(name).startswith("mine.yaml:")
+
+
+def test_an_operation_comes_after_what_it_reads() -> None:
+    def swap(data: dict[str, Any]) -> None:
+        data["groups"][1:3] = data["groups"][2:0:-1]
+
+    with pytest.raises(UserError, match=r"mine.yaml:\d+:\d+: E1403 'sum' reads 'b' before it is made"):
+        compiled("dpuv3", edited(text_of("dpuv3"), swap))
+
+
+def test_a_result_is_stored() -> None:
+    region = replace(block(20), outputs=("out", "b"))
+    text = write_schedule(find_schedule(MACHINES["dpuv3"], KERNELS["dpuv3"], region))
+    assert "stored: true" in text
+    with pytest.raises(UserError, match=r"mine.yaml:\d+:\d+: E1404 'b' is needed in DRAM as well"):
+        compiled("dpuv3", text.replace("stored: true", "stored: false"), region)
+
+
+def test_tiles_without_end_are_refused() -> None:
+    region = block(2048)
+    text = write_schedule(find_schedule(MACHINES["dpuv3"], KERNELS["dpuv3"], region))
+
+    def tiny(data: dict[str, Any]) -> None:
+        operation(data, 1)["tile"] |= {"oh": 8, "ow": 1}
+        operation(data, 2)["tile"] |= {"oh": 4, "ow": 1}
+        for number in (1, 2):
+            operation(data, number).pop("slots")
+
+    with pytest.raises(UserError, match=r"mine.yaml:\d+:\d+: E1405 the region has \d+ tiles, 1048576 of them of 'sum'; at most 1048576"):
+        compiled("dpuv3", edited(text, tiny), region)
+
+
+def test_sums_are_innermost() -> None:
+    text = text_of("vta").replace("oc: 1, ic: 1}", "ic: 1, oc: 1}", 1)
+    with pytest.raises(UserError, match="E1405 'ic' reduces, so its loop stands inside that of 'oc'"):
+        compiled("vta", text)

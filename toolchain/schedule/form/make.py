@@ -1,0 +1,48 @@
+"""A plan as a schedule: realising that gives the plan again."""
+
+from collections.abc import Iterator
+
+from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.form.schedule import ChipBuffer, Cut, Group, Schedule, ScheduledOperation, Slots
+from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.tiling.ring import find_rings
+from toolchain.schedule.tiling.tiles import Tiling
+from toolchain.spec.fingerprint import fingerprint
+from toolchain.spec.model import Machine
+
+
+def make_schedule(machine: Machine, plan: Plan) -> Schedule:
+    """The schedule of a plan whose slots stand where they will be."""
+    rings = frozenset(find_rings(plan.problems))
+    groups = tuple(Group((_operation(plan, index, rings),)) for index in range(len(plan.problems)))
+    return Schedule(plan.region.name, machine.name, machine.config, fingerprint(machine), tuple(_buffers(plan)), groups)
+
+
+def _buffers(plan: Plan) -> Iterator[ChipBuffer]:
+    for name, candidate in plan.residents.candidates.items():
+        yield ChipBuffer(name, candidate.memory, plan.residents.slots[name], candidate.stored)
+
+
+def _operation(plan: Plan, index: int, rings: frozenset[str]) -> ScheduledOperation:
+    problem, tiling, left = plan.problems[index], plan.tilings[index], plan.residents.pools[index]
+    within = {memory: pools for memory, pools in problem.pools.items() if pools != left[memory]}
+    return ScheduledOperation(
+        plan.order[index], problem.operation.name, problem.kernel.name, _tile(problem, tiling), _slots(problem, tiling, rings), within
+    )
+
+
+def _tile(problem: Problem, tiling: Tiling) -> tuple[Cut, ...]:
+    """Loops that a search left out run once, wherever they stand."""
+    left = [d.name for d in problem.kernel.tile if d.name not in tiling.order]
+    reducing = {d.name for d in problem.kernel.reductions}
+    names = [*(name for name in left if name not in reducing), *tiling.order, *(name for name in left if name in reducing)]
+    return tuple(Cut(name, tiling.sizes[name]) for name in names)
+
+
+def _slots(problem: Problem, tiling: Tiling, rings: frozenset[str]) -> dict[str, Slots]:
+    """A memory that is filled round and round has no fixed places."""
+    memories = {p.name: p.memory for p in problem.kernel.places}
+    return {
+        name: len(slots) if memories[name] in rings and name in problem.known else slots
+        for name, slots in tiling.places.items()
+    }  # fmt: skip

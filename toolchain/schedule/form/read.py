@@ -1,0 +1,50 @@
+"""A schedule out of YAML that a user may have written."""
+
+from typing import Any
+
+from toolchain.schedule.form.schedule import VERSION, ChipBuffer, Cut, Group, Schedule, ScheduledOperation, Slots
+from toolchain.schedule.kernels.pools import Pool, Slot
+from toolchain.spec.errors import Source, fail
+from toolchain.spec.resources import PACKAGE
+from toolchain.spec.schema import validate
+from toolchain.spec.yaml_nodes import Node, parse_yaml
+
+SCHEDULE_SCHEMA = PACKAGE / "schemas" / "schedule.schema.json"
+
+
+def read_schedule(source: Source) -> Schedule:
+    """Raises UserError E0101.. for the YAML, E0108, E0109 and E0116 for its form, E1401 for another version of it."""
+    root = parse_yaml(source)
+    validate(root, SCHEDULE_SCHEMA)
+    head = root.value["schedule"]
+    version = head.value["version"]
+    if version.value != VERSION:
+        raise fail("E1401", f"the schedule's version is {version.value}, this program reads {VERSION}", version.span, "build the model again")
+    groups = tuple(Group(tuple(map(_operation, group.entries("operations")))) for group in root.entries("groups"))
+    buffers = tuple(map(_buffer, root.entries("buffers")))
+    return Schedule(head.text("region"), head.text("machine"), head.text("config"), head.text("fingerprint"), buffers, groups, root)
+
+
+def _buffer(node: Node) -> ChipBuffer:
+    held: dict[str, Any] = node.plain()
+    return ChipBuffer(held["tensor"], held["memory"], Slot(int(held["bank"]), int(held["address"])), held["stored"])
+
+
+def _operation(node: Node) -> ScheduledOperation:
+    held: dict[str, Any] = node.plain()
+    return ScheduledOperation(
+        int(held["operation"]),
+        held["name"],
+        held["kernel"],
+        tuple(Cut(dimension, int(size)) for dimension, size in held["tile"].items()),
+        {place: _slots(value) for place, value in held.get("slots", {}).items()},
+        {memory: tuple(map(_stretch, stretches)) for memory, stretches in held.get("within", {}).items()},
+    )
+
+
+def _slots(value: int | list[list[int]]) -> Slots:
+    return tuple(Slot(int(bank), int(address)) for bank, address in value) if isinstance(value, list) else int(value)
+
+
+def _stretch(held: dict[str, Any]) -> Pool:
+    return Pool(int(held["bank"]), int(held["depth"]), int(held["start"]))

@@ -1,0 +1,104 @@
+"""A schedule to a plan: everything that it says is checked, and all that follows from it is derived."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from toolchain.schedule.choice import choose_kernel
+from toolchain.schedule.form.buffers import read_buffers
+from toolchain.schedule.form.order import check_head, ordered_region
+from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.form.schedule import Schedule, ScheduledOperation
+from toolchain.schedule.form.slots import SlotReader
+from toolchain.schedule.form.tiles import check_tile
+from toolchain.schedule.form.within import narrowed
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.problem import Problem, keep_on_chip
+from toolchain.schedule.placement.residency import Residents, find_candidates
+from toolchain.schedule.placement.storage import Storage, plan_storage
+from toolchain.schedule.regions.region import Region
+from toolchain.schedule.tiling.ring import find_rings
+from toolchain.schedule.tiling.tiles import Tiling
+from toolchain.spec.errors import UserError
+from toolchain.spec.findings import gather
+from toolchain.spec.model import Machine
+from toolchain.spec.suggest import nearest
+from toolchain.spec.yaml_nodes import Path
+
+MOST_TILES = 1 << 20
+"""Of a region; more take minutes to write down, and no search comes near."""
+Entry = tuple[int, Path, ScheduledOperation]
+
+
+def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, schedule: Schedule, stored: bool = False) -> Plan:
+    """stored: every tensor is stored to DRAM as well. Raises UserError E1401 to E1407 with places in the schedule's file."""
+    check_head(machine, region, schedule)
+    ordered, order = ordered_region(region, schedule)
+    entries = [(index, path, operation) for index, (path, operation) in enumerate(schedule.entries())]
+    problems = gather(lambda entry: _stated(machine, kernels, ordered, schedule, entry), entries)
+    storage = _storage(machine, ordered, problems, schedule)
+    residents = read_buffers(schedule, find_candidates(ordered, problems, storage), problems[0].pools, len(problems))
+    own = [kept_problem(ordered, storage, residents, problem, index, stored) for index, problem in enumerate(problems)]
+    own = gather(lambda entry: narrowed(schedule, entry[1], entry[2], own[entry[0]]), entries)
+    reader = _Tiles(schedule, own, frozenset(find_rings(own)))
+    tilings = gather(reader.tiling, entries)
+    _check_work(schedule, own, tilings, entries)
+    dram = {name: buffer for name, buffer in storage.buffers.items() if stored or residents.stored(name)}
+    return Plan(ordered, order, own, tilings, residents, replace(storage, buffers=dram))
+
+
+def _stated(machine: Machine, kernels: Mapping[str, Kernel], ordered: Region, schedule: Schedule, entry: Entry) -> Problem:
+    """The operation for the kernel that the schedule names."""
+    index, path, operation = entry
+    bound = ordered.operations[index]
+    if operation.kernel not in kernels:
+        known = [k.name for k in kernels.values() if k.computes == bound.operation.kind.name]
+        hint = nearest(operation.kernel, known) or f"known: {', '.join(known)}"
+        raise schedule.error("E1407", f"machine '{machine.name}' has no kernel '{operation.kernel}'", (*path, "kernel"), hint)
+    kernel = kernels[operation.kernel]
+    if kernel.computes != bound.operation.kind.name:
+        text = f"kernel '{kernel.name}' computes {kernel.computes}, and '{operation.name}' is of kind {bound.operation.kind.name}"
+        raise schedule.error("E1407", text, (*path, "kernel"))
+    try:
+        return choose_kernel(machine, {kernel.name: kernel}, bound.operation, ordered.alone(bound))
+    except UserError as error:
+        reason = error.diagnostics[0].message
+        raise schedule.error("E1407", f"'{operation.name}': {reason}", (*path, "kernel")) from None
+
+
+def _storage(machine: Machine, ordered: Region, problems: Sequence[Problem], schedule: Schedule) -> Storage:
+    """Raises UserError E1407 where the kernels want a tensor stored differently."""
+    try:
+        return plan_storage(machine, ordered, [p.kernel for p in problems], [p.numbers for p in problems])
+    except UserError as error:
+        raise UserError(*(replace(d, code="E1407", span=schedule.span(("groups",))) for d in error.diagnostics)) from None
+
+
+def kept_problem(region: Region, storage: Storage, residents: Residents, problem: Problem, index: int, stored: bool = False) -> Problem:
+    """An operation with those of its tensors on chip that stay there."""
+    root = storage.places[region.operations[index].tensors["y"]][0]
+    return keep_on_chip(problem, residents.kept(index), stored or residents.stored(root), residents.pools[index])
+
+
+def _check_work(schedule: Schedule, problems: Sequence[Problem], tilings: Sequence[Tiling], entries: Sequence[Entry]) -> None:
+    """Raises UserError E1405 for more tiles than can be written down, at the operation that has the most."""
+    tiles = [prod(-(-extent // tiling.sizes[name]) for name, extent in p.extents.items()) for p, tiling in zip(problems, tilings, strict=True)]
+    if sum(tiles) > MOST_TILES:
+        index, path, operation = entries[tiles.index(max(tiles))]
+        text = f"the region has {sum(tiles)} tiles, {tiles[index]} of them of '{operation.name}'; at most {MOST_TILES} can be written down"
+        raise schedule.error("E1405", text, (*path, "tile"), "make its tile larger")
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """rings: memories that are filled round and round."""
+
+    schedule: Schedule
+    problems: Sequence[Problem]
+    rings: Collection[str]
+
+    def tiling(self, entry: Entry) -> Tiling:
+        index, path, operation = entry
+        size = check_tile(self.schedule, path, operation, self.problems[index])
+        places = SlotReader(self.schedule, path, operation, size, self.rings).read()
+        return Tiling(size.sizes, tuple(cut.dimension for cut in operation.tile), places, size.rooms)

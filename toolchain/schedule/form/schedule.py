@@ -1,0 +1,83 @@
+"""Everything that is chosen between a region's graph and its assembly, as the file says it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from toolchain.schedule.kernels.pools import Pool, Slot
+from toolchain.spec.errors import Diagnostic, Span, UserError
+from toolchain.spec.yaml_nodes import Node, Path
+
+VERSION = 1
+Slots = int | tuple[Slot, ...]
+"""Where each slot of a place stands, or only how many there are."""
+
+
+class Cut(NamedTuple):
+    """size: units of the dimension in a tile."""
+
+    dimension: str
+    size: int
+
+
+@dataclass(frozen=True)
+class ChipBuffer:
+    """A tensor that stays on chip from the operation that makes it to the last one that reads it. stored: it is stored to DRAM as well."""
+
+    tensor: str
+    memory: str
+    slot: Slot
+    stored: bool
+
+
+@dataclass(frozen=True)
+class ScheduledOperation:
+    """operation: index in the region. name: its name, for the reader. tile: of every dimension, the outermost loop first.
+
+    slots: by place; a place that is left out gets two slots where they fit, else one. within: by memory, the stretches that its slots keep to.
+    """
+
+    operation: int
+    name: str
+    kernel: str
+    tile: tuple[Cut, ...]
+    slots: Mapping[str, Slots]
+    within: Mapping[str, tuple[Pool, ...]]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Operations that share one tile loop; today one."""
+
+    operations: tuple[ScheduledOperation, ...]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """groups: in the order in which they run. fingerprint: of the machine's architecture. root: the file that it was read from."""
+
+    region: str
+    machine: str
+    config: str
+    fingerprint: str
+    buffers: tuple[ChipBuffer, ...]
+    groups: tuple[Group, ...]
+    root: Node | None = field(default=None, compare=False, repr=False)
+
+    def span(self, path: Path) -> Span | None:
+        """Where the file says this, or the nearest that it says; None without a file."""
+        return self.root.at(path).where() if self.root else None
+
+    def error(self, code: str, message: str, path: Path, hint: str = "") -> UserError:
+        """A UserError about a part of the file."""
+        return UserError(self.fault(code, message, path, hint))
+
+    def fault(self, code: str, message: str, path: Path, hint: str = "") -> Diagnostic:
+        """The same as one of several."""
+        return Diagnostic(code, message, self.span(path), hint)
+
+    def entries(self) -> Iterator[tuple[Path, ScheduledOperation]]:
+        """Every operation in the order in which it runs, and where the file has it."""
+        for number, group in enumerate(self.groups):
+            for index, operation in enumerate(group.operations):
+                yield ("groups", number, "operations", index), operation
