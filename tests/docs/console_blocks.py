@@ -1,7 +1,7 @@
 """Performs a page of the documentation: writes its files, runs its commands, compares what they print.
 
 A block ```LANGUAGE FILE is (the next piece of) a file. In a ```console block a line after `$ ` is a command, and what follows is
-all that it prints, but for what a build says while it works.
+all that it prints, but for what a build says while it works. A line `<!-- continues: PAGE -->` begins with the files of another page.
 """
 
 import contextlib
@@ -9,7 +9,7 @@ import io
 import re
 import runpy
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from toolchain.models.files import cache_folder
 NEEDS = re.compile(r"^<!-- needs: (.*) -->$", re.M)
 FINGERPRINT = re.compile(r"\b[0-9a-f]{64}$", re.M)
 PROGRESS = re.compile(r"^.*(?: \.\.\.|: \d+\.\d s)\n", re.M)
+CONTINUES = re.compile(r"^<!-- continues: (\S+) -->$", re.M)
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.M | re.S)
 
 
@@ -46,23 +47,43 @@ def run_command(line: str) -> str:
     return PROGRESS.sub("", printed.getvalue())
 
 
-def performed(text: str, folder: Path) -> Iterator[tuple[str, str]]:
-    """Writes the files of a page and runs its commands, in order; every console block as it stands and as it should."""
-    started: set[str] = set()
+def files_of(text: str) -> dict[str, str]:
+    """The files of a page as they stand at its end, by name."""
+    found: dict[str, str] = {}
+    for language, name, body in BLOCK.findall(text):
+        if name and language != "console":
+            found[name] = found.get(name, "") + body
+    return found
+
+
+def performed(text: str, folder: Path, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Writes the files of a page and runs its commands, in order; every console block as it stands and as it should.
+
+    given: files that stand there before.
+    """
+    files = dict(given)
+    for name in files:
+        _write(folder / name, files[name])
     for language, name, body in BLOCK.findall(text):
         if language == "console":
             commands = [line[2:] for line in body.splitlines() if line.startswith("$ ")]
             yield body, "".join(f"$ {command}\n{run_command(command)}" for command in commands)
         elif name:
-            with (folder / name).open("a" if name in started else "w") as file:
-                file.write(body)
-            started.add(name)
+            files[name] = files.get(name, "") + body
+            _write(folder / name, files[name])
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
 
 
 def check_page(page: Path, folder: Path, update: bool) -> None:
     """Compares every block of a page, or with `update` writes what should stand there. `folder` is the current one."""
     text = page.read_text()
-    pairs = list(performed(text, folder))
+    before = CONTINUES.search(text)
+    given = files_of(page.with_name(before[1]).read_text()) if before else {}
+    pairs = list(performed(text, folder, given))
     if update:
         for stands, should in pairs:
             text = text.replace(f"```console\n{stands}```", f"```console\n{should}```", 1)

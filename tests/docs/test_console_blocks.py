@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.console_blocks import check_page, has_commands, lacking
+from tests.docs.console_blocks import check_page, files_of, has_commands, lacking
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if has_commands(page))
@@ -28,3 +28,14 @@ def test_what_a_page_needs(tmp_path: Path) -> None:
                           ("a\n<!-- needs: no_such_package -->\n", "no_such_package")):  # fmt: skip
         page.write_text(text)
         assert lacking(page) == missing
+
+
+def test_a_page_may_begin_with_the_files_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = "```python a/b.py\nimport sys\n```\n```python a/b.py\nsys.stdout.write('one')\n```\n```console\n$ python a/b.py\none```\n"
+    assert files_of(first) == {"a/b.py": "import sys\nsys.stdout.write('one')\n"}
+    (tmp_path / "first.md").write_text(first)
+    second = "<!-- continues: first.md -->\n```python a/b.py\nsys.stdout.write('two')\n```\n```console\n$ python a/b.py\n```\n"
+    (tmp_path / "second.md").write_text(second)
+    check_page(tmp_path / "second.md", tmp_path, update=True)
+    assert "$ python a/b.py\nonetwo```" in (tmp_path / "second.md").read_text()

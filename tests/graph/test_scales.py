@@ -10,9 +10,10 @@ from toolchain.graph.calls import Call
 from toolchain.graph.histogram import Spread
 from toolchain.graph.numerics import Numerics, Range, average_fraction
 from toolchain.graph.ranges import position
-from toolchain.graph.scales import RangeChoice, choose_scales, groups_of, tensors_of
+from toolchain.graph.scales import RangeChoice, choose_scales, groups_of, product_position, tensors_of
+from toolchain.operations.kind_file import read_kind
 from toolchain.operations.library import builtin_kinds
-from toolchain.spec.errors import UserError
+from toolchain.spec.errors import Source, UserError
 
 MAX = RangeChoice("max")
 
@@ -106,3 +107,10 @@ def test_a_tensor_without_a_range_is_named() -> None:
     largest = {name: 1.0 for name in TENSORS if name != "d"} | {"dd": 1.0}
     with pytest.raises(UserError, match=r"^net.onnx: E0918 the calibration table has no tensor 'd'"):
         choose_scales(NETWORK, dict.fromkeys("ach", 0.5), Numerics(), table(largest), MAX, "net.onnx")
+
+
+def test_a_product_takes_the_scale_of_each_element_in_it() -> None:
+    tensors = "tensors: {x: {axes: {n: batch}}, z: {axes: {n: batch}}, y: {axes: {n: batch}, role: result}}"
+    for meaning, place in (("x[n] * z[n]", 8), ("x[n] * x[n] * z[n]", 11), ("x[n] if x[n] >= 0 else -x[n]", 3), ("x[n] if z[n] > 0 else 0", 3)):
+        kind = read_kind(Source("own.yaml", f'operation: own\n{tensors}\nmeaning: {{value: "{meaning}"}}\n'))
+        assert product_position(Call("y", kind, "", ("x", "z"), "y", {}), [3, 5]) == place

@@ -29,9 +29,20 @@ WRONG = [
     ('{value: "x[n, c] + x[n, c]"}', '{value: "exp(x[n, c])"}', "E0107 unknown function 'exp'"),
     ('{value: "x[n, c] + x[n, c]"}', "{stages: [{name: y, axes: [n, c]}]}", "E1301 stage 'y' has neither a value nor a reduction"),
     ('{value: "x[n, c] + x[n, c]"}', '{stages: [{name: m, axes: [n], value: "n"}]}', "E1301 the last stage makes 'm'"),
+    ("x[n, c] + x[n, c]", "x[n, c] >> 1", "E1301 no scale follows"),
+    ("x[n, c] + x[n, c]", "x[n, c] * x[n, c] + x[n, c]", "E1301 a sum is one of elements"),
+    ("x[n, c] + x[n, c]", "0 * 3", "E1301 no summand of the meaning reads an element"),
+    ('{value: "x[n, c] + x[n, c]"}', '{max: "x[n, i] * x[n, i]", over: {i: channels}}', "E1301 a max is one of elements"),
     ("operation: double", "operation: do-uble", "E0116"),
     ("axes: {n: batch, c: channels}}", "axis: [n]}", "E0108 unknown key 'axis'"),
 ]
+
+
+def test_with_weights_a_product_has_one_of_each() -> None:
+    text = GOOD.replace("  y:", "  w: {axes: {c: channels}, role: weights}\n  y:")
+    assert read_kind(Source("double.yaml", text.replace("x[n, c] + x[n, c]", "x[n, c] * w[c]"))).form == "weighted"
+    with pytest.raises(UserError, match="E1301 with weights, every product is one element of 'x' times one of 'w'"):
+        read_kind(Source("double.yaml", text.replace("x[n, c] + x[n, c]", "x[n, c] * w[c] * w[c]")))
 
 
 def test_a_description() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from toolchain.graph.calls import Call, window_of
 from toolchain.graph.numerics import Fraction, Numerics, average_fraction
 from toolchain.graph.ranges import fitting_scale, position
+from toolchain.graph.scales import product_position
 from toolchain.operations.ending import quantize
 from toolchain.operations.kind import UNIT
 from toolchain.operations.stages import evaluate_table
@@ -230,8 +231,9 @@ def _computed(call: Call, given: Sequence[float], result: float, numerics: Numer
     """A product of computed tensors; only the sums of one element need no shape."""
     if numerics.form != "power_of_two":
         raise _impossible(call, "a product of computed tensors has no multiplier of its own")
-    terms = math.prod(call.reduced)
-    return {"shift": sum(map(position, given)) - position(result)}, terms * numerics.activation.magnitude
+    factors, terms = call.operation.factors, math.prod(call.reduced)
+    most = terms * factors.size * numerics.activation.magnitude ** (factors.total - 1)
+    return {"shift": product_position(call, list(map(position, given))) - position(result)}, most
 
 
 def channel_factors(call: Call, weights: Floats, scales: tuple[float, float, float], numerics: Numerics) -> Stored:

@@ -113,7 +113,7 @@ def _settle(call: Call, groups: Mapping[str, str], positions: dict[str, int], we
         case "weighted":
             return _lower(positions, output, positions[inputs[0]] + position(weights[call.name]) - lowest)
         case "computed":
-            return _lower(positions, output, sum(positions[name] for name in inputs) - lowest)
+            return _lower(positions, output, product_position(call, [positions[name] for name in inputs]) - lowest)
         case "average":
             fraction = average_fraction(numerics.average, *window_of(call))
             return _lower(positions, output, positions[inputs[0]] + fraction.shift - lowest)
@@ -123,6 +123,12 @@ def _settle(call: Call, groups: Mapping[str, str], positions: dict[str, int], we
             return _lower(positions, output, max(positions[name] for name in inputs) - lowest) or any(moved)
         case _:
             return False
+
+
+def product_position(call: Call, given: Sequence[int]) -> int:
+    """The position of a product of computed tensors. given: those of the tensors, each as often a factor as the meaning has it."""
+    counts = call.operation.factors.counts
+    return sum(counts.get(name, 0) * place for name, place in zip(call.operation.data, given, strict=True))
 
 
 def _lower(positions: dict[str, int], group: str, limit: int) -> bool:

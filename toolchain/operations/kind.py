@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from toolchain.operations.factors import ZERO, Factors, factors_of
 from toolchain.spec.errors import Span
 from toolchain.spec.expr import Binary, Call, Choose, Const, Expr, Index, Name, Unary, walk
 from toolchain.spec.yaml_nodes import Node
@@ -177,7 +178,7 @@ class OperationKind:
             return "average"
         if not meaning.reduction and isinstance(meaning.of, Index):
             return "move"
-        if not meaning.reduction and isinstance(meaning.of, Call):
+        if not meaning.reduction and _selects(meaning.of):
             return "select"
         return self._arithmetic()
 
@@ -185,6 +186,14 @@ class OperationKind:
         if len(self.terms) > 1:
             return "aligned"
         return "weighted" if self.weights else "computed"
+
+    @cached_property
+    def factors(self) -> Factors:
+        """How often each operand is a factor of every summand. Raises UserError E1301 where scales do not meet."""
+        if self.form not in ("weighted", "computed") or self.meaning.of is None:
+            return ZERO
+        unit = {UNIT: self.weights} if self.weights else {}
+        return factors_of(self.meaning.of, {**{name: name for name in self.operand}, **unit})
 
     @cached_property
     def copies(self) -> bool:
@@ -279,3 +288,12 @@ class OperationKind:
         named = next((each.numbers for each in self.attributes if each.name == "pads"), ())
         before = {e.right.id for e in walk(self.meaning.of or Const(0)) if isinstance(e, Binary) and e.op == "-" and isinstance(e.right, Name)}
         return named if not self.moves and len(named) == 4 and before >= set(named[:2]) else ()
+
+
+def _selects(expr: Expr) -> bool:
+    """Whether an expression is one of several elements, the largest or the least."""
+    match expr:
+        case Call(function=Name(id="max" | "min"), args=arguments):
+            return all(isinstance(part, Index) or _selects(part) for part in arguments)
+        case _:
+            return False

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from toolchain.operations.factors import Factors
 from toolchain.operations.kind import Attribute, Check, Meaning, Operand, OperationKind, Role, Stage, Way
 from toolchain.operations.reals import REAL_FUNCTIONS
 from toolchain.spec.checks.scope import Scope, problems
@@ -59,8 +60,20 @@ class _Reader:
             name, root.text("doc"), inputs, result, attributes, defaults, fixed, shape, checks, meaning, root.flag("activates"),
             root.flag("placed"), root.flag("absorbed"), floats, integers, (), tuple(root.entries("binds")), root.value["operation"].span,
         )  # fmt: skip
+        self.scaled(kind)
         ways = tuple(self.way(node, kind) for node in root.entries("ways"))
         return replace(kind, ways=ways)
+
+    def scaled(self, kind: OperationKind) -> None:
+        """Raises UserError E1301 for a meaning from which no scale follows."""
+        where = self.root.value["meaning"].where()
+        parts = [term.of for term in kind.terms] if kind.form == "aligned" or kind.meaning.reduction in ("mean", "max", "min") else []
+        if any(not isinstance(part, Index) for part in parts):
+            raise fail("E1301", f"a {kind.meaning.reduction or 'sum'} is one of elements, not of what is computed from them", where)
+        if kind.form == "weighted" and kind.factors != Factors(dict.fromkeys((*kind.data[:1], kind.weights), 1)):
+            raise fail("E1301", f"with weights, every product is one element of '{kind.data[0]}' times one of '{kind.weights}'", where)
+        if kind.form == "computed" and not kind.factors.total:
+            raise fail("E1301", "no summand of the meaning reads an element", where)
 
     def operand(self, name: str, node: Node) -> Operand:
         axes = {index: str(extent.value) for index, extent in node.members("axes")}

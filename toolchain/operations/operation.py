@@ -76,7 +76,7 @@ class Operation:
             return sum(abs(self.numbers[name]) for name in kind.multipliers) * most + half
         if kind.form == "average":
             return over * abs(self.numbers["multiply"]) * most + half
-        return over * most * most + half if kind.form == "computed" else most
+        return over * kind.factors.size * most**kind.factors.total + half if kind.form == "computed" else most
 
     def _weighted_reach(self, most: int) -> int:
         axes = self.kind.operand[self.kind.weights].axes
