@@ -107,7 +107,9 @@ def advise(reason: str, operator: str, machine: str, templates: Sequence[Templat
 
 def told(reason: str, operator: str, machine: str) -> str:
     """A reason in the user's words, without the names of tensors, so that equal reasons read alike."""
-    if reason == UNKNOWN or reason.startswith(NO_KERNEL):
+    if reason.startswith(NO_KERNEL):
+        return f"{machine} has no kernel for {reason.removeprefix(NO_KERNEL)}"
+    if reason == UNKNOWN:
         family = next((name for name, operators, _ in FAMILIES if operator in operators.split()), f"operator like {operator}")
         return f"{machine} computes no such {family}"
     plain = re.sub(r"kernel '([^']*)' cannot do this: ", r"as \1: ", reason)
