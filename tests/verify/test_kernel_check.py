@@ -26,7 +26,15 @@ def test_every_kernel_is_exact(target: str, kernel: str) -> None:
 
 WRONG = [
     ("vta", "max_pool", "reach: reach_h, before", "reach: 1, before", "E1305 kernel 'max_pool' makes"),
-    ("dpuv3", "upsample", "line: ow * factor_w * c", "line: ow * c", "E1305 kernel 'upsample' makes"),
+    (
+        "dpuv3",
+        "upsample",
+        "left: ow_at * factor_w, top: oh_at * factor_h",
+        "left: ow_at * factor_w, top: oh_at",
+        "E1307 step 'compute y' of 'checked': #",
+    ),
+    ("dpuv3", "add", "size: ceil_div(oh, 8) * ow * c", "size: ceil_div(oh, 16) * ow * c", "E1307 step 'load x' of 'checked': #"),
+    ("vta", "conv2d", "size: oc * oh * ow", "size: oh * ow", "E1307 step '"),
 ]
 
 

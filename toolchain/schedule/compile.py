@@ -13,7 +13,9 @@ from toolchain.operations.operation import Operation
 from toolchain.schedule.emit import POOL, emit, part_of, plan_constants
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
+from toolchain.schedule.origins import Origins
 from toolchain.schedule.placement.packing import Packing, Region, packing, place_regions, tensor_values
+from toolchain.schedule.stray_accesses import Rooms, rooms_of
 from toolchain.schedule.tiling.order import order_steps
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.evaluate import constant
@@ -40,6 +42,8 @@ class Compiled:
     tensors: Tensors
     regions: Mapping[str, Region]
     pool: bytes
+    rooms: Rooms
+    origins: Origins
 
     def state(self, **inputs: Any) -> State:
         """A new state with everything in DRAM that the program reads; inputs: host tensors by name, axes as in the tensor's layout."""
@@ -106,7 +110,7 @@ def emit_alone(problem: Problem, tiling: Tiling, tensors: Tensors) -> Compiled:
     state = _state(problem, regions, {POOL: residency.pool} if residency.pool else {})
     scope = _absolute(problem, regions)
     found = emit(problem.machine, problem.operation.name, [part], residency, [scope], state)
-    return Compiled(problem, found.program, found.text, found.listing, tensors, regions, residency.pool)
+    return Compiled(problem, found.program, found.text, found.listing, tensors, regions, residency.pool, rooms_of(part, tiling), found.origins)
 
 
 def _absolute(problem: Problem, regions: Mapping[str, Region]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.residency import Candidate, Residents, find_candidates, place_residents, without
 from toolchain.schedule.placement.storage import plan_storage
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.stray_accesses import check_buffers, rooms_of
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.order import order_steps
 from toolchain.schedule.tiling.ring import find_rings
@@ -50,8 +51,8 @@ def compile_region(
     """schedule: what to do; without one, what the search finds.
 
     Raises UserError E1003 or E1008 for an operation that no kernel can do, E1004 where something does not fit, E1007 where operations and
-    tensors do not go together, E1401 to E1407 for a schedule that cannot be, E1005 for a template, and E06xx for a program that breaks the
-    machine's rules."""
+    tensors do not go together, E1401 to E1407 for a schedule that cannot be, E1005 for a template, E1307 for a step that leaves its
+    buffers, and E06xx for a program that breaks the machine's rules."""
     options = options or Options()
     schedule = schedule or find_schedule(machine, kernels, region, options)
     plan = realise(machine, kernels, region, schedule, options.stored)
@@ -63,7 +64,10 @@ def compile_region(
     placed = place_region(machine, plan.region, plan.problems, plan.dram, (view, residency.pool))
     state = placed.map.state(machine, placed.constants)
     found = emit(machine, region.name, parts, residency, placed.scopes, state)
-    return _finished(machine, region, plan, schedule, placed, found, options)
+    finished = _finished(machine, region, plan, schedule, placed, found, options)
+    rooms = [rooms_of(part, tiling) for part, tiling in zip(parts, plan.tilings, strict=True)]
+    check_buffers(machine, rooms, found.origins, finished.checked.footprints)
+    return finished
 
 
 def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Schedule:

@@ -21,6 +21,7 @@ from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.dram_map import host_axes
 from toolchain.schedule.placement.storage import layout_of
 from toolchain.schedule.selection import images_per_run
+from toolchain.schedule.stray_accesses import check_buffers
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
@@ -138,7 +139,9 @@ def _compare(problem: Problem, tiling: Tiling, rng: np.random.Generator) -> bool
     inputs = {name: rng.integers(low, high + 1, operation.input(name)).astype(np.int8) for name in operation.kind.data}
     compiled = emit_alone(problem, tiling, pack_tensors(problem))
     state = compiled.state(**{name: array.transpose(_axes(compiled, name)) for name, array in inputs.items()})
-    engine_named("fast")(compiled.program, state, check_program(compiled.program, state).order)
+    checked = check_program(compiled.program, state)
+    check_buffers(machine, [compiled.rooms], compiled.origins, checked.footprints)
+    engine_named("fast")(compiled.program, state, checked.order)
     found = compiled.result(state, "y").transpose(np.argsort(_axes(compiled, "y")))
     wanted = operation.run(inputs, numerics)
     if not np.array_equal(found, wanted):
