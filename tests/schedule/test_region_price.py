@@ -42,7 +42,7 @@ def machine() -> Machine:
 
 def network(folder: Path) -> list[ir.Node]:
     """Two convolutions, a host operator between them; the integer calls that are no conversions."""
-    nodes = [n("Conv", ["x", "w"], ["a"], "one"), n("Tanh", ["a"], ["b"]), n("Conv", ["b", "w"], ["c"], "two"), n("Conv", ["c", "w"], ["y"], "three")]
+    nodes = [n("Conv", ["x", "w"], ["a"], "one"), n("Sin", ["a"], ["b"]), n("Conv", ["b", "w"], ["c"], "two"), n("Conv", ["c", "w"], ["y"], "three")]
     base = imported(folder, nodes, (1, 8, 6, 6), {"w": normal(0, 8, 8, 1, 1)})
     table = calibrate(base, {"x": normal(1, 2, 1, 8, 6, 6)})
     model = run_passes(base, [Fuse(), Quantize()], Context(numerics=Numerics(), table=table))

@@ -19,7 +19,7 @@ MAX_VALUES = 200_000
 """Keys, values and collections of one file: what about three seconds can read."""
 MAX_DIGITS = 80
 Path = tuple[str | int, ...]
-_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]*|0o[0-7_]*|0b[01_]*)\Z")
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]*[0-9a-fA-F][0-9a-fA-F_]*|0o[0-7_]*[0-7][0-7_]*|0b[01_]*[01][01_]*)\Z")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\Z")
 _UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _YAML: Any = yaml
@@ -198,7 +198,7 @@ def _scalar(text: str, span: Span) -> Any:
 
 def _integer(text: str, span: Span) -> int:
     digits = text.replace("_", "")
-    if len(digits) > MAX_DIGITS or digits.lstrip("+-") in ("0x", "0o", "0b"):
+    if len(digits) > MAX_DIGITS:
         raise fail("E0102", f"'{text[:MAX_DIGITS]}' is not a number this program can hold", span)
     return int(digits, 0)
 
