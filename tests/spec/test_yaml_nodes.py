@@ -48,7 +48,6 @@ def test_position_inside_a_block() -> None:
         ("a: *x", "E0102"),
         ("a: !!python/object:os.system x", "E0102"),
         ("a: 007", "E0102"),
-        ("a: 0x_", "E0102"),
         (f"a: {'1' * 5000}", "E0102"),
         ("[" * 100_000, "E0102"),
         ("{a: " * 30_000, "E0102"),
