@@ -12,16 +12,30 @@ from toolchain.graph.calls import BOUNDARY, boundary_call, integer_call, run_cal
 from toolchain.graph.numerics import ROUNDINGS, AverageRule, Fraction, Numerics, average_fraction
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.versions import IR_VERSION, OPSET
+from toolchain.operations.ending import scaling_operands, zero_names
 from toolchain.operations.library import builtin_kinds
+from toolchain.spec.model.quantisation import FirstRounding, Range
 
 Array = np.ndarray
 sizes = st.integers(1, 5)
-rules = st.builds(
-    Numerics,
-    rounding=st.sampled_from(ROUNDINGS),
-    order=st.sampled_from(["activation_first", "shift_first"]),
-    form=st.sampled_from(["power_of_two", "multiplier"]),
-)
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> Numerics:
+    """Machines of every kind of scale and rounding, whose tensors are int8 or uint8, with or without zeros of their own."""
+    form = draw(st.sampled_from(["power_of_two", "multiplier", "float32"]))
+    zeros = draw(st.booleans())
+    return Numerics(
+        rounding=draw(st.sampled_from(ROUNDINGS)),
+        order=draw(st.sampled_from(["activation_first", "shift_first"])),
+        form=form,  # type: ignore[arg-type]
+        per_channel=draw(st.booleans()),
+        first_rounding=draw(st.none() | st.builds(FirstRounding, st.sampled_from([5, 15, 31]), st.sampled_from(ROUNDINGS)))
+        if form == "multiplier"
+        else None,
+        activation=Range(0, 255) if zeros and draw(st.booleans()) else Range(-128, 127),
+        zero_points=zeros,
+    )
 
 
 def both(kind: str, variant: str, operands: list[Array], attributes: dict[str, Any], numerics: Numerics) -> tuple[Array, Array]:
@@ -35,7 +49,8 @@ def both(kind: str, variant: str, operands: list[Array], attributes: dict[str, A
         node = boundary_call(model, kind, inputs[0], attributes, "call", numerics)
     else:
         node = integer_call(model, builtin_kinds()[kind], variant, inputs, attributes, "call", numerics)
-    node.outputs[0].name, node.outputs[0].type = "y", ir.TensorType(ir.DataType.FLOAT if kind == "dequantize" else ir.DataType.INT8)
+    stored = ir.DataType[numerics.stored.upper()]
+    node.outputs[0].name, node.outputs[0].type = "y", ir.TensorType(ir.DataType.FLOAT if kind == "dequantize" else stored)
     graph.append(node)
     graph.outputs.append(node.outputs[0])
     session = open_session(ir.to_proto(model).SerializeToString())
@@ -52,11 +67,26 @@ def int8(data: st.DataObject, shape: tuple[int, ...]) -> Array:
     )
 
 
-def requantisation(data: st.DataObject, total: int, leaky: bool) -> dict[str, int]:
-    low = data.draw(st.sampled_from([-128, -127, 0]))
+def stored(data: st.DataObject, shape: tuple[int, ...], numerics: Numerics) -> Array:
+    """Integers of the machine's type."""
+    return (int8(data, shape).astype(np.int16) + (128 if numerics.stored == "uint8" else 0)).astype(numerics.stored)
+
+
+def zeros(data: st.DataObject, kind: str, numerics: Numerics) -> dict[str, int]:
+    held = numerics.activation
+    return {name: data.draw(st.sampled_from([held.low, held.high, held.low + 3])) for name in zero_names(builtin_kinds()[kind], numerics)}
+
+
+def requantisation(data: st.DataObject, total: int, leaky: bool, kind: str, numerics: Numerics) -> dict[str, Any]:
+    low = data.draw(st.sampled_from([numerics.activation.low, numerics.activation.low + 1, 0]))
     limits = {"low": low, "high": data.draw(st.sampled_from([127, 6, 48]))}
     slope = {"slope": 26, "slope_shift": 8} if leaky else {}
-    return {"shift": data.draw(st.integers(0, total))} | limits | slope
+    ends = {
+        "shift": data.draw(st.integers(0, total)),
+        "multiplier": data.draw(st.integers(1, 2**16)),
+        "scale": data.draw(st.floats(2.0**-10, 1, width=32)),
+    }
+    return ends | limits | slope | zeros(data, kind, numerics)
 
 
 def window(data: st.DataObject, height: int, width: int, dilation: tuple[int, int] = (1, 1)) -> dict[str, tuple[int, ...]]:
@@ -66,31 +96,33 @@ def window(data: st.DataObject, height: int, width: int, dilation: tuple[int, in
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.data(), rules)
+@given(st.data(), rules())
 def test_convolution_and_dense(data: st.DataObject, numerics: Numerics) -> None:
     variant = data.draw(st.sampled_from(["", "relu", "clip", "leaky"]))
     group, inner, outer = data.draw(st.integers(1, 3)), data.draw(sizes), data.draw(st.integers(1, 3))
     height, width = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))
     dense = data.draw(st.booleans())
-    attributes: dict[str, Any] = {"bias_shift": data.draw(st.integers(0, 8))} | requantisation(data, 40, variant == "leaky")
+    kind = "dense" if dense else "conv2d"
+    attributes: dict[str, Any] = {"bias_shift": data.draw(st.integers(0, 8))} | requantisation(data, 40, variant == "leaky", kind, numerics)
     if dense:
-        x, w = int8(data, (2, inner * 7)), int8(data, (outer, inner * 7))
+        x, w = stored(data, (2, inner * 7), numerics), int8(data, (outer, inner * 7))
     else:
         dilation = (data.draw(st.integers(1, 2)), data.draw(st.integers(1, 2)))
         shape = window(data, height, width, dilation)
-        x, w = int8(data, (2, group * inner, height, width)), int8(data, (group * outer, inner, *shape["kernel_shape"]))
+        x, w = stored(data, (2, group * inner, height, width), numerics), int8(data, (group * outer, inner, *shape["kernel_shape"]))
         attributes |= {"strides": shape["strides"], "pads": shape["pads"], "dilations": dilation, "group": group}
     channels = len(w)
     operands = [x, w, int8(data, (channels,)).astype(np.int32) * data.draw(st.sampled_from([1, 1000]))]
-    if numerics.form == "multiplier":
-        rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-        operands += [rng.integers(1, 2**16, channels).astype(np.float64), 2.0 ** rng.integers(0, 40, channels)]
-    found, wanted = both("dense" if dense else "conv2d", variant, operands, attributes, numerics)
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    own = {"multiplier": rng.integers(1, 2**16, channels).astype(np.int32), "shift": rng.integers(0, 40, channels).astype(np.int32)}
+    own["scale"] = (rng.integers(1, 2**16, channels) / 2.0**24).astype(np.float32)
+    operands += [own[name] for name in scaling_operands(builtin_kinds()[kind], numerics)]
+    found, wanted = both(kind, variant, operands, attributes, numerics)
     np.testing.assert_array_equal(found, wanted)
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.data(), rules)
+@given(st.data(), rules())
 def test_sums_and_pools(data: st.DataObject, numerics: Numerics) -> None:
     kind = data.draw(st.sampled_from(["add", "average_pool", "max_pool", "upsample", "pad", "flatten", "concat", "shuffle"]))
     group = data.draw(st.integers(1, 3)) if kind == "shuffle" else 1
@@ -106,12 +138,12 @@ def test_sums_and_pools(data: st.DataObject, numerics: Numerics) -> None:
         "multiply_x": 1,
         "multiply_z": 2 ** data.draw(st.integers(0, 12)),
     }
-    attributes |= window(data, *shape[2:]) | {"dilations": (1, 1)} | requantisation(data, 20, leaky)
+    attributes |= window(data, *shape[2:]) | {"dilations": (1, 1)} | requantisation(data, 20, leaky, kind, numerics)
     if kind == "pad":
         attributes["pads"] = (0, 0, *(data.draw(sizes) for _ in range(2)), 0, 0, *(data.draw(sizes) for _ in range(2)))
-    found, wanted = both(kind, variant, [int8(data, shape) for _ in range(count)], attributes, numerics)
+    found, wanted = both(kind, variant, [stored(data, shape, numerics) for _ in range(count)], attributes, numerics)
     np.testing.assert_array_equal(found, wanted)
-    assert found.dtype == np.int8
+    assert found.dtype == wanted.dtype == np.dtype(numerics.stored)
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
@@ -136,13 +168,16 @@ def test_roundings_are_what_they_are_called() -> None:
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("scale", [0.5, 0.0625, 2.0, 0.3])
-def test_boundary(rounding: str, scale: float) -> None:
+@pytest.mark.parametrize("zero", [None, 0, 130])
+def test_boundary(rounding: str, scale: float, zero: int | None) -> None:
     x = np.concatenate([np.arange(-600, 600) / 8, [1e30, -1e30, 0.1]]).astype(np.float32).reshape(1, -1)
-    numerics = Numerics(rounding=rounding)  # type: ignore[arg-type]
-    found, wanted = both("quantize", "", [x], {"scale": scale, "low": -128, "high": 127}, numerics)
+    own = {} if zero is None else {"zero_points": True, "activation": Range(0, 255)}
+    numerics, low = Numerics(rounding=rounding, **own), -128 if zero is None else 0  # type: ignore[arg-type]
+    found, wanted = both("quantize", "", [x], {"scale": scale, "low": low, "high": low + 255, "zero_y": zero}, numerics)
     np.testing.assert_array_equal(found, wanted)
-    found, wanted = both("dequantize", "", [found], {"scale": scale}, numerics)
+    found, wanted = both("dequantize", "", [found], {"scale": scale, "zero_x": zero}, numerics)
     np.testing.assert_array_equal(found, wanted)
+    assert found[0, 600] == 0
 
 
 def test_average_fractions() -> None:

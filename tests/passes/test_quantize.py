@@ -29,6 +29,7 @@ from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 from toolchain.spec.errors import UserError
+from toolchain.spec.model.quantisation import FirstRounding
 
 n = helper.make_node
 F = np.float32
@@ -49,6 +50,20 @@ RULES = {
     "floor": Numerics(rounding="floor"),
     "tensor": Numerics(form="multiplier", shift=Range(0, 46)),
     "channel": Numerics(form="multiplier", per_channel=True, multiplier_bits=15, shift=Range(0, 46), rounding="half_even"),
+    "twice": Numerics(
+        form="multiplier",
+        per_channel=True,
+        multiplier_bits=31,
+        shift=Range(0, 62),
+        order="shift_first",
+        rounding="half_away",
+        first_rounding=FirstRounding(31, "half_up"),
+        zero_points=True,
+        activation=Range(0, 255),
+    ),
+    "zeros": Numerics(form="multiplier", shift=Range(0, 46), zero_points=True, accumulator_bits=24),
+    "places": Numerics(zero_points=True, activation=Range(0, 255)),
+    "single": Numerics(form="float32", per_channel=True, rounding="half_even", shift=Range(0, 46), zero_points=True, activation=Range(0, 255)),
 }
 
 
@@ -115,7 +130,7 @@ def test_every_stored_tensor_is_equal_in_both(rule: str, method: str, tmp_path: 
     result, _ = quantized(branchy(), RULES[rule], tmp_path, Quantize(ranges=method))
     x = picture(9)
     oracle, reference = run_oracle(result, x), run_reference(result, x, RULES[rule])
-    stored = [name for name, array in oracle.items() if array.dtype == np.int8]
+    stored = [name for name, array in oracle.items() if array.dtype in (np.int8, np.uint8)]
     assert len(stored) == 14
     for name in stored:
         np.testing.assert_array_equal(oracle[name], reference[name], err_msg=name)
@@ -153,7 +168,7 @@ def test_random_networks_within_the_rules(tmp_path_factory: pytest.TempPathFacto
             assert np.frexp(float.fromhex(node.outputs[0].metadata_props[SCALE]))[0] == 0.5
     x = picture(seed)
     oracle, reference = run_oracle(result, x), run_reference(result, x, numerics)
-    assert all(np.array_equal(array, reference[name]) for name, array in oracle.items() if array.dtype == np.int8)
+    assert all(np.array_equal(array, reference[name]) for name, array in oracle.items() if array.dtype in (np.int8, np.uint8))
 
 
 def test_bytes_are_the_same_twice_and_the_table_survives_its_file(tmp_path: Path) -> None:
@@ -198,7 +213,10 @@ def test_what_cannot_be_quantised_is_said(tmp_path: Path) -> None:
     fewer = Table(8, {name: seen for name, seen in table.tensors.items() if name != "r3"})
     assert "E0918 the calibration table has no tensor 'r3'" in refusal(fewer, Numerics(), tmp_path)
     assert "E0919 node 'conv1' (conv2d) cannot be quantised" in refusal(table, Numerics(accumulator_bits=8), tmp_path, Quantize(strict=True))
-    assert "E0919 node 'conv1' (conv2d)" in refusal(table, Numerics(form="multiplier", multiplier_bits=31), tmp_path, Quantize(strict=True))
+    long = Numerics(form="multiplier", multiplier_bits=31, shift=Range(0, 62))
+    assert "E0919 node 'conv3' (conv2d) cannot be quantised: a sum of 32 bits times a multiplier of 31 and a slope of 15" in refusal(
+        table, long, tmp_path, Quantize(strict=True)
+    )
     assert "E0912 'ranges' cannot be 'eror' (in the pass 'quantize'; passes before it: fuse); did you mean 'error'?" in refusal(
         table, Numerics(), tmp_path, Quantize(ranges="eror")
     )

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from toolchain.accuracy.energy import Energy, part_axis
 from toolchain.graph.calibration import sample_at, sample_count
-from toolchain.graph.calls import FLOAT_NAME, SCALE
+from toolchain.graph.calls import FLOAT_NAME, SCALE, zero_of
 from toolchain.graph.canary import check_oracle
 from toolchain.graph.integer_graph import integer_tensors
 from toolchain.graph.numerics import Range
@@ -113,7 +113,7 @@ def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, s
         wanted, found = run_session(floats, one) | one, run_session(integers, one)
         for name, value in names.items():
             if name in wanted:
-                _add(tensors[name], wanted[name], found[value.name or ""], float.fromhex(value.metadata_props[SCALE]), stored)
+                _add(tensors[name], wanted[name], found[value.name or ""], value, stored)
         truth = wanted if given is None else given(one)
         for name, end in ends.items():
             end.add(truth[name], found[name])
@@ -122,9 +122,12 @@ def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, s
     return Errors(tuple(ordered), {name: end.output() for name, end in ends.items()})
 
 
-def _add(held: _Stored, wanted: Array, found: Array, scale: float, stored: Range) -> None:
-    held.energy.add(wanted, found * scale)
-    held.clipped.append(float(((found >= stored.high) | (found <= stored.low)).mean()))
+def _add(held: _Stored, wanted: Array, found: Array, value: ir.Value, stored: Range) -> None:
+    """found: the integers of a stored tensor. What is zero at the end of the range is not cut off."""
+    scale, zero = float.fromhex(value.metadata_props[SCALE]), zero_of(value)
+    held.energy.add(wanted, (found.astype(np.float64) - zero) * scale)
+    low = (found <= stored.low) & (zero > stored.low)
+    held.clipped.append(float(((found >= stored.high) | low).mean()))
 
 
 def _row(name: str, value: ir.Value, held: _Stored) -> Row:

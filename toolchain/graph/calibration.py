@@ -48,12 +48,15 @@ class Table:
 class _Sums:
     counts: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
     maximum: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
     means: Any = 0.0
 
     def add(self, values: np.typing.NDArray[np.float32]) -> None:
         if not values.size:
             return
         self.counts = self.counts + count(values)
+        self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
         self.maximum = max(self.maximum, float(np.abs(values).max(initial=0)))
         axes = tuple(axis for axis in range(values.ndim) if axis != (2 if values.ndim == 3 else 1))
         with np.errstate(invalid="ignore", over="ignore"):  # what is no number is told in the end
@@ -92,7 +95,7 @@ def _check_outputs(model: ir.Model, unusable: Sequence[str], place: str) -> None
 
 
 def _seen(sums: _Sums, number: int) -> Seen:
-    return Seen(spread(sums.counts, sums.maximum), tuple(rounded(float(mean) / number) for mean in np.atleast_1d(sums.means)))
+    return Seen(spread(sums.counts, sums.maximum, sums.low, sums.high), tuple(rounded(float(mean) / number) for mean in np.atleast_1d(sums.means)))
 
 
 def check_samples(model: ir.Model, samples: Samples, place: str) -> int:
@@ -132,12 +135,14 @@ def joined(samples: np.typing.NDArray[Any]) -> np.typing.NDArray[Any]:
 
 def write_table(table: Table, path: Path) -> None:
     """JSON, one tensor a line. Raises UserError E0005."""
-    lines = [
-        f" {json.dumps(name)}: " + json.dumps({"maximum": s.spread.maximum, "bins": s.spread.bins, "means": s.means}, separators=(",", ":"))
-        for name, s in sorted(table.tensors.items())
-    ]
+    lines = [f" {json.dumps(name)}: " + json.dumps(_written(s), separators=(",", ":")) for name, s in sorted(table.tensors.items())]
     head = json.dumps({"version": VERSION, "samples": table.samples, "failure": table.failure, "unusable": table.unusable})
     write_atomic(path, (f'{head[:-1]}, "tensors": {{\n' + ",\n".join(lines) + "\n}}\n").encode())
+
+
+def _written(seen: Seen) -> dict[str, Any]:
+    ends = {} if seen.spread.low is None else {"range": (seen.spread.low, seen.spread.high)}
+    return {"maximum": seen.spread.maximum, **ends, "bins": seen.spread.bins, "means": seen.means}
 
 
 def read_table(path: Path) -> Table:
@@ -155,6 +160,9 @@ def read_table(path: Path) -> Table:
 def _entry(entry: Any) -> Seen:
     bins = tuple((int(number), int(parts)) for number, parts in entry["bins"])
     maximum, means = float(entry["maximum"]), tuple(float(mean) for mean in entry["means"])
-    if not np.isfinite([maximum, *means]).all() or maximum < 0 or any(not 0 <= number < BINS or parts < 0 for number, parts in bins):
+    ends = tuple(float(end) for end in entry.get("range", ()))
+    if not np.isfinite([maximum, *means, *ends]).all() or maximum < 0 or any(not 0 <= number < BINS or parts < 0 for number, parts in bins):
         raise ValueError("a value is out of range")
-    return Seen(Spread(maximum, bins), means)
+    if ends and (len(ends) != 2 or not -maximum <= ends[0] <= ends[1] <= maximum):
+        raise ValueError("a range is not one, or larger than the maximum")
+    return Seen(Spread(maximum, bins, *ends), means)

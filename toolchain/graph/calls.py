@@ -20,9 +20,11 @@ from toolchain.operations.numbers import attribute_numbers
 Array = np.typing.NDArray[Any]
 BOUNDARY = ("quantize", "dequantize")
 SCALE = "tilewright.scale"
-"""Metadata of an int8 tensor: what one stored step is worth, as a float's hexadecimal text."""
+"""Metadata of a stored tensor: what one stored step is worth, as a float's hexadecimal text."""
+ZERO = "tilewright.zero"
+"""Metadata of a stored tensor: the integer that stands for zero, where tensors have zeros of their own."""
 FLOAT_NAME = "tilewright.float"
-"""Metadata of an int8 tensor: the tensor of the float network that it stands for."""
+"""Metadata of a stored tensor: the tensor of the float network that it stands for."""
 REASON = "tilewright.reason"
 """Metadata of a node: why it is not on the machine."""
 ACTIVATION = "tilewright.activation"
@@ -68,6 +70,11 @@ def window_of(call: Call) -> tuple[int, int]:
     """How many elements an average is taken over, as rows and columns."""
     sizes = call.reduced
     return (sizes[0], sizes[1]) if len(sizes) == 2 else (math.prod(sizes), 1)
+
+
+def zero_of(value: ir.Value) -> int:
+    """The stored integer that stands for zero."""
+    return int(value.metadata_props.get(ZERO, "0"))
 
 
 def is_candidate(node: ir.Node | None) -> bool:
@@ -132,5 +139,5 @@ def run_call(node: ir.Node, operands: Sequence[Array], numerics: Numerics, kinds
         return evaluate(call.operation, call.activation == "leaky", call.attributes, operands, numerics)
     attributes = _attributes(node)
     if kind_of(node) == "quantize":
-        return quantize(operands[0], attributes["scale"], attributes["low"], attributes["high"], numerics.rounding)
-    return operands[0].astype(np.float32) * np.float32(attributes["scale"])
+        return quantize(operands[0], attributes["scale"], attributes["low"], attributes["high"], numerics, attributes.get("zero_y", 0))
+    return (operands[0].astype(np.float32) - np.float32(attributes.get("zero_x", 0))) * np.float32(attributes["scale"])

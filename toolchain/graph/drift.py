@@ -36,7 +36,10 @@ class Drift:
 
 
 def drift_of(call: Call, inputs: Sequence[Array], floats: Sequence[Array], scale: float, weights: Array) -> Drift:
-    """inputs: int8, one array a sample, a step worth `scale`. floats: what they stand for in the float network. weights: the layer's, float."""
+    """inputs: stored integers less their zero, one array a sample, a step worth `scale`. floats: what they stand for in the float network.
+
+    weights: the layer's, float.
+    """
     group, shape = groups_of(call), weights.shape
     unit = (float(np.abs(weights).max(initial=0.0)) or 1.0) / WEIGHT_PARTS
     rows = np.rint(weights.reshape(group, len(weights) // group, -1).astype(np.float64) / unit)

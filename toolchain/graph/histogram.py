@@ -27,10 +27,25 @@ def centre(number: int) -> float:
 
 @dataclass(frozen=True)
 class Spread:
-    """maximum: the largest |value|, 0 where all are zero. bins: (bin, parts per million of all values), the empty ones left out."""
+    """maximum: the largest |value|, 0 where all are zero. bins: (bin, parts per million of all values), the empty ones left out.
+
+    low, high: the least and the largest value, None where they are not known.
+    """
 
     maximum: float
     bins: tuple[tuple[int, int], ...]
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def least(self) -> float:
+        """The least value, or zero."""
+        return min(-self.maximum if self.low is None else self.low, 0.0)
+
+    @property
+    def most(self) -> float:
+        """The largest value, or zero."""
+        return max(self.maximum if self.high is None else self.high, 0.0)
 
     def percentile(self, share: float) -> float:
         """The value that this share (0 to 1) of all |values| does not exceed, to the end of its bin."""
@@ -59,11 +74,12 @@ class Spread:
         return total
 
 
-def spread(counts: Counts, maximum: float) -> Spread:
+def spread(counts: Counts, maximum: float, low: float | None = None, high: float | None = None) -> Spread:
     """Rounded so that last bits of a float sum on another processor do not show."""
     total = max(int(counts.sum()), 1)
     parts = [(int(number), round(int(counts[number]) * 1_000_000 / total)) for number in np.flatnonzero(counts)]
-    return Spread(rounded(maximum), tuple((number, share) for number, share in parts if share))
+    ends = (None if end is None else rounded(end) for end in (low, high))
+    return Spread(rounded(maximum), tuple((number, share) for number, share in parts if share), *ends)
 
 
 def rounded(value: float, digits: int = 4) -> float:

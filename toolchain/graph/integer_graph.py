@@ -15,12 +15,13 @@ from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
 from toolchain.operations.library import Kinds, builtin_kinds
 
+STORED = (ir.DataType.INT8, ir.DataType.UINT8)
 Array = np.typing.NDArray[Any]
 
 
 def integer_tensors(model: ir.Model) -> list[ir.Value]:
-    """The int8 results of integer calls, in the order of the graph."""
-    return [node.outputs[0] for node in model.graph if node.domain == INTEGER and node.outputs[0].dtype == ir.DataType.INT8]
+    """The stored results of integer calls, in the order of the graph."""
+    return [node.outputs[0] for node in model.graph if node.domain == INTEGER and node.outputs[0].dtype in STORED]
 
 
 def run_oracle(model: ir.Model, inputs: Mapping[str, Array]) -> dict[str, Array]:

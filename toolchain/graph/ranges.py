@@ -28,9 +28,36 @@ def choose_scale(spreads: Sequence[Spread], stored: Range, form: Form, method: M
     return min(finer, key=lambda scale: sum(spread.squared_error(scale, scale * stored.high) for spread in spreads))
 
 
+def choose_step(spreads: Sequence[Spread], stored: Range, form: Form, method: Method, percentile: float) -> float:
+    """The same for tensors with a zero of their own, whose stored range is spread over all that was seen."""
+    low, high = _ends(spreads)
+    if high == low:
+        return 1.0
+    steps, largest = stored.high - stored.low, max(-low, high)
+    span = (high - low) / largest
+    if method == "percentile":
+        largest = max(max(spread.percentile(percentile) for spread in spreads), largest / 2**20)
+    first = fitting_scale(largest * span, steps, form)
+    if method != "error":
+        return first
+    finer = [first / 2**n for n in range(FINER + 1)] if form == "power_of_two" else [first * (1 - n / FRACTIONS) for n in range(FRACTIONS * 7 // 8)]
+    return min(finer, key=lambda scale: sum(spread.squared_error(scale, scale * steps / span) for spread in spreads))
+
+
+def choose_zero(spreads: Sequence[Spread], stored: Range) -> int:
+    """The stored integer that stands for zero where the stored range is spread over all that was seen."""
+    low, high = _ends(spreads)
+    return stored.low if high == low else stored.low + round(-low / (high - low) * (stored.high - stored.low))
+
+
+def _ends(spreads: Sequence[Spread]) -> tuple[float, float]:
+    """The least and the largest value, zero between them."""
+    return min(spread.least for spread in spreads), max(spread.most for spread in spreads)
+
+
 def fitting_scale(largest: float, high: int, form: Form) -> float:
     """The least scale at which `largest` is stored as at most `high`."""
-    if form == "multiplier":
+    if form != "power_of_two":
         return largest / high
     mantissa, exponent = math.frexp(largest / high)
     return 2.0 ** (exponent - 1 if mantissa == 0.5 else exponent)

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from toolchain.graph.calibration import Table
 from toolchain.graph.calls import Call, is_candidate, read_call, window_of
 from toolchain.graph.numerics import Numerics, average_fraction
-from toolchain.graph.ranges import Method, choose_scale, position
+from toolchain.graph.ranges import Method, choose_scale, choose_step, choose_zero, position
 from toolchain.operations.library import Kinds
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
@@ -60,21 +60,37 @@ def choose_scales(
     A call whose shifts no scales can give is passed over; it cannot be quantised then.
     """
     groups = groups_of(calls, numerics)
-    members: dict[str, list[str]] = {}
-    for name, group in groups.items():
-        members.setdefault(group, []).append(name)
+    members = _members(groups)
     missing = next((name for name in groups if name not in table.tensors), None)
     if missing is not None:
         hint = nearest(missing, table.tensors)
         raise fail("E0918", f"the calibration table has no tensor '{missing}'", hint=hint, place=place)
+    choose = choose_step if numerics.zero_points else choose_scale
     chosen = {
-        group: choose_scale([table.tensors[name].spread for name in names], numerics.activation, numerics.form, choice.method, choice.percentile)
+        group: choose([table.tensors[name].spread for name in names], numerics.activation, numerics.form, choice.method, choice.percentile)
         for group, names in members.items()
     }
     if numerics.form == "power_of_two":
         positions = _settled(calls, groups, {group: position(scale) for group, scale in chosen.items()}, weights, numerics)
         chosen = {group: 2.0**-place for group, place in positions.items()}
     return {name: float(np.float32(chosen[group])) for name, group in groups.items()}
+
+
+def choose_zeros(calls: Sequence[Call], numerics: Numerics, table: Table) -> dict[str, int]:
+    """Tensor to the stored integer that stands for zero; empty where that is zero in all of them."""
+    if not numerics.zero_points:
+        return {}
+    groups = groups_of(calls, numerics)
+    found = {group: choose_zero([table.tensors[name].spread for name in names], numerics.activation) for group, names in _members(groups).items()}
+    return {name: found[group] for name, group in groups.items()}
+
+
+def _members(groups: Mapping[str, str]) -> dict[str, list[str]]:
+    """The tensors of each group."""
+    members: dict[str, list[str]] = {}
+    for name, group in groups.items():
+        members.setdefault(group, []).append(name)
+    return members
 
 
 def _settled(

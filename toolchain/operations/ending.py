@@ -1,29 +1,102 @@
-"""From exact sums to stored integers: y = clip(round(activation(sum * multiplier / 2**shift)), low, high), in whole numbers."""
+"""From exact sums to stored integers: y = clip(zero + round(activation(sum * scale)), low, high), in whole numbers but for a scale in float32."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from toolchain.operations.kind import OperationKind
 from toolchain.spec.model.quantisation import Numerics, Rounding
 
 Ints = np.typing.NDArray[np.int64]
+Array = np.typing.NDArray[Any]
+SCALINGS: Mapping[str, tuple[str, ...]] = {"power_of_two": ("shift",), "multiplier": ("multiplier", "shift"), "float32": ("scale",)}
+"""What a requantisation multiplies by, by the form of a machine's scales."""
 
 
-def requantised(total: Ints, shift: np.int64 | Ints, leaky: bool, ends: Mapping[str, int], numerics: Numerics) -> np.typing.NDArray[np.int8]:
-    """ends: low, high, and of a leaky activation slope and slope_shift. shift: one, or one for each element."""
-    rounded = _activated(total, shift, leaky, ends, numerics)
-    return np.clip(rounded, ends["low"], ends["high"]).astype(np.int8)
+def by_channel(kind: OperationKind, numerics: Numerics) -> bool:
+    """Whether each channel of an operation has a scale of its own."""
+    return bool(kind.bias) and numerics.per_channel and numerics.form != "power_of_two"
 
 
-def _activated(total: Ints, shift: np.int64 | Ints, leaky: bool, ends: Mapping[str, int], numerics: Numerics) -> Ints:
+def scaling_attributes(kind: OperationKind, numerics: Numerics) -> tuple[str, ...]:
+    """Attributes of an integer call that make its scale."""
+    return () if by_channel(kind, numerics) else SCALINGS[numerics.form]
+
+
+def scaling_operands(kind: OperationKind, numerics: Numerics) -> tuple[str, ...]:
+    """Operands of an integer call, behind its own, that make the scale of each channel: int32, or float32 for `scale`."""
+    return SCALINGS[numerics.form] if by_channel(kind, numerics) else ()
+
+
+def zero_names(kind: OperationKind, numerics: Numerics) -> tuple[str, ...]:
+    """Attributes of an integer call that say which stored integers stand for zero."""
+    return kind.zeros if numerics.zero_points else ()
+
+
+def first_stored(numerics: Numerics) -> int:
+    """The stored integer of a table's first entry."""
+    return -128 if numerics.stored == "int8" else 0
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """factor / 2**shift, int64, or the factor alone, float32; one, or an array that broadcasts against the sums."""
+
+    factor: Any = 1
+    shift: Any = 0
+
+    @property
+    def single(self) -> bool:
+        return np.asarray(self.factor).dtype == np.float32
+
+
+def scaling_of(given: Mapping[str, Any]) -> Scaling:
+    """given: attributes or operands of a call, or numbers of an operation, by name."""
+    if "scale" in given:
+        return Scaling(np.asarray(given["scale"], np.float32))
+    return Scaling(np.asarray(given.get("multiplier", 1), np.int64), np.asarray(given["shift"], np.int64))
+
+
+def requantised(total: Ints, scaling: Scaling, leaky: bool, ends: Mapping[str, Any], numerics: Numerics) -> Array:
+    """ends: low, high, zero_y where tensors have zeros, and of a leaky activation slope and slope_shift. Of the stored type."""
+    if scaling.single:
+        rounded = _scaled(total, scaling, leaky, ends, numerics)
+    else:
+        rounded = _activated(total * scaling.factor, scaling.shift, leaky, ends, numerics)
+    return np.clip(rounded + int(ends.get("zero_y", 0)), ends["low"], ends["high"]).astype(numerics.stored)
+
+
+def _activated(product: Ints, shift: Any, leaky: bool, ends: Mapping[str, Any], numerics: Numerics) -> Ints:
     if not leaky:
-        return rounded_shift(total, shift, numerics.rounding)
+        return twice_rounded(product, shift, numerics)
     slope, more = ends["slope"], ends["slope_shift"]
     if numerics.order == "activation_first":
-        return np.where(total < 0, rounded_shift(total * slope, shift + more, numerics.rounding), rounded_shift(total, shift, numerics.rounding))
-    whole = rounded_shift(total, shift, numerics.rounding)
+        return np.where(product < 0, twice_rounded(product * slope, shift + more, numerics), twice_rounded(product, shift, numerics))
+    whole = twice_rounded(product, shift, numerics)
     return np.where(whole < 0, rounded_shift(whole * slope, np.int64(more), numerics.rounding), whole)
+
+
+def _scaled(total: Ints, scaling: Scaling, leaky: bool, ends: Mapping[str, Any], numerics: Numerics) -> Array:
+    """The sum as float32 times a float32, each rounded to the nearest, ties to even; then to a whole number."""
+    exact = np.asarray(total.astype(np.float32) * scaling.factor, np.float64)
+    if not leaky:
+        return rounded_real(exact, numerics.rounding)
+    slope = ends["slope"] / 2.0 ** ends["slope_shift"]
+    if numerics.order == "activation_first":
+        return rounded_real(np.where(exact < 0, exact * slope, exact), numerics.rounding)
+    whole = rounded_real(exact, numerics.rounding)
+    return np.where(whole < 0, rounded_real(whole * slope, numerics.rounding), whole)
+
+
+def twice_rounded(value: Ints, shift: Any, numerics: Numerics) -> Ints:
+    """value / 2**shift, rounded as often as the machine does."""
+    first = numerics.first_rounding
+    if first is None:
+        return rounded_shift(value, shift, numerics.rounding)
+    high = np.minimum(shift, first.shift)
+    return rounded_shift(rounded_shift(value, high, first.rounding), shift - high, numerics.rounding)
 
 
 def rounded_shift(value: Ints, shift: np.int64 | Ints, rounding: Rounding) -> Ints:
@@ -43,23 +116,22 @@ def rounded_shift(value: Ints, shift: np.int64 | Ints, rounding: Rounding) -> In
     return quotient + (up & (power > 1))
 
 
-def shifts_of(divisor: np.typing.NDArray[Any]) -> Ints:
-    """The exponents of powers of two."""
-    return np.array([int(value).bit_length() - 1 for value in divisor.ravel()], np.int64).reshape(divisor.shape)
-
-
-def quantize(x: np.typing.NDArray[np.float32], scale: float, low: int, high: int, rounding: Rounding) -> np.typing.NDArray[np.int8]:
-    """float32 to stored integers; the quotient is rounded once to float64, as the ONNX function does."""
+def quantize(x: np.typing.NDArray[np.float32], scale: float, low: int, high: int, numerics: Numerics, zero: int = 0) -> Array:
+    """float32 to stored integers; the quotient is rounded once to float64, as the ONNX function does. zero: what stands for zero."""
     exact = x.astype(np.float64) / np.float64(np.float32(scale))
+    return np.clip(np.clip(rounded_real(exact, numerics.rounding), -(2**40), 2**40) + zero, low, high).astype(numerics.stored)
+
+
+def rounded_real(exact: np.typing.NDArray[np.float64], rounding: Rounding) -> np.typing.NDArray[np.float64]:
+    """float64 to the nearest whole number, as float64."""
     down = np.floor(exact)
     rest = exact - down
     match rounding:
         case "floor":
-            whole = down
+            return down
         case "half_up":
-            whole = np.where(rest >= 0.5, down + 1, down)
+            return np.where(rest >= 0.5, down + 1, down)
         case "half_even":
-            whole = np.where((rest > 0.5) | ((rest == 0.5) & (down % 2 == 1)), down + 1, down)
+            return np.where((rest > 0.5) | ((rest == 0.5) & (down % 2 == 1)), down + 1, down)
         case "half_away":
-            whole = np.where((rest > 0.5) | ((rest == 0.5) & (exact >= 0)), down + 1, down)
-    return np.clip(whole, low, high).astype(np.int8)
+            return np.where((rest > 0.5) | ((rest == 0.5) & (exact >= 0)), down + 1, down)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.operations.ending import requantised, shifts_of
+from toolchain.operations.ending import by_channel, first_stored, requantised, scaling_of, scaling_operands
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.numbers import extents_of, numbers_of
 from toolchain.operations.reference import Ints, accumulate
@@ -15,18 +15,19 @@ Array = np.typing.NDArray[Any]
 Attributes = Mapping[str, Any]
 
 
-def evaluate(kind: OperationKind, leaky: bool, attributes: Attributes, operands: Sequence[Array], numerics: Numerics) -> np.typing.NDArray[np.int8]:
-    """The int8 result. operands: as many as the kind has, and a multiplier and a divisor for each channel where the machine's form has them."""
+def evaluate(kind: OperationKind, leaky: bool, attributes: Attributes, operands: Sequence[Array], numerics: Numerics) -> Array:
+    """The stored result. operands: as many as the kind has, and what scales each channel where the machine's form has that."""
     if kind.form == "table":
-        return np.asarray(operands[1])[operands[0].astype(np.int64) + 128]
+        return np.asarray(operands[1])[operands[0].astype(np.int64) - first_stored(numerics)]
     total = call_sums(kind, attributes, operands)
     shape = _visible(kind, operands[0].ndim, total)
     if kind.copies:
-        return total.reshape(shape).astype(np.int8)
-    if len(operands) > len(kind.operands):
-        multiplier, divisor = (np.asarray(part).astype(np.int64).reshape(_column(kind, total)) for part in operands[-2:])
-        return requantised(total * multiplier, shifts_of(divisor), leaky, attributes, numerics).reshape(shape)
-    return requantised(total, np.int64(attributes["shift"]), leaky, attributes, numerics).reshape(shape)
+        return (total.reshape(shape) + int(attributes.get(kind.zeros[0], 0) if kind.zeros else 0)).astype(numerics.stored)
+    given: Mapping[str, Any] = attributes
+    if by_channel(kind, numerics):
+        own = operands[len(kind.operands) :]
+        given = {name: part.reshape(_column(kind, total)) for name, part in zip(scaling_operands(kind, numerics), own, strict=True)}
+    return requantised(total, scaling_of(given), leaky, attributes, numerics).reshape(shape)
 
 
 def _column(kind: OperationKind, total: Ints) -> list[int]:
@@ -36,13 +37,15 @@ def _column(kind: OperationKind, total: Ints) -> list[int]:
 
 
 def call_sums(kind: OperationKind, attributes: Attributes, operands: Sequence[Array]) -> Ints:
-    """The exact sums of a call, of as many axes as the kind declares; the bias scaled and included."""
+    """The exact sums of a call, of as many axes as the kind declares; operands less their zeros, the bias scaled and included."""
     if kind.meaning.join:
         return accumulate(kind, {"axis": int(attributes["axis"])}, {kind.meaning.join: list(operands)})
     given = dict(zip((each.name for each in kind.operands), operands, strict=False))
     numbers = numbers_of(kind, {name: array.shape for name, array in given.items()}, attributes)
     numbers |= {name: int(attributes[name]) for name in (*kind.multipliers, "unit") if name in attributes}
     arrays = {name: np.asarray(array).reshape(extents_of(kind.operand[name], array.shape)).astype(np.int64) for name, array in given.items()}
+    for name in kind.data:
+        arrays[name] = arrays[name] - int(attributes.get(f"zero_{name}", 0))
     if kind.bias:
         arrays[kind.bias] = arrays[kind.bias] << int(attributes["bias_shift"])
     return accumulate(kind, numbers, arrays)

@@ -12,8 +12,10 @@ from toolchain.spec.yaml_nodes import Node
 
 Role = Literal["data", "weights", "bias", "result"]
 Form = Literal["move", "select", "average", "aligned", "weighted", "computed", "table", "real", "opaque"]
-ENDING = ("shift", "half", "low", "high", "slope", "slope_shift")
-"""Numbers of an ending: requantisation, limits, and the slope of a leaky activation."""
+ENDING = ("shift", "half", "low", "high", "slope", "slope_shift", "multiplier", "scale_bits")
+"""Numbers of an ending: requantisation, limits, and the slope of a leaky activation. scale_bits: of a float32, 0 where there is none."""
+CHANNELS = ("multipliers", "shifts", "scales", "folded")
+"""Arrays of an operation with a bias: what scales each channel, and the bias less the weights' sum times the zero of what they multiply."""
 BIAS_RANGE = ("bias_least", "bias_most")
 UNIT = "unit"
 """The whole number that stands for 1 in the scale of the weights."""
@@ -256,6 +258,13 @@ class OperationKind:
         return ("multiply",) if self.form == "average" else ()
 
     @cached_property
+    def zeros(self) -> tuple[str, ...]:
+        """Which stored integers stand for zero, where tensors have zeros of their own: of the computed operands and of the result."""
+        if self.scaled:
+            return (*(f"zero_{name}" for name in self.data), "zero_y")
+        return tuple(f"zero_{name}" for name in self.data) if self.copies and self.meaning.outside == "zero" else ()
+
+    @cached_property
     def in_place(self) -> tuple[str, ...]:
         """Computed operands over which the result may be written: each element is read for the result's element of the same place alone."""
         if self.meaning.of is None or self.meaning.reduction or self.meaning.stages:
@@ -274,13 +283,13 @@ class OperationKind:
     def numbers(self) -> tuple[str, ...]:
         """Every number that kernels may name."""
         own = (*self.extents, *(number for each in self.attributes for number in each.numbers), *self.fixed, *self.multipliers)
-        ends = (*(ENDING if self.scaled else ()), *(BIAS_RANGE if self.bias else ()), *((UNIT,) if self.unit else ()))
+        ends = (*(ENDING if self.scaled else ()), *self.zeros, *(BIAS_RANGE if self.bias else ()), *((UNIT,) if self.unit else ()))
         return tuple(dict.fromkeys((*own, *ends)))
 
     @cached_property
     def arrays(self) -> tuple[str, ...]:
         """Every array that kernels may name."""
-        return (*self.known, *(("table",) if self.form == "table" else ()))
+        return (*self.known, *(("table",) if self.form == "table" else ()), *(CHANNELS if self.bias else ()))
 
     @cached_property
     def pads(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.operations.ending import requantised
+from toolchain.operations.ending import Scaling, first_stored, requantised
 from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.operations.numbers import attribute_numbers, complete, extents_of, macs_of, result_shape
 from toolchain.operations.reads import narrow, read_all
@@ -22,12 +22,16 @@ Array = NDArray[Any]
 Picture = tuple[int, int, int, int]
 PICTURE_AXES: Mapping[int, tuple[int, ...]] = {2: (0, 1), 3: (0, 2, 1), 4: (0, 1, 2, 3)}
 """For a tensor of so many axes, which axis of a picture [batch, channels, height, width] each one is: rows of a sequence have channels behind."""
-ENDS = {"shift": 0, "low": -128, "high": 127, "slope": 0, "slope_shift": 0}
+ENDS = {"shift": 0, "low": -128, "high": 127, "slope": 0, "slope_shift": 0, "multiplier": 1, "scale_bits": 0}
+BY_CHANNEL = ("multipliers", "shifts", "scales")
+"""Arrays of an operation each of whose channels has a scale of its own."""
 
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """numbers: a value for each of the kind's. arrays: of its known tensors, int8 weights and int32 biases at the sum's own position."""
+    """numbers: a value for each of the kind's. arrays: of its known tensors, int8 weights and int32 biases at the sum's own position; where each
+    channel has a scale of its own, int32 `multipliers` and `shifts` too, or float32 `scales`.
+    """
 
     kind: OperationKind
     name: str
@@ -67,9 +71,9 @@ class Operation:
         return {**self.kind.result.axes, **self.kind.meaning.over}
 
     def reach(self, most: int = 128) -> int:
-        """The largest magnitude that any partial sum can have, the rounding half included. most: of a stored element."""
+        """The largest magnitude that any partial sum can have, the rounding half included. most: of a stored element less its zero."""
         kind, over = self.kind, math.prod(self.numbers[extent] for extent in self.kind.meaning.over.values())
-        half = self.numbers["half"] if kind.scaled else 0
+        half = self.numbers["half"] if kind.scaled and self._only_shifts else 0
         if kind.form == "weighted":
             return self._weighted_reach(most) + half
         if kind.form == "aligned":
@@ -78,24 +82,62 @@ class Operation:
             return over * abs(self.numbers["multiply"]) * most + half
         return over * kind.factors.size * most**kind.factors.total + half if kind.form == "computed" else most
 
-    def _weighted_reach(self, most: int) -> int:
-        axes = self.kind.operand[self.kind.weights].axes
-        reduced = tuple(axis for axis, index in enumerate(axes) if index in self.kind.meaning.over)
-        sums = np.abs(self.arrays[self.kind.weights].astype(np.int16)).sum(axis=reduced, dtype=np.int64)
-        bias = np.abs(self.arrays[self.kind.bias].astype(np.int64)) if self.kind.bias else np.zeros(1, np.int64)
-        return max(int((sums * most + bias).max()), self.numbers.get(UNIT, 0) * most)
+    @property
+    def _only_shifts(self) -> bool:
+        """Whether what is rounded is the sum itself, not a product of it."""
+        return self.numbers["multiplier"] == 1 and not self.numbers["scale_bits"] and not any(name in self.arrays for name in BY_CHANNEL)
 
-    def run(self, operands: Mapping[str, Array], numerics: Numerics) -> NDArray[np.int8]:
-        """The reference's result, a picture. operands: pictures [batch, channels, height, width], by name."""
+    def _weighted_reach(self, most: int) -> int:
+        """Of the sums with either bias: the plain one, and the one that holds the zeros of what the weights multiply."""
+        sums = _row_sums(self.kind, np.abs(self.arrays[self.kind.weights].astype(np.int16)))
+        biases = [np.abs(self.constants[name].astype(np.int64)) for name in (self.kind.bias, "folded")] if self.kind.bias else [np.zeros(1, np.int64)]
+        return max(int((sums * most + np.maximum.reduce(biases)).max()), self.numbers.get(UNIT, 0) * most)
+
+    @cached_property
+    def constants(self) -> dict[str, Array]:
+        """The arrays that kernels may name: `arrays`, and of an operation with a bias those of each channel's ending, int32.
+
+        scales: the bits of a float32. folded: what the bias is where the weights multiply stored integers, not those less their zero, around the
+        edges too.
+        """
+        if not self.kind.bias:
+            return dict(self.arrays)
+        bias = self.arrays[self.kind.bias].astype(np.int64)
+        zero = self.numbers.get(f"zero_{self.kind.data[0]}", 0)
+        signed = _row_sums(self.kind, self.arrays[self.kind.weights].astype(np.int16)) if zero else 0
+        ends = {"multipliers": self.numbers["multiplier"], "shifts": self.numbers["shift"], "scales": self.numbers["scale_bits"]}
+        own = {name: np.full(bias.shape, value, np.int32) for name, value in ends.items() if name not in self.arrays}
+        if "scales" in self.arrays:
+            own["scales"] = self.arrays["scales"].astype(np.float32).view(np.int32)
+        return {**self.arrays, **own, "folded": bias - zero * signed}
+
+    def run(self, operands: Mapping[str, Array], numerics: Numerics) -> Array:
+        """The reference's result, a picture of stored integers. operands: pictures [batch, channels, height, width], by name."""
         shaped = {name: from_picture(array, len(self.kind.operand[name].axes)) for name, array in operands.items()}
         if self.kind.form == "table":
-            return self.arrays["table"][operands["x"].astype(np.int64) + 128]
-        total = accumulate(self.kind, self.numbers, {**shaped, **self.arrays})
+            return self.arrays["table"][operands["x"].astype(np.int64) - first_stored(numerics)]
+        centred = {name: array.astype(np.int64) - self.numbers.get(f"zero_{name}", 0) for name, array in shaped.items()}
+        total = accumulate(self.kind, self.numbers, {**centred, **{name: self.arrays[name] for name in self.kind.known}})
         if self.kind.scaled:
-            found = requantised(total, np.int64(self.numbers["shift"]), bool(self.numbers["slope"]), self.numbers, numerics)
-        else:
-            found = total.astype(np.int8)
-        return to_picture(found)
+            return to_picture(requantised(total, self._scaling(), bool(self.numbers["slope"]), self.numbers, numerics))
+        return to_picture((total + (self.numbers[self.kind.zeros[0]] if self.kind.zeros else 0)).astype(numerics.stored))
+
+    def _scaling(self) -> Scaling:
+        """What the sums are multiplied by."""
+        if not any(name in self.arrays for name in BY_CHANNEL):
+            bits = np.array(self.numbers["scale_bits"], np.int32)
+            return Scaling(bits.view(np.float32)) if bits else Scaling(np.int64(self.numbers["multiplier"]), np.int64(self.numbers["shift"]))
+        rows = self.kind.operand[self.kind.bias].axes
+        column = [-1 if index in rows else 1 for index in self.kind.result.axes]
+        if "scales" in self.arrays:
+            return Scaling(self.arrays["scales"].reshape(column))
+        return Scaling(*(self.arrays[name].astype(np.int64).reshape(column) for name in ("multipliers", "shifts")))
+
+
+def _row_sums(kind: OperationKind, weights: Array) -> Array:
+    """Over the reduced axes, int64."""
+    axes = kind.operand[kind.weights].axes
+    return weights.sum(axis=tuple(axis for axis, index in enumerate(axes) if index in kind.meaning.over), dtype=np.int64)
 
 
 def picture_of(shape: Sequence[int]) -> Picture:
@@ -157,7 +199,7 @@ def _agree(known: dict[str, int], extents: Mapping[str, int], name: str, operand
 
 def finished(kind: OperationKind, name: str, known: Mapping[str, int], arrays: Mapping[str, Array]) -> Operation:
     """An operation with every number that follows from others. Raises UserError E1003 as `complete` does."""
-    numbers = complete(kind, known, name)
+    numbers = {**dict.fromkeys(kind.zeros, 0), **complete(kind, known, name)}
     if kind.scaled:
         numbers = {**ENDS, **dict.fromkeys(kind.multipliers, 1), **numbers}
         if numbers["shift"] < 0:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from toolchain.operations.kind import OperationKind, Way
 from toolchain.operations.library import Kinds, kind_named
-from toolchain.operations.operation import Operation, finished
+from toolchain.operations.operation import BY_CHANNEL, Operation, finished
 from toolchain.operations.reads import read_all
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr, Index, Name, rewrite, walk
@@ -48,8 +48,11 @@ def apply_way(way: Way, operation: Operation, kinds: Kinds) -> Operation:
     derived = {*kind.shape, *kind.fixed, "half", "bias_least", "bias_most"}
     known = {name: numbers[name] for name in kind.numbers if name in numbers and name not in derived}
     known |= {name: constant(expr, numbers) for name, expr in way.numbers.items()}
+    zeros = dict(zip(operation.kind.data, kind.data, strict=False)) | {"y": "y"}
+    known |= {f"zero_{theirs}": numbers[f"zero_{own}"] for own, theirs in zeros.items() if f"zero_{own}" in numbers}
     extents = {**known, **{name: numbers[name] for name in kind.extents if name in numbers and name not in known}}
     arrays = {name: _array(kind, name, way, operation, extents) for name in kind.known}
+    arrays |= {name: _channels(kind, name, way, operation, extents) for name in BY_CHANNEL if name in operation.arrays}
     return finished(kind, operation.name, known, arrays)
 
 
@@ -63,6 +66,17 @@ def _array(kind: OperationKind, name: str, way: Way, operation: Operation, exten
     read = next(each for each in _reads(expr) if each in operation.arrays)
     found = spelled(expr, operation.arrays, operation.numbers, loops)
     return np.ascontiguousarray(np.broadcast_to(found, [len(loop) for loop in loops.values()]).astype(operation.arrays[read].dtype))
+
+
+def _channels(kind: OperationKind, name: str, way: Way, operation: Operation, extents: Mapping[str, int]) -> Array:
+    """What scales each channel of the other operation: it stands as the bias does."""
+    if kind.bias not in way.arrays:
+        return operation.arrays[name]
+    own = operation.kind.bias
+    expr = rewrite(way.arrays[kind.bias], lambda e: Name(name, span=e.span) if isinstance(e, Name) and e.id == own else None)
+    loops = {index: range(extents[extent]) for index, extent in kind.operand[kind.bias].axes.items()}
+    places = {name: np.arange(len(operation.arrays[name]))}
+    return operation.arrays[name][np.broadcast_to(spelled(expr, places, operation.numbers, loops), [len(loop) for loop in loops.values()])]
 
 
 def _reads(expr: Expr) -> list[str]:

@@ -12,6 +12,7 @@ from toolchain.graph.functions import INTEGER, kind_of
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.requantisation import too_large
 from toolchain.graph.rewrite import constant
+from toolchain.operations.ending import scaling_of, scaling_operands
 from toolchain.operations.evaluate import call_sums
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
@@ -51,22 +52,23 @@ class CorrectBias(Pass):
 def _corrected(node: ir.Node, call: Call, operands: list[Array], wanted: Array, numerics: Numerics) -> Array:
     """The bias with the difference of the means added; as before where the sum would no longer fit."""
     sums = call_sums(call.operation, call.attributes, operands[:3])
-    step = _step(node, call, operands)
+    step = _step(node, call, operands, numerics)
     rows = call.operation.operand[call.operation.bias].axes
     means = sums.mean(tuple(axis for axis, index in enumerate(call.operation.result.axes) if index not in rows))
     change = (wanted / step - means) / 2.0 ** call.attributes["bias_shift"]
     bias = np.clip(operands[2] + np.rint(change).astype(np.int64), numerics.bias.low, numerics.bias.high)
     value = node.inputs[2]
-    shift = call.attributes.get("shift", 0)
-    if value is None or too_large(operands[1], bias << call.attributes["bias_shift"], shift, numerics):
+    shift = call.attributes["shift"] if numerics.form == "power_of_two" else 0
+    zero = call.attributes.get(f"zero_{call.operation.data[0]}", 0)
+    if value is None or too_large(operands[1], bias << call.attributes["bias_shift"], shift, numerics, zero).any():
         return operands[2]
     value.const_value = ir.Tensor(bias.astype(np.int32), name=value.name)
     return bias.astype(np.int32)
 
 
-def _step(node: ir.Node, call: Call, operands: list[Array]) -> Any:
-    """The value of one unit of the sum: the output's scale times multiplier / 2**shift."""
+def _step(node: ir.Node, call: Call, operands: list[Array], numerics: Numerics) -> Any:
+    """The value of one unit of the sum: the output's scale times what scales the sum."""
     result = float.fromhex(node.outputs[0].metadata_props[SCALE])
-    if len(operands) > 3:
-        return result * operands[3] / operands[4]
-    return result / 2.0 ** call.attributes["shift"]
+    channels = dict(zip(scaling_operands(call.operation, numerics), operands[len(call.operation.operands) :], strict=True))
+    found = scaling_of(channels or call.attributes)
+    return result * found.factor.astype(np.float64) / 2.0**found.shift

@@ -10,15 +10,15 @@ import onnx_ir as ir
 
 from toolchain.graph.calibrated import CALIBRATED, DECLARED, MADE_UP, RECORDED
 from toolchain.graph.calibration import Table
-from toolchain.graph.calls import ACTIVATION, FLOAT_NAME, REASON, SCALE, Call, boundary_call, integer_call, is_candidate, read_call
+from toolchain.graph.calls import ACTIVATION, FLOAT_NAME, REASON, SCALE, ZERO, Call, boundary_call, integer_call, is_candidate, read_call
 from toolchain.graph.functions import FUSED, kind_of, variant_of
 from toolchain.graph.intervals import ANY, Interval, limits_of
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.ranges import METHODS, Method
 from toolchain.graph.requantisation import Stored, channel_factors, product, table, total, weight_scale
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, is_operator
-from toolchain.graph.scales import RangeChoice, choose_scales, fused_calls
-from toolchain.operations.ending import quantize
+from toolchain.graph.scales import RangeChoice, choose_scales, choose_zeros, fused_calls
+from toolchain.operations.ending import quantize, scaling_operands, zero_names
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.passes.base import Pass
@@ -99,7 +99,8 @@ class Quantize(Pass):
         weights = {call.name: weight_scale(_floats(model, _weights(call)), numerics) for call in calls if call.operation.weights}
         scales = choose_scales(calls, weights, numerics, table, choice, context.place)
         means = {name: seen.means for name, seen in table.tensors.items()} if self.correct else {}
-        _Emitter(model, numerics, scales, weights, means, self.strict, context.kinds).emit()
+        zeros = choose_zeros(calls, numerics, table)
+        _Emitter(model, numerics, scales, zeros, weights, means, self.strict, context.kinds).emit()
         drop_unused_constants(model.graph)
         _drop_functions(model)
 
@@ -133,6 +134,7 @@ class _Emitter:
     model: ir.Model
     numerics: Numerics
     scales: Mapping[str, float]
+    zeros: Mapping[str, int]
     weights: Mapping[str, float]
     means: Mapping[str, tuple[float, ...]]
     strict: bool
@@ -165,14 +167,24 @@ class _Emitter:
 
     def _stored(self, call: Call) -> Stored:
         operation, given, result = call.operation, [self.scales[name] for name in call.data], self.scales[call.output]
+        zeros = self._zeros_of(call)
         if operation.form == "weighted":
             known, scales = [_floats(self.model, name) for name in call.inputs[len(given) :]], (given[0], self.weights[call.name], result)
             if not operation.bias:
-                return channel_factors(call, known[0], scales, self.numerics)
-            return product(call, known[0], known[1], self.means.get(call.inputs[0], ()), scales, self.numerics)
+                return channel_factors(call, known[0], scales, self.numerics, zeros)
+            return product(call, known[0], known[1], self.means.get(call.inputs[0], ()), scales, self.numerics, zeros)
         if operation.form == "table":
-            return table(call, given[0], result, self.numerics)
-        return total(call, given, result, self.numerics) if operation.scaled else Stored((), call.attributes)
+            return table(call, given[0], result, self.numerics, (self._zero(call.data[0]), self._zero(call.output)))
+        return total(call, given, result, self.numerics, zeros) if operation.scaled else Stored((), {**call.attributes, **zeros})
+
+    def _zero(self, tensor: str) -> int:
+        """The stored integer that stands for zero."""
+        return self.zeros.get(tensor, 0)
+
+    def _zeros_of(self, call: Call) -> dict[str, int]:
+        """The attributes of a call that say which stored integers stand for zero."""
+        tensors = {f"zero_{name}": tensor for name, tensor in zip(call.operation.data, call.data, strict=False)} | {"zero_y": call.output}
+        return {name: self._zero(tensors[name]) for name in zero_names(call.operation, self.numerics)}
 
     def _replace(self, node: ir.Node, stored: dict[ir.Value, ir.Value]) -> bool:
         """Puts the integer call before the float one; whether there are integers for it."""
@@ -185,7 +197,7 @@ class _Emitter:
             if value not in stored:
                 stored[value] = self._quantized(value, node)
         graph, inputs = self.model.graph, [stored[value] for value in given]
-        inputs += [add_constant(graph, name, array) for name, array in zip(_names(call), found.constants, strict=False)]
+        inputs += [add_constant(graph, name, array) for name, array in zip(_names(call, self.numerics), found.constants, strict=False)]
         variant = variant_of(node) if call.operation.meaning.join or call.activation == "leaky" else ""
         made = self._add(call.operation, variant, inputs, found.attributes, call.name, node)
         made.metadata_props.update(node.metadata_props | ({ACTIVATION: call.activation} if call.activation else {}))
@@ -194,25 +206,28 @@ class _Emitter:
 
     def _quantized(self, value: ir.Value, before: ir.Node) -> ir.Value:
         """Stored integers of a tensor that the host makes; the limits of a Clip or Relu that makes it become those of the integers."""
-        scale = self.scales[value.name or ""]
+        scale, zero = self.scales[value.name or ""], self._zero(value.name or "")
         source, limits = _unlimited(value)
-        low, high = (self._stored_limit(limit, scale) for limit in limits)
-        attributes = {"scale": scale, "low": low, "high": high}
+        low, high = (self._stored_limit(limit, scale, zero) for limit in limits)
+        attributes = {"scale": scale, "zero_y": zero, "low": low, "high": high}
         made = boundary_call(self.model, "quantize", source, attributes, f"{value.name}.quantize", self.numerics)
         self.model.graph.insert_before(before, made)
         return self._typed(made, value, scale)
 
-    def _stored_limit(self, value: float, scale: float) -> int:
+    def _stored_limit(self, value: float, scale: float, zero: int) -> int:
         """The integer that a limit rounds to as any other value does, within what can be stored."""
         stored = self.numerics.activation
         if math.isinf(value):
             return stored.low if value < 0 else stored.high
-        return int(quantize(np.array([value], np.float32), scale, stored.low, stored.high, self.numerics.rounding)[0])
+        return int(quantize(np.array([value], np.float32), scale, stored.low, stored.high, self.numerics, zero)[0])
 
     def _typed(self, made: ir.Node, like: ir.Value, scale: float) -> ir.Value:
         output = made.outputs[0]
-        output.name, output.shape, output.type = f"{like.name}.int8", like.shape, ir.TensorType(ir.DataType.INT8)
+        stored = self.numerics.stored
+        output.name, output.shape, output.type = f"{like.name}.{stored}", like.shape, ir.TensorType(ir.DataType[stored.upper()])
         output.metadata_props.update({SCALE: float(scale).hex(), FLOAT_NAME: like.name or ""})
+        if self.numerics.zero_points:
+            output.metadata_props[ZERO] = str(self._zero(like.name or ""))
         return output
 
     def _hand_back(self, value: ir.Value, stored: ir.Value, done: set[ir.Node]) -> None:
@@ -222,7 +237,8 @@ class _Emitter:
             return
         after = stored.producer()
         assert after is not None
-        attributes, name = {"scale": self.scales[value.name or ""]}, f"{value.name}.dequantize"
+        attributes: dict[str, float] = {"scale": self.scales[value.name or ""], "zero_x": self._zero(value.name or "")}
+        name = f"{value.name}.dequantize"
         called = "dequantize" if value.dtype in (None, ir.DataType.FLOAT) else f"dequantize__{int(value.dtype or ir.DataType.FLOAT)}"
         made = boundary_call(self.model, called, stored, attributes, name, self.numerics)
         self.model.graph.insert_after(after, made)
@@ -251,11 +267,12 @@ def _unlimited(value: ir.Value) -> tuple[ir.Value, Interval]:
     return (value, ANY) if source is None or limits is None else (source, limits)
 
 
-def _names(call: Call) -> tuple[str, ...]:
+def _names(call: Call, numerics: Numerics) -> tuple[str, ...]:
     """What the constants of an integer call are called."""
     if call.operation.form == "table":
         return (f"{call.name}.table",)
-    return (*(f"{name}.int" for name in call.inputs[len(call.data) :]), f"{call.name}.multiplier", f"{call.name}.divisor")
+    known, ends = call.inputs[len(call.data) :], scaling_operands(call.operation, numerics)
+    return (*(f"{name}.int" for name in known), *(f"{call.name}.{end}" for end in ends))
 
 
 def _weights(call: Call) -> str:

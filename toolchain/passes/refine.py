@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calibration import Samples, Table
-from toolchain.graph.calls import FLOAT_NAME, SCALE, Call, read_call
+from toolchain.graph.calls import FLOAT_NAME, SCALE, ZERO, Call, read_call, zero_of
 from toolchain.graph.drift import Drift, drift_of
 from toolchain.graph.functions import INTEGER
 from toolchain.graph.least_squares import damped, normalised, output_errors, round_channels, round_rows, unit_of
@@ -54,7 +54,7 @@ class Layer:
 class Seen:
     """A layer on samples. rows: [groups, rows, k], its float weights; means: [groups, k] of its inputs in stored steps; products: [groups, k, k],
     damped; wanted: mean of each channel of its output in the float network before any activation, None where it is not known; scales: of a step of
-    its input and of its output."""
+    its input and of its output; zeros: attributes of its call that say which stored integers stand for zero."""
 
     rows: Reals
     means: Reals
@@ -62,6 +62,7 @@ class Seen:
     drift: Drift
     wanted: Reals | None
     scales: tuple[float, float]
+    zeros: Mapping[str, int]
 
     @cached_property
     def hessians(self) -> Reals:
@@ -131,13 +132,20 @@ def _seen(layer: Layer, node: ir.Node, twin: ir.Node, integers: Stepper, floats:
     value, real = node.inputs[0], twin.inputs[0]
     assert value is not None
     assert real is not None
-    given, steps = integers.values[value], [float.fromhex(each.metadata_props[SCALE]) for each in (value, node.outputs[0])]
+    given = _centred_integers(value, integers.values[value])
+    steps = [float.fromhex(each.metadata_props[SCALE]) for each in (value, node.outputs[0])]
     moments = moments_of(layer.call, given, layer.weights.shape)
     products = np.stack([damped(each, moments.rows) for each in moments.products])
     drift = drift_of(layer.call, given, floats.values[real], steps[0], layer.weights)
     held = table.tensors.get(node.metadata_props.get(INNER) or node.outputs[0].metadata_props.get(FLOAT_NAME, ""))
     wanted = np.asarray(held.means) if held is not None and len(held.means) == len(layer.weights) else None
-    return Seen(_rows(layer.weights, len(products)), moments.means, products, drift, wanted, (steps[0], steps[1]))
+    zeros = {name: node.attributes[name].as_int() for name in layer.call.operation.zeros if name in node.attributes}
+    return Seen(_rows(layer.weights, len(products)), moments.means, products, drift, wanted, (steps[0], steps[1]), zeros)
+
+
+def _centred_integers(value: ir.Value, arrays: list[Array]) -> list[Array]:
+    """Stored integers less their zero."""
+    return [array.astype(np.int16) - zero_of(value) for array in arrays] if ZERO in value.metadata_props else arrays
 
 
 def _refined(layer: Layer, seen: Seen, numerics: Numerics) -> Refined | None:
@@ -151,7 +159,7 @@ def _refined(layer: Layer, seen: Seen, numerics: Numerics) -> Refined | None:
 def _candidates(weights: Array, numerics: Numerics) -> list[Reals]:
     """Scales of each channel's weights."""
     largest = float(np.abs(weights).max(initial=0.0)) or 1.0
-    if numerics.form == "multiplier":
+    if numerics.form != "power_of_two":
         plain = channel_steps(weights.astype(np.float32), largest / numerics.weight.high, numerics)
         return [plain * fraction for fraction in FRACTIONS]
     top = 2.0 ** np.ceil(np.log2(largest / numerics.weight.high))
@@ -188,7 +196,7 @@ def _with_steps(layer: Layer, steps: Reals, seen: Seen, numerics: Numerics) -> R
         rounded = np.stack([round_rows(w, h, *limits, d) for w, h, d in zip(scaled, seen.hessians, drift, strict=True)])
     stored, scales = rounded.reshape(layer.weights.shape).astype(np.int8), (seen.scales[0], float(steps[0]), seen.scales[1])
     try:
-        made = stored_product(layer.call, stored, steps, _centred(layer, rounded, steps, seen), scales, numerics)
+        made = stored_product(layer.call, stored, steps, _centred(layer, rounded, steps, seen), scales, numerics, seen.zeros)
         return Refined(made, _share(rounded, steps, seen))
     except (TooFineError, UserError):
         return None
@@ -212,6 +220,8 @@ def _store(node: ir.Node, stored: Stored) -> None:
     for name, attribute in stored.attributes.items():
         if name in node.attributes and isinstance(attribute, int):
             node.attributes[name] = ir.AttrInt64(name, attribute)
+        elif name in node.attributes and isinstance(attribute, float):
+            node.attributes[name] = ir.AttrFloat32(name, attribute)
 
 
 def layer_of(model: ir.Model, node: ir.Node, kinds: Kinds) -> Layer:

@@ -20,6 +20,8 @@ from toolchain.passes.context import Context
 
 RANGE = "tilewright.range"
 """Metadata of a tensor: the largest magnitude that the model's own quantisation kept, as a float's hexadecimal text."""
+KEPT = "tilewright.kept"
+"""Metadata of the same tensor: the least and the largest value that were kept, likewise."""
 REACH = 128 / 127
 """Share of the largest integer that the least one reaches: where zero stands in the middle, the model's own scale is kept."""
 COPYING = ("MaxPool", "Concat", "Resize", "Pad", "Flatten", "Reshape", "Squeeze", "Relu", "Clip")
@@ -49,7 +51,7 @@ def _remove(graph: ir.Graph, node: ir.Node) -> None:
     single = scale is not None and scale.size == 1 and kept != ANY
     if source is None or scale is None or not single or not readers or stored.is_graph_output() or not all(_undoes(node, user) for user in readers):
         return
-    marks = {RANGE: max(-kept.low / REACH, kept.high).hex(), STEP: float(scale.reshape(())).hex()}
+    marks = {RANGE: max(-kept.low / REACH, kept.high).hex(), KEPT: f"{kept.low.hex()} {kept.high.hex()}", STEP: float(scale.reshape(())).hex()}
     result = readers[0].outputs[0]
     for user in readers[1:]:
         if user.outputs[0].is_graph_output():
@@ -92,15 +94,21 @@ def declares_ranges(model: ir.Model) -> bool:
 
 def qdq_table(model: ir.Model) -> Table:
     """A calibration table out of the ranges that RemoveQdq kept; operators that only move values hand them on."""
-    ranges: dict[str, float] = {}
+    ranges: dict[str, Spread] = {}
     for value in model.graph.inputs:
         if RANGE in value.metadata_props:
-            ranges[value.name or ""] = float.fromhex(value.metadata_props[RANGE])
+            ranges[value.name or ""] = _kept(value)
     for node in model.graph:
         given = [ranges[value.name] for value in node.inputs if value is not None and value.name in ranges]
         for value in node.outputs:
             if RANGE in value.metadata_props:
-                ranges[value.name or ""] = float.fromhex(value.metadata_props[RANGE])
+                ranges[value.name or ""] = _kept(value)
             elif given and is_operator(node, *COPYING, "AveragePool", "GlobalAveragePool"):
-                ranges[value.name or ""] = max(given)
-    return Table(0, {name: Seen(Spread(largest, ()), ()) for name, largest in sorted(ranges.items())})
+                ranges[value.name or ""] = Spread(max(s.maximum for s in given), (), min(s.least for s in given), max(s.most for s in given))
+    return Table(0, {name: Seen(spread, ()) for name, spread in sorted(ranges.items())})
+
+
+def _kept(value: ir.Value) -> Spread:
+    """What the model's own quantisation kept of a tensor."""
+    low, high = (float.fromhex(text) for text in value.metadata_props[KEPT].split())
+    return Spread(float.fromhex(value.metadata_props[RANGE]), (), low, high)

@@ -95,7 +95,7 @@ def pack_tensors(problem: Problem) -> Tensors:
     for tensor in problem.kernel.tensors:
         packings[tensor.name] = packing(problem.machine, tensor, problem.numbers)
         if tensor.values is not None:
-            stored[tensor.name] = packings[tensor.name].store(tensor_values(problem.machine, tensor, problem.numbers, problem.operation.arrays))
+            stored[tensor.name] = packings[tensor.name].store(tensor_values(problem.machine, tensor, problem.numbers, problem.operation.constants))
     return Tensors(packings, stored)
 
 

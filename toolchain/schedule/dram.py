@@ -92,7 +92,7 @@ def _constants(machine: Machine, problem: Problem, bound: Mapping[str, str], con
     for tensor in problem.kernel.tensors:
         if tensor.values is not None and tensor.name not in bound:
             stored = packing(machine, tensor, problem.numbers)
-            values: Array = tensor_values(machine, tensor, problem.numbers, problem.operation.arrays)
+            values: Array = tensor_values(machine, tensor, problem.numbers, problem.operation.constants)
             found[tensor.name] = constants.add(stored.store(values)), 0
     return found
 

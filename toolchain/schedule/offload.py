@@ -180,5 +180,5 @@ def _never_negative(value: ir.Value, kinds: Kinds) -> bool:
     kind = operation_of(maker, kinds)
     if kind is not None and kind.copies:
         return all(_never_negative(operand, kinds) for operand in data_of(maker, kinds))
-    low = maker.attributes.get("low")
-    return low is not None and low.as_int() >= 0
+    low, zero = (maker.attributes.get(name) for name in ("low", "zero_y"))
+    return low is not None and low.as_int() >= (0 if zero is None else zero.as_int())

@@ -63,9 +63,10 @@ class Selection:
         raise UserError(*reasons)
 
     def _check(self, operation: Operation, given: Collection[str]) -> None:
-        accumulator = (self.machine.quantisation or Numerics()).accumulator_bits
-        if operation.reach() >= 1 << (accumulator - 1):
-            raise fail("E1003", f"a sum of '{operation.name}' may reach {operation.reach()}, which {accumulator} bits do not hold")
+        numerics = self.machine.quantisation or Numerics()
+        reach, accumulator = operation.reach(numerics.reach), numerics.accumulator_bits
+        if reach >= 1 << (accumulator - 1):
+            raise fail("E1003", f"a sum of '{operation.name}' may reach {reach}, which {accumulator} bits do not hold")
         for condition in self.machine.operators.get(operation.kind.name, ()):
             if not constant(condition.that, operation.numbers):
                 raise fail("E1003", condition.message, condition.that.span)

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from toolchain.emulator.checks import check_program
 from toolchain.emulator.engines import engine_named
 from toolchain.graph.numerics import Numerics
+from toolchain.graph.requantisation import LONGEST
+from toolchain.operations.ending import by_channel, zero_names
 from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.numbers import complete
@@ -84,27 +86,58 @@ def draw_operation(machine: Machine, kind: OperationKind, rng: np.random.Generat
     if rng.integers(4) == 0:  # windows of the whole picture are a corner of their own
         drawn |= {small: drawn[large] for small, large in zip([*kind.meaning.over.values()][::-1], kind.operands[0].extents[::-1], strict=False)}
     drawn["batch"] = images_per_run(machine) * int(rng.integers(1, 3 if images_per_run(machine) == 1 else 2))
+    numerics = machine.quantisation or Numerics()
     try:
         numbers = complete(kind, {**drawn, **{e: 1 for e in drawn if e in kind.fixed}})
-        numbers |= _ends(kind, rng)
-        arrays = {name: _array(kind, name, numbers, rng) for name in kind.known}
+        numbers |= _ends(kind, numerics, rng)
+        arrays = {name: _array(kind, name, numbers, rng) for name in kind.known} | _channels(kind, numerics, numbers, rng)
         if kind.form == "table":
-            arrays["table"] = rng.integers(-128, 128, 256).astype(np.int8)
+            arrays["table"] = rng.integers(-128, 128, 256).astype(numerics.stored)
         pictures = {name: picture_of([numbers[extent] for extent in kind.operand[name].extents]) for name in kind.data}
         operation = make_operation(kind, "checked", pictures, arrays, numbers)
     except UserError:
         return None
-    accumulator = (machine.quantisation or Numerics()).accumulator_bits
-    return operation if operation.reach() < 1 << (accumulator - 1) and operation.macs <= MOST_MACS else None
+    return operation if operation.reach(numerics.reach) < 1 << (numerics.accumulator_bits - 1) and operation.macs <= MOST_MACS else None
 
 
-def _ends(kind: OperationKind, rng: np.random.Generator) -> dict[str, int]:
-    """Requantisation: shifts around the size of sums, limits of no activation and of ReLU."""
+def _ends(kind: OperationKind, numerics: Numerics, rng: np.random.Generator) -> dict[str, int]:
+    """Requantisation: factors around the size of sums, limits of no activation and of ReLU; stored integers that stand for zero."""
+    held = numerics.activation
+    zeros = {name: int(rng.choice([held.low, held.high, int(rng.integers(held.low, held.high + 1))])) for name in zero_names(kind, numerics)}
     if not kind.scaled:
-        return {}
+        return zeros
     multipliers = {name: 1 << int(rng.integers(0, 4)) for name in kind.multipliers}
     unit = {UNIT: 1 << int(rng.integers(0, 8))} if kind.unit else {}
-    return {"shift": int(rng.integers(0, 12)), "low": int(rng.choice([-128, 0])), "high": 127, **multipliers, **unit}
+    low = int(rng.choice([-128, 0])) if not numerics.zero_points else int(rng.choice([held.low, zeros["zero_y"]]))
+    ends = {"low": low, "high": held.high if numerics.zero_points else 127, **zeros, **multipliers, **unit}
+    if not by_channel(kind, numerics):
+        ends |= {name: int(value[0]) for name, value in _scales(numerics, 1, rng).items()}
+    return ends
+
+
+def _scales(numerics: Numerics, count: int, rng: np.random.Generator) -> dict[str, NDArray[np.int32]]:
+    """Random scales of sums, by the names of an operation's numbers."""
+    shift = rng.integers(0, 12, count)
+    if numerics.form == "float32":
+        return {"scale_bits": np.ldexp(rng.random(count) + 0.5, -shift).astype(np.float32).view(np.int32)}
+    if numerics.form == "power_of_two":
+        return {"shift": shift.astype(np.int32)}
+    multiplier = rng.integers(1 << (numerics.multiplier_bits - 1), 1 << numerics.multiplier_bits, count)
+    return {"multiplier": multiplier.astype(np.int32), "shift": np.clip(shift + numerics.multiplier_bits, *_shifts(numerics)).astype(np.int32)}
+
+
+def _shifts(numerics: Numerics) -> tuple[int, int]:
+    return numerics.shift.low, min(numerics.shift.high, LONGEST)
+
+
+def _channels(kind: OperationKind, numerics: Numerics, numbers: Mapping[str, int], rng: np.random.Generator) -> dict[str, Array]:
+    """What scales each channel, where the machine has that."""
+    if not by_channel(kind, numerics):
+        return {}
+    count = numbers[kind.operand[kind.bias].extents[0]]
+    names = {"multiplier": "multipliers", "shift": "shifts", "scale_bits": "scales"}
+    found = {names[name]: array for name, array in _scales(numerics, count, rng).items()}
+    return {name: array.view(np.float32) if name == "scales" else array for name, array in found.items()}
 
 
 def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], rng: np.random.Generator) -> Array:
@@ -136,7 +169,7 @@ def _compare(problem: Problem, tiling: Tiling, rng: np.random.Generator) -> bool
     operation, machine = problem.operation, problem.machine
     numerics = machine.quantisation or Numerics()
     low, high = numerics.activation.low, numerics.activation.high
-    inputs = {name: rng.integers(low, high + 1, operation.input(name)).astype(np.int8) for name in operation.kind.data}
+    inputs = {name: rng.integers(low, high + 1, operation.input(name)).astype(numerics.stored) for name in operation.kind.data}
     compiled = emit_alone(problem, tiling, pack_tensors(problem))
     state = compiled.state(**{name: array.transpose(_axes(compiled, name)) for name, array in inputs.items()})
     checked = check_program(compiled.program, state)

@@ -1,7 +1,7 @@
 """Holds an operation's ONNX bodies and its other ways against its index expression, on random small shapes."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,10 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from toolchain.graph.calls import fused_call, integer_call, run_call
-from toolchain.graph.numerics import ROUNDINGS, Numerics
+from toolchain.graph.numerics import ROUNDINGS, Form, Numerics, Range
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.versions import IR_VERSION, OPSET
+from toolchain.operations.ending import scaling_operands, zero_names
 from toolchain.operations.kind import Operand, OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.numbers import complete
@@ -20,6 +21,7 @@ from toolchain.operations.reference import accumulate
 from toolchain.operations.stages import evaluate_stages, evaluate_table
 from toolchain.operations.ways import candidates
 from toolchain.spec.errors import UserError, fail
+from toolchain.spec.model.quantisation import FirstRounding
 
 Array = NDArray[Any]
 Maker = Callable[[ir.Model, list[ir.Value]], ir.Node]
@@ -28,6 +30,7 @@ TRIES = 2000
 """Random numbers that are drawn at most until some fit each other."""
 TOLERANCE = 1e-5
 """Relative, of what floating point computes in another order."""
+FORMS: tuple[Form, ...] = ("multiplier", "float32", "power_of_two")
 EXTREMES = np.array([-128, -127, -1, 0, 1, 126, 127], np.int8)
 
 
@@ -158,14 +161,15 @@ def _variant(case: Case) -> str:
 
 
 def _check_integers(case: Case, rng: np.random.Generator, number: int) -> None:
-    """The integer body and the reference in some machine's arithmetic, each rounding in turn."""
-    kind = case.kind
-    numerics = Numerics(rounding=ROUNDINGS[number % len(ROUNDINGS)], order="shift_first" if number // 4 % 2 else "activation_first")
+    """The integer body and the reference in some machine's arithmetic."""
+    kind, numerics = case.kind, _numerics(number, rng)
     leaky = kind.scaled and kind.activates and bool(rng.integers(2))
-    ends = {"shift": int(rng.integers(0, 12)), "low": int(rng.choice([-128, -127, 0])), "high": int(rng.choice([127, 48]))}
+    ends: dict[str, Any] = {"shift": int(rng.integers(0, 12)), "low": int(rng.choice([-128, -127, 0])), "high": int(rng.choice([127, 48]))}
+    ends |= {"multiplier": int(rng.integers(1, 1 << 16)), "scale": float(np.float32(rng.random()))}
+    ends |= {name: int(rng.integers(numerics.activation.low, numerics.activation.high + 1)) for name in zero_names(kind, numerics)}
     ends |= {"slope": 26, "slope_shift": 8, "bias_shift": int(rng.integers(0, 4)), "unit": 1 << int(rng.integers(0, 9))}
     ends |= {name: int(rng.integers(1, 9)) for name in kind.multipliers}
-    operands = case.given() + ([_numbers(rng, (256,))] if kind.form == "table" else [])
+    operands = [*_stored(case, numerics), *_ends(case, numerics, rng)]
     variant, attributes = "leaky" if leaky else _variant(case), case.attributes | ends
     nodes: list[ir.Node] = []
 
@@ -173,10 +177,42 @@ def _check_integers(case: Case, rng: np.random.Generator, number: int) -> None:
         nodes.append(integer_call(model, kind, variant, values, attributes, "call", numerics))
         return nodes[-1]
 
-    found = _run(case, "the integer body", operands, call, ir.DataType.INT8)
+    found = _run(case, "the integer body", operands, call, ir.DataType[numerics.stored.upper()])
     wanted = run_call(nodes[0], operands, numerics, {kind.name: kind})
     if found.size != wanted.size or not np.array_equal(found.reshape(wanted.shape), wanted):
         raise _differs(case, "the integer body", found, wanted)
+
+
+def _numerics(number: int, rng: np.random.Generator) -> Numerics:
+    """Of some machine: each rounding and order in turn, then scales that are multiplied, and tensors with zeros of their own."""
+    rounding, order = ROUNDINGS[number % len(ROUNDINGS)], "shift_first" if number // 4 % 2 else "activation_first"
+    plain = Numerics(rounding=rounding, order=order)
+    if number < 2 * len(ROUNDINGS):
+        return plain
+    form = FORMS[number % len(FORMS)]
+    first = FirstRounding(int(rng.choice([4, 31])), ROUNDINGS[int(rng.integers(4))]) if form == "multiplier" and rng.integers(2) else None
+    own = replace(plain, form=form, first_rounding=first, per_channel=bool(rng.integers(2)))
+    return replace(own, zero_points=True, activation=Range(0, 255)) if rng.integers(2) else own
+
+
+def _stored(case: Case, numerics: Numerics) -> list[Array]:
+    """Operands as the graph has them, computed ones in the machine's type."""
+    if numerics.stored == "int8":
+        return case.given()
+    roles = [each.role for each in case.kind.operands for _ in range(len(case.operands[each.name]) if each.many else 1)]
+    moved = zip(case.given(), roles, strict=True)
+    return [(array.astype(np.int16) + 128).astype(np.uint8) if role == "data" else array for array, role in moved]
+
+
+def _ends(case: Case, numerics: Numerics, rng: np.random.Generator) -> list[Array]:
+    """Operands behind the kind's own: a table, or what scales each channel."""
+    if case.kind.form == "table":
+        return [_numbers(rng, (256,)).astype(numerics.stored)]
+    count = case.numbers[case.kind.operand[case.kind.bias].extents[0]] if case.kind.bias else 0
+    whole = {"multiplier": rng.integers(1, 1 << 16, count), "shift": rng.integers(0, 40, count)}
+    found: dict[str, Array] = {name: array.astype(np.int32) for name, array in whole.items()}
+    found["scale"] = rng.random(count).astype(np.float32)
+    return [found[name] for name in scaling_operands(case.kind, numerics)]
 
 
 def _run(case: Case, part: str, operands: list[Array], call: Maker, dtype: ir.DataType) -> Array:
@@ -197,11 +233,15 @@ def _run(case: Case, part: str, operands: list[Array], call: Maker, dtype: ir.Da
 
 def _check_ways(case: Case, rng: np.random.Generator, kinds: Kinds) -> Iterator[str]:
     """Every other operation on the same pictures; the name of each that was compared."""
-    kind, numerics = case.kind, Numerics()
-    pictures = {name: to_picture(case.operands[name]) for name in kind.data}
+    kind, numerics = case.kind, _numerics(int(rng.integers(64)), rng)
+    operands = _stored(case, numerics)
+    pictures = {name: to_picture(array.reshape(case.operands[name].shape)) for name, array in zip(kind.data, operands, strict=False)}
     numbers = {**case.numbers, **{name: int(rng.integers(1, 9)) for name in kind.multipliers}, "shift": int(rng.integers(0, 12))}
+    numbers |= {name: int(rng.integers(numerics.activation.low, numerics.activation.high + 1)) for name in zero_names(kind, numerics)}
     given = {name: tuple(array.shape) for name, array in pictures.items()}
-    operation = make_operation(kind, "checked", given, {name: case.operands[name] for name in kind.known}, numbers)
+    arrays = {name: case.operands[name] for name in kind.known}
+    arrays |= {f"{name}s": array for name, array in zip(scaling_operands(kind, numerics), _ends(case, numerics, rng), strict=True)}
+    operation = make_operation(kind, "checked", given, arrays, numbers)
     wanted = operation.run(pictures, numerics)
     for other in candidates(operation, kinds):
         inputs = {name: pictures[own] for name, own in zip(other.kind.data, kind.data, strict=True)}

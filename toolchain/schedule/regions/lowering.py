@@ -49,7 +49,9 @@ def _operation(given: Lowered) -> Operation:
     numbers: dict[str, Any] = dict(call.attributes)
     if "pads" in numbers and kind.pads:
         numbers["pads"] = [a + b for a, b in zip(numbers["pads"], given.pads, strict=True)]
-    numbers |= {name: int(call.attributes[name]) for name in (*ENDING, *kind.multipliers, UNIT) if name in call.attributes}
+    numbers |= {name: int(call.attributes[name]) for name in (*ENDING, *kind.multipliers, *kind.zeros, UNIT) if name in call.attributes}
+    if "scale" in call.attributes:
+        numbers["scale_bits"] = int(np.float32(call.attributes["scale"]).view(np.int32))
     slope, shift = _slope(call)
     numbers |= {"slope": slope, "slope_shift": shift}
     return make_operation(kind, call.name, given.inputs, _arrays(given), numbers)
@@ -69,11 +71,11 @@ def _slope(call: Call) -> tuple[int, int]:
 
 
 def _arrays(given: Lowered) -> dict[str, Array]:
-    """Weights as they are, and the bias at the sum's own position. Raises UserError E1003 for requantisation by multipliers."""
+    """Weights as they are, the bias at the sum's own position, and what scales each channel."""
     kind = given.call.operation
-    if len(given.constants) > len(kind.arrays):
-        raise fail("E1003", f"'{given.call.name}' requantises by multipliers, and operations only shift")
-    arrays = dict(zip(kind.arrays, given.constants, strict=True))
+    names = (*kind.known, *(("table",) if kind.form == "table" else ()))
+    arrays, own = dict(zip(names, given.constants, strict=False)), given.constants[len(names) :]
+    arrays |= dict(zip(("scales",) if len(own) == 1 else ("multipliers", "shifts"), own, strict=False))
     if kind.bias:
         arrays[kind.bias] = (arrays[kind.bias].astype(np.int64) << int(given.call.attributes["bias_shift"])).astype(np.int32)
     return arrays

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Rounding = Literal["half_up", "half_even", "half_away", "floor"]
-Form = Literal["power_of_two", "multiplier"]
+Form = Literal["power_of_two", "multiplier", "float32"]
+Stored = Literal["int8", "uint8"]
 Order = Literal["activation_first", "shift_first"]
 
 
@@ -33,6 +34,14 @@ class Fraction:
 
 
 @dataclass(frozen=True)
+class FirstRounding:
+    """A product is shifted right by up to `shift` bits and rounded; what is left of its shift follows, rounded again."""
+
+    shift: int
+    rounding: Rounding
+
+
+@dataclass(frozen=True)
 class AverageRule:
     """An average over kh x kw is sum * numerator / 2**shift; sizes that the table lacks take the nearest numerator within `bits` bits."""
 
@@ -42,10 +51,12 @@ class AverageRule:
 
 @dataclass(frozen=True)
 class Numerics:
-    """weight, activation, bias: what is stored. A stored q stands for q * scale, zero for zero.
+    """weight, activation, bias: what is stored. A stored q stands for q * scale; with zero_points a stored activation for (q - zero) * scale,
+    each tensor with a zero of its own.
 
-    form: every scale is 2**-position, or a requantisation multiplies by m / 2**s (m of multiplier_bits bits), for each output
-    channel when per_channel. shift: s of a requantisation. bias_shift: bias is added as bias << bias_shift.
+    form: every scale is 2**-position, or a requantisation multiplies by m / 2**s (m of multiplier_bits bits) or by a float32, for each output
+    channel when per_channel. first_rounding: of a requantisation that rounds twice; rounding is that of its second shift, or of the only one.
+    shift: s of a requantisation. bias_shift: bias is added as bias << bias_shift.
     order: activation on the exact value or on the rounded one. align: how far an operand of a sum is shifted left to meet the other.
     leaky: the one slope that the machine has, if it has but one; a model's that is not nearest to it stays as it is.
     one_scale: operations whose tensors share a scale, beside those that move values and cannot rescale them.
@@ -55,9 +66,11 @@ class Numerics:
     activation: Range = Range(-128, 127)
     bias: Range = Range(-(2**31), 2**31 - 1)
     form: Form = "power_of_two"
+    zero_points: bool = False
     per_channel: bool = False
     multiplier_bits: int = 16
     rounding: Rounding = "half_up"
+    first_rounding: FirstRounding | None = None
     order: Order = "activation_first"
     shift: Range = Range(0, 31)
     bias_shift: Range = Range(0, 0)
@@ -66,6 +79,21 @@ class Numerics:
     average: AverageRule = field(default_factory=AverageRule)
     leaky: Fraction | None = None
     one_scale: tuple[str, ...] = ()
+
+    @property
+    def stored(self) -> Stored:
+        """The type of stored activations."""
+        return "int8" if self.activation.low < 0 else "uint8"
+
+    @property
+    def magnitude(self) -> int:
+        """The largest magnitude of a stored activation less its zero."""
+        return self.activation.high - self.activation.low if self.zero_points else self.activation.magnitude
+
+    @property
+    def reach(self) -> int:
+        """The largest magnitude that a kernel may meet: of every int8 where zero is zero."""
+        return max(self.magnitude, 128)
 
     @property
     def accumulator(self) -> Range:

@@ -5,7 +5,7 @@ from typing import Any
 
 from toolchain.spec.context import Context
 from toolchain.spec.errors import fail
-from toolchain.spec.model.quantisation import AverageRule, Fraction, Numerics, Range
+from toolchain.spec.model.quantisation import AverageRule, FirstRounding, Fraction, Numerics, Range
 from toolchain.spec.yaml_nodes import Node
 
 RANGES = ("weight", "activation", "bias", "shift", "bias_shift", "align")
@@ -20,11 +20,14 @@ def quantisation(context: Context) -> Numerics | None:
     node = context.root.get("quantisation")
     if node is None:
         return None
-    found: dict[str, Any] = {name: _range(context, name, n) for name in RANGES if (n := node.get(name))}
+    free = ("activation",) if node.flag("zero_points") else ()
+    found: dict[str, Any] = {name: _range(context, name, n, name in free) for name in RANGES if (n := node.get(name))}
     found |= {name: _number(context, name, n, limits) for name, limits in SIZES.items() if (n := node.get(name))}
-    found |= {name: n.value for name in ("rounding", "order", "per_channel") if (n := node.get(name))}
+    found |= {name: n.value for name in ("rounding", "order", "per_channel", "zero_points") if (n := node.get(name))}
     if average := node.get("average"):
         found["average"] = _average(context, average)
+    if first := node.get("first_rounding"):
+        found["first_rounding"] = _first(context, first, str(node.value["scale"].value))
     if leaky := node.get("leaky"):
         found["leaky"] = _fraction(context, "leaky", leaky)
     shared = tuple(dict.fromkeys(str(n.value) for n in node.entries("one_scale")))
@@ -38,10 +41,13 @@ def _number(context: Context, name: str, node: Node, limits: tuple[int, int]) ->
     return value
 
 
-def _range(context: Context, name: str, node: Node) -> Range:
+def _range(context: Context, name: str, node: Node, free: bool) -> Range:
+    """free: zero need not be inside, as each tensor says where its own is."""
     low, high = (context.number(n) for n in node.children())
     if name in SHIFTS:
         sensible, rule = 0 <= low <= high <= LONGEST, f"from 0 to {LONGEST}"
+    elif free:
+        sensible, rule = low < high and (-128 <= low <= high < 128 or 0 <= low <= high < 256), "of int8 or of uint8"
     else:
         bits = 32 if name == "bias" else 8
         sensible, rule = -(1 << bits - 1) <= low < 0 < high < 1 << bits - 1, f"around zero, within {bits} bits"
@@ -55,6 +61,15 @@ def _fraction(context: Context, name: str, node: Node) -> Fraction:
     if numerator < 0 or not 0 <= shift <= LONGEST:
         raise fail("E0116", f"'{name}' must be [numerator, shift], neither below zero, the shift at most {LONGEST}", node.span)
     return Fraction(numerator, shift)
+
+
+def _first(context: Context, node: Node, form: str) -> FirstRounding:
+    if form != "multiplier":
+        raise fail("E0116", "'first_rounding' belongs to 'scale: multiplier'", node.where())
+    shift = context.number(node.value["shift"])
+    if not 1 <= shift <= LONGEST - 1:
+        raise fail("E0116", f"the shift of 'first_rounding' is {shift}, it must be from 1 to {LONGEST - 1}", node.value["shift"].span)
+    return FirstRounding(shift, node.value["rounding"].value)
 
 
 def _average(context: Context, node: Node) -> AverageRule:
