@@ -1,12 +1,13 @@
 """Laws of scales: what fits, what clips, and that the least error is the least of those tried."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolchain.graph.histogram import BINS, Spread, centre, count, spread
 from toolchain.graph.numerics import Form, Range
-from toolchain.graph.ranges import FINER, FRACTIONS, choose_scale, fitting_scale, position
+from toolchain.graph.ranges import FINER, FRACTIONS, METHODS, choose_scale, choose_step, choose_zero, fitting_scale, position
 
 positive = st.floats(1e-12, 1e12, allow_subnormal=False)
 STORED = Range(-127, 127)
@@ -84,3 +85,41 @@ def test_a_spread_is_rounded_and_leaves_out_what_is_empty() -> None:
     found = spread(count(np.array([1.0, 1.0, 2.0, 100.0], np.float32)), 100.00001)
     assert found.maximum == 100.0
     assert [share for _, share in found.bins] == [500_000, 250_000, 250_000]
+
+
+BYTES = Range(0, 255)
+ends = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(lambda pair: (min(pair), max(pair)))
+
+
+@given(ends, st.sampled_from(["power_of_two", "multiplier", "float32"]), st.sampled_from([BYTES, Range(-128, 127)]))
+def test_a_zero_of_its_own_spreads_the_stored_range_over_what_was_seen(seen: tuple[float, float], form: Form, stored: Range) -> None:
+    """Nothing is cut off by more than half a step, which rounding the zero takes, and zero itself is stored exactly."""
+    low, high = seen
+    found = Spread(max(-low, high), ((500, 10**6),), low, high)
+    scale, zero = choose_step([found], stored, form, "max", 1.0), choose_zero([found], stored)
+    assert stored.low <= zero <= stored.high
+    assert (stored.low - zero - 0.5) * scale <= min(low, 0) * (1 - 1e-9)
+    assert (stored.high - zero + 0.5) * scale >= max(high, 0) * (1 - 1e-9)
+    if form == "multiplier":
+        np.testing.assert_allclose(scale * 255, max(high, 0) - min(low, 0) or 255)
+
+
+def test_what_is_never_negative_has_its_zero_at_the_least_integer() -> None:
+    relu, both = Spread(6.0, (), 0.0, 6.0), Spread(6.0, (), -2.0, 6.0)
+    assert (choose_zero([relu], BYTES), choose_zero([both], BYTES), choose_zero([relu, both], Range(-128, 127))) == (0, 64, -64)
+    assert choose_zero([Spread(3.0, ())], BYTES) == 128
+    assert [choose_step([relu], BYTES, "multiplier", method, 1.0) for method in METHODS] == [6 / 255] * 3
+    assert choose_step([Spread(0.0, (), 0.0, 0.0)], BYTES, "multiplier", "max", 1.0) == 1.0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_a_step_of_least_error_with_a_zero_of_its_own(seed: int, heavy: bool) -> None:
+    """Values from a fraction below zero up: what is cut off lies beyond the steps on the longer side."""
+    values = np.maximum(samples(seed, heavy), np.float32(-0.1))
+    low, high = float(values.min()), float(values.max())
+    seen = spread(count(values), max(-low, high), low, high)
+    found, first = (choose_step([seen], BYTES, "multiplier", method, 1.0) for method in ("error", "max"))
+    share = max(-seen.least, seen.most) / (seen.most - seen.least)
+    errors = {step: seen.squared_error(step, step * 255 * share) for step in (first * (1 - n / FRACTIONS) for n in range(FRACTIONS * 7 // 8))}
+    assert errors[found] == pytest.approx(min(errors.values()))

@@ -10,7 +10,7 @@ from toolchain.graph.calls import Call
 from toolchain.graph.histogram import Spread
 from toolchain.graph.numerics import Numerics, Range, average_fraction
 from toolchain.graph.ranges import position
-from toolchain.graph.scales import RangeChoice, choose_scales, groups_of, product_position, tensors_of
+from toolchain.graph.scales import RangeChoice, choose_scales, choose_zeros, groups_of, product_position, tensors_of
 from toolchain.operations.kind_file import read_kind
 from toolchain.operations.library import builtin_kinds
 from toolchain.spec.errors import Source, UserError
@@ -101,6 +101,15 @@ def test_scales_of_multipliers_are_the_ranges_themselves() -> None:
     groups, scales = groups_of(NETWORK, Numerics()), choose_scales(NETWORK, {}, Numerics(form="multiplier"), table(largest), MAX)
     wanted = [max(largest[other] for other in TENSORS if groups[other] == groups[name]) for name in TENSORS]
     np.testing.assert_allclose([scales[name] * 127 for name in TENSORS], wanted, rtol=1e-6)
+
+
+def test_what_shares_a_scale_shares_its_zero() -> None:
+    seen = {name: Seen(Spread(1.0 + k, (), -float(k), 1.0 + k), ()) for k, name in enumerate(TENSORS)}
+    numerics = Numerics(form="multiplier", zero_points=True, activation=Range(0, 255))
+    zeros, groups = choose_zeros(NETWORK, numerics, Table(1, seen)), groups_of(NETWORK, numerics)
+    assert all(zeros[one] == zeros[other] for one in TENSORS for other in TENSORS if groups[one] == groups[other])
+    assert zeros["x"] != zeros["h"]
+    assert choose_zeros(NETWORK, Numerics(form="multiplier"), Table(1, seen)) == {}
 
 
 def test_a_tensor_without_a_range_is_named() -> None:

@@ -103,6 +103,7 @@ def test_ranges_go_along_with_what_only_moves(tmp_path: Path) -> None:
     table = qdq_table(model)
     assert table.samples == 0
     assert {name: seen.spread.maximum for name, seen in table.tensors.items()} == {"a": 127 / 4, "b": 127 / 4, "d": 127 / 2, "y": 127 / 2}
+    assert {(seen.spread.least, seen.spread.most) for seen in table.tensors.values()} == {(-128 / 4, 127 / 4), (-128 / 2, 127 / 2)}
     assert RANGE not in node_of(model, "Conv").outputs[0].metadata_props
 
 

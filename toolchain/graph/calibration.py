@@ -163,6 +163,6 @@ def _entry(entry: Any) -> Seen:
     ends = tuple(float(end) for end in entry.get("range", ()))
     if not np.isfinite([maximum, *means, *ends]).all() or maximum < 0 or any(not 0 <= number < BINS or parts < 0 for number, parts in bins):
         raise ValueError("a value is out of range")
-    if ends and (len(ends) != 2 or not -maximum <= ends[0] <= ends[1] <= maximum):
-        raise ValueError("a range is not one, or larger than the maximum")
+    if ends and (len(ends) != 2 or ends[0] > ends[1]):
+        raise ValueError("a range is not one")
     return Seen(Spread(maximum, bins, *ends), means)

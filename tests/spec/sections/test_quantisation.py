@@ -5,7 +5,7 @@ import pytest
 from tests.spec.small import GOOD, small
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_text
-from toolchain.spec.model.quantisation import AverageRule, Fraction, Numerics, Range
+from toolchain.spec.model.quantisation import AverageRule, FirstRounding, Fraction, Numerics, Range
 
 SHORT = """quantisation:
   weight: [-127, 127]
@@ -43,6 +43,17 @@ def test_a_full_section() -> None:
     assert set(found.one_scale) == {"add"}
 
 
+def test_multipliers_that_round_twice_and_zero_points() -> None:
+    text = SHORT.replace("power_of_two", "multiplier").replace("[-32 * LANES, 127]", "[0, 255]") + (
+        "  zero_points: true\n  first_rounding: {shift: 31, rounding: half_even}\n"
+    )
+    found = numerics(text)
+    assert found is not None
+    assert (found.first_rounding, found.zero_points, found.stored) == (FirstRounding(31, "half_even"), True, "uint8")
+    assert (found.magnitude, found.reach) == (255, 255)
+    assert (Numerics().stored, Numerics().magnitude, Numerics(activation=Range(-127, 127)).reach) == ("int8", 128, 128)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
@@ -57,6 +68,11 @@ def test_a_full_section() -> None:
         ("scale:", "scales:", "E0108 unknown key 'scales'"),
         ("shift: [0, 31]", "shift: [0, 31]\n  accumulator_bits: 64", "E0116 'accumulator_bits' is 64, it must be from 8 to 32"),
         ("shift: [0, 31]", "shift: [0, 31]\n  leaky: [26, 64]", "E0116 'leaky'"),
+        ("[-32 * LANES, 127]", "[0, 255]", "E0116 'activation' must be [least, greatest], around zero, within 8 bits"),
+        ("[-32 * LANES, 127]", "[-1, 255]\n  zero_points: true", "E0116 'activation' must be [least, greatest], of int8 or of uint8"),
+        ("shift: [0, 31]", "shift: [0, 31]\n  first_rounding: {shift: 3, rounding: floor}", "E0116 'first_rounding' belongs to 'scale: multiplier'"),
+        ("scale: power_of_two", "scale: multiplier\n  first_rounding: {shift: 63, rounding: floor}", "E0116 the shift of 'first_rounding' is 63"),
+        ("scale: power_of_two", "scale: multiplier\n  first_rounding: {shift: 3}", "E0109 missing key 'rounding'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(before: str, after: str, words: str) -> None:
