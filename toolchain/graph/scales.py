@@ -18,6 +18,10 @@ MOST_LOWERED = 64
 """A position that falls further falls without end, as where a layer of large weights has a result that shares a scale with its own operand."""
 
 
+LEAST_SCALE = 2.0**-126
+"""The least float32 with all of its bits."""
+
+
 @dataclass(frozen=True)
 class RangeChoice:
     """How scales are chosen; percentile is the share of values that is kept."""
@@ -73,7 +77,7 @@ def choose_scales(
     if numerics.form == "power_of_two":
         positions = _settled(calls, groups, {group: position(scale) for group, scale in chosen.items()}, weights, numerics)
         chosen = {group: 2.0**-place for group, place in positions.items()}
-    return {name: float(np.float32(chosen[group])) for name, group in groups.items()}
+    return {name: max(float(np.float32(chosen[group])), LEAST_SCALE) for name, group in groups.items()}
 
 
 def choose_zeros(calls: Sequence[Call], numerics: Numerics, table: Table) -> dict[str, int]:
