@@ -19,9 +19,10 @@ from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 
 RANGE = "tilewright.range"
-"""Metadata of a tensor: the largest magnitude that the model's own quantisation kept, as a float's hexadecimal text."""
-KEPT = "tilewright.kept"
-"""Metadata of the same tensor: the least and the largest value that were kept, likewise."""
+"""Metadata of a tensor: the largest magnitude, the least and the largest value that the model's own quantisation kept, as floats' hexadecimal texts.
+
+The magnitude is that of a machine whose zero stands in the middle.
+"""
 REACH = 128 / 127
 """Share of the largest integer that the least one reaches: where zero stands in the middle, the model's own scale is kept."""
 COPYING = ("MaxPool", "Concat", "Resize", "Pad", "Flatten", "Reshape", "Squeeze", "Relu", "Clip")
@@ -51,7 +52,8 @@ def _remove(graph: ir.Graph, node: ir.Node) -> None:
     single = scale is not None and scale.size == 1 and kept != ANY
     if source is None or scale is None or not single or not readers or stored.is_graph_output() or not all(_undoes(node, user) for user in readers):
         return
-    marks = {RANGE: max(-kept.low / REACH, kept.high).hex(), KEPT: f"{kept.low.hex()} {kept.high.hex()}", STEP: float(scale.reshape(())).hex()}
+    ends = (max(-kept.low / REACH, kept.high), kept.low, kept.high)
+    marks = {RANGE: " ".join(end.hex() for end in ends), STEP: float(scale.reshape(())).hex()}
     result = readers[0].outputs[0]
     for user in readers[1:]:
         if user.outputs[0].is_graph_output():
@@ -110,5 +112,5 @@ def qdq_table(model: ir.Model) -> Table:
 
 def _kept(value: ir.Value) -> Spread:
     """What the model's own quantisation kept of a tensor."""
-    low, high = (float.fromhex(text) for text in value.metadata_props[KEPT].split())
-    return Spread(float.fromhex(value.metadata_props[RANGE]), (), low, high)
+    largest, low, high = (float.fromhex(text) for text in value.metadata_props[RANGE].split())
+    return Spread(largest, (), low, high)
