@@ -8,6 +8,7 @@ from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kinds_of
 from toolchain.schedule.kernels.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Step, Tensor, Whole, Window
 from toolchain.schedule.kernels.kernel_common import STEPS, naming, with_common
+from toolchain.schedule.kernels.kernel_numerics import check_numerics
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.context import Context
 from toolchain.spec.errors import Source, UserError, fail
@@ -57,7 +58,8 @@ def _kernel_path(machine: Machine) -> Path | None:
 
 
 def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Kernel]:
-    """Raises UserError E0101.. for the YAML, E0107 for an unknown name in an expression, E1002 for what the machine lacks."""
+    """Raises UserError E0101.. for the YAML, E0107 for an unknown name in an expression, E1002 for what the machine lacks, E1009 for numerics that
+    a kernel leaves out."""
     root = parse_yaml(source)
     validate(root, KERNEL_SCHEMA)
     choices: dict[str, tuple[str, ...]] = {}
@@ -70,7 +72,9 @@ def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Ke
     found: dict[str, Kernel] = {}
     for name, node in kernels.items():
         with naming(name, root):
-            found[name] = _Reader(machine, context, node, folder, _kind(node, known), shared).kernel(name)
+            kind = _kind(node, known)
+            found[name] = _Reader(machine, context, node, folder, kind, shared).kernel(name)
+            check_numerics(machine, found[name], kind)
     return found
 
 

@@ -1,0 +1,35 @@
+"""A kernel that leaves out a multiplier, a zero point or the type of what is stored is refused when it is read."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.ratio_machines import RATIO, Change, changed, factor
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine
+
+LEFT_OUT: dict[str, tuple[Change, str]] = {
+    "multipliers": (("kernels.yaml", "multipliers[c] if r == 1", "1 if r == 1"), "'conv2d' does not use 'multipliers': with scale: multiplier, each"),
+    "shifts": (("kernels.yaml", "shifts[c] if r == 2", "31 if r == 2"), "'conv2d' does not use 'shifts'"),
+    "one multiplier": (("kernels.yaml", "multiplier if r == 1 else shift\"", "5 if r == 1 else shift\""), "'average_pool' does not use 'multiplier'"),
+    "the result's zero": (("store.asm.j2", "zero_y", "0"), "'conv2d' does not use 'zero_y': the machine has zero points"),
+    "a summand's zero": (("add.asm.j2", "zero_z", "zero_x"), "'add' does not use 'zero_z'"),
+    "the type": (("", "type: u8, written", "type: i8, written"), "'conv2d' stores 'y' as i8, which does not hold activations from 0 to 255"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LEFT_OUT)
+def test_what_is_left_out_is_told(case: str, tmp_path: Path) -> None:
+    change, message = LEFT_OUT[case]
+    machine = load_machine(str(changed(tmp_path, [change])))
+    with pytest.raises(UserError, match="E1009") as caught:
+        load_kernels(machine)
+    assert message in str(caught.value)
+    assert "kernels.yaml:" in str(caught.value)
+
+
+def test_either_way_to_treat_a_zero_point_will_do(tmp_path: Path) -> None:
+    for name, change in enumerate([("kernels.yaml", "bias[c] if padded else folded[c]", "bias[c]"), ("conv.asm.j2", "zero_x if padded else 0", "0")]):
+        assert load_kernels(load_machine(str(changed(tmp_path / str(name), [change]))))
+    assert load_kernels(load_machine(str(RATIO))).keys() == load_kernels(load_machine(str(factor(tmp_path / "f")))).keys()
