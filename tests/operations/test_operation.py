@@ -6,6 +6,7 @@ import pytest
 from tests.operations import made
 from toolchain.graph.numerics import Numerics
 from toolchain.operations.operation import from_picture, picture_of, to_picture
+from toolchain.operations.reference import accumulate
 from toolchain.spec.errors import UserError
 
 RNG = np.random.default_rng(0)
@@ -29,6 +30,29 @@ def test_the_largest_sum_is_reached_and_never_passed() -> None:
     assert most <= operation.reach() <= int(np.abs(weight.astype(int)).sum((1, 2, 3)).max()) * 128 + 700 + 4
     assert made.add("a", (1, 1, 1, 1), 3, -5, made.Requantise(4)).reach() == 8 * 128 + 8
     assert made.average_pool("p", (1, 1, 4, 4), made.Window((2, 2)), 7, made.Requantise(2)).reach() == 4 * 7 * 128 + 2
+
+
+def test_a_folded_bias_is_for_stored_integers() -> None:
+    """The sum of what stands for the integers, around the edges too, is that of the integers themselves with the zero point around them."""
+    weight, bias = RNG.integers(-128, 128, (3, 4, 3, 3), np.int8), np.array([5, -700, 40], np.int32)
+    x = RNG.integers(0, 256, (1, 4, 5, 5))
+    centred = made.conv2d("c", (1, 4, 5, 5), weight, bias, pads=(1, 1, 1, 1), zero_x=77)
+    stored = made.conv2d("c", (1, 4, 7, 7), weight, centred.constants["folded"])
+    wanted = accumulate(centred.kind, centred.numbers, {"x": x - 77, "weight": weight, "bias": bias})
+    around = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=77)
+    np.testing.assert_array_equal(accumulate(stored.kind, stored.numbers, {"x": around, **stored.arrays}), wanted)
+    assert int(np.abs(wanted).max()) <= centred.reach(255)
+
+
+def test_arrays_of_each_channels_scale_are_there_on_every_machine() -> None:
+    weight, bias = RNG.integers(-128, 128, (3, 4, 1, 1), np.int8), np.array([5, -700, 40], np.int32)
+    plain = made.conv2d("c", (1, 4, 3, 3), weight, bias, shift=3)
+    assert {name: plain.constants[name].tolist() for name in ("multipliers", "shifts", "scales", "folded")} == {
+        "multipliers": [1, 1, 1], "shifts": [3, 3, 3], "scales": [0, 0, 0], "folded": bias.tolist(),
+    }  # fmt: skip
+    own = made.made("conv2d", "c", {"x": (1, 4, 3, 3)}, {"weight": weight, "bias": bias, "scales": np.array([0.5, 1, 2], np.float32)})
+    assert own.constants["scales"].view(np.float32).tolist() == [0.5, 1, 2]
+    assert plain.reach() == own.reach() + 4  # the rounding half of a shift
 
 
 def test_weights_of_a_flattened_picture_stand_as_the_picture() -> None:

@@ -9,7 +9,7 @@ from onnx import helper
 
 from tests.graph.imported import imported, normal
 from toolchain.graph.calibration import calibrate
-from toolchain.graph.calls import SCALE
+from toolchain.graph.calls import SCALE, zero_of
 from toolchain.graph.functions import kind_of
 from toolchain.graph.integer_graph import run_reference
 from toolchain.graph.numerics import Numerics, Range
@@ -31,7 +31,14 @@ def network(folder: Path) -> ir.Model:
 
 
 @pytest.mark.parametrize(
-    "numerics", [Numerics(weight=Range(-7, 7)), Numerics(weight=Range(-7, 7), form="multiplier", per_channel=True, shift=Range(0, 46))]
+    "numerics",
+    [
+        Numerics(weight=Range(-7, 7)),
+        Numerics(weight=Range(-7, 7), form="multiplier", per_channel=True, shift=Range(0, 46)),
+        Numerics(weight=Range(-7, 7), form="multiplier", shift=Range(0, 46), zero_points=True, activation=Range(0, 255)),
+        Numerics(weight=Range(-7, 7), form="float32", per_channel=True, zero_points=True),
+    ],
+    ids=["shift", "multiplier", "zero points", "float32"],
 )
 def test_means_meet(numerics: Numerics, tmp_path: Path) -> None:
     table = calibrate(network(tmp_path), SAMPLES)
@@ -41,7 +48,7 @@ def test_means_meet(numerics: Numerics, tmp_path: Path) -> None:
         model = run_passes(network(tmp_path), steps, context)
         found = [run_reference(model, {"x": x}, numerics) for x in SAMPLES["x"]]
         outputs = {node.name: node.outputs[0] for node in model.graph if kind_of(node) == "conv2d"}
-        means = {name: np.mean([each[value.name or ""] for each in found], (0, 1, 3, 4)) for name, value in outputs.items()}
+        means = {name: np.mean([each[value.name or ""] for each in found], (0, 1, 3, 4)) - zero_of(value) for name, value in outputs.items()}
         errors.append({name: np.abs(means[name] - np.array(table.tensors[tensor].means) / float.fromhex(outputs[name].metadata_props[SCALE]))
                        for name, tensor in (("one", "a"), ("two", "y"))})  # fmt: skip
     for name, left in errors[1].items():

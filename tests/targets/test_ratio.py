@@ -48,6 +48,21 @@ def test_digits_with_scales_in_float32(tmp_path: Path) -> None:
     assert found.tensors == 12
 
 
+ONCE: tuple[Change, ...] = (
+    ("", "per_channel: true", "per_channel: false"),
+    ("", "  first_rounding: {shift: 31, rounding: half_up}\n", ""),
+    ("", "rounding: half_away", "rounding: half_even"),
+    ("", "round_half_up(p[o], min(vectors[vector + rows + r][o] & 63, 31))", "round_half_even(p[o], min(vectors[vector + rows + r][o] & 63, 62))"),
+    ("", "t[o]: i64 = round_half_away(h[o], max((vectors[vector + rows + r][o] & 63) - 31, 0)) + zero", "t[o]: i64 = h[o] + zero"),
+)  # fmt: skip
+
+
+def test_digits_with_one_multiplier_for_a_tensor_and_one_rounding(tmp_path: Path) -> None:
+    found = verdict(changed(tmp_path / "machine", ONCE), "digits", tmp_path / "build")
+    assert found.exact, verdict_text(found)
+    assert found.tensors == 12
+
+
 @pytest.mark.parametrize("bits", [20, 16])
 def test_narrower_sums_cost_accuracy_and_never_exactness(bits: int, tmp_path: Path) -> None:
     found = verdict(sums_of(tmp_path / "machine", bits), "digits", tmp_path / "build")
