@@ -85,3 +85,17 @@ def test_a_slope_is_the_machines_only_where_it_is_nearest(alpha: float, machine:
 def test_a_slope_of_nothing_is_a_relu() -> None:
     leaky = Call("c", builtin_kinds()["conv2d"], "leaky", ("x", "w", "b"), "y", {"alpha": 1e-7})
     assert limits(leaky, 0.5, Numerics()) == {"low": 0, "high": 127, "slope": 0, "slope_shift": 0}
+
+
+def test_only_the_channels_whose_sums_do_not_fit_become_coarser() -> None:
+    numerics = Numerics(form="multiplier", per_channel=True, accumulator_bits=16, shift=Range(0, 62), zero_points=True, activation=Range(0, 255))
+    weights = np.full((2, 40), 0.5, np.float32)
+    weights[1, 1:] = 0.001
+    bias = np.zeros(2, np.float32)
+    found = product(CALL, weights, bias, (), (0.02, 0.5 / 127, 0.1), numerics, {"zero_x": 100, "zero_y": 3})
+    stored = found.constants[0]
+    assert np.abs(stored[1]).max() == 127
+    assert stored[0].max() < 6
+    assert not too_large(stored, found.constants[1].astype(np.int64), 0, numerics, 100).any()
+    assert too_large(stored * 2, found.constants[1].astype(np.int64), 0, numerics, 100).tolist() == [True, False]
+    assert (found.attributes["zero_x"], found.attributes["zero_y"], found.attributes["low"]) == (100, 3, 0)

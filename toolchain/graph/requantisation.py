@@ -23,6 +23,8 @@ Floats = np.typing.NDArray[np.float32]
 Reals = np.typing.NDArray[np.float64]
 EXACT_BITS = 63
 """Magnitudes of an int64."""
+TRIES = 4
+"""How often the scale of weights that are too large for a sum grows until it has doubled, where it need not be a power of two."""
 LONGEST = 62
 """The longest shift that the integer functions have."""
 NO_ZEROS: Mapping[str, int] = MappingProxyType({})
@@ -69,7 +71,7 @@ def weight_scale(weights: Floats, numerics: Numerics) -> float:
     return fitting_scale(largest, numerics.weight.high, numerics.form) if largest else 1.0
 
 
-def stored_weights(weights: Floats, scale: float | Floats, numerics: Numerics) -> np.typing.NDArray[np.int8]:
+def stored_weights(weights: Floats, scale: float | np.float32 | Floats, numerics: Numerics) -> np.typing.NDArray[np.int8]:
     """Rounded to the nearest, ties to even: what a weight becomes is no matter of the machine."""
     return np.clip(
         np.rint(weights * (1 / np.float32(scale) if np.ndim(scale) == 0 else 1 / scale)), numerics.weight.low, numerics.weight.high
@@ -83,17 +85,16 @@ def product(
 
     Raises UserError E0919 where no integers exist that the numerics allow.
     """
-    given, weight, result = scales
-    steps = np.full(len(weights), weight) if numerics.form == "power_of_two" else channel_steps(weights, weight, numerics)
-    coarser = 2.0 if numerics.form == "power_of_two" else 2.0**0.25
-    for _ in range(numerics.accumulator_bits * (1 if numerics.form == "power_of_two" else 4)):
-        worth = np.float32(steps[0]) if numerics.form == "power_of_two" else column_of(steps, weights)
-        stored = stored_weights(weights, float(steps[0]) if numerics.form == "power_of_two" else column_of(steps, weights), numerics)
-        corrected = _corrected(call, weights, stored, worth, bias, means)
+    shifts = numerics.form == "power_of_two"
+    steps = np.full(len(weights), scales[1]) if shifts else channel_steps(weights, scales[1], numerics)
+    for _ in range(numerics.accumulator_bits * (1 if shifts else TRIES)):
+        step = np.float32(steps[0]) if shifts else column_of(steps, weights)
+        stored = stored_weights(weights, step, numerics)
         try:
-            return stored_product(call, stored, steps, corrected, (given, weight, result), numerics, zeros)
+            return stored_product(call, stored, steps, _corrected(call, weights, stored, step, bias, means), scales, numerics, zeros)
         except TooFineError as error:
-            steps = np.where(error.rows if numerics.per_channel else True, steps * coarser, steps)
+            rows = error.rows if numerics.per_channel else np.ones(len(steps), bool)
+            steps = np.where(rows, steps * (2.0 if shifts else 2.0 ** (1 / TRIES)), steps)
     raise _impossible(call, "no scale of its weights keeps the sum within the accumulator")
 
 
