@@ -90,7 +90,9 @@ def _check_names(axes: list[OpenAxis], dims: Mapping[str, int], path: Path) -> N
 
 
 def _check_sizes(graph: onnx.GraphProto, path: Path) -> None:
-    for entry in graph.input:
+    """Constants that old files list among the inputs have their values, and so their size, already."""
+    constants = {tensor.name for tensor in graph.initializer}
+    for entry in (entry for entry in graph.input if entry.name not in constants):
         sizes = [dim.dim_value for dim in entry.type.tensor_type.shape.dim]
         if math.prod(sizes) > MAX_ELEMENTS:
             raise fail("E0904", f"the input '{entry.name}' of shape {shape_text(sizes)} has more than {MAX_ELEMENTS} elements", place=str(path))

@@ -69,10 +69,20 @@ def pool_kernel(parts: Sequence[Part]) -> Kernel | None:
     return found[0] if found else None
 
 
-def plan_constants(machine: Machine, parts: Sequence[Part]) -> Residency:
-    """Which records each step of the program needs, where they are, and what is fetched before it."""
+Sequenced = Sequence[tuple[int, int]]
+"""Steps in the order of the program: (part, step of it)."""
+
+
+def in_turn(parts: Sequence[Part]) -> Sequenced:
+    """One part after the other."""
+    return [(number, index) for number, part in enumerate(parts) for index in range(len(part.steps))]
+
+
+def plan_constants(machine: Machine, parts: Sequence[Part], sequence: Sequenced) -> Residency:
+    """Which records each step of the program needs, where they are, and what is fetched before it; in the order of `sequence`."""
     kernel = pool_kernel(parts)
-    uses = [own for part in parts for own in _contents(machine, part)]
+    contents = [_contents(machine, part) for part in parts]
+    uses = [contents[number][index] for number, index in sequence]
     if kernel is None:
         return Residency(b"", tuple(() for _ in uses), tuple(() for _ in uses))
     memory = machine.memory[kernel.constants[0].memory]
@@ -103,20 +113,26 @@ def _free_names(kernel: Kernel, name: str) -> list[str]:
     return sorted({e.id for expr in exprs for e in walk(expr) if isinstance(e, Name)} - set(item.over))
 
 
-def emit(machine: Machine, name: str, parts: Sequence[Part], residency: Residency, scopes: Sequence[Mapping[str, int]], state: State) -> Emitted:
-    """The program of these parts, one after the other. scopes: what templates see of each part's tensors (X_base and the like), and
+def emit(
+    machine: Machine,
+    name: str,
+    parts: Sequence[Part],
+    sequence: Sequenced,
+    residency: Residency,
+    scopes: Sequence[Mapping[str, int]],
+    state: State,
+) -> Emitted:
+    """The program of the steps of these parts. scopes: what templates see of each part's tensors (X_base and the like), and
     `constants_base` where there are any. state: what stands in memory before it runs.
 
     Raises UserError E1005 for a template, and all of `assemble` and `synchronise`.
     """
-    writer, at = _Writer(), 0
+    writer = _Writer()
     first = parts[0].problem
     if first.kernel.begin:
         writer.add(first.kernel, first.kernel.begin, {**first.numbers, **scopes[0]}, "begin", Run(0, NONE, None, NONE))
-    for number, (part, scope) in enumerate(zip(parts, scopes, strict=True)):
-        stop = at + len(part.steps)
-        writer.part(number, part, scope, residency.fetches[at:stop], residency.places[at:stop])
-        at = stop
+    for (number, instance), fetches, places in zip(sequence, residency.fetches, residency.places, strict=True):
+        writer.step(number, parts[number], instance, scopes[number], fetches, places)
     last = parts[-1].problem.kernel
     writer.add(last, last.end, {}, "end", Run(0, NONE, None, NONE))
     text = "".join(writer.lines)
@@ -140,27 +156,20 @@ class _Writer:
     runs: list[Run] = field(default_factory=list[Run])
     renderer: Renderer = field(default_factory=Renderer)
 
-    def part(self, number: int, part: Part, scope: Mapping[str, int], fetches: Sequence[Sequence[Fetch]], places: Sequence[Sequence[int]]) -> None:
-        """An operation, each step after the constants that it lacks."""
-        kernel, operation = part.problem.kernel, part.problem.operation
+    def step(self, number: int, part: Part, instance: int, scope: Mapping[str, int], fetches: Sequence[Fetch], places: Sequence[int]) -> None:
+        """A step of an operation, after the constants that it lacks."""
+        kernel, operation, item = part.problem.kernel, part.problem.operation, part.steps[instance]
+        for fetch in fetches:
+            own = {"slot": fetch.slot, "base": scope[f"{POOL}_base"] + fetch.offset, "count": fetch.count}
+            template = kernel.loading.template if kernel.loading else ""
+            self.add(kernel, template, own, f"{operation.name} {POOL}", Run(0, number, StepName(POOL, ""), instance))
+        names: dict[str, Any] = {**part.problem.numbers, **scope, **part.names[instance]}
         counts = {c.name: c for c in kernel.constants}
-        for instance, (item, own, wanted, held) in enumerate(zip(part.steps, part.names, fetches, places, strict=True)):
-            for fetch in wanted:
-                base = scope[f"{POOL}_base"] + fetch.offset
-                template = kernel.loading.template if kernel.loading else ""
-                self.add(
-                    kernel,
-                    template,
-                    {"slot": fetch.slot, "base": base, "count": fetch.count},
-                    f"{operation.name} {POOL}",
-                    Run(0, number, StepName(POOL, ""), instance),
-                )
-            names: dict[str, Any] = {**part.problem.numbers, **scope, **own}
-            for name, first in zip(item.step.constants, held, strict=True):
-                names[name] = Resident(first, first + _length(counts[name].over.values(), names))
-            where = " ".join(f"{d}={first}:{first + size}" for d, (first, size) in item.tile.items())
-            label = f"{operation.name} {item.step.kind} {item.step.place} {where}".rstrip()
-            self.add(kernel, item.step.template, names, label, Run(0, number, StepName(item.step.kind, item.step.place), instance))
+        for name, first in zip(item.step.constants, places, strict=True):
+            names[name] = Resident(first, first + _length(counts[name].over.values(), names))
+        where = " ".join(f"{d}={first}:{first + size}" for d, (first, size) in item.tile.items())
+        label = f"{operation.name} {item.step.kind} {item.step.place} {where}".rstrip()
+        self.add(kernel, item.step.template, names, label, Run(0, number, StepName(item.step.kind, item.step.place), instance))
 
     def add(self, kernel: Kernel, template: str, scope: Mapping[str, Any], label: str, run: Run) -> None:
         """Adds the lines of a template. run: what they are from, whatever its length."""

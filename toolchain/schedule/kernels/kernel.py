@@ -47,17 +47,33 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """How a tensor that stays on chip goes on from row to row, so that it may be a ring of rows in a memory that wraps.
+
+    of: the dimension of the tile that counts its rows. together: rows that share a line, at the same addresses of the banks of a pool. pitch: the
+    name of the place that says how many elements there are from one line to the next, which may be up to `most`.
+    """
+
+    of: str
+    together: Expr
+    pitch: str
+    most: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Whole:
     """How the whole tensor lies in a place, so that it can stay on chip between operations: its `size`, and `names` as in Place.
 
     Two operations can hand a tensor over if all of these have the same values for both. over: places whose tensor this one may
-    overwrite, as each element is read before its result is written. when: whether it applies to an operation.
+    overwrite, as each element is read before its result is written. when: whether it applies to an operation. rows: None for a tensor that is no
+    ring.
     """
 
     size: Expr
     names: Mapping[str, Expr]
     over: tuple[str, ...]
     when: Expr | None
+    rows: Rows | None = None
 
 
 @dataclass(frozen=True, slots=True)

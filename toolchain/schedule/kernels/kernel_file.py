@@ -6,7 +6,7 @@ from pathlib import Path
 
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kinds_of
-from toolchain.schedule.kernels.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Step, Tensor, Whole, Window
+from toolchain.schedule.kernels.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Rows, Step, Tensor, Whole, Window
 from toolchain.schedule.kernels.kernel_common import STEPS, naming, with_common
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.context import Context
@@ -204,7 +204,13 @@ class _Reader:
         if set(names) != set(tile):
             raise fail("E1002", f"a whole '{place}' has other names than a tile of it: {', '.join(sorted(set(names) ^ set(tile)))}", node.span)
         over = self.words(node, "over", [key for key, _ in self.node.members("places")], "place")
-        return Whole(self.expr(node.value["size"], seen), names, over, self.expr(node.value["when"], seen) if node.get("when") else None)
+        when = self.expr(node.value["when"], seen) if node.get("when") else None
+        rows = self.rows(node.value["rows"], names, given, dims) if node.get("rows") else None
+        return Whole(self.expr(node.value["size"], seen), names, over, when, rows)
+
+    def rows(self, node: Node, names: Iterable[str], given: Iterable[str], dims: Iterable[Dimension]) -> Rows:
+        of, pitch = self.known(node.value["of"], [d.name for d in dims], "dimension"), self.known(node.value["pitch"], names, "name of the place")
+        return Rows(of, self.expr(node.value["together"], given), pitch, self.expr(node.value["most"], given))
 
     def tensor(self, name: str, node: Node, given: Iterable[str]) -> Tensor:
         layouts = {item.name: item for item in self.machine.layouts}

@@ -1,7 +1,8 @@
 """Which tensors stay on chip between operations, and where: lives and sizes decide, nothing is moved once it is there."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from toolchain.schedule.kernels.kernel import Place, Whole
 from toolchain.schedule.kernels.pools import Pool, Slot, beside
@@ -15,20 +16,34 @@ Form = tuple[str, int, tuple[tuple[str, int], ...]]
 
 
 @dataclass(frozen=True)
+class Lines:
+    """How a tensor goes on from row to row. together: rows of a line. pitch: the name that is the distance of two lines. line: that distance where
+    they stand close to each other, in elements. most: the largest distance."""
+
+    together: int
+    pitch: str
+    line: int
+    most: int
+
+
+@dataclass(frozen=True)
 class Use:
-    """An operation's place for a tensor of a buffer. names: those of the tensor itself, which may be a part of the buffer."""
+    """An operation's place for a tensor of a buffer. names: those of the tensor itself, which may be a part of the buffer. lines: None for one that
+    cannot be a ring of rows."""
 
     operation: int
     place: Place
     form: Form
     names: Mapping[str, int]
+    lines: Lines | None = None
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A buffer that could stay on chip. writes, reads: those that can use it there. first, last: operations between which it must stay.
+    """A buffer that could stay on chip. writes, reads: those that can use it there. first, last: groups between which it must stay.
 
-    stored: it is needed in DRAM as well. over: buffers in whose place it may be made, as they are last read then.
+    stored: it is needed in DRAM as well. over: buffers in whose place it may be made, as they are last read then. lines: None where it cannot be a
+    ring of rows.
     """
 
     name: str
@@ -40,14 +55,15 @@ class Candidate:
     last: int
     stored: bool
     over: tuple[str, ...]
+    lines: Lines | None = None
 
     def meets(self, other: "Candidate", apart: int = 0) -> bool:
-        """Whether there are fewer than `apart` operations between one and the other."""
+        """Whether there are fewer than `apart` groups between one and the other."""
         return self.first - apart <= other.last and other.first - apart <= self.last
 
 
-def find_candidates(region: Region, problems: Sequence[Problem], storage: Storage) -> dict[str, Candidate]:
-    """By buffer, every tensor that is made and read again in the same form."""
+def find_candidates(region: Region, problems: Sequence[Problem], storage: Storage, groups: Sequence[int]) -> dict[str, Candidate]:
+    """By buffer, every tensor that is made and read again in the same form. groups: the number of the group that each operation belongs to."""
     uses: dict[str, list[tuple[bool, int, Use | None]]] = {}
     for index, bound in enumerate(region.operations):
         for name, tensor in bound.tensors.items():
@@ -55,10 +71,10 @@ def find_candidates(region: Region, problems: Sequence[Problem], storage: Storag
             uses.setdefault(storage.places[tensor][0], []).append((_written(problems[index], name), index, use))
     found: dict[str, Candidate] = {}
     for name, buffer in storage.buffers.items():
-        candidate = None if _given(region, storage, name) else _candidate(name, uses[name], buffer.segment == "results")
+        candidate = None if _given(region, storage, name) else _candidate(name, uses[name], buffer.segment == "results", groups)
         if candidate is not None:
             found[name] = candidate
-    return {name: _with_over(region, storage, found, candidate) for name, candidate in found.items()}
+    return {name: _with_over(region, storage, found, candidate, groups) for name, candidate in found.items()}
 
 
 def _given(region: Region, storage: Storage, name: str) -> bool:
@@ -79,14 +95,19 @@ def _use(problem: Problem, index: int, name: str, storage: Storage, tensor: str)
     if place.whole.when is not None and not constant(place.whole.when, scope):
         return None
     form = place.memory, constant(place.whole.size, scope), tuple(sorted(_names(place.whole, scope).items()))
-    return Use(index, place, form, _names(place.whole, {**scope, f"{name}_channel": channel}))
+    return Use(index, place, form, _names(place.whole, {**scope, f"{name}_channel": channel}), _lines(place.whole, scope))
+
+
+def _lines(whole: Whole, scope: Mapping[str, int]) -> Lines | None:
+    rows = whole.rows
+    return Lines(constant(rows.together, scope), rows.pitch, constant(whole.names[rows.pitch], scope), constant(rows.most, scope)) if rows else None
 
 
 def _names(whole: Whole, scope: Mapping[str, int]) -> dict[str, int]:
     return {key: constant(e, scope) for key, e in whole.names.items()}
 
 
-def _candidate(name: str, uses: Sequence[tuple[bool, int, Use | None]], needed: bool) -> Candidate | None:
+def _candidate(name: str, uses: Sequence[tuple[bool, int, Use | None]], needed: bool, groups: Sequence[int]) -> Candidate | None:
     writes = [use for written, _, use in uses if written]
     whole = [use for use in writes if use is not None]
     if not whole or len(whole) < len(writes) or len({use.form for use in whole}) > 1:
@@ -96,12 +117,21 @@ def _candidate(name: str, uses: Sequence[tuple[bool, int, Use | None]], needed: 
     if not reads:
         return None
     elsewhere = sum(not written for written, _, _ in uses) > len(reads)
-    first, last = min(use.operation for use in whole), max(use.operation for use in [*whole, *reads])
-    return Candidate(name, form[0], form[1], tuple(whole), tuple(reads), first, last, needed or elsewhere, ())
+    moments = [groups[use.operation] for use in [*whole, *reads]]
+    lines = _common([use.lines for use in [*whole, *reads]])
+    return Candidate(name, form[0], form[1], tuple(whole), tuple(reads), min(moments), max(moments), needed or elsewhere, (), lines)
 
 
-def _with_over(region: Region, storage: Storage, found: Mapping[str, Candidate], candidate: Candidate) -> Candidate:
-    """Buffers of the same form that the operation that makes this one reads as a whole, for the last time."""
+def _common(found: Sequence[Lines | None]) -> Lines | None:
+    """The lines that all uses have in common, as far apart as all allow."""
+    some = [lines for lines in found if lines is not None]
+    if len(some) < len(found) or len({(lines.together, lines.pitch, lines.line) for lines in some}) > 1:
+        return None
+    return replace(some[0], most=min(lines.most for lines in some))
+
+
+def _with_over(region: Region, storage: Storage, found: Mapping[str, Candidate], candidate: Candidate, groups: Sequence[int]) -> Candidate:
+    """Buffers of the same form that the operation that makes this one reads as a whole, for the last time: no other one of its group reads them."""
     if len(candidate.writes) != 1 or storage.buffers[candidate.name].parts > 1:
         return candidate
     made = candidate.writes[0]
@@ -110,38 +140,70 @@ def _with_over(region: Region, storage: Storage, found: Mapping[str, Candidate],
     for name in made.place.whole.over:
         tensor = region.operations[made.operation].tensors.get(name, "")
         other = found.get(storage.places[tensor][0]) if tensor else None
-        if other is not None and other.last == made.operation and other.writes[0].form == made.form and storage.buffers[other.name].parts == 1:
+        if other is not None and _last_reader(other, groups) == made.operation and _alike(other, made) and storage.buffers[other.name].parts == 1:
             over.append(other.name)
     return replace(candidate, over=tuple(over))
 
 
+def _last_reader(candidate: Candidate, groups: Sequence[int]) -> int | None:
+    """The only operation of the last group that reads a buffer; None where several do."""
+    last = {use.operation for use in candidate.reads if groups[use.operation] == candidate.last}
+    return last.pop() if len(last) == 1 else None
+
+
+def _alike(candidate: Candidate, use: Use) -> bool:
+    return candidate.writes[0].form == use.form
+
+
+class RowRing(NamedTuple):
+    """A ring of rows. pitch: elements from one line to the next. depth: elements of each bank of its pool, all of which it takes in turn."""
+
+    pitch: int
+    depth: int
+
+
 @dataclass(frozen=True)
 class Residents:
-    """slots: of each buffer that stays on chip. candidates: those buffers. pools: what is left for tiles during each operation."""
+    """slots: of each buffer that stays on chip. candidates: those buffers. groups: the number of each operation's group. pools: what is left for
+    tiles during each group. rings: those that are rings of rows; the slot of one is that of its first line."""
 
     slots: Mapping[str, Slot]
     candidates: Mapping[str, Candidate]
+    groups: tuple[int, ...]
     pools: tuple[Mapping[str, tuple[Pool, ...]], ...]
+    rings: Mapping[str, RowRing] = field(default_factory=dict[str, RowRing])
 
     def kept(self, operation: int) -> dict[str, Kept]:
         """By place, the tensors of an operation that are on chip."""
         return {
-            use.place.name: Kept(self.slots[name], candidate.size, use.names)
+            use.place.name: self._kept(name, use)
             for name, candidate in self.candidates.items()
             for use in (*candidate.writes, *candidate.reads)
             if use.operation == operation
         }
 
-    def live(self, operation: int) -> list[Candidate]:
-        return [c for c in self.candidates.values() if c.first <= operation <= c.last]
+    def _kept(self, name: str, use: Use) -> Kept:
+        if name not in self.rings or use.lines is None:
+            return Kept(self.slots[name], self.candidates[name].size, use.names)
+        ring = self.rings[name]
+        return Kept(self.slots[name], ring.depth, {**use.names, use.lines.pitch: ring.pitch})
+
+    def live(self, group: int) -> list[Candidate]:
+        return [c for c in self.candidates.values() if c.first <= group <= c.last]
+
+    def left(self, operation: int) -> Mapping[str, tuple[Pool, ...]]:
+        """The pools for an operation's tiles."""
+        return self.pools[self.groups[operation]]
 
     def stored(self, name: str) -> bool:
         """Whether a buffer must be in DRAM."""
         return name not in self.candidates or self.candidates[name].stored
 
 
-def place_residents(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], operations: int) -> Residents:
-    """The largest buffers first, each in the smallest pool with room, at the lowest address; what finds no room stays in DRAM.
+def place_residents(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], groups: Sequence[int]) -> Residents:
+    """groups: the number of each operation's group.
+
+    The largest buffers first, each in the smallest pool with room, at the lowest address; what finds no room stays in DRAM.
 
     Where as much can stay so, nobody, or as few as possible, take the room of what the operation just before still reads: that would have to
     end first.
@@ -149,7 +211,20 @@ def place_residents(candidates: Mapping[str, Candidate], pools: Mapping[str, tup
     tried = [_slots(candidates, pools, apart) for apart in ((1,), (1, 0), (0,))]
     slots = max(tried, key=lambda found: sum(candidates[name].size for name in found))
     kept = {name: candidates[name] for name in candidates if name in slots}
-    return Residents(slots, kept, tuple(left_beside(kept, slots, pools, index) for index in range(operations)))
+    return residents_at(kept, slots, pools, groups)
+
+
+def residents_at(
+    kept: Mapping[str, Candidate],
+    slots: Mapping[str, Slot],
+    pools: Mapping[str, tuple[Pool, ...]],
+    groups: Sequence[int],
+    rings: Mapping[str, RowRing] | None = None,
+) -> Residents:
+    """Buffers at these slots. rings: those that are rings of rows."""
+    rings = rings or {}
+    left = tuple(_left_beside(kept, slots, pools, rings, group) for group in range(groups[-1] + 1))
+    return Residents(slots, kept, tuple(groups), left, rings)
 
 
 def _slots(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], apart: Sequence[int]) -> dict[str, Slot]:
@@ -194,14 +269,20 @@ def _room(size: int, others: Sequence[tuple[Slot, int]], pools: Sequence[Pool]) 
     return None
 
 
-def left_beside(
-    kept: Mapping[str, Candidate], slots: Mapping[str, Slot], pools: Mapping[str, tuple[Pool, ...]], operation: int
+def _left_beside(
+    kept: Mapping[str, Candidate],
+    slots: Mapping[str, Slot],
+    pools: Mapping[str, tuple[Pool, ...]],
+    ringed: Collection[str],
+    group: int,
 ) -> Mapping[str, tuple[Pool, ...]]:
-    """The stretches of each pool that no resident takes during an operation; one of no depth where they take everything."""
-    live = [(c, slots[name]) for name, c in kept.items() if c.first <= operation <= c.last]
+    """The stretches of each pool that no resident takes during a group; one of no depth where they take everything."""
+    live = [(c, slots[name]) for name, c in kept.items() if c.first <= group <= c.last]
     found: dict[str, tuple[Pool, ...]] = {}
     for memory, whole in pools.items():
-        here = [(slot, c.size) for c, slot in live if c.memory == memory]
+        rings = {slots[c.name].bank for c, _ in live if c.memory == memory and c.name in ringed}
+        here = [(slot, c.size) for c, slot in live if c.memory == memory and c.name not in ringed]
+        here += [(Slot(pool.bank, pool.start), pool.depth) for pool in whole if pool.bank in rings]
         found[memory] = beside(whole, here) if here else whole
     return found
 

@@ -1,0 +1,74 @@
+"""A group of operations over one loop of rows: whether it can be, and the order of its slabs."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from toolchain.schedule.groups.interleave import Feed, Turn, interleave
+from toolchain.schedule.groups.lives import Clash, RingBuffer, Touch, find_clash
+from toolchain.schedule.groups.rows import RowLoop, row_dimension
+from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.placement.residency import Residents
+from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.regions.region import Region
+from toolchain.schedule.tiling.tiles import Tiling
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """operations: of the region, by number. loops, tensors: of each of them, the latter by place: the buffers. ahead: as in a schedule."""
+
+    operations: range
+    loops: Sequence[RowLoop]
+    tensors: Sequence[Mapping[str, str]]
+    ahead: int
+
+    @cached_property
+    def turns(self) -> list[Turn]:
+        """The slabs of all operations, in the order in which they run."""
+        return interleave(self.loops, [list(self._feeds(member)) for member in range(len(self.loops))], self.ahead)
+
+    def _feeds(self, member: int) -> Iterator[Feed]:
+        for place in self.loops[member].problem.operation.kind.data:
+            for maker in range(member):
+                if self.tensors[maker]["y"] == self.tensors[member].get(place):
+                    yield Feed(place, maker)
+
+    def clash(self, rings: Mapping[str, RingBuffer], over: frozenset[tuple[str, str]]) -> Clash | None:
+        """Rows that are written where others stand that are still read. over: as `find_clash` has it."""
+        writes, reads = list[Touch](), list[Touch]()
+        for moment, turn in enumerate(self.turns):
+            loop, tensors = self.loops[turn.member], self.tensors[turn.member]
+            writes += [Touch(tensors["y"], moment, loop.made(turn.slab))] * (tensors["y"] in rings)
+            reads += [Touch(tensors[place], moment, rows) for place, rows in loop.read(turn.slab).items() if tensors.get(place) in rings]
+        return find_clash(rings, writes, reads, over)
+
+
+def group_tensors(region: Region, storage: Storage, operations: range) -> list[dict[str, str]]:
+    """By operation and place, the buffers that its computed tensors stand in."""
+    return [{place: storage.places[tensor][0] for place, tensor in region.operations[index].tensors.items()} for index in operations]
+
+
+def row_loop(problem: Problem, tiling: Tiling) -> RowLoop | None:
+    """The loop over rows, the outermost one; None where another loop stands around it, or no dimension counts rows."""
+    rows = row_dimension(problem)
+    outer = next((name for name in tiling.order if tiling.sizes[name] < problem.extents[name]), rows)
+    return RowLoop(problem, rows, tiling.sizes[rows]) if rows is not None and rows == outer else None
+
+
+def ring_buffers(residents: Residents, group: int) -> dict[str, RingBuffer]:
+    """The rings of rows of a group."""
+    found: dict[str, RingBuffer] = {}
+    for name, ring in residents.rings.items():
+        candidate, slot = residents.candidates[name], residents.slots[name]
+        if candidate.first == group and candidate.lines is not None:
+            lines = candidate.lines
+            found[name] = RingBuffer(candidate.memory, slot.bank, slot.address, ring.pitch, lines.line, lines.together, ring.depth)
+    return found
+
+
+def made_over(residents: Residents, rings: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """(result, operand) of rings that stand in one place."""
+    slots, known = residents.slots, residents.rings
+    pairs = ((name, other) for name in rings for other in residents.candidates[name].over if other in known)
+    return frozenset((name, other) for name, other in pairs if (slots[name], known[name]) == (slots[other], known[other]))
