@@ -8,7 +8,7 @@ from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.spec.errors import Diagnostic, Span, UserError
 from toolchain.spec.yaml_nodes import Node, Path
 
-VERSION = 2
+VERSION = 1
 Slots = int | tuple[Slot, ...]
 """Where each slot of a place stands, or only how many there are."""
 
