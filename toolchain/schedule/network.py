@@ -12,6 +12,9 @@ from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.realise import kept_problem, realise
 from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.groups.members import Members
+from toolchain.schedule.groups.rings import RingPlaces
+from toolchain.schedule.groups.search import GroupSearch, with_groups
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.residency import Candidate, Residents, find_candidates, place_residents, without
@@ -85,7 +88,10 @@ def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Regio
     """The search's. Raises UserError E1003, E1004, E1007, E1008."""
     plan = plan_region(machine, kernels, region, options)
     rotation = Rotation()
-    turned = [rotation.turn(problem, tiling) for problem, tiling in zip(plan.problems, plan.tilings, strict=True)]
+    turned = list(plan.tilings)
+    for members, group in plan.runs():
+        if group is None:
+            turned[members[0]] = rotation.turn(plan.problems[members[0]], turned[members[0]])
     return make_schedule(machine, replace(plan, tilings=turned))
 
 
@@ -96,17 +102,18 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
     problems = [choose_kernel(machine, kernels, bound.operation, region.alone(bound)) for bound in region.operations]
     storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])
     choice = TileChoice(options.contexts, options.timed)
-    groups = range(len(problems))
-    candidates = find_candidates(region, problems, storage, groups) if options.resident else dict[str, Candidate]()
+    every = candidates = find_candidates(region, problems, storage) if options.resident else dict[str, Candidate]()
     while True:
-        residents = place_residents(candidates, problems[0].pools, groups)
+        residents = place_residents(candidates, problems[0].pools, len(problems))
         own = [kept_problem(region, storage, residents, problem, index) for index, problem in enumerate(problems)]
         tilings, crowded = _tilings(own, choice, residents, options)
         if crowded is None:
             dram = {name: buffer for name, buffer in storage.buffers.items() if residents.stored(name)}
             planned = run_side_by_side(region, storage, list(zip(own, tilings, strict=True)), choice)
-            problems, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
-            return Plan(region, tuple(range(len(problems))), problems, tilings, residents, replace(storage, buffers=dram))
+            own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
+            plan = Plan(region, tuple(range(len(problems))), own, tilings, residents, replace(storage, buffers=dram))
+            search = GroupSearch(plan, RingPlaces(machine, every, residents), Members(region, storage, problems, choice))
+            return with_groups(plan, every, storage, search.best())
         candidates = without(candidates, [crowded])
 
 

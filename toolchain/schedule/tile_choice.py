@@ -12,7 +12,7 @@ from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.expr import Expr, Name, walk
 from toolchain.timing.simulate import time_program
 
-Key = tuple[str, tuple[str, ...], tuple[tuple[str, int], ...], tuple[tuple[str, tuple[Pool, ...]], ...]]
+Key = tuple[str, tuple[str, ...], tuple[tuple[str, int], ...], tuple[tuple[str, tuple[Pool, ...]], ...], tuple[str, int] | None]
 
 
 @dataclass
@@ -39,7 +39,7 @@ class TileChoice:
             self.wanted[kernel.name] = frozenset(e.id for expr in _sizing(kernel) for e in walk(expr) if isinstance(e, Name))
         numbers = {name: value for name, value in problem.numbers.items() if name in self.wanted[kernel.name]}
         numbers |= {f"{name}_all": extent for name, extent in problem.extents.items()}
-        return kernel.name, tuple(step.template for step in problem.steps), tuple(sorted(numbers.items())), tuple(problem.pools.items())
+        return kernel.name, tuple(step.template for step in problem.steps), tuple(sorted(numbers.items())), tuple(problem.pools.items()), problem.slab
 
 
 def _sizing(kernel: Kernel) -> Iterator[Expr]:

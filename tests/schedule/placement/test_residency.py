@@ -16,16 +16,16 @@ def candidate(name: str, size: int, first: int, last: int) -> Candidate:
 
 
 def test_gaps_around_what_stays() -> None:
-    found = place_residents({"a": candidate("a", 5, 0, 1), "b": candidate("b", 3, 1, 2)}, POOLS, range(3))
-    assert found.pools[0]["fm"] == (Pool(0, 3, 5), Pool(4, 4))
-    assert found.pools[1]["fm"] == (Pool(0, 3, 5), Pool(4, 1, 3))
-    assert found.pools[2]["fm"] == (Pool(0, 8), Pool(4, 1, 3))
+    found = place_residents({"a": candidate("a", 5, 0, 1), "b": candidate("b", 3, 1, 2)}, POOLS, 3)
+    assert found.left(0)["fm"] == (Pool(0, 3, 5), Pool(4, 4))
+    assert found.left(1)["fm"] == (Pool(0, 3, 5), Pool(4, 1, 3))
+    assert found.left(2)["fm"] == (Pool(0, 8), Pool(4, 1, 3))
 
 
 def test_a_full_memory_has_one_pool_without_room() -> None:
-    found = place_residents({"a": candidate("a", 8, 0, 0), "b": candidate("b", 4, 0, 0)}, POOLS, range(1))
-    assert sum(pool.depth for pool in found.pools[0]["fm"]) == 0
-    assert found.pools[0]["fm"]
+    found = place_residents({"a": candidate("a", 8, 0, 0), "b": candidate("b", 4, 0, 0)}, POOLS, 1)
+    assert sum(pool.depth for pool in found.left(0)["fm"]) == 0
+    assert found.left(0)["fm"]
 
 
 CANDIDATES = st.lists(st.tuples(st.integers(1, 8), st.integers(0, 8), st.integers(0, 4)), max_size=10)
@@ -34,20 +34,20 @@ CANDIDATES = st.lists(st.tuples(st.integers(1, 8), st.integers(0, 8), st.integer
 @given(CANDIDATES)
 def test_what_lives_at_once_stands_apart_and_tiles_get_what_is_left(given_sizes: list[tuple[int, int, int]]) -> None:
     candidates = {f"n{k}": candidate(f"n{k}", size, first, first + length) for k, (size, first, length) in enumerate(given_sizes)}
-    found = place_residents(candidates, POOLS, range(13))
+    found = place_residents(candidates, POOLS, 13)
     depths = {pool.bank: pool.depth for pool in POOLS["fm"]}
     for operation in range(13):
         cells = [(found.slots[c.name].bank, found.slots[c.name].address + k) for c in found.live(operation) for k in range(c.size)]
-        cells += [(pool.bank, pool.start + k) for pool in found.pools[operation]["fm"] for k in range(pool.depth)]
+        cells += [(pool.bank, pool.start + k) for pool in found.left(operation)["fm"] for k in range(pool.depth)]
         assert sorted(cells) == [(bank, k) for bank, depth in depths.items() for k in range(depth)]
 
 
 def test_a_result_lies_over_an_operand_that_nobody_needs_any_more() -> None:
     first, second = candidate("a", 8, 0, 2), replace(candidate("b", 8, 2, 4), over=("a",))
-    assert place_residents({"a": first, "b": second}, POOLS, range(5)).slots == {"a": Slot(0, 0), "b": Slot(0, 0)}
-    assert set(place_residents({"a": first, "b": replace(second, over=())}, POOLS, range(5)).slots) == {"a"}
+    assert place_residents({"a": first, "b": second}, POOLS, 5).slots == {"a": Slot(0, 0), "b": Slot(0, 0)}
+    assert set(place_residents({"a": first, "b": replace(second, over=())}, POOLS, 5).slots) == {"a"}
 
 
 def test_room_that_is_still_read_is_left_alone_where_there_is_other() -> None:
-    found = place_residents({"a": candidate("a", 4, 0, 1), "b": candidate("b", 4, 2, 3), "c": candidate("c", 4, 3, 4)}, POOLS, range(5)).slots
+    found = place_residents({"a": candidate("a", 4, 0, 1), "b": candidate("b", 4, 2, 3), "c": candidate("c", 4, 3, 4)}, POOLS, 5).slots
     assert found["a"] != found["b"] != found["c"]

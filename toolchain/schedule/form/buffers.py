@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from toolchain.schedule.form.schedule import ChipBuffer, Schedule
 from toolchain.schedule.kernels.pools import Pool
-from toolchain.schedule.placement.residency import Candidate, Residents, RowRing, residents_at
+from toolchain.schedule.placement.residency import Candidate, Residents, RowRing, streamed
 from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.model import Machine, Memory
 from toolchain.spec.suggest import nearest
@@ -15,6 +15,8 @@ Pools = Mapping[str, tuple[Pool, ...]]
 
 def read_buffers(machine: Machine, schedule: Schedule, candidates: Mapping[str, Candidate], pools: Pools) -> Residents:
     """candidates: what may stay on chip. pools: of the machine. Raises UserError E1404 for a buffer that cannot be as the schedule says."""
+    rings = {buffer.tensor for buffer in schedule.buffers if buffer.pitch}
+    candidates = {name: streamed(c, schedule.numbers) if name in rings else c for name, c in candidates.items()}
     faults = [fault for number, buffer in enumerate(schedule.buffers) for fault in _faults(machine, schedule, number, buffer, candidates, pools)]
     if not faults:
         faults = list(_overlaps(schedule, candidates))
@@ -24,8 +26,8 @@ def read_buffers(machine: Machine, schedule: Schedule, candidates: Mapping[str, 
     stored = {buffer.tensor: buffer.stored for buffer in schedule.buffers}
     kept = {name: replace(candidate, stored=stored[name]) for name, candidate in candidates.items() if name in slots}
     depths = {(memory, pool.bank): pool.depth for memory, found in pools.items() for pool in found}
-    rings = {buffer.tensor: RowRing(buffer.pitch, depths[buffer.memory, buffer.slot.bank]) for buffer in schedule.buffers if buffer.pitch}
-    return residents_at(kept, slots, pools, schedule.numbers, rings)
+    found = {buffer.tensor: RowRing(buffer.pitch, depths[buffer.memory, buffer.slot.bank]) for buffer in schedule.buffers if buffer.pitch}
+    return Residents(slots, kept, schedule.numbers, pools, found)
 
 
 def _faults(
@@ -62,9 +64,9 @@ def _ring_faults(memory: Memory, schedule: Schedule, number: int, buffer: ChipBu
     if lines is None or memory.kind != "ring" or memory.depths[pool.bank] != pool.depth:
         text = f"'{buffer.tensor}' cannot be a ring of rows in '{buffer.memory}'"
         yield schedule.fault("E1404", text, path, "a tensor that stays whole has no pitch")
-    elif candidate.first != candidate.last:
-        text = f"'{buffer.tensor}' is a ring of rows, and operations of several groups use it"
-        yield schedule.fault("E1404", text, path, "put them into one group, or keep it whole: without a pitch")
+    elif not candidate.reads or len({schedule.numbers[use.operation] for use in candidate.writes}) > 1:
+        text = f"'{buffer.tensor}' is a ring of rows, and no one group makes and reads it"
+        yield schedule.fault("E1404", text, path, "put its operations into one group, or keep it whole: without a pitch")
     elif not lines.line <= buffer.pitch <= lines.most:
         text = f"the lines of '{buffer.tensor}' are {buffer.pitch} elements apart; they can be {lines.line} to {lines.most}"
         yield schedule.fault("E1404", text, path)

@@ -16,7 +16,7 @@ from toolchain.schedule.form.within import narrowed
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.pools import Slot, beside
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
-from toolchain.schedule.placement.residency import Residents, find_candidates
+from toolchain.schedule.placement.residency import Residents, find_candidates, grouped
 from toolchain.schedule.placement.storage import Storage, plan_storage
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tiling.ring import find_rings
@@ -39,7 +39,7 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     entries = [(index, path, operation) for index, (path, operation) in enumerate(schedule.entries())]
     problems = gather(lambda entry: _stated(machine, kernels, ordered, schedule, entry), entries)
     storage = _storage(machine, ordered, problems, schedule)
-    candidates = find_candidates(ordered, problems, storage, schedule.numbers)
+    candidates = grouped(find_candidates(ordered, problems, storage), schedule.numbers)
     residents = read_buffers(machine, schedule, candidates, problems[0].pools)
     own = [kept_problem(ordered, storage, residents, problem, index, stored) for index, problem in enumerate(problems)]
     own = gather(lambda entry: narrowed(schedule, entry[1], entry[2], own[entry[0]]), entries)

@@ -31,13 +31,15 @@ class _Interleaver:
     done: list[int] = field(default_factory=list[int])
 
     def turns(self) -> Iterator[Turn]:
-        """All slabs. Members that no other one reads take turns, the one that lags behind first."""
+        """All slabs. Members that no other one reads take turns, the one that lags behind first; in the end come rows that none of them reads."""
         self.done = [0] * len(self.loops)
         fed = {feed.maker for feeds in self.feeds for feed in feeds}
         ends = [member for member in range(len(self.loops)) if member not in fed]
         while behind := [member for member in ends if self.done[member] < self.loops[member].count]:
             member = min(behind, key=lambda m: (self.done[m] / self.loops[m].count, m))
             yield from self._run(member, self.done[member])
+        for member, loop in enumerate(self.loops):
+            yield from self._run(member, loop.count - 1)
 
     def _run(self, member: int, slab: int) -> Iterator[Turn]:
         """The member up to a slab, each after what it reads."""

@@ -28,7 +28,7 @@ class Problem:
     """numbers: the operation's and the kernel's own, and DIMENSION_all. extents: by dimension. steps: those that apply.
 
     pools: of each memory. kept: places whose tensors stay on chip as a whole; the tiles of others share what is left. followed: other operations
-    come after it, which can start on the rows that are complete.
+    come after it, which can start on the rows that are complete. slab: of a member of a group, the outermost loop and the size of its tiles.
     """
 
     machine: Machine
@@ -40,6 +40,7 @@ class Problem:
     pools: Mapping[str, tuple[Pool, ...]]
     kept: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
     followed: bool = False
+    slab: tuple[str, int] | None = None
 
     @property
     def chained(self) -> bool:

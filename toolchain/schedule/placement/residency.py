@@ -62,8 +62,8 @@ class Candidate:
         return self.first - apart <= other.last and other.first - apart <= self.last
 
 
-def find_candidates(region: Region, problems: Sequence[Problem], storage: Storage, groups: Sequence[int]) -> dict[str, Candidate]:
-    """By buffer, every tensor that is made and read again in the same form. groups: the number of the group that each operation belongs to."""
+def find_candidates(region: Region, problems: Sequence[Problem], storage: Storage) -> dict[str, Candidate]:
+    """By buffer, every tensor that is made and read again in the same form; each operation is a group of its own."""
     uses: dict[str, list[tuple[bool, int, Use | None]]] = {}
     for index, bound in enumerate(region.operations):
         for name, tensor in bound.tensors.items():
@@ -71,10 +71,10 @@ def find_candidates(region: Region, problems: Sequence[Problem], storage: Storag
             uses.setdefault(storage.places[tensor][0], []).append((_written(problems[index], name), index, use))
     found: dict[str, Candidate] = {}
     for name, buffer in storage.buffers.items():
-        candidate = None if _given(region, storage, name) else _candidate(name, uses[name], buffer.segment == "results", groups)
+        candidate = None if _given(region, storage, name) else _candidate(name, uses[name], buffer.segment == "results")
         if candidate is not None:
             found[name] = candidate
-    return {name: _with_over(region, storage, found, candidate, groups) for name, candidate in found.items()}
+    return {name: _with_over(region, storage, found, candidate) for name, candidate in found.items()}
 
 
 def _given(region: Region, storage: Storage, name: str) -> bool:
@@ -107,7 +107,7 @@ def _names(whole: Whole, scope: Mapping[str, int]) -> dict[str, int]:
     return {key: constant(e, scope) for key, e in whole.names.items()}
 
 
-def _candidate(name: str, uses: Sequence[tuple[bool, int, Use | None]], needed: bool, groups: Sequence[int]) -> Candidate | None:
+def _candidate(name: str, uses: Sequence[tuple[bool, int, Use | None]], needed: bool) -> Candidate | None:
     writes = [use for written, _, use in uses if written]
     whole = [use for use in writes if use is not None]
     if not whole or len(whole) < len(writes) or len({use.form for use in whole}) > 1:
@@ -117,7 +117,7 @@ def _candidate(name: str, uses: Sequence[tuple[bool, int, Use | None]], needed: 
     if not reads:
         return None
     elsewhere = sum(not written for written, _, _ in uses) > len(reads)
-    moments = [groups[use.operation] for use in [*whole, *reads]]
+    moments = [use.operation for use in [*whole, *reads]]
     lines = _common([use.lines for use in [*whole, *reads]])
     return Candidate(name, form[0], form[1], tuple(whole), tuple(reads), min(moments), max(moments), needed or elsewhere, (), lines)
 
@@ -130,8 +130,8 @@ def _common(found: Sequence[Lines | None]) -> Lines | None:
     return replace(some[0], most=min(lines.most for lines in some))
 
 
-def _with_over(region: Region, storage: Storage, found: Mapping[str, Candidate], candidate: Candidate, groups: Sequence[int]) -> Candidate:
-    """Buffers of the same form that the operation that makes this one reads as a whole, for the last time: no other one of its group reads them."""
+def _with_over(region: Region, storage: Storage, found: Mapping[str, Candidate], candidate: Candidate) -> Candidate:
+    """Buffers of the same form that the operation that makes this one reads as a whole, for the last time."""
     if len(candidate.writes) != 1 or storage.buffers[candidate.name].parts > 1:
         return candidate
     made = candidate.writes[0]
@@ -140,19 +140,19 @@ def _with_over(region: Region, storage: Storage, found: Mapping[str, Candidate],
     for name in made.place.whole.over:
         tensor = region.operations[made.operation].tensors.get(name, "")
         other = found.get(storage.places[tensor][0]) if tensor else None
-        if other is not None and _last_reader(other, groups) == made.operation and _alike(other, made) and storage.buffers[other.name].parts == 1:
+        if other is not None and other.last == made.operation and other.writes[0].form == made.form and storage.buffers[other.name].parts == 1:
             over.append(other.name)
     return replace(candidate, over=tuple(over))
 
 
-def _last_reader(candidate: Candidate, groups: Sequence[int]) -> int | None:
-    """The only operation of the last group that reads a buffer; None where several do."""
-    last = {use.operation for use in candidate.reads if groups[use.operation] == candidate.last}
-    return last.pop() if len(last) == 1 else None
-
-
-def _alike(candidate: Candidate, use: Use) -> bool:
-    return candidate.writes[0].form == use.form
+def grouped(candidates: Mapping[str, Candidate], groups: Sequence[int]) -> dict[str, Candidate]:
+    """The same where operations are in groups, whose numbers are given: they work at the same time, so a buffer that several of one group read is
+    not made over before all of them are done."""
+    alone = {name for name, c in candidates.items() if len({use.operation for use in c.reads if groups[use.operation] == groups[c.last]}) == 1}
+    return {
+        name: replace(c, first=groups[c.first], last=groups[c.last], over=tuple(other for other in c.over if other in alone))
+        for name, c in candidates.items()
+    }
 
 
 class RowRing(NamedTuple):
@@ -164,13 +164,13 @@ class RowRing(NamedTuple):
 
 @dataclass(frozen=True)
 class Residents:
-    """slots: of each buffer that stays on chip. candidates: those buffers. groups: the number of each operation's group. pools: what is left for
-    tiles during each group. rings: those that are rings of rows; the slot of one is that of its first line."""
+    """slots: of each buffer that stays on chip. candidates: those buffers. groups: the number of each operation's group. pools: of the machine.
+    rings: those that are rings of rows; the slot of one is that of its first line."""
 
     slots: Mapping[str, Slot]
     candidates: Mapping[str, Candidate]
-    groups: tuple[int, ...]
-    pools: tuple[Mapping[str, tuple[Pool, ...]], ...]
+    groups: Sequence[int]
+    pools: Mapping[str, tuple[Pool, ...]]
     rings: Mapping[str, RowRing] = field(default_factory=dict[str, RowRing])
 
     def kept(self, operation: int) -> dict[str, Kept]:
@@ -192,18 +192,23 @@ class Residents:
         return [c for c in self.candidates.values() if c.first <= group <= c.last]
 
     def left(self, operation: int) -> Mapping[str, tuple[Pool, ...]]:
-        """The pools for an operation's tiles."""
-        return self.pools[self.groups[operation]]
+        """The stretches of each pool that no buffer takes during an operation's group; one of no depth where they take everything."""
+        live, found = self.live(self.groups[operation]), dict[str, tuple[Pool, ...]]()
+        for memory, whole in self.pools.items():
+            mine = [c.name for c in live if c.memory == memory]
+            ringed = {self.slots[name].bank for name in mine if name in self.rings}
+            here = [(self.slots[name], self.candidates[name].size) for name in mine if name not in self.rings]
+            here += [(Slot(pool.bank, pool.start), pool.depth) for pool in whole if pool.bank in ringed]
+            found[memory] = beside(whole, here) if here else whole
+        return found
 
     def stored(self, name: str) -> bool:
         """Whether a buffer must be in DRAM."""
         return name not in self.candidates or self.candidates[name].stored
 
 
-def place_residents(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], groups: Sequence[int]) -> Residents:
-    """groups: the number of each operation's group.
-
-    The largest buffers first, each in the smallest pool with room, at the lowest address; what finds no room stays in DRAM.
+def place_residents(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], operations: int) -> Residents:
+    """For operations one by one: the largest buffers first, each in the smallest pool with room, at the lowest address; the others stay in DRAM.
 
     Where as much can stay so, nobody, or as few as possible, take the room of what the operation just before still reads: that would have to
     end first.
@@ -211,20 +216,7 @@ def place_residents(candidates: Mapping[str, Candidate], pools: Mapping[str, tup
     tried = [_slots(candidates, pools, apart) for apart in ((1,), (1, 0), (0,))]
     slots = max(tried, key=lambda found: sum(candidates[name].size for name in found))
     kept = {name: candidates[name] for name in candidates if name in slots}
-    return residents_at(kept, slots, pools, groups)
-
-
-def residents_at(
-    kept: Mapping[str, Candidate],
-    slots: Mapping[str, Slot],
-    pools: Mapping[str, tuple[Pool, ...]],
-    groups: Sequence[int],
-    rings: Mapping[str, RowRing] | None = None,
-) -> Residents:
-    """Buffers at these slots. rings: those that are rings of rows."""
-    rings = rings or {}
-    left = tuple(_left_beside(kept, slots, pools, rings, group) for group in range(groups[-1] + 1))
-    return Residents(slots, kept, tuple(groups), left, rings)
+    return Residents(slots, kept, range(operations), pools)
 
 
 def _slots(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], apart: Sequence[int]) -> dict[str, Slot]:
@@ -269,22 +261,11 @@ def _room(size: int, others: Sequence[tuple[Slot, int]], pools: Sequence[Pool]) 
     return None
 
 
-def _left_beside(
-    kept: Mapping[str, Candidate],
-    slots: Mapping[str, Slot],
-    pools: Mapping[str, tuple[Pool, ...]],
-    ringed: Collection[str],
-    group: int,
-) -> Mapping[str, tuple[Pool, ...]]:
-    """The stretches of each pool that no resident takes during a group; one of no depth where they take everything."""
-    live = [(c, slots[name]) for name, c in kept.items() if c.first <= group <= c.last]
-    found: dict[str, tuple[Pool, ...]] = {}
-    for memory, whole in pools.items():
-        rings = {slots[c.name].bank for c, _ in live if c.memory == memory and c.name in ringed}
-        here = [(slot, c.size) for c, slot in live if c.memory == memory and c.name not in ringed]
-        here += [(Slot(pool.bank, pool.start), pool.depth) for pool in whole if pool.bank in rings]
-        found[memory] = beside(whole, here) if here else whole
-    return found
+def streamed(candidate: Candidate, groups: Sequence[int]) -> Candidate:
+    """The candidate for a ring of rows: only the group that makes it reads it there, any other operation in DRAM."""
+    group = candidate.first
+    reads = tuple(use for use in candidate.reads if groups[use.operation] == group)
+    return replace(candidate, reads=reads, last=group, stored=candidate.stored or len(reads) < len(candidate.reads))
 
 
 def without(candidates: Mapping[str, Candidate], names: Collection[str]) -> dict[str, Candidate]:

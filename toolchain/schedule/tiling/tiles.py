@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -34,7 +34,7 @@ class Tiling:
     """sizes: units of each dimension in a tile. order: loops, outermost first; any left out run once. For each place in use: how many slots it has,
     where they are, and the room of one in elements of its memory, in one with pools of each bank of one.
 
-    estimate: cycles by the closed form, 0 for a tiling that no search has ranked.
+    estimate: cycles by the closed form, 0 for a tiling that no search has ranked. busy: the part of it that each unit works.
     """
 
     sizes: Mapping[str, int]
@@ -42,6 +42,7 @@ class Tiling:
     places: Mapping[str, tuple[Slot, ...]]
     room: Mapping[str, int]
     estimate: float = 0.0
+    busy: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @property
     def slots(self) -> dict[str, int]:
@@ -95,7 +96,8 @@ def _candidates(problem: Problem, count: int | None = None) -> dict[str, Ints]:
         extent = problem.extents[d.name]
         most = constant(d.most, problem.numbers) if d.most else extent
         unit = constant(d.multiple, problem.numbers) if d.multiple else 1
-        even = {min(align(size, unit), extent) for size in even_sizes(extent)}
+        slab = [problem.slab[1]] if problem.slab and problem.slab[0] == d.name else even_sizes(extent)
+        even = {min(align(size, unit), extent) for size in slab}
         each.append([s for s in sorted(even) if s <= most][:count])
     grid = np.meshgrid(*(np.array(s, np.int64) for s in each), indexing="ij")
     return {d.name: part.ravel() for d, part in zip(problem.kernel.tile, grid, strict=True)}
@@ -138,6 +140,8 @@ def _slots(problem: Problem, sizes: Mapping[str, Ints], rooms: Mapping[str, Ints
         held = free.holds(place.memory, rooms[place.name])
         some = np.maximum(held - 1, 0) if problem.chained and place.name in problem.known else 0
         grown = np.where(more <= held, more, some) * (problem.loads(place.name) is not None)
+        if problem.slab and place.name not in problem.known:
+            continue  # the other members of the group need the room
         taken[place.name] += free.fill(place.memory, rooms[place.name], grown)
     return taken, fits
 
@@ -175,6 +179,9 @@ class _Candidates:
         next one starts on those that are complete."""
         rows = {w.of for w in self.problem.kernel.windows}
         names = [d.name for d in self.problem.kernel.loops if self.problem.extents[d.name] > 1]
+        if self.problem.slab:
+            first = self.problem.slab[0]
+            return ((first, *rest) for rest in itertools.permutations(name for name in names if name != first))
         return itertools.permutations(sorted(names, key=lambda name: name not in rows) if self.problem.followed else names)
 
     def _exposed(self, step: Step) -> Floats | float:
@@ -194,7 +201,9 @@ class _Candidates:
         used = {name: int(room[index]) for name, room in self.rooms.items() if room[index]}
         memories = {p.name: p.memory for p in self.problem.kernel.places}
         places = {name: slots_of(self.taken[name], index, room, self.problem.pools[memories[name]]) for name, room in used.items()}
-        return Tiling({name: int(size[index]) for name, size in self.sizes.items()}, order, places, used, value)
+        sizes = {name: int(size[index]) for name, size in self.sizes.items()}
+        busy = {unit: float(cycles[index]) for unit, cycles in self._busy(order).items()} if self.problem.slab else {}
+        return Tiling(sizes, order, places, used, value, busy)
 
     def _fills(self, place: Place, order: tuple[str, ...]) -> Floats:
         """How often a place is filled: once for each tile where all stay, else again whenever a loop around its own comes back."""
@@ -227,21 +236,29 @@ class _Candidates:
                 total = total + evaluate_arrays(loading.cycles, {"count": count}) if loading else total
         return total * np.minimum(times, math.prod((self.slots[name] for name in step.uses), start=np.ones(len(times))))
 
+    @cached_property
+    def _costs(self) -> list[tuple[Step, Ints]]:
+        """Every step that there is, with its cycles."""
+        there = (step for step in self.problem.steps if step.kind != "load" or self.rooms[step.place].any())
+        return [(step, evaluate_arrays(step.cycles, self.names)) for step in there]
+
+    def _busy(self, order: tuple[str, ...]) -> dict[str, Floats]:
+        """Cycles by unit."""
+        busy: dict[str, Floats] = {}
+        zero, loading = np.zeros(len(next(iter(self.sizes.values())))), self.problem.kernel.loading
+        for step, cycles in self._costs:
+            times = self._times(step, order)
+            busy[step.unit] = busy.get(step.unit, zero) + cycles * times
+            if loading and step.constants:
+                busy[loading.unit] = busy.get(loading.unit, zero) + self._records(step, times)
+        return busy
+
     def estimate(self, order: tuple[str, ...]) -> Floats:
         """Cycles: the busiest unit, the first loads and the last store around it, and what small steps and busy other units cost by
         getting in each other's way; with one slot everything in turn."""
-        busy: dict[str, Floats] = {}
-        zero, loading = np.zeros(len(next(iter(self.sizes.values())))), self.problem.kernel.loading
-        ends = zero
-        for step in self.problem.steps:
-            if step.kind == "load" and not self.rooms[step.place].any():
-                continue
-            cycles = evaluate_arrays(step.cycles, self.names)
-            times = self._times(step, order)
-            total = cycles * times
-            busy[step.unit] = busy.get(step.unit, zero) + total
-            if loading and step.constants:
-                busy[loading.unit] = busy.get(loading.unit, zero) + self._records(step, times)
-            ends = ends + cycles * self._exposed(step) + times * STEP
-        together, longest = np.add.reduce(list(busy.values())), np.maximum.reduce(list(busy.values()))
+        busy = list(self._busy(order).values())
+        ends = np.zeros(len(next(iter(self.sizes.values()))))
+        for step, cycles in self._costs:
+            ends = ends + cycles * self._exposed(step) + self._times(step, order) * STEP
+        together, longest = np.add.reduce(busy), np.maximum.reduce(busy)
         return together if self.contexts == 1 else longest + ends + (together - longest) * FRICTION
