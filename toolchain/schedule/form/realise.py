@@ -17,7 +17,7 @@ from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.pools import Slot, beside
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
 from toolchain.schedule.placement.residency import Residents, find_candidates, grouped
-from toolchain.schedule.placement.storage import Storage, plan_storage
+from toolchain.schedule.placement.storage import Storage, lasting, plan_storage
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tiling.ring import find_rings
 from toolchain.schedule.tiling.tiles import Tiling
@@ -46,7 +46,7 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     reader = _Tiles(schedule, own, frozenset(find_rings(own)))
     tilings = gather(reader.tiling, entries)
     _check_work(schedule, own, tilings, entries)
-    dram = {name: buffer for name, buffer in storage.buffers.items() if stored or residents.stored(name)}
+    dram = {n: lasting(buffer, schedule.numbers) for n, buffer in storage.buffers.items() if stored or residents.stored(n)}
     plan = Plan(ordered, order, own, tilings, residents, replace(storage, buffers=dram))
     return replace(plan, groups=read_groups(schedule, plan, storage))
 
