@@ -94,14 +94,15 @@ class GroupSearch:
 
 
 def _cycles(group: RowGroup, tilings: Sequence[Tiling]) -> float:
-    """The busiest unit, a part of what the others do, and what passes before the last member begins."""
+    """The busiest unit, a part of what the others do, and their work on one slab of each member: the first and the last have none to hide behind."""
     busy: dict[str, float] = {}
     for tiling in tilings:
         for unit, cycles in tiling.busy.items():
             busy[unit] = busy.get(unit, 0.0) + cycles
-    longest = max(busy.values())
-    ramp = sum(tiling.estimate / loop.count for tiling, loop in zip(tilings, group.loops, strict=True))
-    return longest + (sum(busy.values()) - longest) * FRICTION + ramp
+    busiest = max(busy, key=lambda unit: busy[unit])
+    others = [sum(cycles for unit, cycles in tiling.busy.items() if unit != busiest) for tiling in tilings]
+    ramp = sum(cycles / loop.count for cycles, loop in zip(others, group.loops, strict=True))
+    return busy[busiest] + sum(others) * FRICTION + ramp
 
 
 def with_groups(plan: Plan, candidates: Mapping[str, Candidate], storage: Storage, chosen: Sequence[Proposal]) -> Plan:
