@@ -36,14 +36,16 @@ from toolchain.timing.simulate import time_program
 class Options:
     """contexts: slots of each place, at least. timed: how many tilings of an operation are timed exactly, the best of them being taken.
 
-    check: the race checker looks at the whole program. resident: tensors stay on chip where they can. stored: every tensor is stored to DRAM
-    as well, so that it can be looked at. progress: is told which operation of how many is compiled now.
+    check: the race checker looks at the whole program. resident: tensors stay on chip where they can. grouped: neighbours share a loop of rows
+    where that is quicker. stored: every tensor is stored to DRAM as well, so that it can be looked at. progress: is told which operation of how
+    many is compiled now.
     """
 
     contexts: int = 2
     timed: int = 1
     check: bool = True
     resident: bool = True
+    grouped: bool = True
     stored: bool = False
     progress: Callable[[int, int, str], None] | None = None
 
@@ -113,7 +115,7 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
             own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
             plan = Plan(region, tuple(range(len(problems))), own, tilings, residents, replace(storage, buffers=dram))
             search = GroupSearch(plan, RingPlaces(machine, every, residents), Members(region, storage, problems, choice))
-            return with_groups(plan, every, storage, search.best())
+            return with_groups(plan, every, storage, search.best()) if options.grouped else plan
         candidates = without(candidates, [crowded])
 
 

@@ -44,6 +44,10 @@ def _faults(
     if candidate.memory != buffer.memory:
         yield schedule.fault("E1404", f"'{buffer.tensor}' stays in '{candidate.memory}', not in '{buffer.memory}'", (*path, "memory"))
         return
+    if buffer.pitch and (not candidate.reads or len({schedule.numbers[use.operation] for use in candidate.writes}) > 1):
+        text = f"'{buffer.tensor}' is a ring of rows, and no one group makes and reads it"
+        yield schedule.fault("E1404", text, (*path, "pitch"), "put its operations into one group, or keep it whole: without a pitch")
+        return
     if candidate.stored and not buffer.stored:
         text = f"'{buffer.tensor}' is needed in DRAM as well: it is a result, or an operation reads it there"
         yield schedule.fault("E1404", text, (*path, "stored"), "write stored: true")
@@ -64,9 +68,6 @@ def _ring_faults(memory: Memory, schedule: Schedule, number: int, buffer: ChipBu
     if lines is None or memory.kind != "ring" or memory.depths[pool.bank] != pool.depth:
         text = f"'{buffer.tensor}' cannot be a ring of rows in '{buffer.memory}'"
         yield schedule.fault("E1404", text, path, "a tensor that stays whole has no pitch")
-    elif not candidate.reads or len({schedule.numbers[use.operation] for use in candidate.writes}) > 1:
-        text = f"'{buffer.tensor}' is a ring of rows, and no one group makes and reads it"
-        yield schedule.fault("E1404", text, path, "put its operations into one group, or keep it whole: without a pitch")
     elif not lines.line <= buffer.pitch <= lines.most:
         text = f"the lines of '{buffer.tensor}' are {buffer.pitch} elements apart; they can be {lines.line} to {lines.most}"
         yield schedule.fault("E1404", text, path)
