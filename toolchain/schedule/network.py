@@ -80,7 +80,8 @@ def _ordered(plan: Plan) -> tuple[list[Part], Sequenced]:
     steps: list[list[Instance]] = [[] for _ in plan.problems]
     sequence: list[tuple[int, int]] = []
     for members, group in plan.runs():
-        for member, item in order_group([(plan.problems[i], plan.tilings[i]) for i in members], group.turns if group else None, rings):
+        turns = group.turns_with([plan.problems[i] for i in members]) if group else None
+        for member, item in order_group([(plan.problems[i], plan.tilings[i]) for i in members], turns, rings):
             sequence.append((members[member], len(steps[members[member]])))
             steps[members[member]].append(item)
     return [part_of(problem, own) for problem, own in zip(plan.problems, steps, strict=True)], sequence

@@ -30,7 +30,9 @@ class Rooms:
     def buffers(self, item: Instance) -> Buffers:
         """Those of a step's own place and of the places that it uses."""
         memories = {place.name: place.memory for place in self.part.problem.kernel.places}
-        return tuple((memories[name], slot, self.room[name]) for name, slot in item.slots.items() if name in self.room)
+        kept = self.part.problem.kept
+        slots = {name: kept[name].slot if name in kept else slot for name, slot in item.slots.items() if name in self.room}
+        return tuple((memories[name], slot, self.room[name]) for name, slot in slots.items())
 
 
 def rooms_of(part: Part, tiling: Tiling) -> Rooms:

@@ -118,6 +118,8 @@ RINGS: dict[str, Callable[[dict[str, Any]], object]] = {
     "a pitch below a line": lambda data: data["buffers"][0].update(pitch=3),
     "a pitch above all": lambda data: data["buffers"][0].update(pitch=5000),
     "a ring that begins outside": lambda data: data["buffers"][0].update(address=128),
+    "a ring of lines that find no room": lambda data: data["buffers"][0].update(lines=90),
+    "a ring that ends in the midst of what is read": lambda data: [b.update(lines=3, pitch=6, address=20 * k) for k, b in enumerate(data["buffers"])],
     "a ring that is too short": lambda data: data["buffers"][0].update(pitch=64),
     "a ring of several groups": lambda data: data.update(groups=[{"operations": [operation(data, number)]} for number in range(5)]),
     "a ring beside a buffer": lambda data: data["buffers"][1].pop("pitch"),

@@ -9,9 +9,10 @@ import numpy as np
 from tests.operations import made
 from tests.schedule.made_regions import Builder
 from toolchain.schedule.form.schedule import Schedule
-from toolchain.schedule.groups import search
+from toolchain.schedule.groups import rings, search
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.kernels.pools import wraps
 from toolchain.schedule.network import find_schedule
 from toolchain.schedule.regions.region import Region, Shape
 from toolchain.spec.load import load_text
@@ -58,7 +59,10 @@ def tall_region(seed: int, steps: int) -> Region | None:
     return found if found.operations else None
 
 
-def scheduled(region: Region) -> Schedule:
-    """What the search makes of it where groups cost nothing: as many as there can be."""
-    with mock.patch.object(search, "_cycles", return_value=0.0):
+def scheduled(region: Region, around: bool = True) -> Schedule:
+    """What the search makes of it where groups cost nothing: as many as there can be. around: rings may go round all banks."""
+    with (
+        mock.patch.object(search, "_cycles", return_value=0.0),
+        mock.patch.object(rings, "wraps", side_effect=lambda *given: around and wraps(*given)),
+    ):
         return find_schedule(*short_machine(), region)

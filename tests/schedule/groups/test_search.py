@@ -79,6 +79,30 @@ def test_a_chain_is_one_group_that_is_exact_and_moves_less(name: str) -> None:
     assert not set(grouped.map.tensors) - {"t", region.outputs[0]}
 
 
+@pytest.mark.parametrize("name", ["conv -> pool", "conv -> add"])
+def test_where_memory_does_not_wrap_rings_begin_again(name: str) -> None:
+    region = CHAINS[name]
+    schedule = scheduled(region, around=False)
+    (ring,) = schedule.buffers
+    assert ring.lines > 0
+    assert sizes(schedule) == [2]
+    grouped, apart = built(region, schedule), built(region, grouped=False)
+    assert proven(grouped, grouped.program.machine)
+    assert moved(grouped) < moved(apart)
+
+
+def test_rows_that_overlap_cannot_cross_the_end_of_a_ring() -> None:
+    assert sizes(scheduled(CHAINS["conv -> conv"], around=False)) == [1, 1]
+
+
+@settings(max_examples=6, deadline=None)
+@given(seed=st.integers(0, 1 << 30), steps=st.integers(3, 9))
+def test_any_tall_region_is_exact_where_memory_does_not_wrap(seed: int, steps: int) -> None:
+    region = tall_region(seed, steps)
+    if region is not None:
+        assert proven(built(region, scheduled(region, around=False)), short_machine()[0])
+
+
 def moved(compiled: CompiledRegion) -> int:
     """Instructions that load or store."""
     names = [item.name for item in compiled.program.machine.instructions]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from toolchain.schedule.form.schedule import ChipBuffer, Schedule
-from toolchain.schedule.kernels.pools import Pool
+from toolchain.schedule.kernels.pools import Pool, wraps
 from toolchain.schedule.placement.residency import Candidate, Residents, RowRing, streamed
 from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.model import Machine, Memory
@@ -26,7 +26,11 @@ def read_buffers(machine: Machine, schedule: Schedule, candidates: Mapping[str, 
     stored = {buffer.tensor: buffer.stored for buffer in schedule.buffers}
     kept = {name: replace(candidate, stored=stored[name]) for name, candidate in candidates.items() if name in slots}
     depths = {(memory, pool.bank): pool.depth for memory, found in pools.items() for pool in found}
-    found = {buffer.tensor: RowRing(buffer.pitch, depths[buffer.memory, buffer.slot.bank]) for buffer in schedule.buffers if buffer.pitch}
+    found = {
+        buffer.tensor: RowRing(buffer.pitch, buffer.lines * buffer.pitch or depths[buffer.memory, buffer.slot.bank], buffer.lines)
+        for buffer in schedule.buffers
+        if buffer.pitch
+    }
     return Residents(slots, kept, schedule.numbers, pools, found)
 
 
@@ -65,12 +69,18 @@ def _faults(
 def _ring_faults(memory: Memory, schedule: Schedule, number: int, buffer: ChipBuffer, candidate: Candidate, pool: Pool) -> Iterator[Diagnostic]:
     """Of a ring of rows."""
     lines, path = candidate.lines, ("buffers", number, "pitch")
-    if lines is None or memory.kind != "ring" or memory.depths[pool.bank] != pool.depth:
+    if lines is None:
         text = f"'{buffer.tensor}' cannot be a ring of rows in '{buffer.memory}'"
         yield schedule.fault("E1404", text, path, "a tensor that stays whole has no pitch")
+    elif not buffer.lines and not wraps(memory, pool):
+        text = f"'{buffer.memory}' does not wrap, so a ring in it has a number of lines"
+        yield schedule.fault("E1404", text, path, "write lines, beside pitch")
     elif not lines.line <= buffer.pitch <= lines.most:
         text = f"the lines of '{buffer.tensor}' are {buffer.pitch} elements apart; they can be {lines.line} to {lines.most}"
         yield schedule.fault("E1404", text, path)
+    elif buffer.slot.address + buffer.lines * buffer.pitch > pool.depth:
+        text = f"'{buffer.tensor}' takes {buffer.lines * buffer.pitch} elements from {buffer.slot.address} on, and a bank has {pool.depth}"
+        yield schedule.fault("E1404", text, ("buffers", number, "lines" if buffer.lines else "address"))
     elif buffer.slot.address >= pool.depth:
         text = f"'{buffer.tensor}' begins at {buffer.slot.address}, and a bank of '{buffer.memory}' has {pool.depth}"
         yield schedule.fault("E1404", text, ("buffers", number, "address"))
@@ -88,8 +98,10 @@ def _overlaps(schedule: Schedule, candidates: Mapping[str, Candidate]) -> Iterat
 
 def _share(buffer: ChipBuffer, other: ChipBuffer, one: Candidate, two: Candidate) -> bool:
     """Whether both need some element at some moment. Rings of one pool share it; whether they clash is seen when their rows are known."""
-    if buffer.pitch or other.pitch:
-        alike = one.memory == two.memory and buffer.slot.bank == other.slot.bank
-        return alike and one.meets(two) and not (buffer.pitch and other.pitch)
-    apart = buffer.slot.address + one.size <= other.slot.address or other.slot.address + two.size <= buffer.slot.address
-    return not apart and one.memory == two.memory and buffer.slot.bank == other.slot.bank and one.meets(two)
+    if one.memory != two.memory or buffer.slot.bank != other.slot.bank or not one.meets(two):
+        return False
+    round_all = [bool(each.pitch and not each.lines) for each in (buffer, other)]
+    if any(round_all):
+        return not all(round_all)
+    ends = [each.slot.address + (each.lines * each.pitch or candidate.size) for each, candidate in ((buffer, one), (other, two))]
+    return buffer.slot.address < ends[1] and other.slot.address < ends[0]

@@ -21,7 +21,7 @@ def make_schedule(machine: Machine, plan: Plan) -> Schedule:
 def _buffers(plan: Plan) -> Iterator[ChipBuffer]:
     for name, candidate in plan.residents.candidates.items():
         ring = plan.residents.rings.get(name)
-        yield ChipBuffer(name, candidate.memory, plan.residents.slots[name], candidate.stored, ring.pitch if ring else 0)
+        yield ChipBuffer(name, candidate.memory, plan.residents.slots[name], candidate.stored, *(ring.said if ring else (0, 0)))
 
 
 def _operation(plan: Plan, index: int, rings: frozenset[str]) -> ScheduledOperation:

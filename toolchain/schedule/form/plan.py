@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolchain.schedule.groups.row_group import RowGroup
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.residency import Residents
 from toolchain.schedule.placement.storage import Storage
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.tiles import Tiling
 
 
@@ -44,6 +44,6 @@ class Plan:
                 found[memories[name]] = max(found.get(memories[name], 0), *(slot.address + tiling.room[name] for slot in slots))
         for name, candidate in self.residents.candidates.items():
             ring = self.residents.rings.get(name)
-            top = ring.depth if ring else self.residents.slots[name].address + candidate.size
+            top = ring.depth if ring and not ring.lines else self.residents.slots[name].address + self.residents.size(name)
             found[candidate.memory] = max(found.get(candidate.memory, 0), top)
         return found

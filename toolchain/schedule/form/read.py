@@ -27,7 +27,14 @@ def read_schedule(source: Source) -> Schedule:
 
 def _buffer(node: Node) -> ChipBuffer:
     held: dict[str, Any] = node.plain()
-    return ChipBuffer(held["tensor"], held["memory"], Slot(int(held["bank"]), int(held["address"])), held["stored"], int(held.get("pitch", 0)))
+    return ChipBuffer(
+        held["tensor"],
+        held["memory"],
+        Slot(int(held["bank"]), int(held["address"])),
+        held["stored"],
+        int(held.get("pitch", 0)),
+        int(held.get("lines", 0)),
+    )
 
 
 def _ahead(group: Node) -> int:

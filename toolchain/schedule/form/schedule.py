@@ -24,7 +24,8 @@ class Cut(NamedTuple):
 class ChipBuffer:
     """A tensor that stays on chip from the operation that makes it to the last one that reads it. stored: it is stored to DRAM as well.
 
-    pitch: elements from one line of rows to the next where it is a ring of rows, which goes round its banks; 0 for a tensor that is there whole.
+    pitch: elements from one line of rows to the next where it is a ring of rows; 0 for a tensor that is there whole. lines: how many there are before
+    it begins again; 0 where it goes round all of its banks.
     """
 
     tensor: str
@@ -32,6 +33,7 @@ class ChipBuffer:
     slot: Slot
     stored: bool
     pitch: int = 0
+    lines: int = 0
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ def _lines(schedule: Schedule) -> Iterator[str]:
 
 def _buffer(buffer: ChipBuffer) -> str:
     bank, address = buffer.slot
-    pitch = {"pitch": buffer.pitch} if buffer.pitch else {}
-    return _flow({"tensor": buffer.tensor, "memory": buffer.memory, "bank": bank, "address": address, **pitch, "stored": buffer.stored})
+    ring = {key: value for key, value in (("pitch", buffer.pitch), ("lines", buffer.lines)) if value}
+    return _flow({"tensor": buffer.tensor, "memory": buffer.memory, "bank": bank, "address": address, **ring, "stored": buffer.stored})
 
 
 def _operation(operation: ScheduledOperation) -> Iterator[str]:

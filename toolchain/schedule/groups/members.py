@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from toolchain.schedule.groups.row_group import RowGroup, group_tensors
-from toolchain.schedule.groups.rows import HEIGHT, RowLoop, row_dimension
 from toolchain.schedule.kernels.pools import Pool, Slot, beside
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
 from toolchain.schedule.placement.residency import Residents
 from toolchain.schedule.placement.storage import Storage
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.rows.row_group import RowGroup, group_tensors
+from toolchain.schedule.rows.row_loop import HEIGHT, RowLoop, row_dimension
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.ring import find_rings
 from toolchain.schedule.tiling.tile_size import size_limits

@@ -5,13 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolchain.schedule.groups.layout import Stream, lay_rings
-from toolchain.schedule.groups.row_group import RowGroup, made_over, ring_buffers
-from toolchain.schedule.kernels.pools import Pool
-from toolchain.schedule.placement.residency import Candidate, Residents, RowRing, grouped, streamed
+from toolchain.schedule.kernels.pools import Pool, Slot, wraps
+from toolchain.schedule.placement.residency import Candidate, Residents, RowRing, find_room, grouped, streamed
+from toolchain.schedule.rows.row_group import RowGroup, made_over, ring_buffers
 from toolchain.spec.model import Machine
 
 MOST_RINGS = 16
 """Of a group; with more, there are too many ways to share the pools."""
+SLABS = (2, 3, 1)
+"""Slabs in a ring that begins again at its end: one is made while another is read."""
+Laid = dict[str, tuple[Slot, RowRing]]
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class RingPlaces:
     def _is_inner(self, candidate: Candidate, members: range) -> bool:
         """Whether the members make it and one of them reads it; what others read on chip is no ring."""
         made = all(use.operation in members for use in candidate.writes)
-        fits = candidate.lines is not None and self.machine.memory[candidate.memory].kind == "ring"
+        fits = candidate.lines is not None
         elsewhere = candidate.name in self.base.candidates and candidate.last not in members
         return made and fits and not elsewhere and any(use.operation in members for use in candidate.reads)
 
@@ -67,31 +70,50 @@ class RingPlaces:
         return False
 
     def placed(self, chip: OnChip, group: RowGroup) -> Iterator[Residents]:
-        """Every way in which the rings can stand in pools that hold nothing else, in as few of them as possible first."""
+        """Every way in which the rings can stand: going round pools that wrap and hold nothing else, in as few of them as possible first; then in
+        stretches beside all else, at whose ends they begin again."""
         streams = self._streams(chip, group)
-        memories = {chip.kept[name].memory for name in chip.ringed}
-        taken = {(chip.kept[name].memory, self.base.slots[name].bank) for name in chip.whole}
-        for memory in memories if len(memories) == 1 else ():
-            free = [pool for pool in self.base.pools[memory] if (memory, pool.bank) not in taken]
-            for parts in _splits(streams, free):
-                found = self._laid(chip, group, parts, max(stream.rows for stream in streams))
-                if found is not None:
-                    yield found
+        for memory in {chip.kept[name].memory for name in chip.ringed}:
+            taken = {self.base.slots[name].bank for name in chip.whole if chip.kept[name].memory == memory}
+            free = [pool for pool in self.base.pools[memory] if pool.bank not in taken and wraps(self.machine.memory[memory], pool)]
+            ways = [self._laid(parts, max(stream.rows for stream in streams)) for parts in _splits(streams, free)]
+            ways += [self._turning(chip, group, streams, memory, slabs) for slabs in SLABS]
+            yield from (found for way in ways if way is not None and (found := self._residents(chip, group, way)) is not None)
+            return
 
-    def _laid(self, chip: OnChip, group: RowGroup, parts: Sequence[tuple[Pool, Sequence[Stream]]], tallest: int) -> Residents | None:
-        """The rings in these pools; None where they do not fit or meet."""
-        slots, rings = {name: self.base.slots[name] for name in chip.whole}, dict[str, RowRing]()
-        for pool, streams in parts:
-            laid = lay_rings(streams, pool, tallest)
-            if laid is None:
-                return None
-            slots |= {name: slot for name, (slot, _) in laid.items()}
-            rings |= {name: ring for name, (_, ring) in laid.items()}
+    def _residents(self, chip: OnChip, group: RowGroup, laid: Laid) -> Residents | None:
+        """With these rings; None where rows meet, or cross the end of a ring."""
+        slots = {name: self.base.slots[name] for name in chip.whole} | {name: slot for name, (slot, _) in laid.items()}
+        rings = {name: ring for name, (_, ring) in laid.items()}
         for name, other in chip.over.items():
             slots[name], rings[name] = slots[other], rings[other]
         found = Residents(slots, chip.kept, chip.groups, self.base.pools, rings)
         buffers = ring_buffers(found, chip.groups[group.operations[0]])
-        return found if group.clash(buffers, made_over(found, buffers)) is None else None
+        free = group.crossing(buffers) is None and group.clash(buffers, made_over(found, buffers)) is None
+        return found if free else None
+
+    def _laid(self, parts: Sequence[tuple[Pool, Sequence[Stream]]], tallest: int) -> Laid | None:
+        """The rings in these pools; None where they do not fit."""
+        found: Laid = {}
+        for pool, streams in parts:
+            laid = lay_rings(streams, pool, tallest)
+            if laid is None:
+                return None
+            found |= laid
+        return found
+
+    def _turning(self, chip: OnChip, group: RowGroup, streams: Sequence[Stream], memory: str, slabs: int) -> Laid | None:
+        """Rings of so many slabs each, the lowest addresses first; None where there is no room."""
+        others = [(self.base.slots[name], chip.kept[name].size) for name in chip.whole if chip.kept[name].memory == memory]
+        found: Laid = {}
+        for stream in streams:
+            lines = slabs * -(-group.most_rows(stream.name) // stream.lines.together)
+            slot = find_room(lines * stream.lines.line, others, self.base.pools[memory])
+            if slot is None:
+                return None
+            found[stream.name] = slot, RowRing(stream.lines.line, lines * stream.lines.line, lines)
+            others.append((slot, lines * stream.lines.line))
+        return found
 
     def _streams(self, chip: OnChip, group: RowGroup) -> list[Stream]:
         """Rings that stand in the place of another go with it."""

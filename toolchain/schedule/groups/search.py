@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.groups.members import Members
 from toolchain.schedule.groups.rings import RingPlaces
-from toolchain.schedule.groups.row_group import RowGroup
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.residency import Candidate, Residents, grouped, streamed
 from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.tiles import FRICTION, Tiling
 
 LONGEST = 16

@@ -16,11 +16,17 @@ from toolchain.spec.model import Machine
 
 @dataclass(frozen=True)
 class Kept:
-    """Where a whole tensor stands on chip, its elements in each bank, and names: what templates see of its place."""
+    """Where a whole tensor stands on chip, its elements in each bank, and names: what templates see of its place. again: rows after which a ring
+    begins again; 0 for one that goes round all banks, and for a tensor that is there whole."""
 
     slot: Slot
     size: int
     names: Mapping[str, int]
+    again: int = 0
+
+    def slot_for(self, row: int) -> Slot:
+        """Where the first row would stand for templates that know nothing of rings, so that this row stands in its place."""
+        return Slot(self.slot.bank, self.slot.address - row // self.again * self.size) if self.again else self.slot
 
 
 @dataclass(frozen=True)

@@ -156,10 +156,17 @@ def grouped(candidates: Mapping[str, Candidate], groups: Sequence[int]) -> dict[
 
 
 class RowRing(NamedTuple):
-    """A ring of rows. pitch: elements from one line to the next. depth: elements of each bank of its pool, all of which it takes in turn."""
+    """A ring of rows. pitch: elements from one line to the next. depth: elements of each bank that it takes, one after the other: those of its whole
+    pool, which must wrap, or from its slot on those of `lines` lines, after which it begins again."""
 
     pitch: int
     depth: int
+    lines: int = 0
+
+    @property
+    def said(self) -> tuple[int, int]:
+        """As a schedule has it."""
+        return self.pitch, self.lines
 
 
 @dataclass(frozen=True)
@@ -186,7 +193,7 @@ class Residents:
         if name not in self.rings or use.lines is None:
             return Kept(self.slots[name], self.candidates[name].size, use.names)
         ring = self.rings[name]
-        return Kept(self.slots[name], ring.depth, {**use.names, use.lines.pitch: ring.pitch})
+        return Kept(self.slots[name], ring.depth, {**use.names, use.lines.pitch: ring.pitch}, ring.lines * use.lines.together)
 
     def live(self, group: int) -> list[Candidate]:
         return [c for c in self.candidates.values() if c.first <= group <= c.last]
@@ -196,11 +203,16 @@ class Residents:
         live, found = self.live(self.groups[operation]), dict[str, tuple[Pool, ...]]()
         for memory, whole in self.pools.items():
             mine = [c.name for c in live if c.memory == memory]
-            ringed = {self.slots[name].bank for name in mine if name in self.rings}
-            here = [(self.slots[name], self.candidates[name].size) for name in mine if name not in self.rings]
+            round_all = [name for name in mine if name in self.rings and not self.rings[name].lines]
+            ringed = {self.slots[name].bank for name in round_all}
+            here = [(self.slots[name], self.size(name)) for name in mine if name not in round_all]
             here += [(Slot(pool.bank, pool.start), pool.depth) for pool in whole if pool.bank in ringed]
             found[memory] = beside(whole, here) if here else whole
         return found
+
+    def size(self, name: str) -> int:
+        """Elements of each bank that a buffer takes."""
+        return self.rings[name].depth if name in self.rings else self.candidates[name].size
 
     def stored(self, name: str) -> bool:
         """Whether a buffer must be in DRAM."""
@@ -223,7 +235,7 @@ def _slots(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, 
     """apart: operations between the last use of some room and its next owner, what is tried first."""
     slots: dict[str, Slot] = {}
     for members in sorted(_groups(candidates), key=lambda group: (-group[0].size, min(c.first for c in group))):
-        found = (_room(members[0].size, list(_others(members, candidates, slots, more)), pools[members[0].memory]) for more in apart)
+        found = (find_room(members[0].size, list(_others(members, candidates, slots, more)), pools[members[0].memory]) for more in apart)
         slot = next((s for s in found if s is not None), None)
         if slot is not None:
             slots |= {c.name: slot for c in members}
@@ -248,7 +260,7 @@ def _groups(candidates: Mapping[str, Candidate]) -> list[list[Candidate]]:
     return list({id(group): group for group in group_of.values()}.values())
 
 
-def _room(size: int, others: Sequence[tuple[Slot, int]], pools: Sequence[Pool]) -> Slot | None:
+def find_room(size: int, others: Sequence[tuple[Slot, int]], pools: Sequence[Pool]) -> Slot | None:
     """The lowest address beside others, in the smallest pool that has one."""
     for pool in sorted(pools, key=lambda p: (p.depth, p.bank)):
         at = pool.start

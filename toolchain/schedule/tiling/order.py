@@ -8,11 +8,11 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolchain.schedule.groups.interleave import Turn
-from toolchain.schedule.groups.rows import row_dimension
 from toolchain.schedule.kernels.kernel import Dimension, Place, Step
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.rows.interleave import Turn
+from toolchain.schedule.rows.row_loop import row_dimension
 from toolchain.schedule.tiling.ring import Ring, Tiles
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.evaluate import constant
@@ -107,15 +107,17 @@ class _Order:
         """A step, after the loads of tiles that it needs and that are not there."""
         now, taken = len(self.events), dict[str, Slot]()
         for name in dict.fromkeys((step.place, *step.uses)):
-            taken[name], freed = self._slot(turn.member, name, tile, now)
+            taken[name], freed = self._slot(turn, name, tile, now)
             load = self.members[turn.member][0].loads(name)
             if freed is not None and load is not None:
                 self._load(turn, load, name, tile, taken[name], max(freed + 1, now - self.ahead))
         self.events.append((turn.member, Instance(step, tile, taken)))
 
-    def _slot(self, member: int, name: str, tile: Tile, now: int) -> tuple[Slot, int | None]:
-        problem, tiling = self.members[member]
-        place = self.places[member][name]
+    def _slot(self, turn: Turn, name: str, tile: Tile, now: int) -> tuple[Slot, int | None]:
+        problem, tiling = self.members[turn.member]
+        member, place = turn.member, self.places[turn.member][name]
+        if name in turn.slots:
+            return turn.slots[name], None
         if place.memory in self.tiles and name in problem.known:
             return self.tiles[place.memory].use(f"{member} {name}", _key(place, tile), tiling.room[name], tiling.slots[name], now)
         return self.slots[member][name].use(_key(place, tile), now)
@@ -125,7 +127,7 @@ class _Order:
         kept = self.members[turn.member][0].kept
         ready = (self.finished.get(slab, 0) for use in (name, *load.uses) for slab in turn.after.get(use, ()))
         early = max(early, self.loads[-1][0] if self.loads else 0, *ready)
-        sources = {use: kept[use].slot for use in load.uses if use in kept}
+        sources = {use: turn.slots.get(use, kept[use].slot) for use in load.uses if use in kept}
         item = Instance(load, {d: tile[d] for d in self.places[turn.member][name].by}, {name: slot, **sources})
         self.loads.append((early, (turn.member, item)))
 

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from toolchain.schedule.groups.interleave import Feed, Turn, interleave
-from toolchain.schedule.groups.lives import Clash, RingBuffer, Touch, find_clash
-from toolchain.schedule.groups.rows import RowLoop, row_dimension
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.residency import Residents
 from toolchain.schedule.placement.storage import Storage
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.tiling.tiles import Tiling
+from toolchain.schedule.rows.interleave import Feed, Turn, interleave
+from toolchain.schedule.rows.lives import Clash, RingBuffer, Touch, find_clash
+from toolchain.schedule.rows.row_loop import RowLoop
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,34 @@ class RowGroup:
     def turns(self) -> list[Turn]:
         """The slabs of all operations, in the order in which they run."""
         return interleave(self.loops, [list(self._feeds(member)) for member in range(len(self.loops))], self.ahead)
+
+    def turns_with(self, problems: Sequence[Problem]) -> list[Turn]:
+        """The same with the slots of rings that begin again. problems: of the members, with what is on chip."""
+        found: list[Turn] = []
+        for turn in self.turns:
+            loop, kept = self.loops[turn.member], problems[turn.member].kept
+            rows = {**loop.read(turn.slab), "y": loop.made(turn.slab)}
+            found.append(turn._replace(slots={place: kept[place].slot_for(part.start) for place, part in rows.items() if place in kept}))
+        return found
+
+    def most_rows(self, tensor: str) -> int:
+        """The most rows of a tensor that one slab makes or reads."""
+        found = [0]
+        for loop, tensors in zip(self.loops, self.tensors, strict=True):
+            for slab in range(min(loop.count, 2)):
+                rows = {**loop.read(slab), "y": loop.made(slab)}
+                found += [len(part) for place, part in rows.items() if tensors.get(place) == tensor]
+        return max(found)
+
+    def crossing(self, rings: Mapping[str, RingBuffer]) -> tuple[str, range] | None:
+        """A ring, and rows of it that a slab makes or reads on both sides of its end."""
+        for turn in self.turns:
+            loop, tensors = self.loops[turn.member], self.tensors[turn.member]
+            for place, rows in {**loop.read(turn.slab), "y": loop.made(turn.slab)}.items():
+                ring = rings.get(tensors.get(place, ""))
+                if ring is not None and ring.crosses(rows):
+                    return tensors[place], rows
+        return None
 
     def _feeds(self, member: int) -> Iterator[Feed]:
         for place in self.loops[member].problem.operation.kind.data:
@@ -49,13 +76,6 @@ def group_tensors(region: Region, storage: Storage, operations: range) -> list[d
     return [{place: storage.places[tensor][0] for place, tensor in region.operations[index].tensors.items()} for index in operations]
 
 
-def row_loop(problem: Problem, tiling: Tiling) -> RowLoop | None:
-    """The loop over rows, the outermost one; None where another loop stands around it, or no dimension counts rows."""
-    rows = row_dimension(problem)
-    outer = next((name for name in tiling.order if tiling.sizes[name] < problem.extents[name]), rows)
-    return RowLoop(problem, rows, tiling.sizes[rows]) if rows is not None and rows == outer else None
-
-
 def ring_buffers(residents: Residents, group: int) -> dict[str, RingBuffer]:
     """The rings of rows of a group."""
     found: dict[str, RingBuffer] = {}
@@ -63,7 +83,8 @@ def ring_buffers(residents: Residents, group: int) -> dict[str, RingBuffer]:
         candidate, slot = residents.candidates[name], residents.slots[name]
         if candidate.first == group and candidate.lines is not None:
             lines = candidate.lines
-            found[name] = RingBuffer(candidate.memory, slot.bank, slot.address, ring.pitch, lines.line, lines.together, ring.depth)
+            depth = slot.address + ring.depth if ring.lines else ring.depth
+            found[name] = RingBuffer(candidate.memory, slot.bank, slot.address, ring.pitch, lines.line, lines.together, depth, ring.lines)
     return found
 
 

@@ -9,8 +9,8 @@ from tests.operations import made
 from tests.schedule.groups.tall_regions import short_machine
 from toolchain.operations.operation import Operation
 from toolchain.schedule.choice import choose_kernel
-from toolchain.schedule.groups.rows import RowLoop, row_dimension
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.rows.row_loop import RowLoop, row_dimension
 
 
 def problem(operation: Operation) -> Problem:

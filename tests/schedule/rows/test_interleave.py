@@ -6,8 +6,8 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.schedule.groups.interleave import Feed, interleave
-from toolchain.schedule.groups.rows import RowLoop
+from toolchain.schedule.rows.interleave import Feed, interleave
+from toolchain.schedule.rows.row_loop import RowLoop
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ class Touch(NamedTuple):
 
 @dataclass(frozen=True)
 class RingBuffer:
-    """together: rows of a line. address: of the first line. line: elements of a line; pitch: from one to the next. depth: where the memory wraps."""
+    """together: rows of a line. address: of the first line. line: elements of a line; pitch: from one to the next. depth: where the memory wraps.
+    lines: after how many it begins again; 0 for one that goes round the memory."""
 
     memory: str
     bank: int
@@ -28,6 +29,12 @@ class RingBuffer:
     line: int
     together: int
     depth: int
+    lines: int = 0
+
+    def crosses(self, rows: range) -> bool:
+        """Whether rows that one slab touches stand on both sides of the end of the ring, where no step can reach them at once."""
+        around = self.lines * self.together
+        return bool(around and rows) and rows.start // around != (rows.stop - 1) // around
 
 
 class Clash(NamedTuple):
@@ -72,7 +79,8 @@ def _lines(ring: RingBuffer, writes: Sequence[Touch], reads: Sequence[Touch]) ->
         part = _part(ring, touch.rows)
         last[part] = np.maximum(last[part], touch.moment)
     number = np.arange(count)
-    return _Lines(number, (ring.address + number * ring.pitch) % ring.depth, first, last)
+    turn = number % ring.lines if ring.lines else number
+    return _Lines(number, (ring.address + turn * ring.pitch) % ring.depth, first, last)
 
 
 def _part(ring: RingBuffer, rows: range) -> slice:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.schedule.groups.lives import RingBuffer, Touch, find_clash
+from toolchain.schedule.rows.lives import RingBuffer, Touch, find_clash
 
 DEPTH = 24
 

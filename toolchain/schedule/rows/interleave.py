@@ -2,17 +2,21 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
-from toolchain.schedule.groups.rows import RowLoop
+from toolchain.schedule.kernels.pools import Slot
+from toolchain.schedule.rows.row_loop import RowLoop
 
 
 class Turn(NamedTuple):
-    """A slab of a member. after: by place, members and those of their slabs that must be done before what stands there is read."""
+    """A slab of a member. after: by place, members and those of their slabs that must be done before what stands there is read. slots: by place,
+    where a ring that begins again stands for its rows."""
 
     member: int
     slab: int
     after: Mapping[str, Sequence["tuple[int, int]"]]
+    slots: Mapping[str, Slot] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
