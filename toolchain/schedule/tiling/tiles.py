@@ -13,6 +13,8 @@ from toolchain.schedule.kernels.kernel import Place, Step
 from toolchain.schedule.kernels.pools import Rooms, Slot, Taken, slots_of
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.windows import largest_window
+from toolchain.schedule.tiling.step_cost import loading_cycles, step_cycles, tile_frame
+from toolchain.schedule.tiling.tile_limits import fitting
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import align, constant
@@ -82,6 +84,7 @@ def _legal(problem: Problem, sizes: Mapping[str, Ints]) -> tuple[dict[str, Ints]
     legal = np.ones(len(next(iter(sizes.values()))), np.bool_)
     for condition in problem.kernel.where:
         legal &= evaluate_arrays(condition, names) != 0
+    legal &= fitting(problem, names)
     rooms = {p.name: evaluate_arrays(p.size, names) * (p.name not in problem.kept) for p in problem.kernel.places}
     kept, named, held = ({k: v[legal] for k, v in part.items()} for part in (sizes, names, rooms))
     return kept, named, held
@@ -177,6 +180,12 @@ class _Candidates:
         names = [d.name for d in self.problem.kernel.loops if self.problem.extents[d.name] > 1]
         return itertools.permutations(sorted(names, key=lambda name: name not in rows) if self.problem.followed else names)
 
+    @cached_property
+    def cycles(self) -> list[dict[str, Ints]]:
+        """By step of the problem, then by unit: how long one run of it takes."""
+        frame = tile_frame(self.problem, self.names)
+        return [step_cycles(self.problem, step, self.names, frame) for step in self.problem.steps]
+
     def _exposed(self, step: Step) -> Floats | float:
         """How much of a first load or last store nothing else hides. What is known when compiling is loaded while the operation before still
         runs, the less surely the more of the memory it takes. What stays on chip is handed over when all that depends on one tile of the
@@ -224,7 +233,7 @@ class _Candidates:
         for item in self.problem.kernel.constants if loading else ():
             if item.name in step.constants:
                 count = math.prod((evaluate_arrays(e, self.names) for e in item.over.values()), start=np.ones(len(times), np.int64))
-                total = total + evaluate_arrays(loading.cycles, {"count": count}) if loading else total
+                total = total + loading_cycles(self.problem, loading, count) if loading else total
         return total * np.minimum(times, math.prod((self.slots[name] for name in step.uses), start=np.ones(len(times))))
 
     def estimate(self, order: tuple[str, ...]) -> Floats:
@@ -233,13 +242,13 @@ class _Candidates:
         busy: dict[str, Floats] = {}
         zero, loading = np.zeros(len(next(iter(self.sizes.values())))), self.problem.kernel.loading
         ends = zero
-        for step in self.problem.steps:
+        for step, costs in zip(self.problem.steps, self.cycles, strict=True):
             if step.kind == "load" and not self.rooms[step.place].any():
                 continue
-            cycles = evaluate_arrays(step.cycles, self.names)
-            times = self._times(step, order)
-            total = cycles * times
-            busy[step.unit] = busy.get(step.unit, zero) + total
+            times, cycles = self._times(step, order), zero
+            for unit, own in costs.items():
+                busy[unit] = busy.get(unit, zero) + own * times
+                cycles = cycles + own
             if loading and step.constants:
                 busy[loading.unit] = busy.get(loading.unit, zero) + self._records(step, times)
             ends = ends + cycles * self._exposed(step) + times * STEP
