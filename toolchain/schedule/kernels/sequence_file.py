@@ -8,7 +8,7 @@ from toolchain.schedule.kernels.sequence import Formula, Issue, Item, Items
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.context import Context
 from toolchain.spec.errors import UserError, fail
-from toolchain.spec.evaluate import fold
+from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Call, Const, Expr, Member, Name, rewrite, walk
 from toolchain.spec.model import Field, Instruction, Machine
 from toolchain.spec.suggest import nearest
@@ -24,12 +24,16 @@ Names = frozenset[str]
 
 @dataclass
 class SequenceReader:
-    """sequences: by name, as written. issued: how many instructions the current step has."""
+    """sequences: by name, as written. inside: those that are being read. fixed: arguments that are constants.
+
+    issued: how many instructions the current step has.
+    """
 
     machine: Machine
     context: Context
     sequences: Mapping[str, Node]
     inside: list[str] = field(default_factory=list[str])
+    fixed: Mapping[str, Expr] = field(default_factory=dict[str, Expr])
     issued: int = 0
 
     def step(self, node: Node, names: Iterable[str]) -> Items:
@@ -99,10 +103,13 @@ class SequenceReader:
         if lacking:
             raise fail("E1002", f"sequence '{name}' needs '{lacking[0]}'", given.where())
         let = {key: self.formula(known[key], names) if key in known else self.formula(value, names) for key, value in takes.items()}
+        fixed = {key: formula.expr for key, formula in let.items() if isinstance(formula.expr, Const)}
+        outer, self.fixed = self.fixed, fixed
         self.inside.append(name)
         body = self.items(node.value["do"], frozenset(takes))
         self.inside.pop()
-        return self._made({}, let, None, body, call=True)
+        self.fixed = outer
+        return self._made({}, {key: formula for key, formula in let.items() if key not in fixed}, None, body, call=True)
 
     def _issue(self, name: str, node: Node, names: Names) -> Issue:
         known = self.machine.instruction
@@ -133,10 +140,10 @@ class SequenceReader:
                 return None
             return fields[e.id].expr if e.id in fields else Const(unsaid(instruction, e.id))
 
-        found = fold(rewrite(instruction.unit, leaf))
-        if not isinstance(found, Const):
+        found = rewrite(instruction.unit, leaf)
+        if formula_of(found).names:
             raise fail("E1002", f"which unit {instruction.name} goes to depends on the tile", node.where())
-        return self.machine.units[found.value].name
+        return self.machine.units[constant(found, {})].name
 
     def formula(self, node: Node, names: Names, described: Field | None = None) -> Formula:
         """An expression over these names, of a field also over its values' names; parameters in place."""
@@ -146,6 +153,10 @@ class SequenceReader:
             match e:
                 case Member(base=Name(id=base), name=name) if f"{base}.{name}" in names:
                     return Name(f"{base}.{name}", span=e.span)
+                case Member(base=Name(id=base), name=name) if base in self.machine.instruction and base not in names:
+                    return Const(self._word(base, name, e), span=e.span)
+                case Name(id=name) if name in self.fixed:
+                    return self.fixed[name]
                 case Name(id=name) if name in spelled and name not in names:
                     return Const(spelled[name], span=e.span)
                 case Call(function=function, args=args):
@@ -162,6 +173,13 @@ class SequenceReader:
         if described and isinstance(expr, Const) and not described.low <= expr.value <= described.high:
             raise fail("E0304", f"{described.name} is {expr.value}, outside {described.low}..{described.high}", node.span)
         return formula_of(expr)
+
+    def _word(self, instruction: str, word: str, where: Expr) -> int:
+        """The value that a word stands for in the fields of an instruction."""
+        known = {name: value for f in self.machine.instruction[instruction].fields for name, value in f.names.items()}
+        if word not in known:
+            raise fail("E0107", f"no field of {instruction} has a value '{word}'", where.span, nearest(word, known))
+        return known[word]
 
     def _latched(self) -> set[str]:
         return {m.name for m in self.machine.memories if m.latches}

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from toolchain.isa.columns import Value
+from toolchain.schedule.kernels.constants import constant_length
 from toolchain.schedule.kernels.frame import Frame, enter
-from toolchain.schedule.kernels.kernel import Constant, Kernel, Loading, Step
+from toolchain.schedule.kernels.kernel import Kernel, Loading, Step
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.sequence import Issue, Items
 from toolchain.schedule.kernels.sequence_file import formula_of, unsaid
@@ -77,7 +78,7 @@ def tile_frame(problem: Problem, names: Mapping[str, Ints]) -> Frame:
                 frame.formulas[f"{place.name}_{name}"] = formula_of(expr), frame
     for item in problem.kernel.constants:
         frame.names[f"{item.name}.first"] = 0
-        frame.names[f"{item.name}.stop"] = _length(item, names)
+        frame.names[f"{item.name}.stop"] = constant_length(item, names)
     for name, channels in _channels(problem.kernel, problem).items():
         frame.names[name] = channels
     return frame
@@ -85,13 +86,6 @@ def tile_frame(problem: Problem, names: Mapping[str, Ints]) -> Frame:
 
 def _elsewhere(problem: Problem, name: str) -> Value:
     return problem.numbers.get(name, 0)
-
-
-def _length(item: Constant, names: Mapping[str, Ints]) -> Ints:
-    total = np.ones_like(next(iter(names.values())))
-    for count in item.over.values():
-        total = total * evaluate_arrays(count, names)
-    return total
 
 
 def _channels(kernel: Kernel, problem: Problem) -> dict[str, int]:

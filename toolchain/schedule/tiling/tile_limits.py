@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.schedule.kernels.constants import constant_length
 from toolchain.schedule.kernels.field_limits import Fault, Known, faults
 from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.kernel import Window
@@ -20,7 +21,18 @@ def fitting(problem: Problem, names: Mapping[str, Ints]) -> NDArray[np.bool_]:
     legal = np.ones(len(next(iter(names.values()))), np.bool_)
     for fault in tile_faults(problem, names):
         legal[fault.rows] = False
-    return legal
+    return legal & _records_fit(problem, names)
+
+
+def _records_fit(problem: Problem, names: Mapping[str, Ints]) -> NDArray[np.bool_]:
+    """bool [n]: whether the constants of each step fit into their memory at once."""
+    fit = np.ones(len(next(iter(names.values()))), np.bool_)
+    constants = {item.name: item for item in problem.kernel.constants}
+    for step in problem.steps:
+        if step.constants:
+            records = np.add.reduce([constant_length(constants[name], names) for name in step.constants])
+            fit &= records <= sum(problem.machine.memory[constants[step.constants[0]].memory].depths)
+    return fit
 
 
 def tile_faults(problem: Problem, names: Mapping[str, Ints]) -> Iterator[Fault]:

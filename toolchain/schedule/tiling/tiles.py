@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.schedule.kernels.constants import constant_length
 from toolchain.schedule.kernels.kernel import Place, Step
 from toolchain.schedule.kernels.pools import Rooms, Slot, Taken, slots_of
 from toolchain.schedule.kernels.problem import Problem
@@ -228,12 +229,11 @@ class _Candidates:
         return times
 
     def _records(self, step: Step, times: Floats) -> Floats:
-        """Cycles to bring a step's constants on chip, once for each combination of slots."""
-        loading, total = self.problem.kernel.loading, np.zeros_like(times)
-        for item in self.problem.kernel.constants if loading else ():
+        """How many records a step's constants are, once for each combination of slots."""
+        total = np.zeros_like(times)
+        for item in self.problem.kernel.constants:
             if item.name in step.constants:
-                count = math.prod((evaluate_arrays(e, self.names) for e in item.over.values()), start=np.ones(len(times), np.int64))
-                total = total + loading_cycles(self.problem, loading, count) if loading else total
+                total = total + constant_length(item, self.names)
         return total * np.minimum(times, math.prod((self.slots[name] for name in step.uses), start=np.ones(len(times))))
 
     def estimate(self, order: tuple[str, ...]) -> Floats:
@@ -241,7 +241,7 @@ class _Candidates:
         getting in each other's way; with one slot everything in turn."""
         busy: dict[str, Floats] = {}
         zero, loading = np.zeros(len(next(iter(self.sizes.values())))), self.problem.kernel.loading
-        ends = zero
+        ends = records = zero
         for step, costs in zip(self.problem.steps, self.cycles, strict=True):
             if step.kind == "load" and not self.rooms[step.place].any():
                 continue
@@ -249,8 +249,9 @@ class _Candidates:
             for unit, own in costs.items():
                 busy[unit] = busy.get(unit, zero) + own * times
                 cycles = cycles + own
-            if loading and step.constants:
-                busy[loading.unit] = busy.get(loading.unit, zero) + self._records(step, times)
+            records = records + self._records(step, times) if step.constants else records
             ends = ends + cycles * self._exposed(step) + times * STEP
+        if loading and records.any():
+            busy[loading.unit] = busy.get(loading.unit, zero) + loading_cycles(self.problem, loading, np.ceil(records).astype(np.int64))
         together, longest = np.add.reduce(list(busy.values())), np.maximum.reduce(list(busy.values()))
         return together if self.contexts == 1 else longest + ends + (together - longest) * FRICTION
