@@ -1,6 +1,7 @@
 """Reads steps that are given as instructions: every field, name and value checked against the machine."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from toolchain.isa.binary.packing import matched_value
@@ -24,7 +25,7 @@ Names = frozenset[str]
 
 @dataclass
 class SequenceReader:
-    """sequences: by name, as written. inside: those that are being read. fixed: arguments that are constants.
+    """sequences: by name, as written. inside: those that are being read. fixed: names that stand for expressions.
 
     issued: how many instructions the current step has.
     """
@@ -102,14 +103,31 @@ class SequenceReader:
         lacking = [key for key, value in takes.items() if key not in known and value.value is None]
         if lacking:
             raise fail("E1002", f"sequence '{name}' needs '{lacking[0]}'", given.where())
-        let = {key: self.formula(known[key], names) if key in known else self.formula(value, names) for key, value in takes.items()}
+        let = self._arguments(takes, known, names)
         fixed = {key: formula.expr for key, formula in let.items() if isinstance(formula.expr, Const)}
-        outer, self.fixed = self.fixed, fixed
         self.inside.append(name)
-        body = self.items(node.value["do"], frozenset(takes))
+        with self._replacing(fixed):
+            body = self.items(node.value["do"], frozenset(takes))
         self.inside.pop()
-        self.fixed = outer
         return self._made({}, {key: formula for key, formula in let.items() if key not in fixed}, None, body, call=True)
+
+    def _arguments(self, takes: Mapping[str, Node], given: Mapping[str, Node], names: Names) -> dict[str, Formula]:
+        """What each name stands for, in the caller's names; a default may also name what is taken before it."""
+        found = {key: self.formula(value, names) for key, value in given.items()}
+        for key, value in takes.items():
+            if key not in found:
+                with self._replacing({**self.fixed, **{name: formula.expr for name, formula in found.items() if name in takes}}):
+                    found[key] = self.formula(value, names)
+        return found
+
+    @contextmanager
+    def _replacing(self, fixed: Mapping[str, Expr]) -> Generator[None]:
+        """Names that stand for expressions, while something is read."""
+        outer, self.fixed = self.fixed, fixed
+        try:
+            yield
+        finally:
+            self.fixed = outer
 
     def _issue(self, name: str, node: Node, names: Names) -> Issue:
         known = self.machine.instruction
