@@ -84,7 +84,7 @@ def _ends(known: Known, chosen: Ints | None, name: str, count: Formula) -> Itera
 def _bound(known: Known, item: Item) -> Known:
     if not item.let:
         return known
-    frame, names = known.frame.inner(), frozenset[str]() if item.call else known.names
+    frame, names = known.frame.inner(), known.names - item.let.keys()
     for name, formula in item.let.items():
         if formula.names <= (known.names if item.call else names):
             frame.formulas[name] = formula, known.frame if item.call else frame

@@ -245,7 +245,7 @@ class _Reader:
                 raise UserError(fault or Diagnostic("E0109", f"missing key '{lacking}' in place '{name}'", node.where()))
             return node, {}
         shape = self.shared.shapes[self.known(called, self.shared.shapes, "shape")]
-        takes, given = dict(shape.members("takes")), {key: value for key, value in node.items() if key not in ("shape", "by")}
+        takes, given = dict(shape.members("takes")), {key: value for key, value in node.items() if key not in ("shape", "by", "over")}
         for key, value in given.items():
             if key not in takes:
                 raise fail("E1002", f"shape '{called.value}' takes no '{key}'", value.where(), nearest(key, takes) or f"it takes: {', '.join(takes)}")
@@ -253,7 +253,9 @@ class _Reader:
         if lacking:
             raise fail("E1002", f"shape '{called.value}' needs '{lacking}'", node.where())
         bound = {key: self.context.parse(given.get(key, value)) for key, value in takes.items()}
-        return Node({**shape.value, "by": node.value["by"]}, node.span, node.path, key_span=node.key_span), {**bound, "place": Name(name)}
+        whole, over = shape.get("whole"), node.get("over")
+        said = {"whole": Node({**whole.value, "over": over}, whole.span, whole.path)} if whole and over else {}
+        return Node({**shape.value, **said, "by": node.value["by"]}, node.span, node.path, key_span=node.key_span), {**bound, "place": Name(name)}
 
     def whole(
         self, place: str, node: Node, tile: Mapping[str, Expr], given: Iterable[str], dims: Iterable[Dimension], bound: Mapping[str, Expr]

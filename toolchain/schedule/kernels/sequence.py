@@ -30,7 +30,7 @@ class Issue:
 class Item:
     """An instruction or items, once for each point of `loops` (counts by variable, the first one slowest) at which `when` holds.
 
-    let: names for what stands below, each from those before it; of a call, its arguments, all in the caller's names.
+    let: names for what stands below, each from those before it; of a call, its arguments, all from the names outside.
     varying: the loop variables on which the cost of one round depends.
     """
 

@@ -106,8 +106,8 @@ class SequenceReader:
         let = self._arguments(takes, known, names)
         fixed = {key: formula.expr for key, formula in let.items() if isinstance(formula.expr, Const)}
         self.inside.append(name)
-        with self._replacing(fixed):
-            body = self.items(node.value["do"], frozenset(takes))
+        with self._replacing({**{key: e for key, e in self.fixed.items() if key not in takes}, **fixed}):
+            body = self.items(node.value["do"], names | takes.keys())
         self.inside.pop()
         return self._made({}, {key: formula for key, formula in let.items() if key not in fixed}, None, body, call=True)
 
@@ -252,7 +252,7 @@ def _body_needs(machine: Machine, item: Item, after: frozenset[str]) -> frozense
         inner = needs(machine, item.body)
     inner |= item.when.names if item.when else frozenset()
     if item.call:
-        return frozenset(name for name in inner if "." in name).union(*(item.let[name].names for name in inner if name in item.let))
+        return frozenset(inner - item.let.keys()).union(*(item.let[name].names for name in inner if name in item.let))
     for name, formula in [*item.let.items()][::-1]:
         inner = (inner - {name}) | formula.names if name in inner else inner
     return inner

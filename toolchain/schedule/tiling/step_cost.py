@@ -7,7 +7,7 @@ import numpy as np
 from toolchain.isa.columns import Value
 from toolchain.schedule.kernels.constants import constant_length
 from toolchain.schedule.kernels.frame import Frame, enter
-from toolchain.schedule.kernels.kernel import Kernel, Loading, Step
+from toolchain.schedule.kernels.kernel import Loading, Step
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.sequence import Issue, Items
 from toolchain.schedule.kernels.sequence_file import formula_of, unsaid
@@ -79,8 +79,7 @@ def tile_frame(problem: Problem, names: Mapping[str, Ints]) -> Frame:
     for item in problem.kernel.constants:
         frame.names[f"{item.name}.first"] = 0
         frame.names[f"{item.name}.stop"] = constant_length(item, names)
-    for name, channels in _channels(problem.kernel, problem).items():
-        frame.names[name] = channels
+    frame.names |= own_channels(problem)
     return frame
 
 
@@ -88,8 +87,9 @@ def _elsewhere(problem: Problem, name: str) -> Value:
     return problem.numbers.get(name, 0)
 
 
-def _channels(kernel: Kernel, problem: Problem) -> dict[str, int]:
-    """TENSOR_channels, as many as the tensor has itself."""
+def own_channels(problem: Problem) -> dict[str, int]:
+    """TENSOR_channels, where each tensor fills its buffer."""
+    kernel = problem.kernel
     domains = {layout.name: layout.domain for layout in problem.machine.layouts}
     return {
         f"{t.name}_channels": constant(t.extents[domains[t.layout].index("c")], problem.numbers) for t in kernel.tensors if "c" in domains[t.layout]

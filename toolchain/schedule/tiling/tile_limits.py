@@ -12,6 +12,7 @@ from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.kernel import Window
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.sequence_file import formula_of
+from toolchain.schedule.tiling.step_cost import own_channels
 from toolchain.spec.arrays import Ints
 from toolchain.spec.evaluate import constant
 
@@ -36,7 +37,7 @@ def _records_fit(problem: Problem, names: Mapping[str, Ints]) -> NDArray[np.bool
 
 
 def tile_faults(problem: Problem, names: Mapping[str, Ints]) -> Iterator[Fault]:
-    """Fields that do not hold what some tiles need. Only what follows from sizes is looked at, not addresses: the assembler refuses the rest."""
+    """Fields that do not hold what a first tile needs. Only what follows from sizes is looked at, not addresses: the assembler refuses the rest."""
     known = _known(problem, names)
     for step in problem.steps:
         if not isinstance(step.code, str):
@@ -46,8 +47,9 @@ def tile_faults(problem: Problem, names: Mapping[str, Ints]) -> Iterator[Fault]:
 def _known(problem: Problem, names: Mapping[str, Ints]) -> Known:
     some = next(iter(names.values()))
     own: dict[str, Ints | int] = {name: value for name, value in names.items() if name not in problem.numbers}
+    own |= {f"{d.name}_at": 0 for d in problem.kernel.tile} | own_channels(problem)
     for window in problem.kernel.windows:
-        own = {name: value for name, value in own.items() if name != f"{window.name}_first"} | _edges(problem, window)
+        own |= _edges(problem, window)
     frame = Frame(len(some), lambda name: problem.numbers[name], dict(own))
     found = Known(frame, frozenset(own) | frozenset(problem.numbers))
     for place in problem.kernel.places:
