@@ -56,9 +56,9 @@ def faults(machine: Machine, items: Items, known: Known, rows: Ints) -> Iterator
 
 def _entered(item: Item, known: Known) -> Iterator[tuple[Known, Ints | None]]:
     """The item at the first and the last round of its loops, as far as they are known; nowhere where its condition is not."""
-    rounds: list[tuple[Known, Ints | None]] = [(known, None)]
+    rounds: list[tuple[Known, Ints | None]] = [(known, None)] if item.limited else []
     for name, count in item.loops.items():
-        rounds = [each for inside, chosen in rounds for each in _ends(inside, chosen, name, count)]
+        rounds = [each for inside, chosen in rounds for each in _ends(inside, chosen, name, count, name in item.limited)]
     for inside, chosen in rounds:
         bound = _bound(inside, item)
         if item.when is not None:
@@ -69,12 +69,12 @@ def _entered(item: Item, known: Known) -> Iterator[tuple[Known, Ints | None]]:
         yield bound, chosen
 
 
-def _ends(known: Known, chosen: Ints | None, name: str, count: Formula) -> Iterator[tuple[Known, Ints | None]]:
+def _ends(known: Known, chosen: Ints | None, name: str, count: Formula, swept: bool) -> Iterator[tuple[Known, Ints | None]]:
     if not known.knows(count):
         yield known, chosen
         return
     counts = known.frame.column(count)
-    for least, last in ((0, 0), (1, 1)):
+    for least, last in ((0, 0), (1, 1)) if swept else ((0, 0),):
         rows = np.flatnonzero(counts > least)
         frame = known.frame.take(rows)
         frame.names[name] = last * (counts[rows] - 1)
@@ -94,8 +94,9 @@ def _bound(known: Known, item: Item) -> Known:
 
 def _issue_faults(machine: Machine, issue: Issue, known: Known, rows: Ints) -> Iterator[Fault]:
     instruction = machine.instruction[issue.instruction]
-    for name, formula in issue.fields.items():
-        if formula.names and known.knows(formula):
+    for name in issue.limited:
+        formula = issue.fields[name]
+        if known.knows(formula):
             value, described = known.frame.value(formula), instruction.field(name)
             wrong = np.broadcast_to((np.asarray(value) < described.low) | (np.asarray(value) > described.high), (known.frame.count,))
             if wrong.any():

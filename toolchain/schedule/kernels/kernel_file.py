@@ -152,14 +152,24 @@ class _Reader:
         if len({c.memory for c in constants}) > 1 or (constants and residency is None):
             raise fail("E1002", "constants stand in one memory, and 'residency' says how they get there", node.where())
         tensors = tuple(self.tensor(key, value, given) for key, value in node.members("tensors"))
-        emitted = given | kept | {f"{d.name}_all" for d in dims} | {name for tensor in tensors for name in self.of_tensor(tensor)}
-        seen = _Seen(frozenset(sized | kept), frozenset(given | kept), frozenset(emitted), dims, windows, places, tuple(c.name for c in constants))
+        stored = {name for tensor in tensors for name in self.of_tensor(tensor)}
+        emitted = given | kept | {f"{d.name}_all" for d in dims}
+        seen = _Seen(
+            frozenset(sized | kept),
+            frozenset(given | kept),
+            frozenset(emitted),
+            frozenset(stored),
+            dims,
+            windows,
+            places,
+            tuple(c.name for c in constants),
+        )
         return Kernel(
             name, node.text("computes"), self.folder, let, tuple(self.requirement(n, given) for n in node.entries("requires")), dims,
             tuple(self.expr(n.value["that"], sized | kept) for n in node.entries("where")), windows, places,
             tensors, constants, tuple(self.step(n, seen) for n in node.entries("steps")),
             self.loading(residency) if residency else None, self.code(node, "end", ()) or self.sequences.ending(), node.where(),
-            self.shared.pools, self.shared.registers, self.shared.segments, self.code(node, "begin", emitted),
+            self.shared.pools, self.shared.registers, self.shared.segments, self.code(node, "begin", emitted | stored),
         )  # fmt: skip
 
     def sorted_let(self) -> Iterator[tuple[str, Node]]:
@@ -207,7 +217,7 @@ class _Reader:
         found = node.get(key)
         if found is None:
             return ()
-        return self.template(found) if isinstance(found.value, str) else self.sequences.step(found, names)
+        return self.template(found) if isinstance(found.value, str) else self.sequences.step(found, names, ())
 
     def requirement(self, node: Node, given: Iterable[str]) -> Require:
         return Require(self.expr(node.value["that"], given), node.text("message"))
@@ -306,7 +316,7 @@ class _Reader:
     def loading(self, node: Node) -> Loading:
         view = self.known(node.value["view"], self.machine.view, "view")
         if node.get("do"):
-            items = self.sequences.step(node.value["do"], ("slot", "base", "count"))
+            items = self.sequences.step(node.value["do"], ("count",), ("slot", "base"))
             return Loading(items, view, issues(items)[0].unit, None)
         _complete(node)
         unit = self.known(node.value["unit"], self.units(), "unit")
@@ -330,7 +340,7 @@ class _Reader:
         constants = self.words(node, "constants", seen.constants, "constant")
         when = self.expr(node.value["when"], seen.given) if node.get("when") else None
         if node.get("do"):
-            items = self.sequences.step(node.value["do"], seen.step(kind, place, uses, constants))
+            items = self.sequences.step(node.value["do"], seen.step(kind, place, uses), seen.placed(place, uses, constants))
             return Step(kind, place, items, uses, constants, tuple(sorted({i.unit for i in issues(items)})), None, when, node.span)
         _complete(node)
         template, unit = self.template(node.value["template"]), self.known(node.value["unit"], self.units(), "unit")
@@ -363,29 +373,34 @@ def _complete(node: Node) -> None:
 
 @dataclass(frozen=True)
 class _Seen:
-    """Names that expressions about tiles may use. given: of the operation. sized: and of tiles. emitted: of the operation and its tensors."""
+    """Names that expressions about tiles may use. given: of the operation. sized: and of tiles. emitted: of the operation, for instructions.
+
+    stored: of tensors in DRAM.
+    """
 
     sized: frozenset[str]
     given: frozenset[str]
     emitted: frozenset[str]
+    stored: frozenset[str]
     dims: tuple[Dimension, ...]
     windows: tuple[Window, ...]
     places: tuple[Place, ...]
     constants: tuple[str, ...]
 
-    def step(self, kind: str, place: str, uses: Iterable[str], constants: Iterable[str]) -> set[str]:
+    def step(self, kind: str, place: str, uses: Iterable[str]) -> set[str]:
         """Those of a step's instructions: a load knows the dimensions of its place only."""
         own = {p.name: p for p in self.places}
         dims = own[place].by if kind == "load" else tuple(d.name for d in self.dims)
-        found = set(self.emitted) | {f"{d}{end}" for d in dims for end in ("", "_at")}
-        found |= {f"{w.name}_{part}" for w in self.windows if w.of in dims for part in OF_WINDOW}
-        found |= {name for used in (place, *uses) for name in _of_place(own[used])}
-        return found | {f"{name}.{end}" for name in constants for end in ("first", "stop")}
+        found = {f"{d}{end}" for d in dims for end in ("", "_at")} | {name for name in self.stored if name.endswith("_channels")}
+        found |= {f"{w.name}_{part}" for w in self.windows if w.of in dims for part in OF_WINDOW} | self.emitted
+        return found | {f"{used}_{name}" for used in (place, *uses) for name in own[used].names}
 
-
-def _of_place(place: Place) -> list[str]:
-    """Names of where a tile stands."""
-    return [f"{place.name}_{part}" for part in ("slot", "bank", *place.names, *place.starts)]
+    def placed(self, place: str, uses: Iterable[str], constants: Iterable[str]) -> set[str]:
+        """Those of them that have a value only when tiles and tensors have their places."""
+        own = {p.name: p for p in self.places}
+        found = {f"{used}_{part}" for used in (place, *uses) for part in ("slot", "bank", *own[used].starts)}
+        found |= {f"{name}.{end}" for name in constants for end in ("first", "stop")}
+        return found | {name for name in self.stored if not name.endswith("_channels")}
 
 
 def numbers_of(kernel: Kernel, numbers: Mapping[str, int]) -> dict[str, int]:

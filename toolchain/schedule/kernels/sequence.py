@@ -17,12 +17,16 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One instruction. fields: those that are said; all of them where `latches` is the register that holds them. unit: the queue that it goes to."""
+    """One instruction. fields: those that are said; all of them where `latches` is the register that holds them. unit: the queue that it goes to.
+
+    limited: fields whose values follow from sizes alone, so that they limit what a tile may be.
+    """
 
     instruction: str
     fields: Mapping[str, Formula]
     unit: str
     latches: str
+    limited: tuple[str, ...]
     span: Span
 
 
@@ -31,7 +35,7 @@ class Item:
     """An instruction or items, once for each point of `loops` (counts by variable, the first one slowest) at which `when` holds.
 
     let: names for what stands below, each from those before it; of a call, its arguments, all from the names outside.
-    varying: the loop variables on which the cost of one round depends.
+    varying: the loop variables on which the cost of one round depends. limited: all names that limited fields below depend on.
     """
 
     loops: Mapping[str, Formula]
@@ -40,6 +44,7 @@ class Item:
     body: "Issue | tuple[Item, ...]"
     call: bool
     varying: frozenset[str]
+    limited: frozenset[str]
 
 
 Items = tuple[Item, ...]

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from toolchain.isa.binary.packing import matched_value
 from toolchain.schedule.kernels.sequence import Formula, Issue, Item, Items
@@ -27,7 +27,8 @@ Names = frozenset[str]
 class SequenceReader:
     """sequences: by name, as written. inside: those that are being read. fixed: names that stand for expressions.
 
-    issued: how many instructions the current step has.
+    issued: how many instructions the current step has. outside: names of the caller of a sequence, which may have another meaning there.
+    unknown: names without a value before tiles are placed. made_of: what the names of loops and `let` depend on.
     """
 
     machine: Machine
@@ -36,10 +37,14 @@ class SequenceReader:
     inside: list[str] = field(default_factory=list[str])
     fixed: Mapping[str, Expr] = field(default_factory=dict[str, Expr])
     issued: int = 0
+    unknown: frozenset[str] = frozenset()
+    outside: frozenset[str] = frozenset()
+    made_of: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
-    def step(self, node: Node, names: Iterable[str]) -> Items:
-        """The items of one step. Raises UserError E1002, E0107, E0304."""
-        self.issued = 0
+    def step(self, node: Node, names: Iterable[str], placed: Iterable[str]) -> Items:
+        """The items of one step. placed: names that have a value only when tiles have their places. Raises UserError E1002, E0107, E0304."""
+        self.issued, self.unknown, self.made_of = 0, frozenset(placed), {}
+        names = frozenset(names) | self.unknown
         found = self.items(node, frozenset(names))
         lacking = sorted(name for name in needs(self.machine, found) if "." in name and name.partition(".")[0] in self._latched())
         if lacking:
@@ -62,6 +67,13 @@ class SequenceReader:
     def _item(self, node: Node, names: Names) -> Item:
         if isinstance(node.value, str):
             node = Node({node.value: Node({}, node.span, node.path)}, node.span, node.path)
+        outer, self.made_of = self.made_of, dict(self.made_of)
+        try:
+            return self._scoped(node, names)
+        finally:
+            self.made_of = outer
+
+    def _scoped(self, node: Node, names: Names) -> Item:
         own = [key for key in _mapping(node) if key not in WORDS]
         if len(own) + (node.get("do") is not None) != 1:
             raise fail("E1002", "this is to be one instruction, one sequence, or 'do' with a list of them", node.span)
@@ -69,9 +81,11 @@ class SequenceReader:
         for key, value in _mapping(node.get("for")).items():
             loops[key] = self.formula(value, names)
             names |= {self._new(key, value, names)}
+            self.made_of[key] = self._basis(loops[key]) | {key}
         for key, value in _mapping(node.get("let")).items():
             let[key] = self.formula(value, names)
             names |= {self._new(key, value, names)}
+            self.made_of[key] = self._basis(let[key])
         when = node.get("when")
         condition = self.formula(when, names) if when else None
         if not own:
@@ -83,13 +97,25 @@ class SequenceReader:
         return self._made(loops, let, condition, self._issue(own[0], body, names), call=False)
 
     def _new(self, name: str, node: Node, names: Names) -> str:
-        if name in names or not name.isidentifier():
+        if name in names - self.outside or not name.isidentifier():
             raise fail("E1002", f"'{name}' has a meaning here already" if name in names else f"'{name}' is no name", node.where())
         return name
 
     def _made(self, loops: Mapping[str, Formula], let: Mapping[str, Formula], when: Formula | None, body: Issue | Items, *, call: bool) -> Item:
-        found = Item(loops, let, when, body, call, frozenset())
-        return Item(loops, let, when, body, call, _varying(self.machine, found))
+        found = Item(loops, let, when, body, call, frozenset(), frozenset())
+        return replace(found, varying=_varying(self.machine, found), limited=self._limited(body, when))
+
+    def _basis(self, formula: Formula) -> frozenset[str]:
+        """All names that a formula depends on."""
+        return frozenset[str]().union(*(self.made_of.get(name, frozenset((name,))) for name in formula.names))
+
+    def _limited(self, body: Issue | Items, when: Formula | None) -> frozenset[str]:
+        """What the limited fields of a body depend on; nothing where it is not known whether they apply."""
+        if when and self._basis(when) & self.unknown:
+            return frozenset()
+        if isinstance(body, Issue):
+            return frozenset[str]().union(*(self._basis(body.fields[name]) for name in body.limited))
+        return frozenset[str]().union(*(item.limited for item in body))
 
     def _call(self, name: str, given: Node, names: Names) -> Item:
         """The items of a sequence with its arguments in place."""
@@ -106,9 +132,12 @@ class SequenceReader:
         let = self._arguments(takes, known, names)
         fixed = {key: formula.expr for key, formula in let.items() if isinstance(formula.expr, Const)}
         self.inside.append(name)
+        seen, self.outside = self.outside, names - takes.keys()
+        outer, self.made_of = self.made_of, {**self.made_of, **{key: self._basis(formula) for key, formula in let.items()}}
         with self._replacing({**{key: e for key, e in self.fixed.items() if key not in takes}, **fixed}):
             body = self.items(node.value["do"], names | takes.keys())
         self.inside.pop()
+        self.made_of, self.outside = outer, seen
         return self._made({}, {key: formula for key, formula in let.items() if key not in fixed}, None, body, call=True)
 
     def _arguments(self, takes: Mapping[str, Node], given: Mapping[str, Node], names: Names) -> dict[str, Formula]:
@@ -148,7 +177,8 @@ class SequenceReader:
         latches = next((m.name for m in self.machine.memories if m.latches == name), "")
         if latches:
             fields = {key: fields.get(key) or Formula(Const(unsaid(instruction, key)), frozenset()) for key in stated}
-        return Issue(name, fields, self._unit(instruction, fields, node), latches, node.where())
+        limited = tuple(key for key, formula in fields.items() if formula.names and not self._basis(formula) & self.unknown)
+        return Issue(name, fields, self._unit(instruction, fields, node), latches, limited, node.where())
 
     def _unit(self, instruction: Instruction, fields: Mapping[str, Formula], node: Node) -> str:
         """The unit that the instruction is routed to."""

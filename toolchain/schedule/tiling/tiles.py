@@ -189,14 +189,14 @@ class _Candidates:
 
     def _exposed(self, step: Step) -> Floats | float:
         """How much of a first load or last store nothing else hides. What is known when compiling is loaded while the operation before still
-        runs, the less surely the more of the memory it takes. What stays on chip is handed over when all that depends on one tile of the
-        operands is complete."""
+        runs, the less surely the more of the memory it takes. What stays on chip is handed over when all tiles of the same rows are
+        complete."""
         if step.kind == "load" and self.problem.chained and step.place in self.problem.known:
             memory = next(p.memory for p in self.problem.kernel.places if p.name == step.place)
             return self.slots[step.place] * self.rooms[step.place] / sum(pool.depth for pool in self.problem.pools[memory])
         if step.kind == "compute" and step.place in self.problem.kept:
-            given = {d for p in self.problem.kernel.places if p.name in self.problem.kept and p.name != step.place for d in p.by}
-            trips = (self.problem.extents[d.name] / self.sizes[d.name] for d in self.problem.kernel.loops if d.name not in given)
+            rows = [window.of for window in self.problem.kernel.windows][:1]
+            trips = (self.problem.extents[d.name] / self.sizes[d.name] for d in self.problem.kernel.loops if d.name not in rows)
             return math.prod(trips, start=np.ones(len(self.rooms[step.place]))) * HANDOVER
         return float(step.kind in ("load", "store"))
 
