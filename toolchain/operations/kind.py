@@ -14,7 +14,8 @@ Role = Literal["data", "weights", "bias", "result"]
 Form = Literal["move", "select", "average", "aligned", "weighted", "computed", "table", "real", "opaque"]
 ENDING = ("shift", "half", "low", "high", "slope", "slope_shift")
 """Numbers of an ending: requantisation, limits, and the slope of a leaky activation."""
-BIAS_RANGE = ("bias_least", "bias_most")
+BIAS_RANGE = ("bias_least", "bias_most", "bias_zeros")
+"""Of all elements: the extremes, and how many low bits are zero in each (0 where all are zero)."""
 UNIT = "unit"
 """The whole number that stands for 1 in the scale of the weights."""
 

@@ -10,7 +10,7 @@ from toolchain.emulator.checks import Checked, prepare_program
 from toolchain.emulator.state import State, new_state
 from toolchain.isa.program import Program
 from toolchain.operations.operation import Operation
-from toolchain.schedule.emit import POOL, emit, in_turn, part_of, plan_constants
+from toolchain.schedule.emit import emit, in_turn, plan_constants
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.origins import Origins
@@ -18,6 +18,7 @@ from toolchain.schedule.placement.packing import Packing, Region, packing, place
 from toolchain.schedule.stray_accesses import Rooms, rooms_of
 from toolchain.schedule.tiling.order import order_steps
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
+from toolchain.schedule.writer import POOL, part_of
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline, time_program

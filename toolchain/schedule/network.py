@@ -7,7 +7,7 @@ from toolchain.emulator.checks import check_program, prepare_program
 from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.dram import Placed, place_region
-from toolchain.schedule.emit import Emitted, Part, Sequenced, emit, part_of, plan_constants, pool_kernel
+from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel
 from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.realise import kept_problem, realise
@@ -27,6 +27,7 @@ from toolchain.schedule.tiling.ring import find_rings
 from toolchain.schedule.tiling.rotation import Rotation
 from toolchain.schedule.tiling.side_by_side import run_side_by_side
 from toolchain.schedule.tiling.tiles import Tiling
+from toolchain.schedule.writer import Part, part_of
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import time_program

@@ -87,7 +87,7 @@ def draw_operation(machine: Machine, kind: OperationKind, rng: np.random.Generat
     try:
         numbers = complete(kind, {**drawn, **{e: 1 for e in drawn if e in kind.fixed}})
         numbers |= _ends(kind, rng)
-        arrays = {name: _array(kind, name, numbers, rng) for name in kind.known}
+        arrays = {name: _array(kind, name, numbers, machine.quantisation or Numerics(), rng) for name in kind.known}
         if kind.form == "table":
             arrays["table"] = rng.integers(-128, 128, 256).astype(np.int8)
         pictures = {name: picture_of([numbers[extent] for extent in kind.operand[name].extents]) for name in kind.data}
@@ -107,9 +107,13 @@ def _ends(kind: OperationKind, rng: np.random.Generator) -> dict[str, int]:
     return {"shift": int(rng.integers(0, 12)), "low": int(rng.choice([-128, 0])), "high": 127, **multipliers, **unit}
 
 
-def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], rng: np.random.Generator) -> Array:
+def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], numerics: Numerics, rng: np.random.Generator) -> Array:
     shape = [numbers[extent] for extent in kind.operand[name].extents]
-    return rng.integers(-9000, 9000, shape).astype(np.int32) if name == kind.bias else rng.integers(-128, 128, shape).astype(np.int8)
+    if name != kind.bias:
+        return rng.integers(-128, 128, shape).astype(np.int8)
+    stored = rng.integers(max(numerics.bias.low, -9000), min(numerics.bias.high, 9000), shape).astype(np.int32)
+    shift = numerics.bias_shift
+    return stored << int(rng.integers(shift.low, min(shift.high, shift.low + 6) + 1)) if shift.high else stored
 
 
 def _tilings(problem: Problem, rng: np.random.Generator) -> list[Tiling]:

@@ -9,10 +9,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.schedule.kernels.constants import constant_length
 from toolchain.schedule.kernels.kernel import Place, Step
 from toolchain.schedule.kernels.pools import Rooms, Slot, Taken, slots_of
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.windows import largest_window
+from toolchain.schedule.tiling.step_cost import loading_cycles, step_cycles, tile_frame
+from toolchain.schedule.tiling.tile_limits import fitting
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import align, constant
@@ -83,6 +86,7 @@ def _legal(problem: Problem, sizes: Mapping[str, Ints]) -> tuple[dict[str, Ints]
     legal = np.ones(len(next(iter(sizes.values()))), np.bool_)
     for condition in problem.kernel.where:
         legal &= evaluate_arrays(condition, names) != 0
+    legal &= fitting(problem, names)
     rooms = {p.name: evaluate_arrays(p.size, names) * (p.name not in problem.kept) for p in problem.kernel.places}
     kept, named, held = ({k: v[legal] for k, v in part.items()} for part in (sizes, names, rooms))
     return kept, named, held
@@ -184,16 +188,22 @@ class _Candidates:
             return ((first, *rest) for rest in itertools.permutations(name for name in names if name != first))
         return itertools.permutations(sorted(names, key=lambda name: name not in rows) if self.problem.followed else names)
 
+    @cached_property
+    def cycles(self) -> list[dict[str, Ints]]:
+        """By step of the problem, then by unit: how long one run of it takes."""
+        frame = tile_frame(self.problem, self.names)
+        return [step_cycles(self.problem, step, self.names, frame) for step in self.problem.steps]
+
     def _exposed(self, step: Step) -> Floats | float:
         """How much of a first load or last store nothing else hides. What is known when compiling is loaded while the operation before still
-        runs, the less surely the more of the memory it takes. What stays on chip is handed over when all that depends on one tile of the
-        operands is complete."""
+        runs, the less surely the more of the memory it takes. What stays on chip is handed over when all tiles of the same rows are
+        complete."""
         if step.kind == "load" and self.problem.chained and step.place in self.problem.known:
             memory = next(p.memory for p in self.problem.kernel.places if p.name == step.place)
             return self.slots[step.place] * self.rooms[step.place] / sum(pool.depth for pool in self.problem.pools[memory])
         if step.kind == "compute" and step.place in self.problem.kept:
-            given = {d for p in self.problem.kernel.places if p.name in self.problem.kept and p.name != step.place for d in p.by}
-            trips = (self.problem.extents[d.name] / self.sizes[d.name] for d in self.problem.kernel.loops if d.name not in given)
+            rows = [window.of for window in self.problem.kernel.windows][:1]
+            trips = (self.problem.extents[d.name] / self.sizes[d.name] for d in self.problem.kernel.loops if d.name not in rows)
             return math.prod(trips, start=np.ones(len(self.rooms[step.place]))) * HANDOVER
         return float(step.kind in ("load", "store"))
 
@@ -228,29 +238,31 @@ class _Candidates:
         return times
 
     def _records(self, step: Step, times: Floats) -> Floats:
-        """Cycles to bring a step's constants on chip, once for each combination of slots."""
-        loading, total = self.problem.kernel.loading, np.zeros_like(times)
-        for item in self.problem.kernel.constants if loading else ():
+        """How many records a step's constants are, once for each combination of slots."""
+        total = np.zeros_like(times)
+        for item in self.problem.kernel.constants:
             if item.name in step.constants:
-                count = math.prod((evaluate_arrays(e, self.names) for e in item.over.values()), start=np.ones(len(times), np.int64))
-                total = total + evaluate_arrays(loading.cycles, {"count": count}) if loading else total
+                total = total + constant_length(item, self.names)
         return total * np.minimum(times, math.prod((self.slots[name] for name in step.uses), start=np.ones(len(times))))
 
     @cached_property
-    def _costs(self) -> list[tuple[Step, Ints]]:
-        """Every step that there is, with its cycles."""
-        there = (step for step in self.problem.steps if step.kind != "load" or self.rooms[step.place].any())
-        return [(step, evaluate_arrays(step.cycles, self.names)) for step in there]
+    def _costs(self) -> list[tuple[Step, dict[str, Ints]]]:
+        """Every step that there is, with its cycles by unit."""
+        steps = zip(self.problem.steps, self.cycles, strict=True)
+        return [(step, costs) for step, costs in steps if step.kind != "load" or self.rooms[step.place].any()]
 
     def _busy(self, order: tuple[str, ...]) -> dict[str, Floats]:
         """Cycles by unit."""
         busy: dict[str, Floats] = {}
         zero, loading = np.zeros(len(next(iter(self.sizes.values())))), self.problem.kernel.loading
-        for step, cycles in self._costs:
+        records = zero
+        for step, costs in self._costs:
             times = self._times(step, order)
-            busy[step.unit] = busy.get(step.unit, zero) + cycles * times
-            if loading and step.constants:
-                busy[loading.unit] = busy.get(loading.unit, zero) + self._records(step, times)
+            for unit, cycles in costs.items():
+                busy[unit] = busy.get(unit, zero) + cycles * times
+            records = records + self._records(step, times) if step.constants else records
+        if loading and records.any():
+            busy[loading.unit] = busy.get(loading.unit, zero) + loading_cycles(self.problem, loading, np.ceil(records).astype(np.int64))
         return busy
 
     def estimate(self, order: tuple[str, ...]) -> Floats:
@@ -258,7 +270,7 @@ class _Candidates:
         getting in each other's way; with one slot everything in turn."""
         busy = list(self._busy(order).values())
         ends = np.zeros(len(next(iter(self.sizes.values()))))
-        for step, cycles in self._costs:
-            ends = ends + cycles * self._exposed(step) + self._times(step, order) * STEP
+        for step, costs in self._costs:
+            ends = ends + sum(costs.values()) * self._exposed(step) + self._times(step, order) * STEP
         together, longest = np.add.reduce(busy), np.maximum.reduce(busy)
         return together if self.contexts == 1 else longest + ends + (together - longest) * FRICTION
