@@ -82,3 +82,9 @@ def test_a_constant_that_is_an_input_too_has_no_open_axis() -> None:
     proto = two_inputs(x=[1, 3], z=["batch", 3])
     proto.graph.initializer.add(name="z", dims=[1, 3], data_type=1, raw_data=bytes(12))
     assert open_axes(proto.graph) == []
+
+
+def test_a_constant_may_be_larger_than_any_input() -> None:
+    proto = two_inputs(x=[1 << 14, 1 << 14], z=[1, 1])
+    fix_dims(proto, {}, PATH, constants={"x"})
+    assert refusal(proto).startswith("net.onnx: E0904 the input 'x'")

@@ -68,6 +68,10 @@ class Builder:
         else:
             self.window(kind)
 
+    def source(self) -> str:
+        """Any tensor."""
+        return str(self.rng.choice(sorted(self.tensors)))
+
     def end(self) -> made.Requantise:
         low = int(self.rng.choice([0, self.low]))
         return made.Requantise(int(self.rng.integers(1, 9)), low, int(self.rng.choice([127, 127, 127, 127, 90])))
@@ -79,7 +83,7 @@ class Builder:
 
     def window(self, kind: str) -> None:
         """An operation with one operand."""
-        source = str(self.rng.choice(sorted(self.tensors)))
+        source = self.source()
         shape, name = tuple(self.tensors[source]), f"op{len(self.operations)}"
         kernel = int(self.rng.choice([1, 2, 3]))
         pad = int(self.rng.integers(0, (kernel + 1) // 2))
@@ -108,7 +112,7 @@ class Builder:
 
     def add(self) -> None:
         """Two tensors of one shape, where there are two."""
-        source = str(self.rng.choice(sorted(self.tensors)))
+        source = self.source()
         other = str(self.rng.choice([n for n in sorted(self.tensors) if self.tensors[n] == self.tensors[source]]))
         factors = [1 << int(self.rng.integers(0, 3)), 1]
         self.rng.shuffle(factors)

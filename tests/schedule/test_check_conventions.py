@@ -24,7 +24,8 @@ def test_shipped_machines_are_right(folder: Path) -> None:
     found = check_conventions(load_machine(str(folder / "vta.yaml")))
     assert found.kernels > 5
     assert found.templates <= len([*(folder / "vta").glob("*.j2")])
-    assert check_conventions(load_machine("dnnvm")).kernels == 0
+    assert check_conventions(load_machine("dnnvm")).templates == 0
+    assert check_conventions(load_machine("stcp920")).kernels == 0
 
 
 FAULTS = {

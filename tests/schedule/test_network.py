@@ -149,7 +149,7 @@ def test_a_sum_is_made_over_its_operand() -> None:
 
 def test_what_finds_no_room_goes_through_dram() -> None:
     machine = MACHINES["dpuv3"]
-    compiled = compile_region(machine, KERNELS["dpuv3"], block(260))
+    compiled = compile_region(machine, KERNELS["dpuv3"], block(260), Options(grouped=False))
     assert set(compiled.map.tensors) == {"x", "a", "b", "y", "out"}
     assert proven(compiled, machine)
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,8 +51,8 @@ def _open_axes(graph: onnx.GraphProto) -> Iterator[OpenAxis]:
                     yield OpenAxis(entry.name, axis, dim.dim_param, dim)
 
 
-def fix_dims(proto: onnx.ModelProto, dims: Mapping[str, int], path: Path) -> None:
-    """Sets the open axes of the inputs: each by `input.axis`, or all of one name together; the former wins.
+def fix_dims(proto: onnx.ModelProto, dims: Mapping[str, int], path: Path, constants: Collection[str] = ()) -> None:
+    """Sets the open axes of the inputs: each by `input.axis`, or all of one name together; the former wins. constants: inputs that have values.
 
     Raises UserError E0904 (axes without a size, all of them; a size below 1; an input too large) and E0905 (a name that no axis has).
     """
@@ -73,7 +73,7 @@ def fix_dims(proto: onnx.ModelProto, dims: Mapping[str, int], path: Path) -> Non
             raise fail("E0904", f"dimension '{axis.key}' cannot be {size}", hint="a size is at least 1, or 0 of one axis", place=str(path))
         axis.dim.Clear()
         axis.dim.dim_value = size
-    _check_sizes(proto.graph, path)
+    _check_sizes(proto.graph, path, constants)
 
 
 def shown(name: str) -> str:
@@ -89,8 +89,10 @@ def _check_names(axes: list[OpenAxis], dims: Mapping[str, int], path: Path) -> N
             raise fail("E0905", f"no dimension of the inputs is called '{name}'", hint=hint, place=str(path))
 
 
-def _check_sizes(graph: onnx.GraphProto, path: Path) -> None:
-    for entry in graph.input:
+def _check_sizes(graph: onnx.GraphProto, path: Path, constants: Collection[str]) -> None:
+    """A constant takes no more room than its file."""
+    known = {tensor.name for tensor in graph.initializer} | set(constants)
+    for entry in (entry for entry in graph.input if entry.name not in known):
         sizes = [dim.dim_value for dim in entry.type.tensor_type.shape.dim]
         if math.prod(sizes) > MAX_ELEMENTS:
             raise fail("E0904", f"the input '{entry.name}' of shape {shape_text(sizes)} has more than {MAX_ELEMENTS} elements", place=str(path))

@@ -50,7 +50,7 @@ def _shaped(proto: onnx.ModelProto, dims: Mapping[str, int], weights: Mapping[st
     share_floats(converted.graph)
     part_names(converted.graph)
     unsized = _copy(converted) if any(subgraphs(node) for node in converted.graph.node) else None
-    fix_dims(converted, dims, path)
+    fix_dims(converted, dims, path, weights)
     known = resolve_shapes(converted)
     if unsized is not None and not is_taken(
         known, optimise=True

@@ -33,6 +33,11 @@ def evaluate_columns(expr: Expr, leaf: Leaf, count: int, label: Callable[[int], 
     return _broadcast(_Evaluation(leaf, count, label).value(expr, None), count, expr)
 
 
+def evaluate_rows(expr: Expr, leaf: Leaf, count: int, label: Callable[[int], str] = str) -> Value:
+    """As `evaluate_columns`, but one number where the value is the same for every row."""
+    return _Evaluation(leaf, count, label).value(expr, None)
+
+
 def field_leaf(columns: Mapping[str, Ints]) -> Leaf:
     """Names are columns. Raises UserError E0107 for another name, E0121 for anything but a name."""
 

@@ -16,7 +16,8 @@ ENDING = ("shift", "half", "low", "high", "slope", "slope_shift", "multiplier", 
 """Numbers of an ending: requantisation, limits, and the slope of a leaky activation. scale_bits: of a float32, 0 where there is none."""
 CHANNELS = ("multipliers", "shifts", "scales", "folded")
 """Arrays of an operation with a bias: what scales each channel, and the bias less the weights' sum times the zero of what they multiply."""
-BIAS_RANGE = ("bias_least", "bias_most")
+BIAS_RANGE = ("bias_least", "bias_most", "bias_zeros")
+"""Of all elements: the extremes, and how many low bits are zero in each (0 where all are zero)."""
 UNIT = "unit"
 """The whole number that stands for 1 in the scale of the weights."""
 

@@ -207,5 +207,6 @@ def finished(kind: OperationKind, name: str, known: Mapping[str, int], arrays: M
         numbers["half"] = (1 << numbers["shift"]) >> 1
     if kind.bias:
         bias = arrays[kind.bias]
-        numbers |= {"bias_least": int(bias.min()), "bias_most": int(bias.max())}
+        low = int(np.bitwise_or.reduce(bias.astype(np.int64).ravel()))
+        numbers |= {"bias_least": int(bias.min()), "bias_most": int(bias.max()), "bias_zeros": (low & -low).bit_length() - 1 if low else 0}
     return Operation(kind, name, {key: numbers[key] for key in kind.numbers}, arrays)

@@ -1,6 +1,6 @@
 """The costs of a region's program: cycles, bytes of each memory, room on chip, and the same for each of its operations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,20 +69,36 @@ def use_region(subject: Subject) -> RegionUse:
 
 
 def _operations(subject: Subject, timeline: Timeline) -> Iterator[OperationUse]:
-    """In the order in which they run; what belongs to no operation passes tokens on, or ends the program."""
+    """In the order in which they end; what belongs to no operation passes tokens on, or ends the program. Operations that run at once share the time
+    of all of them as they keep their units."""
     end = timeline.result.end + timeline.costs.latency
     dram = subject.program.machine.memories.index(subject.program.machine.memory[subject.map.memory])
     moved = timeline.footprints.traffic_read[:, dram] + timeline.footprints.traffic_written[:, dram]
     work, units = timeline.result.end - timeline.result.start - timeline.contended, subject.program.machine.units
-    owned = [(np.flatnonzero(subject.owner == number), bound) for number, bound in enumerate(subject.region.operations)]
     before = 0.0
-    for mine, bound in sorted(owned, key=lambda pair: pair[0].max(initial=-1)):
-        done = max(before, float(end[mine].max(initial=0.0)))
-        busy = np.bincount(subject.program.unit[mine], work[mine], len(units))
-        busiest, operation = int(busy.argmax()), bound.operation
-        longest = units[busiest].name, float(busy[busiest])
-        yield OperationUse(operation.name, operation.kind.name, len(mine), done - before, *longest, operation.macs, int(moved[mine].sum()))
+    for members in _at_once([np.flatnonzero(subject.owner == number) for number in range(len(subject.region.operations))]):
+        busy = [np.bincount(subject.program.unit[mine], work[mine], len(units)) for _, mine in members]
+        done = max([before, *(float(end[mine].max(initial=0.0)) for _, mine in members)])
+        total = sum(float(each.max()) for each in busy)
+        for (number, mine), each in zip(members, busy, strict=True):
+            operation, longest = subject.region.operations[number].operation, float(each.max())
+            cycles = (done - before) * (longest / total if total else 1 / len(members))
+            keeps = units[int(each.argmax())].name, longest
+            yield OperationUse(operation.name, operation.kind.name, len(mine), cycles, *keeps, operation.macs, int(moved[mine].sum()))
         before = done
+
+
+def _at_once(owned: Sequence[Ints]) -> list[list[tuple[int, Ints]]]:
+    """Operations and their instructions; those whose instructions stand among each other are together."""
+    found: list[list[tuple[int, Ints]]] = []
+    reach = -1
+    for number in sorted(range(len(owned)), key=lambda number: int(owned[number][0])):
+        first, last = int(owned[number][0]), int(owned[number][-1])
+        if first > reach:
+            found.append([])
+        found[-1].append((number, owned[number]))
+        reach = max(reach, last)
+    return found
 
 
 def _memories(prints: Footprints) -> Iterator[MemoryRoom]:

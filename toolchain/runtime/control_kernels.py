@@ -7,7 +7,9 @@ import numpy as np
 
 from toolchain.runtime.device_memory import Buffer
 from toolchain.schedule.kernels.constants import ControlBuffer, pack_records
+from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.kernel import Kernel, Loading
+from toolchain.schedule.kernels.lines import LineWriter
 from toolchain.schedule.kernels.render import render
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine, Memory
@@ -51,7 +53,11 @@ class Residency:
 
     def fetch(self, slot: int, base: int, count: int) -> str:
         """Assembly that brings `count` records from element `base` of the view in DRAM to `slot`."""
-        return render(self.kernel.folder, self.loading.template, {"slot": slot, "base": base, "count": count})
+        scope = {"slot": slot, "base": base, "count": count}
+        if isinstance(self.loading.code, str):
+            return render(self.kernel.folder, self.loading.code, scope)
+        lines = LineWriter(self.machine, self.kernel.folder).write(self.loading.code, Frame(1, scope.__getitem__), lambda _: "a fetch")
+        return "".join(text for text, _ in lines[0])
 
 
 def residency_of(machine: Machine, kernels: Mapping[str, Kernel]) -> Residency | None:

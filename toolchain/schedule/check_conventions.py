@@ -37,5 +37,5 @@ def check_conventions(machine: Machine) -> Conventions:
 
 def _templates(kernel: Kernel) -> list[str]:
     """What the kernel's steps, ends and constants are written by."""
-    found = [step.template for step in kernel.steps] + [kernel.end, kernel.begin, kernel.loading.template if kernel.loading else ""]
-    return [name for name in found if name]
+    found = [step.code for step in kernel.steps] + [kernel.end, kernel.begin, kernel.loading.code if kernel.loading else ()]
+    return [code for code in found if isinstance(code, str)]

@@ -10,7 +10,7 @@ from toolchain.emulator.checks import Checked, prepare_program
 from toolchain.emulator.state import State, new_state
 from toolchain.isa.program import Program
 from toolchain.operations.operation import Operation
-from toolchain.schedule.emit import POOL, emit, part_of, plan_constants
+from toolchain.schedule.emit import emit, in_turn, plan_constants
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.origins import Origins
@@ -18,6 +18,7 @@ from toolchain.schedule.placement.packing import Packing, Region, packing, place
 from toolchain.schedule.stray_accesses import Rooms, rooms_of
 from toolchain.schedule.tiling.order import order_steps
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
+from toolchain.schedule.writer import POOL, part_of
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline, time_program
@@ -102,14 +103,14 @@ def pack_tensors(problem: Problem) -> Tensors:
 def emit_alone(problem: Problem, tiling: Tiling, tensors: Tensors) -> Compiled:
     """The program of one operation, its tensors one after the other in DRAM. Raises UserError E1004, and all of `emit`."""
     part = part_of(problem, order_steps(problem, tiling))
-    residency = plan_constants(problem.machine, [part])
+    residency = plan_constants(problem.machine, [part], in_turn([part]))
     sizes = {t.name: (t.view, tensors.packings[t.name].bytes) for t in problem.kernel.tensors}
     if residency.pool:
         sizes[POOL] = (_pool_view(problem), len(residency.pool))
     regions = place_regions(problem.machine, sizes)
     state = _state(problem, regions, {POOL: residency.pool} if residency.pool else {})
     scope = _absolute(problem, regions)
-    found = emit(problem.machine, problem.operation.name, [part], residency, [scope], state)
+    found = emit(problem.machine, problem.operation.name, [part], in_turn([part]), residency, [scope], state)
     return Compiled(problem, found.program, found.text, found.listing, tensors, regions, residency.pool, rooms_of(part, tiling), found.origins)
 
 

@@ -4,13 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolchain.schedule.emit import POOL
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.arena import Need, share_room
 from toolchain.schedule.placement.dram_map import DramMap, Segment, StoredTensor, packing_of
 from toolchain.schedule.placement.packing import PAGE, Array, packing, tensor_values
 from toolchain.schedule.placement.storage import Storage
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.writer import POOL
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 
@@ -146,10 +146,11 @@ class _Bases:
     segments: Mapping[str, Segment]
     relative: bool
 
-    def scope(self, name: str, view: str, segment: str, offset: int, channels: int = 0) -> dict[str, int]:
-        """Of one tensor. Raises UserError E1007 where it starts inside an element."""
+    def scope(self, name: str, view: str, segment: str, offset: int, channels: int = 0, inside: int = 0) -> dict[str, int]:
+        """Of one tensor. inside: how far after the start of its buffer. Raises UserError E1007 where it starts inside an element."""
         found, at = self.machine.view[view], offset if self.relative else self.segments[segment].address + offset
-        if offset % found.element.bytes or at % max(found.unit, 1):
+        unit = found.unit or found.element.bytes
+        if inside % found.element.bytes or at % unit or offset % self.machine.memory[found.memory].granule:
             raise fail("E1007", f"tensor '{name}' starts at byte {offset} of '{segment}', inside an element of '{view}'")
         register = self.segments[segment].register
         return {f"{name}_base": at // max(found.unit, 1), f"{name}_channels": channels, f"{name}_segment": max(register, 0)}
@@ -164,7 +165,7 @@ class _Bases:
                 stored = tensors[bound[tensor.name]]
                 found = packing_of(self.machine, stored)
                 channels = stored.extents[found.layout.domain.index("c")]
-                names |= self.scope(tensor.name, tensor.view, stored.segment, stored.offset + found.start, channels)
+                names |= self.scope(tensor.name, tensor.view, stored.segment, stored.offset + found.start, channels, found.start)
             elif tensor.name in known:
                 names |= self.scope(tensor.name, tensor.view, "constants", *known[tensor.name])
         return names

@@ -7,11 +7,14 @@ from toolchain.emulator.checks import check_program, prepare_program
 from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.dram import Placed, place_region
-from toolchain.schedule.emit import Emitted, emit, part_of, plan_constants, pool_kernel
+from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel
 from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.realise import kept_problem, realise
 from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.groups.members import Members
+from toolchain.schedule.groups.rings import RingPlaces
+from toolchain.schedule.groups.search import GroupSearch, with_groups
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.residency import Candidate, Residents, find_candidates, place_residents, without
@@ -19,11 +22,12 @@ from toolchain.schedule.placement.storage import plan_storage
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.stray_accesses import check_buffers, rooms_of
 from toolchain.schedule.tile_choice import TileChoice
-from toolchain.schedule.tiling.order import order_steps
+from toolchain.schedule.tiling.order import Instance, order_group
 from toolchain.schedule.tiling.ring import find_rings
 from toolchain.schedule.tiling.rotation import Rotation
 from toolchain.schedule.tiling.side_by_side import run_side_by_side
 from toolchain.schedule.tiling.tiles import Tiling
+from toolchain.schedule.writer import Part, part_of
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import time_program
@@ -33,14 +37,16 @@ from toolchain.timing.simulate import time_program
 class Options:
     """contexts: slots of each place, at least. timed: how many tilings of an operation are timed exactly, the best of them being taken.
 
-    check: the race checker looks at the whole program. resident: tensors stay on chip where they can. stored: every tensor is stored to DRAM
-    as well, so that it can be looked at. progress: is told which operation of how many is compiled now.
+    check: the race checker looks at the whole program. resident: tensors stay on chip where they can. grouped: neighbours share a loop of rows
+    where that is quicker. stored: every tensor is stored to DRAM as well, so that it can be looked at. progress: is told which operation of how
+    many is compiled now.
     """
 
     contexts: int = 2
     timed: int = 1
     check: bool = True
     resident: bool = True
+    grouped: bool = True
     stored: bool = False
     progress: Callable[[int, int, str], None] | None = None
 
@@ -51,30 +57,45 @@ def compile_region(
     """schedule: what to do; without one, what the search finds.
 
     Raises UserError E1003 or E1008 for an operation that no kernel can do, E1004 where something does not fit, E1007 where operations and
-    tensors do not go together, E1401 to E1407 for a schedule that cannot be, E1005 for a template, E1307 for a step that leaves its
+    tensors do not go together, E1401 to E1411 for a schedule that cannot be, E1005 for a template, E1307 for a step that leaves its
     buffers, and E06xx for a program that breaks the machine's rules."""
     options = options or Options()
     schedule = schedule or find_schedule(machine, kernels, region, options)
     plan = realise(machine, kernels, region, schedule, options.stored)
-    rings = find_rings(plan.problems)
-    parts = [part_of(p, order_steps(p, tiling, rings)) for p, tiling in zip(plan.problems, plan.tilings, strict=True)]
-    residency = plan_constants(machine, parts)
+    parts, sequence = _ordered(plan)
+    residency = plan_constants(machine, parts, sequence)
     kernel = pool_kernel(parts)
     view = kernel.loading.view if kernel and kernel.loading else ""
     placed = place_region(machine, plan.region, plan.problems, plan.dram, (view, residency.pool))
     state = placed.map.state(machine, placed.constants)
-    found = emit(machine, region.name, parts, residency, placed.scopes, state)
+    found = emit(machine, region.name, parts, sequence, residency, placed.scopes, state)
     finished = _finished(machine, region, plan, schedule, placed, found, options)
     rooms = [rooms_of(part, tiling) for part, tiling in zip(parts, plan.tilings, strict=True)]
     check_buffers(machine, rooms, found.origins, finished.checked.footprints)
     return finished
 
 
+def _ordered(plan: Plan) -> tuple[list[Part], Sequenced]:
+    """The steps of every operation, and those of all in the order in which they run."""
+    rings = find_rings(plan.problems)
+    steps: list[list[Instance]] = [[] for _ in plan.problems]
+    sequence: list[tuple[int, int]] = []
+    for members, group in plan.runs():
+        turns = group.turns_with([plan.problems[i] for i in members]) if group else None
+        for member, item in order_group([(plan.problems[i], plan.tilings[i]) for i in members], turns, rings):
+            sequence.append((members[member], len(steps[members[member]])))
+            steps[members[member]].append(item)
+    return [part_of(problem, own) for problem, own in zip(plan.problems, steps, strict=True)], sequence
+
+
 def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Schedule:
     """The search's. Raises UserError E1003, E1004, E1007, E1008."""
     plan = plan_region(machine, kernels, region, options)
     rotation = Rotation()
-    turned = [rotation.turn(problem, tiling) for problem, tiling in zip(plan.problems, plan.tilings, strict=True)]
+    turned = list(plan.tilings)
+    for members, group in plan.runs():
+        if group is None:
+            turned[members[0]] = rotation.turn(plan.problems[members[0]], turned[members[0]])
     return make_schedule(machine, replace(plan, tilings=turned))
 
 
@@ -85,7 +106,7 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
     problems = [choose_kernel(machine, kernels, bound.operation, region.alone(bound)) for bound in region.operations]
     storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])
     choice = TileChoice(options.contexts, options.timed)
-    candidates = find_candidates(region, problems, storage) if options.resident else dict[str, Candidate]()
+    every = candidates = find_candidates(region, problems, storage) if options.resident else dict[str, Candidate]()
     while True:
         residents = place_residents(candidates, problems[0].pools, len(problems))
         own = [kept_problem(region, storage, residents, problem, index) for index, problem in enumerate(problems)]
@@ -93,8 +114,10 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
         if crowded is None:
             dram = {name: buffer for name, buffer in storage.buffers.items() if residents.stored(name)}
             planned = run_side_by_side(region, storage, list(zip(own, tilings, strict=True)), choice)
-            problems, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
-            return Plan(region, tuple(range(len(problems))), problems, tilings, residents, replace(storage, buffers=dram))
+            own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
+            plan = Plan(region, tuple(range(len(problems))), own, tilings, residents, replace(storage, buffers=dram))
+            search = GroupSearch(plan, RingPlaces(machine, every, residents), Members(region, storage, problems, choice))
+            return with_groups(plan, every, storage, search.best()) if options.grouped else plan
         candidates = without(candidates, [crowded])
 
 

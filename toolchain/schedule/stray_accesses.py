@@ -7,11 +7,11 @@ import numpy as np
 
 from toolchain.isa.footprint.footprints import Footprints, granules
 from toolchain.isa.footprint.text import range_text
-from toolchain.schedule.emit import Part
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.origins import NONE, Origins
 from toolchain.schedule.tiling.order import Instance
 from toolchain.schedule.tiling.tiles import Tiling
+from toolchain.schedule.writer import Part
 from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine, Memory
@@ -30,7 +30,9 @@ class Rooms:
     def buffers(self, item: Instance) -> Buffers:
         """Those of a step's own place and of the places that it uses."""
         memories = {place.name: place.memory for place in self.part.problem.kernel.places}
-        return tuple((memories[name], slot, self.room[name]) for name, slot in item.slots.items() if name in self.room)
+        kept = self.part.problem.kept
+        slots = {name: kept[name].slot if name in kept else slot for name, slot in item.slots.items() if name in self.room}
+        return tuple((memories[name], slot, self.room[name]) for name, slot in slots.items())
 
 
 def rooms_of(part: Part, tiling: Tiling) -> Rooms:
@@ -122,5 +124,6 @@ def _error(machine: Machine, rooms: Rooms, instance: int, index: int, footprints
     own = [f"{slot.address}..{slot.address + room - 1} from bank {slot.bank}" for name, slot, room in rooms.buffers(item) if name == memory.name]
     name = machine.instructions[int(footprints.program.kind[index])].name
     text = f"step '{item.step.kind} {item.step.place}' of '{rooms.part.problem.operation.name}': #{index} {name} {verb} {where}"
-    hint = f"the size of a place, or an address in {item.step.template}, is wrong"
+    written = item.step.code if isinstance(item.step.code, str) else "its instructions"
+    hint = f"the size of a place, or an address in {written}, is wrong"
     return fail("E1307", f"{text}, and its buffers there are {', '.join(own) or 'none'}", item.step.span, hint)

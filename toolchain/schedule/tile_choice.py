@@ -8,11 +8,12 @@ from toolchain.schedule.compile import emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.kernels.sequence import Items, formulas
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.expr import Expr, Name, walk
 from toolchain.timing.simulate import time_program
 
-Key = tuple[str, tuple[str, ...], tuple[tuple[str, int], ...], tuple[tuple[str, tuple[Pool, ...]], ...]]
+Key = tuple[str, tuple[tuple[int, int], ...], tuple[tuple[str, int], ...], tuple[tuple[str, tuple[Pool, ...]], ...], tuple[str, int] | None]
 
 
 @dataclass
@@ -36,10 +37,14 @@ class TileChoice:
         """Kernel, steps and every number that sizes and costs name."""
         kernel = problem.kernel
         if kernel.name not in self.wanted:
-            self.wanted[kernel.name] = frozenset(e.id for expr in _sizing(kernel) for e in walk(expr) if isinstance(e, Name))
+            sized = (e.id for expr in _sizing(kernel) for e in walk(expr) if isinstance(e, Name))
+            self.wanted[kernel.name] = frozenset(sized).union(*(formula.names for code in _codes(kernel) for formula in formulas(code)))
         numbers = {name: value for name, value in problem.numbers.items() if name in self.wanted[kernel.name]}
         numbers |= {f"{name}_all": extent for name, extent in problem.extents.items()}
-        return kernel.name, tuple(step.template for step in problem.steps), tuple(sorted(numbers.items())), tuple(problem.pools.items())
+        for place, kept in problem.kept.items():
+            numbers |= {f"{place}_{name}": value for name, value in kept.names.items()}
+        steps = tuple((step.span.line, step.span.column) for step in problem.steps)
+        return kernel.name, steps, tuple(sorted(numbers.items())), tuple(problem.pools.items()), problem.slab
 
 
 def _sizing(kernel: Kernel) -> Iterator[Expr]:
@@ -51,10 +56,17 @@ def _sizing(kernel: Kernel) -> Iterator[Expr]:
         yield from (w.stride, w.reach, w.before, w.extent, w.step)
     for p in kernel.places:
         yield p.size
+        yield from p.names.values()
     for c in kernel.constants:
         yield from c.over.values()
     for s in kernel.steps:
-        yield s.cycles
+        if s.cycles is not None:
+            yield s.cycles
+
+
+def _codes(kernel: Kernel) -> Iterator[Items]:
+    """Instructions whose cycles and limits the search derives."""
+    yield from (step.code for step in kernel.steps if not isinstance(step.code, str))
 
 
 def _cycles(problem: Problem, tiling: Tiling) -> float:

@@ -1,7 +1,7 @@
 """The context in which elaboration reads a section: the file, the parameters' values, and how to read an expression."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from toolchain.spec.evaluate import constant, fold, substitute
 from toolchain.spec.expr import Const, Expr, parse_expr
@@ -12,12 +12,13 @@ from toolchain.spec.yaml_nodes import Node
 @dataclass(frozen=True)
 class Context:
     """root: the whole file. config: the chosen configuration, or empty. names: values of parameters and derived names.
-    choices: the words of each parameter that has some, whose value is a word's place among them."""
+    choices: the words of each parameter that has some, whose value is a word's place among them. parsed: expressions that were read, by node."""
 
     root: Node
     config: str
     names: Mapping[str, int]
     choices: Mapping[str, tuple[str, ...]]
+    parsed: dict[int, tuple[Node, Expr]] = field(default_factory=dict[int, tuple[Node, Expr]], compare=False, repr=False)
 
     def with_names(self, more: Mapping[str, int]) -> "Context":
         return replace(self, names={**self.names, **more})
@@ -26,7 +27,9 @@ class Context:
         """The expression a scalar holds, parameters not yet in place."""
         if isinstance(node.value, int):
             return Const(int(node.value), span=node.span)
-        return parse_expr(str(node.value), node.locate)
+        if id(node) not in self.parsed:  # parts of a file that several others have in common are read for each
+            self.parsed[id(node)] = node, parse_expr(str(node.value), node.locate)
+        return self.parsed[id(node)][1]
 
     def expr(self, node: Node, more: Mapping[str, int] | None = None) -> Expr:
         """The expression with parameters in place; fields and other names stay."""

@@ -169,6 +169,8 @@ def _build(source: Source, node: Any, path: Path, key_span: Span | None = None) 
             where = _span(source, key.start_mark)
             if not isinstance(key, yaml.ScalarNode) or not str(key.value).isprintable():
                 raise fail("E0102", "a key must be a plain word", where)
+            if key.value.count("(") != key.value.count(")"):
+                raise fail("E0101", f"the key '{key.value}' is a part of an expression", where, "quote an expression that holds a comma")
             if key.value in members:
                 raise fail("E0103", f"the key '{key.value}' is given twice", where)
             members[key.value] = _build(source, value, (*path, key.value), where)

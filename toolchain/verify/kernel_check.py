@@ -90,7 +90,7 @@ def draw_operation(machine: Machine, kind: OperationKind, rng: np.random.Generat
     try:
         numbers = complete(kind, {**drawn, **{e: 1 for e in drawn if e in kind.fixed}})
         numbers |= _ends(kind, numerics, rng)
-        arrays = {name: _array(kind, name, numbers, rng) for name in kind.known} | _channels(kind, numerics, numbers, rng)
+        arrays = {name: _array(kind, name, numbers, numerics, rng) for name in kind.known} | _channels(kind, numerics, numbers, rng)
         if kind.form == "table":
             arrays["table"] = rng.integers(-128, 128, 256).astype(numerics.stored)
         pictures = {name: picture_of([numbers[extent] for extent in kind.operand[name].extents]) for name in kind.data}
@@ -140,9 +140,13 @@ def _channels(kind: OperationKind, numerics: Numerics, numbers: Mapping[str, int
     return {name: array.view(np.float32) if name == "scales" else array for name, array in found.items()}
 
 
-def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], rng: np.random.Generator) -> Array:
+def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], numerics: Numerics, rng: np.random.Generator) -> Array:
     shape = [numbers[extent] for extent in kind.operand[name].extents]
-    return rng.integers(-9000, 9000, shape).astype(np.int32) if name == kind.bias else rng.integers(-128, 128, shape).astype(np.int8)
+    if name != kind.bias:
+        return rng.integers(-128, 128, shape).astype(np.int8)
+    stored = rng.integers(max(numerics.bias.low, -9000), min(numerics.bias.high, 9000), shape).astype(np.int32)
+    shift = numerics.bias_shift
+    return stored << int(rng.integers(shift.low, min(shift.high, shift.low + 6) + 1)) if shift.high else stored
 
 
 def _tilings(problem: Problem, rng: np.random.Generator) -> list[Tiling]:

@@ -1,11 +1,13 @@
 """Reads tensors that never reach DRAM, by the very instructions that would store them.
 
 The region is compiled once more with every tensor stored as well; what stays on chip stands in the same places. After an operation of the
-real program is done, the store instructions of its counterpart are executed on a copy of the memories, with a DRAM of their own.
+real program is done, the store instructions of its counterpart are executed on a copy of the memories, with a DRAM of their own. Where operations
+run as a group, a tensor may never be there as a whole: its stores are executed piece by piece, each as soon as the steps before it are done.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +18,21 @@ from toolchain.emulator.reference.engine import Listener, Reference
 from toolchain.emulator.state import State
 from toolchain.isa.program import Ints
 from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.origins import Origins
 from toolchain.schedule.regions.region import Region
 from toolchain.verify.blame import element_address
 from toolchain.verify.verdict import Coordinates
 
 UNWRITTEN = 0x55
 """Stands where no instruction stores anything; a whole tensor is never like it."""
+
+
+class Piece(NamedTuple):
+    """A part of a tensor. stop: how many instructions of the real program run before it is there. stores: instructions that store it."""
+
+    stop: int
+    tensor: str
+    stores: Ints
 
 
 @dataclass(frozen=True)
@@ -33,38 +44,90 @@ class Peek:
     def knows(self, tensor: str) -> bool:
         return tensor in self.stored.map.tensors and bool(len(self._stores(tensor)))
 
-    def read(self, state: State, tensor: str) -> NDArray[Any]:
-        """[images, channels, height, width] out of a state of the real program, which stays as it is."""
-        beside = self._beside(state, tensor)
-        engine_named("fast")(self.stored.program, beside, self._stores(tensor))
+    def pieces(self, tensor: str, origins: Origins) -> list[Piece]:
+        """In the order of the real program, whose origins are given; one for a tensor that no group makes."""
+        if not self.knows(tensor):
+            return []
+        makers = self._makers(tensor)
+        if not set(makers) & self._grouped:
+            stop = 1 + max(int(np.flatnonzero(origins.operation == maker)[-1]) for maker in makers)
+            return [Piece(stop, tensor, self._stores(tensor))]
+        found: dict[int, list[Ints]] = {}
+        for maker in makers:
+            for stop, stores in _after_work(origins, self.stored.origins, maker):
+                found.setdefault(stop, []).append(stores)
+        return [Piece(stop, tensor, np.concatenate(found[stop])) for stop in sorted(found)]
+
+    @property
+    def _grouped(self) -> set[int]:
+        """Operations that share a group with others."""
+        return {entry.operation for group in self.stored.schedule.groups if len(group.operations) > 1 for entry in group.operations}
+
+    def copy(self, state: State, piece: Piece, known: State | None = None) -> State:
+        """A state in whose DRAM the piece stands beside what is known, out of a state of the real program, which stays as it is."""
+        beside = self._beside(state, piece.tensor, known)
+        engine_named("fast")(self.stored.program, beside, piece.stores)
+        return beside
+
+    def read(self, beside: State, tensor: str) -> NDArray[Any]:
+        """[images, channels, height, width] out of a state that has all pieces."""
         return self.stored.result(beside, tensor)
 
     def locate(self, state: State, tensor: str, coordinates: Coordinates) -> Element | None:
         """Where the element stands on chip; None where no store reaches it."""
+        store, memory = self.store_of(tensor, coordinates), self.stored.map.memory
+        byte = element_address(self.stored.program.machine, self.stored.map, tensor, coordinates)
+        return _source(Reference(self.stored.program), store, self._beside(state, tensor), memory, byte) if store is not None else None
+
+    def store_of(self, tensor: str, coordinates: Coordinates) -> int | None:
+        """The last instruction that stores the element; None where none does."""
         machine, memory = self.stored.program.machine, self.stored.map.memory
         byte = element_address(machine, self.stored.map, tensor, coordinates)
         runs = self.stored.checked.footprints.runs
         granule, number = byte // machine.memory[memory].granule, machine.memories.index(machine.memory[memory])
         touches = runs.write & (runs.memory == number) & (runs.start <= granule) & (granule < runs.stop)
         stores = np.intersect1d(runs.instruction[touches], self._stores(tensor))
-        return _source(Reference(self.stored.program), int(stores[-1]), self._beside(state, tensor), memory, byte) if len(stores) else None
+        return int(stores[-1]) if len(stores) else None
 
-    def _beside(self, state: State, tensor: str) -> State:
-        """The real program's memories on chip, and a DRAM in which only the tensor's buffer is marked."""
+    def _beside(self, state: State, tensor: str, known: State | None = None) -> State:
+        """The real program's memories on chip, and the DRAM of another state, else one in which only the tensor's buffer is marked."""
         machine, held = self.stored.program.machine, self.stored.map
-        fresh = held.state(machine, {})
-        buffer = held.tensors[tensor]
-        first = held.segments[buffer.segment].address + buffer.offset
-        fresh.memories[held.memory][0, first : first + buffer.bytes] = UNWRITTEN
+        fresh = known or held.state(machine, {})
+        if known is None:
+            buffer = held.tensors[tensor]
+            first = held.segments[buffer.segment].address + buffer.offset
+            fresh.memories[held.memory][0, first : first + buffer.bytes] = UNWRITTEN
         copy = {name: array if name == held.memory else state.memories[name].copy() for name, array in fresh.memories.items()}
         kept = {name: array.copy() for name, array in state.latched.items()}
         return State(machine, copy, fresh.host, kept, {name: array.copy() for name, array in state.written.items()})
 
-    def _stores(self, tensor: str) -> Ints:
-        """The instructions that store the tensor, or the tensors that stand in it side by side."""
+    def _makers(self, tensor: str) -> list[int]:
+        """The operations that make the tensor, or the tensors that stand in it side by side."""
         region = self.stored.region
-        makers = [number for number, bound in enumerate(region.operations) if _part_of(region, bound.tensors["y"], tensor)]
-        return np.flatnonzero(np.isin(self.stored.owner, makers) & self.stored.origins.does("store"))
+        return [number for number, bound in enumerate(region.operations) if _part_of(region, bound.tensors["y"], tensor)]
+
+    def _stores(self, tensor: str) -> Ints:
+        """The instructions that store it."""
+        return np.flatnonzero(np.isin(self.stored.owner, self._makers(tensor)) & self.stored.origins.does("store"))
+
+
+def _after_work(real: Origins, stored: Origins, operation: int) -> Iterator[tuple[int, Ints]]:
+    """Where the real program has done as many steps of the operation as stand before a store in its counterpart, and that store's instructions."""
+    work = ("start", "compute", "finish")
+    done = _steps(real, operation, work)
+    before, stores = _steps(stored, operation, work), _steps(stored, operation, ("store",))
+    for instance, instructions in stores.items():
+        count = sum(other < instance for other in before)
+        last = list(done.values())[count - 1]
+        yield int(last[-1]) + 1, instructions
+
+
+def _steps(origins: Origins, operation: int, kinds: Sequence[str]) -> dict[int, Ints]:
+    """The instructions of each step of these kinds, by instance, in order."""
+    wanted = np.logical_or.reduce([origins.does(kind) for kind in kinds]) & (origins.operation == operation)
+    index = np.flatnonzero(wanted)
+    instances, first = np.unique(origins.instance[index], return_index=True)
+    return dict(zip(instances.tolist(), np.split(index, first[1:]), strict=True))
 
 
 def _part_of(region: Region, tensor: str, whole: str) -> bool:

@@ -1,5 +1,6 @@
 """A region's tensors out of a state, wherever they are: in DRAM where the map says, or on chip."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,11 +9,15 @@ from numpy.typing import NDArray
 from toolchain.emulator.state import State
 from toolchain.isa.footprint.footprints import Footprints, granules
 from toolchain.verify.blame import element_address
-from toolchain.verify.peek import Peek
+from toolchain.verify.peek import Peek, Piece
 from toolchain.verify.subject import Subject
 from toolchain.verify.verdict import Coordinates
 
 ON_CHIP = "on chip"
+
+
+Beside = dict[str, State]
+"""By tensor, the state in whose DRAM its pieces are gathered."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +33,31 @@ class Readings:
             return self.subject.map.memory
         return ON_CHIP if self.peek and self.peek.knows(tensor) else ""
 
-    def read(self, state: State, tensor: str) -> NDArray[Any]:
+    def pieces(self, tensors: Iterable[str]) -> list[Piece]:
+        """Of those that are read on chip, in the order of the program."""
+        peek = self.peek
+        wanted = [name for name in tensors if peek and name not in self.subject.map.tensors]
+        return sorted((piece for name in wanted for piece in peek.pieces(name, self.subject.origins)), key=lambda p: p.stop) if peek else []
+
+    def gather(self, state: State, piece: Piece, beside: Beside) -> None:
+        """Reads a piece out of the state in which it is there."""
+        if self.peek is not None:
+            beside[piece.tensor] = self.peek.copy(state, piece, beside.get(piece.tensor))
+
+    def read(self, state: State, tensor: str, beside: Beside) -> NDArray[Any]:
         """[images, channels, height, width]. Raises KeyError for a tensor that cannot be read."""
         if tensor in self.subject.map.tensors:
             return self.subject.result(state, tensor)
         if self.peek is None:
             raise KeyError(tensor)
-        return self.peek.read(state, tensor)
+        return self.peek.read(beside[tensor], tensor)
+
+    def made(self, tensor: str, coordinates: Coordinates, stop: int) -> int:
+        """How much of the program ran when the element was read; stop: when the tensor was complete."""
+        if tensor in self.subject.map.tensors or self.peek is None:
+            return stop
+        store = self.peek.store_of(tensor, coordinates)
+        return next((piece.stop for piece in self.pieces([tensor]) if store in piece.stores), stop)
 
     def locate(self, state: State, prints: Footprints, tensor: str, coordinates: Coordinates) -> tuple[str, int] | None:
         """Memory and granule of an element, as footprints count them; None where nothing says where it is."""

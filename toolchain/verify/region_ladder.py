@@ -20,8 +20,8 @@ from toolchain.verify.blame import describe_writer, last_writer
 from toolchain.verify.compare import FirstDifference, first_difference
 from toolchain.verify.comparison import Comparison, unite
 from toolchain.verify.cuts import Cut, find_cuts
-from toolchain.verify.peek import Peek
-from toolchain.verify.readings import Readings
+from toolchain.verify.peek import Peek, Piece
+from toolchain.verify.readings import Beside, Readings
 from toolchain.verify.reference_sample import SampleSize, sample_reference
 from toolchain.verify.subject import Bytes, Subject
 from toolchain.verify.verdict import Compared, Difference, RegionVerdict
@@ -97,20 +97,25 @@ class _Comparing:
         return self.readings.subject
 
     def run(self, state: State) -> Comparison:
-        """The program in its own order, stopped after each operation; in the end outputs whose bytes changed since are looked at again."""
+        """The program in its own order, stopped after each operation, and where a piece of a tensor is to be read; in the end outputs whose bytes
+        changed since are looked at again."""
         subject, engine, done = self.subject, engine_named("fast"), 0
-        compared, right = list[Compared](), dict[str, Bytes]()
+        compared, right, beside = list[Compared](), dict[str, Bytes](), Beside()
         cuts = find_cuts(subject.region, subject.owner)
-        for cut in cuts:
-            engine(subject.program, state, np.arange(done, cut.stop, dtype=np.int64))
-            done = cut.stop
-            found = [self._compare(state, name, cut) for name in cut.tensors if self._readable(name)]
+        pieces = self.readings.pieces(name for name in subject.region.tensors if self._readable(name))
+        for event in sorted((*pieces, *cuts), key=lambda event: event.stop):
+            engine(subject.program, state, np.arange(done, event.stop, dtype=np.int64))
+            done = event.stop
+            if isinstance(event, Piece):
+                self.readings.gather(state, event, beside)
+                continue
+            found = [self._compare(state, name, event, beside) for name in event.tensors if self._readable(name)]
             right |= {item.tensor: subject.stored(state, item.tensor).copy() for item in found if self._is_right_output(item)}
             compared += found
         engine(subject.program, state, np.arange(done, len(subject.program), dtype=np.int64))
         end = Cut(cuts[-1].operation, len(subject.program), subject.region.outputs)
         changed = [name for name, held in right.items() if not np.array_equal(held, subject.stored(state, name))]
-        again = [item for name in changed if (item := self._compare(state, name, end)).difference]
+        again = [item for name in changed if (item := self._compare(state, name, end, beside)).difference]
         return Comparison(tuple(compared), tuple(again))
 
     def _is_right_output(self, item: Compared) -> bool:
@@ -125,15 +130,15 @@ class _Comparing:
             return "the integer network has no tensor of this name"
         return "no operation makes it" if self.readings.where(name) else "it never reaches DRAM, and nothing says how to read it on chip"
 
-    def _compare(self, state: State, name: str, cut: Cut) -> Compared:
-        found = first_difference(self.wanted[name], self.readings.read(state, name))
+    def _compare(self, state: State, name: str, cut: Cut, beside: Beside) -> Compared:
+        found = first_difference(self.wanted[name], self.readings.read(state, name, beside))
         after = self.subject.region.operations[cut.operation].operation.name if cut.operation >= 0 else ""
         difference = self._difference(state, name, cut, found) if found else None
         return Compared(name, after, self.readings.where(name), self.wanted[name].size, difference)
 
     def _difference(self, state: State, name: str, cut: Cut, found: FirstDifference) -> Difference:
         place = self.readings.locate(state, self.prints, name, found.coordinates)
-        writer = last_writer(self.prints, *place, cut.stop) if place else None
+        writer = last_writer(self.prints, *place, self.readings.made(name, found.coordinates, cut.stop)) if place else None
         told = describe_writer(self.prints, *place, writer, self.subject.listing) if place and writer is not None else None
         operation, nodes = _makers(self.subject, name, writer)
         image, *inside = found.coordinates

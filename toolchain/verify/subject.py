@@ -13,6 +13,7 @@ from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.executor import region_image
 from toolchain.runtime.origins_file import read_origins
 from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.origins import Origins
 from toolchain.schedule.placement.dram_map import DramMap
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail
@@ -23,17 +24,19 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Subject:
-    """listing: of each instruction, what it is for, for a reader. owner: int64 [n], the index of its operation, -1 for none.
-
-    constants: bytes by segment.
-    """
+    """listing: of each instruction, what it is for, for a reader. origins: the same by numbers. constants: bytes by segment."""
 
     region: Region
     program: Program
     listing: tuple[str, ...]
-    owner: Ints
+    origins: Origins
     map: DramMap
     constants: Mapping[str, bytes]
+
+    @property
+    def owner(self) -> Ints:
+        """int64 [n], the index of each instruction's operation, -1 for none."""
+        return self.origins.operation
 
     def state(self, inputs: Mapping[str, NDArray[Any]]) -> State:
         """A new state with everything in DRAM that the program reads."""
@@ -66,7 +69,7 @@ class Subject:
 
 def compiled_subject(compiled: CompiledRegion) -> Subject:
     """As it was just compiled."""
-    return Subject(compiled.region, compiled.program, compiled.listing, compiled.owner, compiled.map, compiled.constants)
+    return Subject(compiled.region, compiled.program, compiled.listing, compiled.origins, compiled.map, compiled.constants)
 
 
 def bundled_subject(bundle: Bundle, program: RegionProgram, region: Region, machine: Machine, place: str = "") -> Subject:
@@ -78,4 +81,4 @@ def bundled_subject(bundle: Bundle, program: RegionProgram, region: Region, mach
         raise fail("E1110", text, hint="build the model again", place=place)
     labels = tuple("".join(line.split(maxsplit=2)[2:]) for line in lines)
     origins = read_origins(bundle.members[program.origins], len(image.program), len(region.operations), program.name, place)
-    return Subject(region, image.program, labels, origins.operation, image.map, image.constants)
+    return Subject(region, image.program, labels, origins, image.map, image.constants)

@@ -43,5 +43,5 @@ def compiled(name: str, text: str, region: Region | None = None, **options: Any)
 
 def operation(data: dict[str, Any], number: int) -> dict[str, Any]:
     """The operation that runs at this place."""
-    found: dict[str, Any] = data["groups"][number]["operations"][0]
-    return found
+    found: list[dict[str, Any]] = [entry for group in data["groups"] for entry in group["operations"]]
+    return found[number]

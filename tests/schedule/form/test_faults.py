@@ -1,15 +1,19 @@
 """Schedules that cannot be: one line each, with the place in the file, and never a traceback."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.schedule.form.edits import compiled, edited, operation, text_of
+from tests.schedule.form.edits import compiled, edited, operation, read, text_of
+from tests.schedule.groups.tall_regions import scheduled, short_machine
+from tests.schedule.groups.test_search import CHAINS
 from tests.schedule.test_network import KERNELS, MACHINES, block
 from toolchain.schedule.form.write import write_schedule
-from toolchain.schedule.network import find_schedule
+from toolchain.schedule.network import compile_region, find_schedule
 from toolchain.spec.errors import UserError
 
 LAST = "tile: {n: 1, oc: 1, oh: 8, ow: 20}\n        slots: {bias: 1, w: 1, y: [[0, 40], [8, 20]]}"
@@ -97,7 +101,7 @@ def test_tiles_without_end_are_refused() -> None:
         operation(data, 1)["tile"] |= {"oh": 8, "ow": 1}
         operation(data, 2)["tile"] |= {"oh": 4, "ow": 1}
         for number in (1, 2):
-            operation(data, number).pop("slots")
+            operation(data, number).pop("slots", None)
 
     with pytest.raises(UserError, match=r"mine.yaml:\d+:\d+: E1405 the region has \d+ tiles, 1048576 of them of 'sum'; at most 1048576"):
         compiled("dpuv3", edited(text, tiny), region)
@@ -107,3 +111,33 @@ def test_sums_are_innermost() -> None:
     text = text_of("vta").replace("oc: 1, ic: 1}", "ic: 1, oc: 1}", 1)
     with pytest.raises(UserError, match="E1405 'ic' reduces, so its loop stands inside that of 'oc'"):
         compiled("vta", text)
+
+
+RINGS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "a ring in another memory": lambda data: data["buffers"][0].update(tensor="t1", memory="none"),
+    "a pitch below a line": lambda data: data["buffers"][0].update(pitch=3),
+    "a pitch above all": lambda data: data["buffers"][0].update(pitch=5000),
+    "a ring that begins outside": lambda data: data["buffers"][0].update(address=128),
+    "a ring of lines that find no room": lambda data: data["buffers"][0].update(lines=90),
+    "a ring that ends in the midst of what is read": lambda data: [b.update(lines=3, pitch=6, address=20 * k) for k, b in enumerate(data["buffers"])],
+    "a ring that is too short": lambda data: data["buffers"][0].update(pitch=64),
+    "a ring of several groups": lambda data: data.update(groups=[{"operations": [operation(data, number)]} for number in range(5)]),
+    "a ring beside a buffer": lambda data: data["buffers"][1].pop("pitch"),
+    "other loops around the rows": lambda data: operation(data, 0).update(tile={"n": 1, "ow": 3, "oh": 8, "oc": 1}, slots={}),
+    "slots on those of another operation": lambda data: operation(data, 4).update(slots={"y": operation(data, 0)["slots"]["x"]}),
+}
+
+
+def ring_fault(name: str) -> str:
+    """The message for an edited schedule of a group."""
+    region = CHAINS["residual"]
+    data = yaml.safe_load(write_schedule(scheduled(region)))
+    RINGS[name](data)
+    text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in data.items())
+    with pytest.raises(UserError) as caught:
+        compile_region(*short_machine(), region, None, read(text))
+    return str(caught.value)
+
+
+def test_every_fault_of_a_group(golden: Callable[[str, str], None]) -> None:
+    golden("schedule/group_faults.txt", "".join(f"## {name}\n{ring_fault(name).splitlines()[0]}\n" for name in RINGS))

@@ -17,15 +17,15 @@ def candidate(name: str, size: int, first: int, last: int) -> Candidate:
 
 def test_gaps_around_what_stays() -> None:
     found = place_residents({"a": candidate("a", 5, 0, 1), "b": candidate("b", 3, 1, 2)}, POOLS, 3)
-    assert found.pools[0]["fm"] == (Pool(0, 3, 5), Pool(4, 4))
-    assert found.pools[1]["fm"] == (Pool(0, 3, 5), Pool(4, 1, 3))
-    assert found.pools[2]["fm"] == (Pool(0, 8), Pool(4, 1, 3))
+    assert found.left(0)["fm"] == (Pool(0, 3, 5), Pool(4, 4))
+    assert found.left(1)["fm"] == (Pool(0, 3, 5), Pool(4, 1, 3))
+    assert found.left(2)["fm"] == (Pool(0, 8), Pool(4, 1, 3))
 
 
 def test_a_full_memory_has_one_pool_without_room() -> None:
     found = place_residents({"a": candidate("a", 8, 0, 0), "b": candidate("b", 4, 0, 0)}, POOLS, 1)
-    assert sum(pool.depth for pool in found.pools[0]["fm"]) == 0
-    assert found.pools[0]["fm"]
+    assert sum(pool.depth for pool in found.left(0)["fm"]) == 0
+    assert found.left(0)["fm"]
 
 
 CANDIDATES = st.lists(st.tuples(st.integers(1, 8), st.integers(0, 8), st.integers(0, 4)), max_size=10)
@@ -38,7 +38,7 @@ def test_what_lives_at_once_stands_apart_and_tiles_get_what_is_left(given_sizes:
     depths = {pool.bank: pool.depth for pool in POOLS["fm"]}
     for operation in range(13):
         cells = [(found.slots[c.name].bank, found.slots[c.name].address + k) for c in found.live(operation) for k in range(c.size)]
-        cells += [(pool.bank, pool.start + k) for pool in found.pools[operation]["fm"] for k in range(pool.depth)]
+        cells += [(pool.bank, pool.start + k) for pool in found.left(operation)["fm"] for k in range(pool.depth)]
         assert sorted(cells) == [(bank, k) for bank, depth in depths.items() for k in range(depth)]
 
 

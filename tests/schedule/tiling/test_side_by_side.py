@@ -49,7 +49,7 @@ def overlap(cycles: list[tuple[float, float]]) -> float:
 
 def test_the_pool_runs_beside_the_convolution_and_is_exact() -> None:
     region = large(196)
-    compiled = compile_region(MACHINE, KERNELS, region)
+    compiled = compile_region(MACHINE, KERNELS, region, Options(grouped=False))
     assert "t" in compiled.map.tensors
     times = compiled.timeline.result
     spans = [(float(times.start[compiled.owner == k].min()), float(times.end[compiled.owner == k].max())) for k in (1, 2)]
@@ -61,7 +61,7 @@ def test_the_pool_runs_beside_the_convolution_and_is_exact() -> None:
 
 
 def test_sharing_the_memory_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = Options(check=False)
+    quick = Options(check=False, grouped=False)
     beside = compile_region(MACHINE, KERNELS, large(196), quick).cycles
     monkeypatch.setattr("toolchain.schedule.network.run_side_by_side", lambda *given: given[2])
     assert beside < 0.9 * compile_region(MACHINE, KERNELS, large(196), quick).cycles

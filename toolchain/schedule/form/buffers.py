@@ -1,20 +1,23 @@
 """The tensors that stay on chip, as a schedule has them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from toolchain.schedule.form.schedule import ChipBuffer, Schedule
-from toolchain.schedule.kernels.pools import Pool
-from toolchain.schedule.placement.residency import Candidate, Residents, left_beside
+from toolchain.schedule.kernels.pools import Pool, wraps
+from toolchain.schedule.placement.residency import Candidate, Residents, RowRing, streamed
 from toolchain.spec.errors import Diagnostic, UserError
+from toolchain.spec.model import Machine, Memory
 from toolchain.spec.suggest import nearest
 
 Pools = Mapping[str, tuple[Pool, ...]]
 
 
-def read_buffers(schedule: Schedule, candidates: Mapping[str, Candidate], pools: Pools, operations: int) -> Residents:
+def read_buffers(machine: Machine, schedule: Schedule, candidates: Mapping[str, Candidate], pools: Pools) -> Residents:
     """candidates: what may stay on chip. pools: of the machine. Raises UserError E1404 for a buffer that cannot be as the schedule says."""
-    faults = [fault for number, buffer in enumerate(schedule.buffers) for fault in _faults(schedule, number, buffer, candidates, pools)]
+    rings = {buffer.tensor for buffer in schedule.buffers if buffer.pitch}
+    candidates = {name: streamed(c, schedule.numbers) if name in rings else c for name, c in candidates.items()}
+    faults = [fault for number, buffer in enumerate(schedule.buffers) for fault in _faults(machine, schedule, number, buffer, candidates, pools)]
     if not faults:
         faults = list(_overlaps(schedule, candidates))
     if faults:
@@ -22,10 +25,18 @@ def read_buffers(schedule: Schedule, candidates: Mapping[str, Candidate], pools:
     slots = {buffer.tensor: buffer.slot for buffer in schedule.buffers}
     stored = {buffer.tensor: buffer.stored for buffer in schedule.buffers}
     kept = {name: replace(candidate, stored=stored[name]) for name, candidate in candidates.items() if name in slots}
-    return Residents(slots, kept, tuple(left_beside(kept, slots, pools, index) for index in range(operations)))
+    depths = {(memory, pool.bank): pool.depth for memory, found in pools.items() for pool in found}
+    found = {
+        buffer.tensor: RowRing(buffer.pitch, buffer.lines * buffer.pitch or depths[buffer.memory, buffer.slot.bank], buffer.lines)
+        for buffer in schedule.buffers
+        if buffer.pitch
+    }
+    return Residents(slots, kept, schedule.numbers, pools, found)
 
 
-def _faults(schedule: Schedule, number: int, buffer: ChipBuffer, candidates: Mapping[str, Candidate], pools: Pools) -> Iterator[Diagnostic]:
+def _faults(
+    machine: Machine, schedule: Schedule, number: int, buffer: ChipBuffer, candidates: Mapping[str, Candidate], pools: Pools
+) -> Iterator[Diagnostic]:
     path, (bank, address) = ("buffers", number), buffer.slot
     candidate = candidates.get(buffer.tensor)
     if candidate is None:
@@ -37,6 +48,10 @@ def _faults(schedule: Schedule, number: int, buffer: ChipBuffer, candidates: Map
     if candidate.memory != buffer.memory:
         yield schedule.fault("E1404", f"'{buffer.tensor}' stays in '{candidate.memory}', not in '{buffer.memory}'", (*path, "memory"))
         return
+    if buffer.pitch and (not candidate.reads or len({schedule.numbers[use.operation] for use in candidate.writes}) > 1):
+        text = f"'{buffer.tensor}' is a ring of rows, and no one group makes and reads it"
+        yield schedule.fault("E1404", text, (*path, "pitch"), "put its operations into one group, or keep it whole: without a pitch")
+        return
     if candidate.stored and not buffer.stored:
         text = f"'{buffer.tensor}' is needed in DRAM as well: it is a result, or an operation reads it there"
         yield schedule.fault("E1404", text, (*path, "stored"), "write stored: true")
@@ -44,9 +59,31 @@ def _faults(schedule: Schedule, number: int, buffer: ChipBuffer, candidates: Map
     if pool is None:
         banks = ", ".join(str(p.bank) for p in pools[buffer.memory])
         yield schedule.fault("E1404", f"no pool of '{buffer.memory}' begins with bank {bank}", (*path, "bank"), f"known: {banks}")
+    elif buffer.pitch:
+        yield from _ring_faults(machine.memory[buffer.memory], schedule, number, buffer, candidate, pool)
     elif address + candidate.size > pool.depth:
         text = f"'{buffer.tensor}' takes {candidate.size} elements from {address} on, and a bank of '{buffer.memory}' has {pool.depth}"
         yield schedule.fault("E1404", text, (*path, "address"))
+
+
+def _ring_faults(memory: Memory, schedule: Schedule, number: int, buffer: ChipBuffer, candidate: Candidate, pool: Pool) -> Iterator[Diagnostic]:
+    """Of a ring of rows."""
+    lines, path = candidate.lines, ("buffers", number, "pitch")
+    if lines is None:
+        text = f"'{buffer.tensor}' cannot be a ring of rows in '{buffer.memory}'"
+        yield schedule.fault("E1404", text, path, "a tensor that stays whole has no pitch")
+    elif not buffer.lines and not wraps(memory, pool):
+        text = f"'{buffer.memory}' does not wrap, so a ring in it has a number of lines"
+        yield schedule.fault("E1404", text, path, "write lines, beside pitch")
+    elif not lines.line <= buffer.pitch <= lines.most:
+        text = f"the lines of '{buffer.tensor}' are {buffer.pitch} elements apart; they can be {lines.line} to {lines.most}"
+        yield schedule.fault("E1404", text, path)
+    elif buffer.slot.address + buffer.lines * buffer.pitch > pool.depth:
+        text = f"'{buffer.tensor}' takes {buffer.lines * buffer.pitch} elements from {buffer.slot.address} on, and a bank has {pool.depth}"
+        yield schedule.fault("E1404", text, ("buffers", number, "lines" if buffer.lines else "address"))
+    elif buffer.slot.address >= pool.depth:
+        text = f"'{buffer.tensor}' begins at {buffer.slot.address}, and a bank of '{buffer.memory}' has {pool.depth}"
+        yield schedule.fault("E1404", text, ("buffers", number, "address"))
 
 
 def _overlaps(schedule: Schedule, candidates: Mapping[str, Candidate]) -> Iterator[Diagnostic]:
@@ -60,12 +97,11 @@ def _overlaps(schedule: Schedule, candidates: Mapping[str, Candidate]) -> Iterat
 
 
 def _share(buffer: ChipBuffer, other: ChipBuffer, one: Candidate, two: Candidate) -> bool:
-    """Whether both need some element at some moment."""
-    apart = buffer.slot.address + one.size <= other.slot.address or other.slot.address + two.size <= buffer.slot.address
-    return not apart and one.memory == two.memory and buffer.slot.bank == other.slot.bank and one.meets(two)
-
-
-def live_buffers(residents: Residents, operation: int, memory: str) -> Sequence[tuple[str, int, int, int]]:
-    """Name, bank, first address and size of each buffer of a memory that is on chip during an operation."""
-    live = [c for c in residents.live(operation) if c.memory == memory]
-    return [(c.name, residents.slots[c.name].bank, residents.slots[c.name].address, c.size) for c in live]
+    """Whether both need some element at some moment. Rings of one pool share it; whether they clash is seen when their rows are known."""
+    if one.memory != two.memory or buffer.slot.bank != other.slot.bank or not one.meets(two):
+        return False
+    round_all = [bool(each.pitch and not each.lines) for each in (buffer, other)]
+    if any(round_all):
+        return not all(round_all)
+    ends = [each.slot.address + (each.lines * each.pitch or candidate.size) for each, candidate in ((buffer, one), (other, two))]
+    return buffer.slot.address < ends[1] and other.slot.address < ends[0]

@@ -14,17 +14,18 @@ from toolchain.spec.model import Machine
 def make_schedule(machine: Machine, plan: Plan) -> Schedule:
     """The schedule of a plan whose slots stand where they will be."""
     rings = frozenset(find_rings(plan.problems))
-    groups = tuple(Group((_operation(plan, index, rings),)) for index in range(len(plan.problems)))
+    groups = tuple(Group(tuple(_operation(plan, index, rings) for index in members), group.ahead if group else 0) for members, group in plan.runs())
     return Schedule(plan.region.name, machine.name, machine.config, fingerprint(machine), tuple(_buffers(plan)), groups)
 
 
 def _buffers(plan: Plan) -> Iterator[ChipBuffer]:
     for name, candidate in plan.residents.candidates.items():
-        yield ChipBuffer(name, candidate.memory, plan.residents.slots[name], candidate.stored)
+        ring = plan.residents.rings.get(name)
+        yield ChipBuffer(name, candidate.memory, plan.residents.slots[name], candidate.stored, *(ring.said if ring else (0, 0)))
 
 
 def _operation(plan: Plan, index: int, rings: frozenset[str]) -> ScheduledOperation:
-    problem, tiling, left = plan.problems[index], plan.tilings[index], plan.residents.pools[index]
+    problem, tiling, left = plan.problems[index], plan.tilings[index], plan.residents.left(index)
     within = {memory: pools for memory, pools in problem.pools.items() if pools != left[memory]}
     return ScheduledOperation(
         plan.order[index], problem.operation.name, problem.kernel.name, _tile(problem, tiling), _slots(problem, tiling, rings), within

@@ -37,9 +37,6 @@ def ordered_region(region: Region, schedule: Schedule) -> tuple[Region, tuple[in
 
 
 def _faults(region: Region, schedule: Schedule) -> Iterator[Diagnostic]:
-    for number, group in enumerate(schedule.groups):
-        if len(group.operations) > 1:
-            yield schedule.fault("E1402", "a group has one operation", ("groups", number, "operations", 1), "give each operation a group of its own")
     count, seen = len(region.operations), set[int]()
     for path, operation in schedule.entries():
         index = operation.operation

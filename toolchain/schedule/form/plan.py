@@ -1,12 +1,14 @@
 """A region's program before its instructions are written."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.residency import Residents
 from toolchain.schedule.placement.storage import Storage
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.tiles import Tiling
 
 
@@ -14,7 +16,8 @@ from toolchain.schedule.tiling.tiles import Tiling
 class Plan:
     """region: its operations in the order in which they run. order: the index that each of them has in the region as it was given.
 
-    problems, tilings: of each operation, with what stays on chip. dram: the buffers that are needed in DRAM.
+    problems, tilings: of each operation, with what stays on chip. dram: the buffers that are needed in DRAM. groups: of several operations each, by
+    number.
     """
 
     region: Region
@@ -23,6 +26,13 @@ class Plan:
     tilings: Sequence[Tiling]
     residents: Residents
     dram: Storage
+    groups: Mapping[int, RowGroup] = field(default_factory=dict[int, RowGroup])
+
+    def runs(self) -> Iterator[tuple[range, RowGroup | None]]:
+        """The operations of every group, in order; None for an operation alone."""
+        for number, members in itertools.groupby(range(len(self.problems)), key=self.residents.groups.__getitem__):
+            first, *more = members
+            yield range(first, first + 1 + len(more)), self.groups.get(number)
 
     @property
     def peak(self) -> dict[str, int]:
@@ -33,5 +43,7 @@ class Plan:
             for name, slots in tiling.places.items():
                 found[memories[name]] = max(found.get(memories[name], 0), *(slot.address + tiling.room[name] for slot in slots))
         for name, candidate in self.residents.candidates.items():
-            found[candidate.memory] = max(found.get(candidate.memory, 0), self.residents.slots[name].address + candidate.size)
+            ring = self.residents.rings.get(name)
+            top = ring.depth if ring and not ring.lines else self.residents.slots[name].address + self.residents.size(name)
+            found[candidate.memory] = max(found.get(candidate.memory, 0), top)
         return found

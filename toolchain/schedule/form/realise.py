@@ -1,11 +1,12 @@
 """A schedule to a plan: everything that it says is checked, and all that follows from it is derived."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.form.buffers import read_buffers
+from toolchain.schedule.form.groups import read_groups
 from toolchain.schedule.form.order import check_head, ordered_region
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.schedule import Schedule, ScheduledOperation
@@ -13,9 +14,10 @@ from toolchain.schedule.form.slots import SlotReader
 from toolchain.schedule.form.tiles import check_tile
 from toolchain.schedule.form.within import narrowed
 from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.pools import Slot, beside
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
-from toolchain.schedule.placement.residency import Residents, find_candidates
-from toolchain.schedule.placement.storage import Storage, plan_storage
+from toolchain.schedule.placement.residency import Residents, find_candidates, grouped
+from toolchain.schedule.placement.storage import Storage, lasting, plan_storage
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tiling.ring import find_rings
 from toolchain.schedule.tiling.tiles import Tiling
@@ -31,20 +33,22 @@ Entry = tuple[int, Path, ScheduledOperation]
 
 
 def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, schedule: Schedule, stored: bool = False) -> Plan:
-    """stored: every tensor is stored to DRAM as well. Raises UserError E1401 to E1407 with places in the schedule's file."""
+    """stored: every tensor is stored to DRAM as well. Raises UserError E1401 to E1407, E1410, E1411 with places in the schedule's file."""
     check_head(machine, region, schedule)
     ordered, order = ordered_region(region, schedule)
     entries = [(index, path, operation) for index, (path, operation) in enumerate(schedule.entries())]
     problems = gather(lambda entry: _stated(machine, kernels, ordered, schedule, entry), entries)
     storage = _storage(machine, ordered, problems, schedule)
-    residents = read_buffers(schedule, find_candidates(ordered, problems, storage), problems[0].pools, len(problems))
+    candidates = grouped(find_candidates(ordered, problems, storage), schedule.numbers)
+    residents = read_buffers(machine, schedule, candidates, problems[0].pools)
     own = [kept_problem(ordered, storage, residents, problem, index, stored) for index, problem in enumerate(problems)]
     own = gather(lambda entry: narrowed(schedule, entry[1], entry[2], own[entry[0]]), entries)
     reader = _Tiles(schedule, own, frozenset(find_rings(own)))
     tilings = gather(reader.tiling, entries)
     _check_work(schedule, own, tilings, entries)
-    dram = {name: buffer for name, buffer in storage.buffers.items() if stored or residents.stored(name)}
-    return Plan(ordered, order, own, tilings, residents, replace(storage, buffers=dram))
+    dram = {n: lasting(buffer, schedule.numbers) for n, buffer in storage.buffers.items() if stored or residents.stored(n)}
+    plan = Plan(ordered, order, own, tilings, residents, replace(storage, buffers=dram))
+    return replace(plan, groups=read_groups(schedule, plan, storage))
 
 
 def _stated(machine: Machine, kernels: Mapping[str, Kernel], ordered: Region, schedule: Schedule, entry: Entry) -> Problem:
@@ -77,7 +81,7 @@ def _storage(machine: Machine, ordered: Region, problems: Sequence[Problem], sch
 def kept_problem(region: Region, storage: Storage, residents: Residents, problem: Problem, index: int, stored: bool = False) -> Problem:
     """An operation with those of its tensors on chip that stay there."""
     root = storage.places[region.operations[index].tensors["y"]][0]
-    return keep_on_chip(problem, residents.kept(index), stored or residents.stored(root), residents.pools[index])
+    return keep_on_chip(problem, residents.kept(index), stored or residents.stored(root), residents.left(index))
 
 
 def _check_work(schedule: Schedule, problems: Sequence[Problem], tilings: Sequence[Tiling], entries: Sequence[Entry]) -> None:
@@ -91,14 +95,21 @@ def _check_work(schedule: Schedule, problems: Sequence[Problem], tilings: Sequen
 
 @dataclass(frozen=True)
 class _Tiles:
-    """rings: memories that are filled round and round."""
+    """rings: memories that are filled round and round. taken: by group and memory, the slots of the operations before."""
 
     schedule: Schedule
     problems: Sequence[Problem]
     rings: Collection[str]
+    taken: dict[tuple[int, str], list[tuple[Slot, int]]] = field(default_factory=dict[tuple[int, str], list[tuple[Slot, int]]])
 
     def tiling(self, entry: Entry) -> Tiling:
         index, path, operation = entry
-        size = check_tile(self.schedule, path, operation, self.problems[index])
+        problem, group = self.problems[index], self.schedule.numbers[index]
+        left = {memory: beside(pools, self.taken.get((group, memory), [])) for memory, pools in problem.pools.items()}
+        size = check_tile(self.schedule, path, operation, replace(problem, pools=left))
         places = SlotReader(self.schedule, path, operation, size, self.rings).read()
+        for name, slots in places.items():
+            memory = next(p.memory for p in problem.kernel.places if p.name == name)
+            if memory not in self.rings or name not in problem.known:
+                self.taken.setdefault((group, memory), []).extend((slot, size.rooms[name]) for slot in slots)
         return Tiling(size.sizes, tuple(cut.dimension for cut in operation.tile), places, size.rooms)

@@ -22,12 +22,18 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class ChipBuffer:
-    """A tensor that stays on chip from the operation that makes it to the last one that reads it. stored: it is stored to DRAM as well."""
+    """A tensor that stays on chip from the operation that makes it to the last one that reads it. stored: it is stored to DRAM as well.
+
+    pitch: elements from one line of rows to the next where it is a ring of rows; 0 for a tensor that is there whole. lines: how many there are before
+    it begins again; 0 where it goes round all of its banks.
+    """
 
     tensor: str
     memory: str
     slot: Slot
     stored: bool
+    pitch: int = 0
+    lines: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,9 +53,10 @@ class ScheduledOperation:
 
 @dataclass(frozen=True)
 class Group:
-    """Operations that share one tile loop; today one."""
+    """Operations that run over one loop of rows. ahead: slabs of rows of a reader for which the operations that it reads from work in advance."""
 
     operations: tuple[ScheduledOperation, ...]
+    ahead: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,11 @@ class Schedule:
     def fault(self, code: str, message: str, path: Path, hint: str = "") -> Diagnostic:
         """The same as one of several."""
         return Diagnostic(code, message, self.span(path), hint)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The number of each operation's group, in the order in which operations stand here."""
+        return tuple(number for number, group in enumerate(self.groups) for _ in group.operations)
 
     def entries(self) -> Iterator[tuple[Path, ScheduledOperation]]:
         """Every operation in the order in which it runs, and where the file has it."""

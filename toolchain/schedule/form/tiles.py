@@ -7,7 +7,6 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.tile_size import TileSize, size_limits
 from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.suggest import nearest
-from toolchain.spec.unparse import unparse
 from toolchain.spec.yaml_nodes import Path
 
 
@@ -17,8 +16,8 @@ def check_tile(schedule: Schedule, path: Path, operation: ScheduledOperation, pr
     if faults:
         raise UserError(*faults)
     found = TileSize(problem, dict(operation.tile))
-    if found.broken is not None:
-        text = f"kernel '{operation.kernel}' allows no such tile of '{operation.name}': it wants {unparse(found.broken)}"
+    if found.broken:
+        text = f"kernel '{operation.kernel}' allows no such tile of '{operation.name}': {found.broken}"
         raise schedule.error("E1405", text, (*path, "tile"))
     return found
 

@@ -27,14 +27,17 @@ def _lines(schedule: Schedule) -> Iterator[str]:
     yield from (f"  - {_buffer(buffer)}" for buffer in schedule.buffers)
     yield "groups:"
     for group in schedule.groups:
-        yield "  - operations:"
+        if group.ahead:
+            yield f"  - ahead: {group.ahead}"
+        yield "    operations:" if group.ahead else "  - operations:"
         for operation in group.operations:
             yield from _operation(operation)
 
 
 def _buffer(buffer: ChipBuffer) -> str:
     bank, address = buffer.slot
-    return _flow({"tensor": buffer.tensor, "memory": buffer.memory, "bank": bank, "address": address, "stored": buffer.stored})
+    ring = {key: value for key, value in (("pitch", buffer.pitch), ("lines", buffer.lines)) if value}
+    return _flow({"tensor": buffer.tensor, "memory": buffer.memory, "bank": bank, "address": address, **ring, "stored": buffer.stored})
 
 
 def _operation(operation: ScheduledOperation) -> Iterator[str]:

@@ -27,6 +27,14 @@ def constant_bytes(machine: Machine, item: Constant, names: Mapping[str, int]) -
     return pack_records(element, columns, length, f"constant '{item.name}'", {name: expr.span for name, expr in item.fields.items()})
 
 
+def constant_length(item: Constant, names: Mapping[str, Ints]) -> Ints:
+    """int64 [n]: how many records a constant has, for many tiles at once."""
+    total = np.ones_like(next(iter(names.values())))
+    for count in item.over.values():
+        total = total * evaluate_arrays(count, names)
+    return total
+
+
 def pack_records(element: ElementType, columns: Mapping[str, Ints], count: int, what: str, spans: Mapping[str, Span | None] | None = None) -> bytes:
     """`count` records whose fields are int64 [count] by name, 0 where they are not given.
 

@@ -1,9 +1,10 @@
-"""Kernels of a machine: what a fused operation needs on chip, and the templates that write its instructions."""
+"""Kernels of a machine: what a fused operation needs on chip, and its instructions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from toolchain.schedule.kernels.sequence import Code, Formula
 from toolchain.spec.errors import Span
 from toolchain.spec.expr import Expr
 
@@ -47,24 +48,41 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """How a tensor that stays on chip goes on from row to row, so that it may be a ring of rows in a memory that wraps.
+
+    of: the dimension of the tile that counts its rows. together: rows that share a line, at the same addresses of the banks of a pool. pitch: the
+    name of the place that says how many elements there are from one line to the next, which may be up to `most`.
+    """
+
+    of: str
+    together: Expr
+    pitch: str
+    most: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Whole:
     """How the whole tensor lies in a place, so that it can stay on chip between operations: its `size`, and `names` as in Place.
 
     Two operations can hand a tensor over if all of these have the same values for both. over: places whose tensor this one may
-    overwrite, as each element is read before its result is written. when: whether it applies to an operation.
+    overwrite, as each element is read before its result is written. when: whether it applies to an operation. rows: None for a tensor that is no
+    ring.
     """
 
     size: Expr
     names: Mapping[str, Expr]
     over: tuple[str, ...]
     when: Expr | None
+    rows: Rows | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """On-chip room: `size` elements of a memory for each slot, in a memory with pools of each bank of one.
 
-    by: the dimensions that tell its tiles apart. names: what templates see of a tile as PLACE_NAME. whole: of the tensor of the place's name.
+    by: the dimensions that tell its tiles apart. names: what is seen of a tile as PLACE_NAME. starts: where a tile starts, also as PLACE_NAME, from
+    the place's names and its slot and bank. whole: of the tensor of the place's name.
     """
 
     name: str
@@ -73,6 +91,7 @@ class Place:
     size: Expr
     names: Mapping[str, Expr]
     whole: Whole | None = None
+    starts: Mapping[str, Formula] = field(default_factory=dict[str, Formula])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,25 +122,31 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """How constants get on chip: a template, the view that they stand behind in DRAM, and what `count` records cost a unit."""
+    """How constants get on chip: the instructions, the view that they stand behind in DRAM, and what `count` records cost a unit.
 
-    template: str
+    cycles: None where the instructions say it.
+    """
+
+    code: Code
     view: str
     unit: str
-    cycles: Expr
+    cycles: Expr | None
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """kind: load | start | compute | finish | store. cycles: how long it keeps its unit, for ranking tiles."""
+    """kind: load | start | compute | finish | store. units: those that its instructions go to.
+
+    cycles: how long a template's instructions keep its unit, for ranking tiles; None where the instructions themselves say it.
+    """
 
     kind: str
     place: str
-    template: str
+    code: Code
     uses: tuple[str, ...]
     constants: tuple[str, ...]
-    unit: str
-    cycles: Expr
+    units: tuple[str, ...]
+    cycles: Expr | None
     when: Expr | None
     span: Span
 
@@ -131,8 +156,8 @@ class Kernel:
     """computes: the kind of operation. folder: where its templates stand. loading: for its constants, where it has any.
 
     pools: by memory, how many neighbouring banks one slot takes part of. registers: the memory of the host's base registers, empty
-    where addresses are absolute; segments: by name, the register that holds its address. begin, end: templates of a program's first and
-    last instructions; no begin: empty.
+    where addresses are absolute; segments: by name, the register that holds its address. begin, end: a program's first and last
+    instructions.
     """
 
     name: str
@@ -148,12 +173,12 @@ class Kernel:
     constants: tuple[Constant, ...]
     steps: tuple[Step, ...]
     loading: Loading | None
-    end: str
+    end: Code
     span: Span
     pools: Mapping[str, int] = field(default_factory=dict[str, int])
     registers: str = ""
     segments: Mapping[str, int] = field(default_factory=dict[str, int])
-    begin: str = ""
+    begin: Code = ()
 
     @property
     def loops(self) -> tuple[Dimension, ...]:

@@ -6,6 +6,7 @@ from toolchain.operations.ending import by_channel
 from toolchain.operations.kind import OperationKind
 from toolchain.schedule.kernels.kernel import Kernel, Tensor
 from toolchain.schedule.kernels.render import template_names
+from toolchain.schedule.kernels.sequence import formulas
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Expr, Name, walk
 from toolchain.spec.model import Machine
@@ -53,9 +54,10 @@ def _needed(kind: OperationKind, numerics: Numerics) -> Iterator[tuple[tuple[str
 
 
 def _named(kernel: Kernel) -> frozenset[str]:
-    """Every name in the kernel's expressions and templates."""
-    templates = {step.template for step in kernel.steps}
-    written = frozenset[str]().union(*(template_names(kernel.folder, name)[0] for name in templates))
+    """Every name in the kernel's expressions, instructions and templates."""
+    codes = {step.code for step in kernel.steps}
+    written = frozenset[str]().union(*(template_names(kernel.folder, code)[0] for code in codes if isinstance(code, str)))
+    written = written.union(*(formula.names for code in codes if not isinstance(code, str) for formula in formulas(code)))
     return written | {e.id for expr in _expressions(kernel) for e in walk(expr) if isinstance(e, Name)}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.spec.arrays import Ints
-from toolchain.spec.model import Machine
+from toolchain.spec.model import Machine, Memory
 
 
 class Slot(NamedTuple):
@@ -35,6 +35,11 @@ def pools_of(machine: Machine, pools: Mapping[str, int]) -> dict[str, tuple[Pool
         starts = range(0, memory.banks, size) if size else ()
         found[memory.name] = tuple(Pool(b, min(memory.depths[b : b + size])) for b in starts if size) or (Pool(0, sum(memory.depths)),)
     return found
+
+
+def wraps(memory: Memory, pool: Pool) -> bool:
+    """Whether addresses go on at the beginning of the pool's banks."""
+    return memory.kind == "ring" and memory.depths[pool.bank] == pool.depth
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+
 from toolchain.operations.operation import Operation
+from toolchain.schedule.kernels.field_limits import Known, faults
+from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.kernel import Kernel, Step, Window
 from toolchain.schedule.kernels.kernel_file import numbers_of
 from toolchain.schedule.kernels.pools import Pool, Slot, pools_of
@@ -16,11 +20,17 @@ from toolchain.spec.model import Machine
 
 @dataclass(frozen=True)
 class Kept:
-    """Where a whole tensor stands on chip, its elements in each bank, and names: what templates see of its place."""
+    """Where a whole tensor stands on chip, its elements in each bank, and names: what templates see of its place. again: rows after which a ring
+    begins again; 0 for one that goes round all banks, and for a tensor that is there whole."""
 
     slot: Slot
     size: int
     names: Mapping[str, int]
+    again: int = 0
+
+    def slot_for(self, row: int) -> Slot:
+        """Where the first row would stand for templates that know nothing of rings, so that this row stands in its place."""
+        return Slot(self.slot.bank, self.slot.address - row // self.again * self.size) if self.again else self.slot
 
 
 @dataclass(frozen=True)
@@ -28,7 +38,7 @@ class Problem:
     """numbers: the operation's and the kernel's own, and DIMENSION_all. extents: by dimension. steps: those that apply.
 
     pools: of each memory. kept: places whose tensors stay on chip as a whole; the tiles of others share what is left. followed: other operations
-    come after it, which can start on the rows that are complete.
+    come after it, which can start on the rows that are complete. slab: of a member of a group, the outermost loop and the size of its tiles.
     """
 
     machine: Machine
@@ -40,6 +50,7 @@ class Problem:
     pools: Mapping[str, tuple[Pool, ...]]
     kept: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
     followed: bool = False
+    slab: tuple[str, int] | None = None
 
     @property
     def chained(self) -> bool:
@@ -74,7 +85,18 @@ def state_problem(machine: Machine, kernel: Kernel, operation: Operation) -> Pro
     numbers = numbers_of(kernel, operation.numbers)
     extents = {d.name: constant(d.extent, numbers) for d in kernel.tile}
     numbers |= {f"{name}_all": extent for name, extent in extents.items()} | {f"{p.name}_kept": 0 for p in kernel.places}
-    return Problem(machine, kernel, operation, numbers, extents, _steps(kernel, numbers), pools_of(machine, kernel.pools))
+    steps = _steps(kernel, numbers)
+    _check_fields(machine, kernel, steps, numbers)
+    return Problem(machine, kernel, operation, numbers, extents, steps, pools_of(machine, kernel.pools))
+
+
+def _check_fields(machine: Machine, kernel: Kernel, steps: tuple[Step, ...], numbers: Mapping[str, int]) -> None:
+    """Raises UserError E1003 for a number of the operation that the field of an instruction does not hold."""
+    known = Known(Frame(1, numbers.__getitem__), frozenset(numbers))
+    for step in steps:
+        if not isinstance(step.code, str):
+            for fault in faults(machine, step.code, known, np.zeros(1, np.int64)):
+                raise fail("E1003", f"kernel '{kernel.name}' cannot do this: {fault.reason}", fault.span)
 
 
 def _steps(kernel: Kernel, numbers: Mapping[str, int]) -> tuple[Step, ...]:

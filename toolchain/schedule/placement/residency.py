@@ -1,7 +1,8 @@
 """Which tensors stay on chip between operations, and where: lives and sizes decide, nothing is moved once it is there."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from toolchain.schedule.kernels.kernel import Place, Whole
 from toolchain.schedule.kernels.pools import Pool, Slot, beside
@@ -15,20 +16,34 @@ Form = tuple[str, int, tuple[tuple[str, int], ...]]
 
 
 @dataclass(frozen=True)
+class Lines:
+    """How a tensor goes on from row to row. together: rows of a line. pitch: the name that is the distance of two lines. line: that distance where
+    they stand close to each other, in elements. most: the largest distance."""
+
+    together: int
+    pitch: str
+    line: int
+    most: int
+
+
+@dataclass(frozen=True)
 class Use:
-    """An operation's place for a tensor of a buffer. names: those of the tensor itself, which may be a part of the buffer."""
+    """An operation's place for a tensor of a buffer. names: those of the tensor itself, which may be a part of the buffer. lines: None for one that
+    cannot be a ring of rows."""
 
     operation: int
     place: Place
     form: Form
     names: Mapping[str, int]
+    lines: Lines | None = None
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A buffer that could stay on chip. writes, reads: those that can use it there. first, last: operations between which it must stay.
+    """A buffer that could stay on chip. writes, reads: those that can use it there. first, last: groups between which it must stay.
 
-    stored: it is needed in DRAM as well. over: buffers in whose place it may be made, as they are last read then.
+    stored: it is needed in DRAM as well. over: buffers in whose place it may be made, as they are last read then. lines: None where it cannot be a
+    ring of rows.
     """
 
     name: str
@@ -40,14 +55,15 @@ class Candidate:
     last: int
     stored: bool
     over: tuple[str, ...]
+    lines: Lines | None = None
 
     def meets(self, other: "Candidate", apart: int = 0) -> bool:
-        """Whether there are fewer than `apart` operations between one and the other."""
+        """Whether there are fewer than `apart` groups between one and the other."""
         return self.first - apart <= other.last and other.first - apart <= self.last
 
 
 def find_candidates(region: Region, problems: Sequence[Problem], storage: Storage) -> dict[str, Candidate]:
-    """By buffer, every tensor that is made and read again in the same form."""
+    """By buffer, every tensor that is made and read again in the same form; each operation is a group of its own."""
     uses: dict[str, list[tuple[bool, int, Use | None]]] = {}
     for index, bound in enumerate(region.operations):
         for name, tensor in bound.tensors.items():
@@ -79,7 +95,12 @@ def _use(problem: Problem, index: int, name: str, storage: Storage, tensor: str)
     if place.whole.when is not None and not constant(place.whole.when, scope):
         return None
     form = place.memory, constant(place.whole.size, scope), tuple(sorted(_names(place.whole, scope).items()))
-    return Use(index, place, form, _names(place.whole, {**scope, f"{name}_channel": channel}))
+    return Use(index, place, form, _names(place.whole, {**scope, f"{name}_channel": channel}), _lines(place.whole, scope))
+
+
+def _lines(whole: Whole, scope: Mapping[str, int]) -> Lines | None:
+    rows = whole.rows
+    return Lines(constant(rows.together, scope), rows.pitch, constant(whole.names[rows.pitch], scope), constant(rows.most, scope)) if rows else None
 
 
 def _names(whole: Whole, scope: Mapping[str, int]) -> dict[str, int]:
@@ -96,8 +117,17 @@ def _candidate(name: str, uses: Sequence[tuple[bool, int, Use | None]], needed: 
     if not reads:
         return None
     elsewhere = sum(not written for written, _, _ in uses) > len(reads)
-    first, last = min(use.operation for use in whole), max(use.operation for use in [*whole, *reads])
-    return Candidate(name, form[0], form[1], tuple(whole), tuple(reads), first, last, needed or elsewhere, ())
+    moments = [use.operation for use in [*whole, *reads]]
+    lines = _common([use.lines for use in [*whole, *reads]])
+    return Candidate(name, form[0], form[1], tuple(whole), tuple(reads), min(moments), max(moments), needed or elsewhere, (), lines)
+
+
+def _common(found: Sequence[Lines | None]) -> Lines | None:
+    """The lines that all uses have in common, as far apart as all allow."""
+    some = [lines for lines in found if lines is not None]
+    if len(some) < len(found) or len({(lines.together, lines.pitch, lines.line) for lines in some}) > 1:
+        return None
+    return replace(some[0], most=min(lines.most for lines in some))
 
 
 def _with_over(region: Region, storage: Storage, found: Mapping[str, Candidate], candidate: Candidate) -> Candidate:
@@ -115,25 +145,74 @@ def _with_over(region: Region, storage: Storage, found: Mapping[str, Candidate],
     return replace(candidate, over=tuple(over))
 
 
+def grouped(candidates: Mapping[str, Candidate], groups: Sequence[int]) -> dict[str, Candidate]:
+    """The same where operations are in groups, whose numbers are given: they work at the same time, so a buffer that several of one group read is
+    not made over before all of them are done."""
+    alone = {name for name, c in candidates.items() if len({use.operation for use in c.reads if groups[use.operation] == groups[c.last]}) == 1}
+    return {
+        name: replace(c, first=groups[c.first], last=groups[c.last], over=tuple(other for other in c.over if other in alone))
+        for name, c in candidates.items()
+    }
+
+
+class RowRing(NamedTuple):
+    """A ring of rows. pitch: elements from one line to the next. depth: elements of each bank that it takes, one after the other: those of its whole
+    pool, which must wrap, or from its slot on those of `lines` lines, after which it begins again."""
+
+    pitch: int
+    depth: int
+    lines: int = 0
+
+    @property
+    def said(self) -> tuple[int, int]:
+        """As a schedule has it."""
+        return self.pitch, self.lines
+
+
 @dataclass(frozen=True)
 class Residents:
-    """slots: of each buffer that stays on chip. candidates: those buffers. pools: what is left for tiles during each operation."""
+    """slots: of each buffer that stays on chip. candidates: those buffers. groups: the number of each operation's group. pools: of the machine.
+    rings: those that are rings of rows; the slot of one is that of its first line."""
 
     slots: Mapping[str, Slot]
     candidates: Mapping[str, Candidate]
-    pools: tuple[Mapping[str, tuple[Pool, ...]], ...]
+    groups: Sequence[int]
+    pools: Mapping[str, tuple[Pool, ...]]
+    rings: Mapping[str, RowRing] = field(default_factory=dict[str, RowRing])
 
     def kept(self, operation: int) -> dict[str, Kept]:
         """By place, the tensors of an operation that are on chip."""
         return {
-            use.place.name: Kept(self.slots[name], candidate.size, use.names)
+            use.place.name: self._kept(name, use)
             for name, candidate in self.candidates.items()
             for use in (*candidate.writes, *candidate.reads)
             if use.operation == operation
         }
 
-    def live(self, operation: int) -> list[Candidate]:
-        return [c for c in self.candidates.values() if c.first <= operation <= c.last]
+    def _kept(self, name: str, use: Use) -> Kept:
+        if name not in self.rings or use.lines is None:
+            return Kept(self.slots[name], self.candidates[name].size, use.names)
+        ring = self.rings[name]
+        return Kept(self.slots[name], ring.depth, {**use.names, use.lines.pitch: ring.pitch}, ring.lines * use.lines.together)
+
+    def live(self, group: int) -> list[Candidate]:
+        return [c for c in self.candidates.values() if c.first <= group <= c.last]
+
+    def left(self, operation: int) -> Mapping[str, tuple[Pool, ...]]:
+        """The stretches of each pool that no buffer takes during an operation's group; one of no depth where they take everything."""
+        live, found = self.live(self.groups[operation]), dict[str, tuple[Pool, ...]]()
+        for memory, whole in self.pools.items():
+            mine = [c.name for c in live if c.memory == memory]
+            round_all = [name for name in mine if name in self.rings and not self.rings[name].lines]
+            ringed = {self.slots[name].bank for name in round_all}
+            here = [(self.slots[name], self.size(name)) for name in mine if name not in round_all]
+            here += [(Slot(pool.bank, pool.start), pool.depth) for pool in whole if pool.bank in ringed]
+            found[memory] = beside(whole, here) if here else whole
+        return found
+
+    def size(self, name: str) -> int:
+        """Elements of each bank that a buffer takes."""
+        return self.rings[name].depth if name in self.rings else self.candidates[name].size
 
     def stored(self, name: str) -> bool:
         """Whether a buffer must be in DRAM."""
@@ -141,7 +220,7 @@ class Residents:
 
 
 def place_residents(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], operations: int) -> Residents:
-    """The largest buffers first, each in the smallest pool with room, at the lowest address; what finds no room stays in DRAM.
+    """For operations one by one: the largest buffers first, each in the smallest pool with room, at the lowest address; the others stay in DRAM.
 
     Where as much can stay so, nobody, or as few as possible, take the room of what the operation just before still reads: that would have to
     end first.
@@ -149,14 +228,14 @@ def place_residents(candidates: Mapping[str, Candidate], pools: Mapping[str, tup
     tried = [_slots(candidates, pools, apart) for apart in ((1,), (1, 0), (0,))]
     slots = max(tried, key=lambda found: sum(candidates[name].size for name in found))
     kept = {name: candidates[name] for name in candidates if name in slots}
-    return Residents(slots, kept, tuple(left_beside(kept, slots, pools, index) for index in range(operations)))
+    return Residents(slots, kept, range(operations), pools)
 
 
 def _slots(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], apart: Sequence[int]) -> dict[str, Slot]:
     """apart: operations between the last use of some room and its next owner, what is tried first."""
     slots: dict[str, Slot] = {}
     for members in sorted(_groups(candidates), key=lambda group: (-group[0].size, min(c.first for c in group))):
-        found = (_room(members[0].size, list(_others(members, candidates, slots, more)), pools[members[0].memory]) for more in apart)
+        found = (find_room(members[0].size, list(_others(members, candidates, slots, more)), pools[members[0].memory]) for more in apart)
         slot = next((s for s in found if s is not None), None)
         if slot is not None:
             slots |= {c.name: slot for c in members}
@@ -181,7 +260,7 @@ def _groups(candidates: Mapping[str, Candidate]) -> list[list[Candidate]]:
     return list({id(group): group for group in group_of.values()}.values())
 
 
-def _room(size: int, others: Sequence[tuple[Slot, int]], pools: Sequence[Pool]) -> Slot | None:
+def find_room(size: int, others: Sequence[tuple[Slot, int]], pools: Sequence[Pool]) -> Slot | None:
     """The lowest address beside others, in the smallest pool that has one."""
     for pool in sorted(pools, key=lambda p: (p.depth, p.bank)):
         at = pool.start
@@ -194,16 +273,11 @@ def _room(size: int, others: Sequence[tuple[Slot, int]], pools: Sequence[Pool]) 
     return None
 
 
-def left_beside(
-    kept: Mapping[str, Candidate], slots: Mapping[str, Slot], pools: Mapping[str, tuple[Pool, ...]], operation: int
-) -> Mapping[str, tuple[Pool, ...]]:
-    """The stretches of each pool that no resident takes during an operation; one of no depth where they take everything."""
-    live = [(c, slots[name]) for name, c in kept.items() if c.first <= operation <= c.last]
-    found: dict[str, tuple[Pool, ...]] = {}
-    for memory, whole in pools.items():
-        here = [(slot, c.size) for c, slot in live if c.memory == memory]
-        found[memory] = beside(whole, here) if here else whole
-    return found
+def streamed(candidate: Candidate, groups: Sequence[int]) -> Candidate:
+    """The candidate for a ring of rows: only the group that makes it reads it there, any other operation in DRAM."""
+    group = candidate.first
+    reads = tuple(use for use in candidate.reads if groups[use.operation] == group)
+    return replace(candidate, reads=reads, last=group, stored=candidate.stored or len(reads) < len(candidate.reads))
 
 
 def without(candidates: Mapping[str, Candidate], names: Collection[str]) -> dict[str, Candidate]:

@@ -1,7 +1,8 @@
 """Which buffer of DRAM each tensor of a region stands in: a concat's operands are channel ranges of its result, so nothing is copied."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from toolchain.schedule.kernels.kernel import Kernel, Tensor
 from toolchain.schedule.placement.dram_map import host_axes
@@ -48,6 +49,13 @@ def plan_storage(machine: Machine, region: Region, kernels: Sequence[Kernel], nu
                 extents = _extents(machine, tensor, numbers[index], region.tensors[name], region.tensors[places[name][0]].channels)
                 wanted.setdefault(places[name][0], []).append((index, tensor, extents))
     return Storage({name: _buffer(region, places, name, uses) for name, uses in wanted.items()}, places)
+
+
+def lasting(buffer: Buffer, groups: Sequence[int]) -> Buffer:
+    """The buffer where operations are in groups, whose numbers are given: those of one group work at the same time."""
+    first = bisect_left(groups, groups[buffer.first])
+    last = bisect_right(groups, groups[buffer.last]) - 1 if buffer.last < len(groups) else buffer.last
+    return replace(buffer, first=first, last=last)
 
 
 def _place(region: Region, name: str) -> tuple[str, int]:

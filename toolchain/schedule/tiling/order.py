@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from toolchain.schedule.kernels.kernel import Dimension, Place, Step
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.rows.interleave import Turn
+from toolchain.schedule.rows.row_loop import row_dimension
 from toolchain.schedule.tiling.ring import Ring, Tiles
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.evaluate import constant
@@ -65,34 +67,78 @@ class _Slots:
         return self.slots[slot], freed
 
 
+Member = tuple[Problem, Tiling]
+Placed = tuple[int, Instance]
+"""The number of a member of a group, and a step of it."""
+
+
 def order_steps(problem: Problem, tiling: Tiling, rings: Mapping[str, Ring] | None = None) -> list[Instance]:
-    """All step instances, in an order in which they could run one by one. rings: memories that are filled round and round, also by the operations
-    before and after, with what is known when compiling."""
-    slots = {name: _Slots(found) for name, found in [*tiling.places.items(), *((name, (kept.slot,)) for name, kept in problem.kept.items())]}
-    places = {p.name: p for p in problem.kernel.places}
-    tiles = {name: Tiles(ring) for name, ring in (rings or {}).items()}
-    events: list[Instance] = []
-    loads: list[tuple[int, Instance]] = []
-    ahead = 4 * max(tiling.slots.values(), default=1)
-    for step, tile in _work(problem, tiling):
-        now, taken = len(events), dict[str, Slot]()
+    """The same for an operation that is a group of its own."""
+    return [item for _, item in order_group([(problem, tiling)], None, rings or {})]
+
+
+def order_group(members: Sequence[Member], turns: Sequence[Turn] | None, rings: Mapping[str, Ring]) -> list[Placed]:
+    """All step instances, in an order in which they could run one by one. turns: the slabs of all members, None for those of one in turn.
+
+    rings: memories that are filled round and round, also by the operations before and after, with what is known when compiling.
+    """
+    slabs = [_slabs(problem, tiling, (row_dimension(problem) or "") if turns else "") for problem, tiling in members]
+    order = _Order(members, {name: Tiles(ring, len(members) > 1) for name, ring in rings.items()})
+    for turn in turns or [Turn(0, 0, {})]:
+        for step, tile in slabs[turn.member][turn.slab]:
+            order.add(turn, step, tile)
+        order.finished[turn.member, turn.slab] = len(order.events)
+    return list(_merged(order.events, order.loads))
+
+
+class _Order:
+    """The growing order. events: all steps but the loads. loads: with the moment before which each one runs."""
+
+    def __init__(self, members: Sequence[Member], tiles: Mapping[str, Tiles]) -> None:
+        self.members, self.tiles = members, tiles
+        self.slots = [{name: _Slots(slots) for name, slots in _standing(problem, tiling)} for problem, tiling in members]
+        self.places = [{p.name: p for p in problem.kernel.places} for problem, _ in members]
+        self.ahead = 4 * max((count for _, tiling in members for count in tiling.slots.values()), default=1)
+        self.events: list[Placed] = []
+        self.loads: list[tuple[int, Placed]] = []
+        self.finished: dict[tuple[int, int], int] = {}
+
+    def add(self, turn: Turn, step: Step, tile: Tile) -> None:
+        """A step, after the loads of tiles that it needs and that are not there."""
+        now, taken = len(self.events), dict[str, Slot]()
         for name in dict.fromkeys((step.place, *step.uses)):
-            key, memory = _key(places[name], tile), places[name].memory
-            if memory in tiles and name in problem.known:
-                slot, freed = tiles[memory].use(name, key, tiling.room[name], tiling.slots[name], now)
-            else:
-                slot, freed = slots[name].use(key, now)
-            taken[name] = slot
-            load = problem.loads(name)
+            taken[name], freed = self._slot(turn, name, tile, now)
+            load = self.members[turn.member][0].loads(name)
             if freed is not None and load is not None:
-                early = max(freed + 1, now - ahead, loads[-1][0] if loads else 0)
-                sources = {use: problem.kept[use].slot for use in load.uses if use in problem.kept}
-                loads.append((early, Instance(load, {d: tile[d] for d in places[name].by}, {name: slot, **sources})))
-        events.append(Instance(step, tile, taken))
-    return list(_merged(events, loads))
+                self._load(turn, load, name, tile, taken[name], max(freed + 1, now - self.ahead))
+        self.events.append((turn.member, Instance(step, tile, taken)))
+
+    def _slot(self, turn: Turn, name: str, tile: Tile, now: int) -> tuple[Slot, int | None]:
+        problem, tiling = self.members[turn.member]
+        member, place = turn.member, self.places[turn.member][name]
+        if name in turn.slots:
+            return turn.slots[name], None
+        if place.memory in self.tiles and name in problem.known:
+            return self.tiles[place.memory].use(f"{member} {name}", _key(place, tile), tiling.room[name], tiling.slots[name], now)
+        return self.slots[member][name].use(_key(place, tile), now)
+
+    def _load(self, turn: Turn, load: Step, name: str, tile: Tile, slot: Slot, early: int) -> None:
+        """What another member makes is there when its slab is done."""
+        kept = self.members[turn.member][0].kept
+        ready = (self.finished.get(slab, 0) for use in (name, *load.uses) for slab in turn.after.get(use, ()))
+        early = max(early, self.loads[-1][0] if self.loads else 0, *ready)
+        sources = {use: turn.slots.get(use, kept[use].slot) for use in load.uses if use in kept}
+        item = Instance(load, {d: tile[d] for d in self.places[turn.member][name].by}, {name: slot, **sources})
+        self.loads.append((early, (turn.member, item)))
 
 
-def _merged(events: list[Instance], loads: list[tuple[int, Instance]]) -> Iterator[Instance]:
+def _standing(problem: Problem, tiling: Tiling) -> Iterator[tuple[str, tuple[Slot, ...]]]:
+    """Slots of tiles, and of tensors that stay on chip."""
+    yield from tiling.places.items()
+    yield from ((name, (kept.slot,)) for name, kept in problem.kept.items())
+
+
+def _merged(events: list[Placed], loads: list[tuple[int, Placed]]) -> Iterator[Placed]:
     at = 0
     for now, event in enumerate(events):
         while at < len(loads) and loads[at][0] <= now:
@@ -103,6 +149,14 @@ def _merged(events: list[Instance], loads: list[tuple[int, Instance]]) -> Iterat
 
 def _key(place: Place, tile: Tile) -> tuple[int, ...]:
     return tuple(tile[d][0] for d in place.by)
+
+
+def _slabs(problem: Problem, tiling: Tiling, outer: str) -> list[list[tuple[Step, Tile]]]:
+    """Every step but the loads, tile by tile, for each turn of the outer loop."""
+    found: dict[int, list[tuple[Step, Tile]]] = {}
+    for step, tile in _work(problem, tiling):
+        found.setdefault(tile[outer][0] if outer else 0, []).append((step, tile))
+    return list(found.values())
 
 
 def _work(problem: Problem, tiling: Tiling) -> Iterator[tuple[Step, Tile]]:

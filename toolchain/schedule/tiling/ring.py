@@ -35,9 +35,13 @@ class Ring:
 
 @dataclass
 class Tiles:
-    """The tiles that one operation has in a ring, by place and key: address, size, and the moment of the last use; the latest used one last."""
+    """The tiles that one group has in a ring, by place and key: address, size, and the moment of the last use; the latest used one last.
+
+    shared: several operations use it in turn, so that none of their tiles gives way while there is other room.
+    """
 
     ring: Ring
+    shared: bool = False
     held: dict[tuple[str, Key], tuple[int, int, int]] = field(default_factory=dict[tuple[str, Key], tuple[int, int, int]])
     past: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
 
@@ -51,7 +55,8 @@ class Tiles:
             own = [name for name in self.held if name[0] == place]
             for name in own[: max(len(own) - count + 1, 0)]:
                 self.past.append(self.held.pop(name))
-            address = self.ring.take(size, [(start, start + room) for (name, _), (start, room, _) in self.held.items() if name != place])
+            others = [(start, start + room) for (name, _), (start, room, _) in self.held.items() if self.shared or name != place]
+            address = self.ring.take(size, others)
             freed = self._clear(address, size)
             if freed == now:
                 raise fail(

@@ -43,7 +43,7 @@ def _streams(region: Region, storage: Storage, index: int, first: Problem, secon
 
 def _units(problem: Problem) -> set[str]:
     """All but those that load what is known when compiling: that is there before."""
-    return {step.unit for step in problem.steps if step.kind != "load" or step.place not in problem.known}
+    return {unit for step in problem.steps if step.kind != "load" or step.place not in problem.known for unit in step.units}
 
 
 def _shares(first: Problem, second: Problem, choice: TileChoice) -> Iterator[tuple[Planned, Planned]]:

@@ -8,10 +8,11 @@ from math import prod
 import numpy as np
 
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.tiling.tile_limits import tile_faults
 from toolchain.schedule.tiling.tiles import tile_names
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.evaluate import constant
-from toolchain.spec.expr import Expr
+from toolchain.spec.unparse import unparse
 
 
 def size_limits(problem: Problem, dimension: str) -> tuple[int, int]:
@@ -34,9 +35,12 @@ class TileSize:
         return tile_names(self.problem, {name: np.array([size], np.int64) for name, size in self.sizes.items()})
 
     @property
-    def broken(self) -> Expr | None:
-        """The first condition of the kernel that does not hold."""
-        return next((that for that in self.problem.kernel.where if not evaluate_arrays(that, self._names)[0]), None)
+    def broken(self) -> str:
+        """The first condition of the kernel that does not hold, or field that does not hold its value; empty where there is none."""
+        for that in self.problem.kernel.where:
+            if not evaluate_arrays(that, self._names)[0]:
+                return f"it wants {unparse(that)}"
+        return next((fault.reason for fault in tile_faults(self.problem, self._names)), "")
 
     @cached_property
     def rooms(self) -> dict[str, int]:

@@ -3,16 +3,19 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.schedule.kernels.constants import constant_length
 from toolchain.schedule.kernels.kernel import Place, Step
 from toolchain.schedule.kernels.pools import Rooms, Slot, Taken, slots_of
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.windows import largest_window
+from toolchain.schedule.tiling.step_cost import loading_cycles, step_cycles, tile_frame
+from toolchain.schedule.tiling.tile_limits import fitting
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import align, constant
@@ -34,7 +37,7 @@ class Tiling:
     """sizes: units of each dimension in a tile. order: loops, outermost first; any left out run once. For each place in use: how many slots it has,
     where they are, and the room of one in elements of its memory, in one with pools of each bank of one.
 
-    estimate: cycles by the closed form, 0 for a tiling that no search has ranked.
+    estimate: cycles by the closed form, 0 for a tiling that no search has ranked. busy: the part of it that each unit works.
     """
 
     sizes: Mapping[str, int]
@@ -42,6 +45,7 @@ class Tiling:
     places: Mapping[str, tuple[Slot, ...]]
     room: Mapping[str, int]
     estimate: float = 0.0
+    busy: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @property
     def slots(self) -> dict[str, int]:
@@ -82,6 +86,7 @@ def _legal(problem: Problem, sizes: Mapping[str, Ints]) -> tuple[dict[str, Ints]
     legal = np.ones(len(next(iter(sizes.values()))), np.bool_)
     for condition in problem.kernel.where:
         legal &= evaluate_arrays(condition, names) != 0
+    legal &= fitting(problem, names)
     rooms = {p.name: evaluate_arrays(p.size, names) * (p.name not in problem.kept) for p in problem.kernel.places}
     kept, named, held = ({k: v[legal] for k, v in part.items()} for part in (sizes, names, rooms))
     return kept, named, held
@@ -95,7 +100,8 @@ def _candidates(problem: Problem, count: int | None = None) -> dict[str, Ints]:
         extent = problem.extents[d.name]
         most = constant(d.most, problem.numbers) if d.most else extent
         unit = constant(d.multiple, problem.numbers) if d.multiple else 1
-        even = {min(align(size, unit), extent) for size in even_sizes(extent)}
+        slab = [problem.slab[1]] if problem.slab and problem.slab[0] == d.name else even_sizes(extent)
+        even = {min(align(size, unit), extent) for size in slab}
         each.append([s for s in sorted(even) if s <= most][:count])
     grid = np.meshgrid(*(np.array(s, np.int64) for s in each), indexing="ij")
     return {d.name: part.ravel() for d, part in zip(problem.kernel.tile, grid, strict=True)}
@@ -138,6 +144,8 @@ def _slots(problem: Problem, sizes: Mapping[str, Ints], rooms: Mapping[str, Ints
         held = free.holds(place.memory, rooms[place.name])
         some = np.maximum(held - 1, 0) if problem.chained and place.name in problem.known else 0
         grown = np.where(more <= held, more, some) * (problem.loads(place.name) is not None)
+        if problem.slab and place.name not in problem.known:
+            continue  # the other members of the group need the room
         taken[place.name] += free.fill(place.memory, rooms[place.name], grown)
     return taken, fits
 
@@ -175,18 +183,27 @@ class _Candidates:
         next one starts on those that are complete."""
         rows = {w.of for w in self.problem.kernel.windows}
         names = [d.name for d in self.problem.kernel.loops if self.problem.extents[d.name] > 1]
+        if self.problem.slab:
+            first = self.problem.slab[0]
+            return ((first, *rest) for rest in itertools.permutations(name for name in names if name != first))
         return itertools.permutations(sorted(names, key=lambda name: name not in rows) if self.problem.followed else names)
+
+    @cached_property
+    def cycles(self) -> list[dict[str, Ints]]:
+        """By step of the problem, then by unit: how long one run of it takes."""
+        frame = tile_frame(self.problem, self.names)
+        return [step_cycles(self.problem, step, self.names, frame) for step in self.problem.steps]
 
     def _exposed(self, step: Step) -> Floats | float:
         """How much of a first load or last store nothing else hides. What is known when compiling is loaded while the operation before still
-        runs, the less surely the more of the memory it takes. What stays on chip is handed over when all that depends on one tile of the
-        operands is complete."""
+        runs, the less surely the more of the memory it takes. What stays on chip is handed over when all tiles of the same rows are
+        complete."""
         if step.kind == "load" and self.problem.chained and step.place in self.problem.known:
             memory = next(p.memory for p in self.problem.kernel.places if p.name == step.place)
             return self.slots[step.place] * self.rooms[step.place] / sum(pool.depth for pool in self.problem.pools[memory])
         if step.kind == "compute" and step.place in self.problem.kept:
-            given = {d for p in self.problem.kernel.places if p.name in self.problem.kept and p.name != step.place for d in p.by}
-            trips = (self.problem.extents[d.name] / self.sizes[d.name] for d in self.problem.kernel.loops if d.name not in given)
+            rows = [window.of for window in self.problem.kernel.windows][:1]
+            trips = (self.problem.extents[d.name] / self.sizes[d.name] for d in self.problem.kernel.loops if d.name not in rows)
             return math.prod(trips, start=np.ones(len(self.rooms[step.place]))) * HANDOVER
         return float(step.kind in ("load", "store"))
 
@@ -194,7 +211,9 @@ class _Candidates:
         used = {name: int(room[index]) for name, room in self.rooms.items() if room[index]}
         memories = {p.name: p.memory for p in self.problem.kernel.places}
         places = {name: slots_of(self.taken[name], index, room, self.problem.pools[memories[name]]) for name, room in used.items()}
-        return Tiling({name: int(size[index]) for name, size in self.sizes.items()}, order, places, used, value)
+        sizes = {name: int(size[index]) for name, size in self.sizes.items()}
+        busy = {unit: float(cycles[index]) for unit, cycles in self._busy(order).items()} if self.problem.slab else {}
+        return Tiling(sizes, order, places, used, value, busy)
 
     def _fills(self, place: Place, order: tuple[str, ...]) -> Floats:
         """How often a place is filled: once for each tile where all stay, else again whenever a loop around its own comes back."""
@@ -219,29 +238,39 @@ class _Candidates:
         return times
 
     def _records(self, step: Step, times: Floats) -> Floats:
-        """Cycles to bring a step's constants on chip, once for each combination of slots."""
-        loading, total = self.problem.kernel.loading, np.zeros_like(times)
-        for item in self.problem.kernel.constants if loading else ():
+        """How many records a step's constants are, once for each combination of slots."""
+        total = np.zeros_like(times)
+        for item in self.problem.kernel.constants:
             if item.name in step.constants:
-                count = math.prod((evaluate_arrays(e, self.names) for e in item.over.values()), start=np.ones(len(times), np.int64))
-                total = total + evaluate_arrays(loading.cycles, {"count": count}) if loading else total
+                total = total + constant_length(item, self.names)
         return total * np.minimum(times, math.prod((self.slots[name] for name in step.uses), start=np.ones(len(times))))
+
+    @cached_property
+    def _costs(self) -> list[tuple[Step, dict[str, Ints]]]:
+        """Every step that there is, with its cycles by unit."""
+        steps = zip(self.problem.steps, self.cycles, strict=True)
+        return [(step, costs) for step, costs in steps if step.kind != "load" or self.rooms[step.place].any()]
+
+    def _busy(self, order: tuple[str, ...]) -> dict[str, Floats]:
+        """Cycles by unit."""
+        busy: dict[str, Floats] = {}
+        zero, loading = np.zeros(len(next(iter(self.sizes.values())))), self.problem.kernel.loading
+        records = zero
+        for step, costs in self._costs:
+            times = self._times(step, order)
+            for unit, cycles in costs.items():
+                busy[unit] = busy.get(unit, zero) + cycles * times
+            records = records + self._records(step, times) if step.constants else records
+        if loading and records.any():
+            busy[loading.unit] = busy.get(loading.unit, zero) + loading_cycles(self.problem, loading, np.ceil(records).astype(np.int64))
+        return busy
 
     def estimate(self, order: tuple[str, ...]) -> Floats:
         """Cycles: the busiest unit, the first loads and the last store around it, and what small steps and busy other units cost by
         getting in each other's way; with one slot everything in turn."""
-        busy: dict[str, Floats] = {}
-        zero, loading = np.zeros(len(next(iter(self.sizes.values())))), self.problem.kernel.loading
-        ends = zero
-        for step in self.problem.steps:
-            if step.kind == "load" and not self.rooms[step.place].any():
-                continue
-            cycles = evaluate_arrays(step.cycles, self.names)
-            times = self._times(step, order)
-            total = cycles * times
-            busy[step.unit] = busy.get(step.unit, zero) + total
-            if loading and step.constants:
-                busy[loading.unit] = busy.get(loading.unit, zero) + self._records(step, times)
-            ends = ends + cycles * self._exposed(step) + times * STEP
-        together, longest = np.add.reduce(list(busy.values())), np.maximum.reduce(list(busy.values()))
+        busy = list(self._busy(order).values())
+        ends = np.zeros(len(next(iter(self.sizes.values()))))
+        for step, costs in self._costs:
+            ends = ends + sum(costs.values()) * self._exposed(step) + self._times(step, order) * STEP
+        together, longest = np.add.reduce(busy), np.maximum.reduce(busy)
         return together if self.contexts == 1 else longest + ends + (together - longest) * FRICTION

@@ -1,0 +1,168 @@
+"""Groups that the search finds: chains of random operations on tensors many times the memory are exact, whatever an edit makes of them too."""
+
+from copy import deepcopy
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.operations import made
+from tests.schedule.convolutions import convolution
+from tests.schedule.groups.tall_regions import scheduled, short_machine, tall_region
+from tests.schedule.test_network import proven
+from toolchain.operations.operation import Operation
+from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.form.read import read_schedule
+from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.write import write_schedule
+from toolchain.schedule.network import Options, compile_region
+from toolchain.schedule.regions.region import Bound, Region, Shape
+from toolchain.spec.errors import Source, UserError
+
+
+def built(region: Region, schedule: Schedule | None = None, **options: Any) -> CompiledRegion:
+    return compile_region(*short_machine(), region, Options(**options), schedule)
+
+
+def sizes(schedule: Schedule) -> list[int]:
+    return [len(group.operations) for group in schedule.groups]
+
+
+def chained(shape: tuple[int, int, int, int], *steps: tuple[Operation, dict[str, str]]) -> Region:
+    """Operations one after the other; their results are t0, t1 and so on, the picture is t."""
+    tensors, bound = {"t": Shape(*shape)}, list[Bound]()
+    for number, (operation, sources) in enumerate(steps):
+        tensors[f"t{number}"] = Shape(*operation.output)
+        bound.append(Bound(replace(operation, name=f"op{number}"), {**sources, "y": f"t{number}"}))
+    return Region("chain", tensors, ("t",), (f"t{len(steps) - 1}",), tuple(bound), {})
+
+
+TALL = (4, 16, 400, 6)
+
+
+def conv(seed: int, shape: tuple[int, int, int, int] = TALL, **options: Any) -> Operation:
+    return convolution(shape, (16, 3, 3), seed, 50, **{"pads": (1, 1, 1, 1), "low": 0, "high": 127, **options})
+
+
+def pool(shape: tuple[int, int, int, int] = TALL) -> Operation:
+    return made.max_pool("pool", shape, made.Window((2, 2), (2, 2), (0, 0, 0, 0)))
+
+
+def add() -> Operation:
+    return made.add("add", TALL, end=made.Requantise(1, 0, 127))
+
+
+CHAINS = {
+    "conv -> pool": chained(TALL, (conv(0), {"x": "t"}), (pool(), {"x": "t0"})),
+    "pool -> conv": chained((4, 16, 800, 12), (pool((4, 16, 800, 12)), {"x": "t"}), (conv(1), {"x": "t0"})),
+    "conv -> add": chained(TALL, (conv(0), {"x": "t"}), (add(), {"x": "t0", "z": "t"})),
+    "conv -> conv": chained(TALL, (conv(0), {"x": "t"}), (conv(1), {"x": "t0"})),
+    "strided": chained(TALL, (conv(0), {"x": "t"}), (conv(1, strides=(2, 2)), {"x": "t0"})),
+    "residual": chained(
+        TALL, (conv(0), {"x": "t"}), (conv(1), {"x": "t0"}), (add(), {"x": "t1", "z": "t0"}), (conv(2), {"x": "t2"}), (pool(), {"x": "t3"})
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_is_one_group_that_is_exact_and_moves_less(name: str) -> None:
+    region = CHAINS[name]
+    schedule = scheduled(region)
+    assert sizes(schedule) == [len(region.operations)]
+    grouped, apart = built(region, schedule), built(region, resident=False)
+    assert proven(grouped, grouped.program.machine)
+    assert moved(grouped) < moved(apart)
+    assert not set(grouped.map.tensors) - {"t", region.outputs[0]}
+
+
+@pytest.mark.parametrize("name", ["conv -> pool", "conv -> add"])
+def test_where_memory_does_not_wrap_rings_begin_again(name: str) -> None:
+    region = CHAINS[name]
+    schedule = scheduled(region, around=False)
+    (ring,) = schedule.buffers
+    assert ring.lines > 0
+    assert sizes(schedule) == [2]
+    grouped, apart = built(region, schedule), built(region, grouped=False)
+    assert proven(grouped, grouped.program.machine)
+    assert moved(grouped) < moved(apart)
+
+
+def test_rows_that_overlap_cannot_cross_the_end_of_a_ring() -> None:
+    assert sizes(scheduled(CHAINS["conv -> conv"], around=False)) == [1, 1]
+
+
+@settings(max_examples=6, deadline=None)
+@given(seed=st.integers(0, 1 << 30), steps=st.integers(3, 9))
+def test_any_tall_region_is_exact_where_memory_does_not_wrap(seed: int, steps: int) -> None:
+    region = tall_region(seed, steps)
+    if region is not None:
+        assert proven(built(region, scheduled(region, around=False)), short_machine()[0])
+
+
+def moved(compiled: CompiledRegion) -> int:
+    """Instructions that load or store."""
+    names = [item.name for item in compiled.program.machine.instructions]
+    return sum(names[int(kind)] in ("LOAD", "SAVE") for kind in compiled.program.kind)
+
+
+def test_what_operations_elsewhere_read_is_stored_as_well() -> None:
+    first, last = conv(0), conv(3)
+    region = chained(TALL, (first, {"x": "t"}), (conv(1), {"x": "t0"}), (last, {"x": "t1"}))
+    region = replace(region, outputs=("t0", "t2"))
+    schedule = scheduled(region)
+    assert {buffer.tensor: buffer.stored for buffer in schedule.buffers} == {"t0": True, "t1": False}
+    assert proven(built(region, schedule), short_machine()[0])
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 1 << 30), steps=st.integers(3, 9))
+def test_any_tall_region_is_exact_and_free_of_races(seed: int, steps: int) -> None:
+    region = tall_region(seed, steps)
+    if region is not None:
+        assert proven(built(region, scheduled(region)), short_machine()[0])
+
+
+def attempt(region: Region, data: dict[str, Any], draw: Random) -> dict[str, Any]:
+    """The data with one number changed; as before where that is refused, with its line."""
+    new = deepcopy(data)
+    rings = [buffer for buffer in new["buffers"] if "pitch" in buffer]
+    choice = draw.randrange(4)
+    if choice == 0 and rings:
+        ring = draw.choice(rings)
+        ring["pitch"] = max(ring["pitch"] + draw.choice([-8, 8, 16, 40]), 1)
+    elif choice == 1 and rings:
+        draw.choice(rings)["address"] = draw.randrange(128)
+    elif choice == 2:
+        draw.choice(new["groups"])["ahead"] = draw.randrange(4)
+    else:
+        operation = draw.choice(draw.choice(new["groups"])["operations"])
+        operation["tile"]["oh"] = draw.choice([4, 8, 12, 16, 24])
+        operation.pop("slots", None)
+    try:
+        compiled = built(region, read_schedule(Source("mine.yaml", yaml.safe_dump(new, sort_keys=False))))
+    except UserError as error:
+        assert error.diagnostics[0].code.startswith("E14"), error  # noqa: PT017 any other refusal is a fault
+        assert str(error).startswith("mine.yaml:"), error  # noqa: PT017
+        return data
+    assert proven(compiled, compiled.program.machine), yaml.safe_dump(new)
+    return new
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 1 << 30), name=st.sampled_from(sorted(CHAINS)))
+def test_whatever_an_edit_of_a_group_makes_is_exact_or_refused(seed: int, name: str) -> None:
+    data: dict[str, Any] = yaml.safe_load(write_schedule(scheduled(CHAINS[name])))
+    draw = Random(seed)
+    for _ in range(3):
+        data = attempt(CHAINS[name], data, draw)
+
+
+def test_where_memory_is_large_nothing_is_grouped() -> None:
+    machine, kernels = short_machine(8192)
+    schedule = compile_region(machine, kernels, CHAINS["residual"]).schedule
+    assert set(sizes(schedule)) == {1}
+    assert all(buffer.pitch == 0 for buffer in schedule.buffers)

@@ -1,0 +1,85 @@
+"""Derived cycles are those of the emitted program: of each step of each tile, to the cycle."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from toolchain.emulator.checks import prepare_program
+from toolchain.operations.library import kinds_of
+from toolchain.schedule.compile import Compiled, emit_alone, pack_tensors
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.kernels.problem import Problem, state_problem
+from toolchain.schedule.origins import NONE
+from toolchain.schedule.tiling.order import order_steps
+from toolchain.schedule.tiling.step_cost import items_cycles
+from toolchain.schedule.tiling.tiles import Tiling, rank_tilings, tile_fits
+from toolchain.schedule.writer import part_of, step_frame
+from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine
+from toolchain.timing.cost import instruction_costs
+from toolchain.verify.kernel_check import draw_operation
+
+MACHINES = {name: load_machine(name) for name in ("dnnvm", "vta")}
+MOST = 40
+"""Tiles of a program, so that the tests take seconds."""
+KERNELS = [(name, kernel) for name, machine in MACHINES.items() for kernel in load_kernels(machine)]
+
+
+def problems(machine: str, kernel: str, count: int) -> list[Problem]:
+    """Random operations that the kernel computes."""
+    known, rng, found = load_kernels(MACHINES[machine])[kernel], np.random.default_rng(7), list[Problem]()
+    kind = kinds_of(MACHINES[machine])[known.computes]
+    while len(found) < count:
+        operation = draw_operation(MACHINES[machine], kind, rng)
+        try:
+            stated = state_problem(MACHINES[machine], known, operation) if operation else None
+        except UserError:
+            continue
+        found += [stated] if stated and tile_fits(stated) else []
+    return found
+
+
+def charged(compiled: Compiled) -> dict[tuple[int, str], int]:
+    """Cycles by instance of a step and unit, as the cycle model counts them for what was emitted."""
+    checked = prepare_program(compiled.program, compiled.state())
+    costs = instruction_costs(compiled.program, checked.footprints, checked.provenance)
+    alone = costs.setup + np.maximum(costs.cycles, [costs.work[a:b].max(initial=0) for a, b in zip(costs.first, costs.first[1:], strict=False)])
+    found: Counter[tuple[int, str]] = Counter()
+    steps = (compiled.origins.instance != NONE) & ~compiled.origins.does("constants")
+    for index in np.flatnonzero(steps):
+        unit = compiled.program.machine.units[int(compiled.program.unit[index])].name
+        found[int(compiled.origins.instance[index]), unit] += int(alone[index])
+    return {key: cycles for key, cycles in found.items() if cycles}
+
+
+def derived(problem: Problem, tiling: Tiling) -> dict[tuple[int, str], int]:
+    """The same from the kernel's instructions alone."""
+    part, found = part_of(problem, order_steps(problem, tiling)), dict[tuple[int, str], int]()
+    for number, item in enumerate(part.steps):
+        assert not isinstance(item.step.code, str)
+        places = {number: [0] * len(item.step.constants)}
+        frame = step_frame(part, dict.fromkeys(emitted_names(problem), 0), [number], places)
+        for unit, cycles in items_cycles(problem.machine, item.step.code, frame).items():
+            found[number, unit] = int(np.asarray(cycles).sum())
+    return {key: cycles for key, cycles in found.items() if cycles}
+
+
+def emitted_names(problem: Problem) -> list[str]:
+    return [f"{tensor.name}_{part}" for tensor in problem.kernel.tensors for part in ("base", "segment", "channels")]
+
+
+def steps(problem: Problem, tiling: Tiling) -> int:
+    return math.prod(-(-problem.extents[name] // size) for name, size in tiling.sizes.items())
+
+
+@pytest.mark.parametrize(("machine", "kernel"), KERNELS)
+def test_a_step_costs_what_its_instructions_are_charged(machine: str, kernel: str) -> None:
+    rng = np.random.default_rng(1)
+    for problem in problems(machine, kernel, 2):
+        ranked = rank_tilings(problem, 2, 1 << 30)
+        small = [number for number, tiling in enumerate(ranked) if steps(problem, tiling) <= MOST]
+        for index in {small[0], small[-1], int(rng.choice(small))}:
+            compiled = emit_alone(problem, ranked[index], pack_tensors(problem))
+            assert derived(problem, ranked[index]) == charged(compiled)

@@ -1,0 +1,113 @@
+"""Slabs and tiles of operations that share one loop of rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from toolchain.schedule.kernels.pools import Pool, Slot, beside
+from toolchain.schedule.kernels.problem import Problem, keep_on_chip
+from toolchain.schedule.placement.residency import Residents
+from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.regions.region import Region
+from toolchain.schedule.rows.row_group import RowGroup, group_tensors
+from toolchain.schedule.rows.row_loop import HEIGHT, RowLoop, row_dimension
+from toolchain.schedule.tile_choice import TileChoice
+from toolchain.schedule.tiling.ring import find_rings
+from toolchain.schedule.tiling.tile_size import size_limits
+from toolchain.schedule.tiling.tiles import Tiling
+from toolchain.spec.errors import UserError
+from toolchain.spec.evaluate import align, constant
+
+Planned = tuple[list[Problem], list[Tiling]]
+
+
+@dataclass(frozen=True)
+class Members:
+    """problems: of every operation of the region, with nothing on chip."""
+
+    region: Region
+    storage: Storage
+    problems: Sequence[Problem]
+    choice: TileChoice
+    _loops: dict[tuple[int, bool], RowLoop | None] = field(default_factory=dict[tuple[int, bool], "RowLoop | None"])
+
+    def tensors(self, members: range) -> list[dict[str, str]]:
+        """By member and place, buffers."""
+        return group_tensors(self.region, self.storage, members)
+
+    def loops(self, members: range, over: frozenset[str]) -> list[RowLoop]:
+        """The members' loops over rows; none where one of them has no rows. over: results that stand in the place of an operand."""
+        found = [self._loop(index, tensors["y"] in over) for index, tensors in zip(members, self.tensors(members), strict=True)]
+        return [loop for loop in found if loop is not None] if all(found) else []
+
+    def _loop(self, index: int, over: bool) -> RowLoop | None:
+        if (index, over) not in self._loops:
+            self._loops[index, over] = _row_loop(self.problems[index], over)
+        return self._loops[index, over]
+
+    def tiles(self, group: RowGroup, residents: Residents) -> Planned | None:
+        """The members with what is on chip, and their tiles beside each other; None where a member finds no room."""
+        problems = [self._kept(index, loop, residents) for index, loop in zip(group.operations, group.loops, strict=True)]
+        rings, taken = find_rings(problems), dict[str, list[tuple[Slot, int]]]()
+        needy, tilings = sum(any(not _stands(p, name) for name in _places(p)) for p in problems), list[Tiling]()
+        for problem in problems:
+            left = {m: pools if m in rings else _share(beside(pools, taken.get(m, [])), needy) for m, pools in problem.pools.items()}
+            try:
+                tiling = self.choice.best(replace(problem, pools=left))
+            except UserError as error:
+                if error.diagnostics[0].code != "E1004":
+                    raise
+                return None
+            tilings.append(tiling)
+            needy -= any(not _stands(problem, name) for name in _places(problem))
+            for name, slots in tiling.places.items():
+                memory = _places(problem)[name]
+                if memory not in rings:
+                    taken.setdefault(memory, []).extend((slot, tiling.room[name]) for slot in slots)
+        depths = {memory: ring.depth for memory, ring in rings.items()}
+        return (problems, tilings) if _stay(problems, tilings, depths) else None
+
+    def _kept(self, index: int, loop: RowLoop, residents: Residents) -> Problem:
+        root = self.storage.places[self.region.operations[index].tensors["y"]][0]
+        kept = keep_on_chip(self.problems[index], residents.kept(index), residents.stored(root), residents.left(index))
+        return replace(kept, slab=(loop.dimension, loop.size))
+
+
+def _row_loop(problem: Problem, over: bool) -> RowLoop | None:
+    """Slabs of half a line at least, of a whole one where the result stands in the place of an operand."""
+    name = row_dimension(problem)
+    rows = next((p.whole.rows for p in problem.kernel.places if p.whole and p.whole.rows and p.whole.rows.of == name), None)
+    if name is None or rows is None:
+        return None
+    together = constant(rows.together, problem.numbers)
+    most, multiple = size_limits(problem, name)
+    unit = problem.operation.output[HEIGHT] // problem.extents[name]
+    size = min(align(max(-(-(together if over else together // 2) // unit), 1), multiple), most)
+    return RowLoop(problem, name, size)
+
+
+def _places(problem: Problem) -> dict[str, str]:
+    """Memories by place."""
+    return {place.name: place.memory for place in problem.kernel.places}
+
+
+def _stands(problem: Problem, place: str) -> bool:
+    return place in problem.kept or place in problem.known
+
+
+def _share(pools: Sequence[Pool], needy: int) -> tuple[Pool, ...]:
+    """A part of each pool, so that others find room too."""
+    return tuple(replace(pool, depth=pool.depth // max(needy, 1)) for pool in pools)
+
+
+def _stay(problems: Sequence[Problem], tilings: Sequence[Tiling], depths: Mapping[str, int]) -> bool:
+    """Whether all that is known when compiling fits at once: it is needed again for every slab."""
+    for memory, depth in depths.items():
+        rooms = [
+            tiling.room[name] * len(slots)
+            for problem, tiling in zip(problems, tilings, strict=True)
+            for name, slots in tiling.places.items()
+            if _places(problem)[name] == memory
+        ]
+        if sum(rooms) + max(rooms, default=0) > depth:
+            return False
+    return True

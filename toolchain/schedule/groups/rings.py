@@ -1,0 +1,147 @@
+"""Which tensors of a group become rings of rows, and where they stand, beside all that stays on chip as a whole."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from toolchain.schedule.groups.layout import Stream, lay_rings
+from toolchain.schedule.kernels.pools import Pool, Slot, wraps
+from toolchain.schedule.placement.residency import Candidate, Residents, RowRing, find_room, grouped, streamed
+from toolchain.schedule.rows.row_group import RowGroup, made_over, ring_buffers
+from toolchain.spec.model import Machine
+
+MOST_RINGS = 16
+"""Of a group; with more, there are too many ways to share the pools."""
+SLABS = (2, 3, 1)
+"""Slabs in a ring that begins again at its end: one is made while another is read."""
+Laid = dict[str, tuple[Slot, RowRing]]
+
+
+@dataclass(frozen=True)
+class OnChip:
+    """What a group has on chip. whole: names of buffers that stand where they did. ringed: those that become rings, in the order in which they are
+    made. kept: all of them, with the groups of `groups`. over: rings that stand in the place of another, by name."""
+
+    whole: Sequence[str]
+    ringed: Sequence[str]
+    kept: Mapping[str, Candidate]
+    groups: Sequence[int]
+    over: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class RingPlaces:
+    """candidates: all tensors that may stay on chip, by operations one by one. base: those that do so as a whole."""
+
+    machine: Machine
+    candidates: Mapping[str, Candidate]
+    base: Residents
+
+    def choices(self, members: range) -> Iterator[OnChip]:
+        """First with as much as before there as a whole, then with rings for all that only the members use."""
+        groups = numbers_of(len(self.base.groups), members)
+        inner = sorted((c for c in self.candidates.values() if self._is_inner(c, members)), key=lambda c: c.first)
+        fresh = [c for c in inner if c.name not in self.base.candidates]
+        for chosen in (fresh, inner) if len(fresh) < len(inner) else (fresh,):
+            ringed = [c.name for c in chosen]
+            live = [c.name for c in self.base.candidates.values() if c.first <= members[-1] and members[0] <= c.last]
+            whole = [name for name in live if name not in ringed]
+            kept = grouped({**{n: self.base.candidates[n] for n in whole}, **{n: self.candidates[n] for n in ringed}}, groups)
+            kept |= {name: streamed(kept[name], groups) for name in ringed}
+            if 0 < len(ringed) <= MOST_RINGS and not self._collide(whole, kept):
+                over = {n: other for n in ringed for other in kept[n].over if other in ringed and kept[other].lines == kept[n].lines}
+                yield OnChip(whole, ringed, kept, groups, over)
+
+    def _is_inner(self, candidate: Candidate, members: range) -> bool:
+        """Whether the members make it and one of them reads it; what others read on chip is no ring."""
+        made = all(use.operation in members for use in candidate.writes)
+        fits = candidate.lines is not None
+        elsewhere = candidate.name in self.base.candidates and candidate.last not in members
+        return made and fits and not elsewhere and any(use.operation in members for use in candidate.reads)
+
+    def _collide(self, whole: Sequence[str], kept: Mapping[str, Candidate]) -> bool:
+        """Whether buffers that followed one another would be there at once."""
+        for one, two in itertools.combinations(whole, 2):
+            first, second = self.base.slots[one], self.base.slots[two]
+            apart = first.address + kept[one].size <= second.address or second.address + kept[two].size <= first.address
+            over = first == second and (one in kept[two].over or two in kept[one].over)
+            if kept[one].memory == kept[two].memory and first.bank == second.bank and not apart and not over:
+                return True
+        return False
+
+    def placed(self, chip: OnChip, group: RowGroup) -> Iterator[Residents]:
+        """Every way in which the rings can stand: going round pools that wrap and hold nothing else, in as few of them as possible first; then in
+        stretches beside all else, at whose ends they begin again."""
+        streams = self._streams(chip, group)
+        for memory in {chip.kept[name].memory for name in chip.ringed}:
+            taken = {self.base.slots[name].bank for name in chip.whole if chip.kept[name].memory == memory}
+            free = [pool for pool in self.base.pools[memory] if pool.bank not in taken and wraps(self.machine.memory[memory], pool)]
+            ways = [self._laid(parts, max(stream.rows for stream in streams)) for parts in _splits(streams, free)]
+            ways += [self._turning(chip, group, streams, memory, slabs) for slabs in SLABS]
+            yield from (found for way in ways if way is not None and (found := self._residents(chip, group, way)) is not None)
+            return
+
+    def _residents(self, chip: OnChip, group: RowGroup, laid: Laid) -> Residents | None:
+        """With these rings; None where rows meet, or cross the end of a ring."""
+        slots = {name: self.base.slots[name] for name in chip.whole} | {name: slot for name, (slot, _) in laid.items()}
+        rings = {name: ring for name, (_, ring) in laid.items()}
+        for name, other in chip.over.items():
+            slots[name], rings[name] = slots[other], rings[other]
+        found = Residents(slots, chip.kept, chip.groups, self.base.pools, rings)
+        buffers = ring_buffers(found, chip.groups[group.operations[0]])
+        free = group.crossing(buffers) is None and group.clash(buffers, made_over(found, buffers)) is None
+        return found if free else None
+
+    def _laid(self, parts: Sequence[tuple[Pool, Sequence[Stream]]], tallest: int) -> Laid | None:
+        """The rings in these pools; None where they do not fit."""
+        found: Laid = {}
+        for pool, streams in parts:
+            laid = lay_rings(streams, pool, tallest)
+            if laid is None:
+                return None
+            found |= laid
+        return found
+
+    def _turning(self, chip: OnChip, group: RowGroup, streams: Sequence[Stream], memory: str, slabs: int) -> Laid | None:
+        """Rings of so many slabs each, the lowest addresses first; None where there is no room."""
+        others = [(self.base.slots[name], chip.kept[name].size) for name in chip.whole if chip.kept[name].memory == memory]
+        found: Laid = {}
+        for stream in streams:
+            lines = slabs * -(-group.most_rows(stream.name) // stream.lines.together)
+            slot = find_room(lines * stream.lines.line, others, self.base.pools[memory])
+            if slot is None:
+                return None
+            found[stream.name] = slot, RowRing(stream.lines.line, lines * stream.lines.line, lines)
+            others.append((slot, lines * stream.lines.line))
+        return found
+
+    def _streams(self, chip: OnChip, group: RowGroup) -> list[Stream]:
+        """Rings that stand in the place of another go with it."""
+        made = {tensors["y"]: member for member, tensors in enumerate(group.tensors) if tensors["y"] in chip.ringed}
+        rows = {name: group.loops[member].made(group.loops[member].count - 1).stop for name, member in made.items()}
+        tallest = max(chip.ringed, key=lambda name: rows[name])
+        late, done = dict[int, int](), 0
+        for turn in group.turns:
+            late.setdefault(turn.member, done)
+            if turn.member == made[tallest]:
+                done = group.loops[turn.member].made(turn.slab).stop
+        found: list[Stream] = []
+        for name in chip.ringed:
+            lines = chip.kept[name].lines
+            if name not in chip.over and lines is not None:
+                found.append(Stream(name, lines, rows[name], late[made[name]]))
+        return found
+
+
+def numbers_of(operations: int, members: range) -> tuple[int, ...]:
+    """The number of each operation's group where only the members share one."""
+    return tuple(min(index, members[0]) if index <= members[-1] else index - len(members) + 1 for index in range(operations))
+
+
+def _splits(streams: Sequence[Stream], pools: Sequence[Pool]) -> Iterator[list[tuple[Pool, Sequence[Stream]]]]:
+    """Stretches of the chain for pools, few pools before many, large ones before small."""
+    for count in range(1, min(len(pools), len(streams)) + 1):
+        for chosen in itertools.permutations(sorted(pools, key=lambda pool: -pool.depth), count):
+            for cuts in itertools.combinations(range(1, len(streams)), count - 1):
+                ends = [0, *cuts, len(streams)]
+                yield [(pool, streams[a:b]) for pool, (a, b) in zip(chosen, itertools.pairwise(ends), strict=True)]

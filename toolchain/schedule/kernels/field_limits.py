@@ -1,0 +1,105 @@
+"""Values that the fields of a step's instructions do not hold, found before anything is emitted."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from toolchain.schedule.kernels.frame import Frame
+from toolchain.schedule.kernels.sequence import Formula, Issue, Item, Items
+from toolchain.spec.arrays import Ints
+from toolchain.spec.errors import Span
+from toolchain.spec.model import Field, Machine
+
+
+@dataclass(frozen=True)
+class Fault:
+    """rows: those for which a field does not hold its value. value: that of the first one."""
+
+    rows: Ints
+    instruction: str
+    field: Field
+    value: int
+    span: Span | None
+
+    @property
+    def reason(self) -> str:
+        return f"{self.instruction}'s {self.field.name} would be {self.value}, outside {self.field.low}..{self.field.high}"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A frame, and the names in it whose values are known."""
+
+    frame: Frame
+    names: frozenset[str]
+
+    def knows(self, formula: Formula) -> bool:
+        return formula.names <= self.names
+
+
+def faults(machine: Machine, items: Items, known: Known, rows: Ints) -> Iterator[Fault]:
+    """Fields with expressions over known names that do not hold their values. rows: what the frame's rows are called.
+
+    Loops are looked at in their first and last round, nothing below a condition that is not known.
+    """
+    for item in items:
+        for inside, chosen in _entered(item, known):
+            at = rows if chosen is None else rows[chosen]
+            if not inside.frame.count:
+                continue
+            if isinstance(item.body, Issue):
+                yield from _issue_faults(machine, item.body, inside, at)
+            else:
+                yield from faults(machine, item.body, inside, at)
+
+
+def _entered(item: Item, known: Known) -> Iterator[tuple[Known, Ints | None]]:
+    """The item at the first and the last round of its loops, as far as they are known; nowhere where its condition is not."""
+    rounds: list[tuple[Known, Ints | None]] = [(known, None)] if item.limited else []
+    for name, count in item.loops.items():
+        rounds = [each for inside, chosen in rounds for each in _ends(inside, chosen, name, count, name in item.limited)]
+    for inside, chosen in rounds:
+        bound = _bound(inside, item)
+        if item.when is not None:
+            if not bound.knows(item.when):
+                continue
+            met = np.flatnonzero(np.broadcast_to(np.asarray(bound.frame.value(item.when)), bound.frame.count))
+            bound, chosen = replace(bound, frame=bound.frame.take(met)), met if chosen is None else chosen[met]
+        yield bound, chosen
+
+
+def _ends(known: Known, chosen: Ints | None, name: str, count: Formula, swept: bool) -> Iterator[tuple[Known, Ints | None]]:
+    if not known.knows(count):
+        yield known, chosen
+        return
+    counts = known.frame.column(count)
+    for least, last in ((0, 0), (1, 1)) if swept else ((0, 0),):
+        rows = np.flatnonzero(counts > least)
+        frame = known.frame.take(rows)
+        frame.names[name] = last * (counts[rows] - 1)
+        yield Known(frame, known.names | {name}), rows if chosen is None else chosen[rows]
+
+
+def _bound(known: Known, item: Item) -> Known:
+    if not item.let:
+        return known
+    frame, names = known.frame.inner(), known.names - item.let.keys()
+    for name, formula in item.let.items():
+        if formula.names <= (known.names if item.call else names):
+            frame.formulas[name] = formula, known.frame if item.call else frame
+            names |= {name}
+    return Known(frame, names)
+
+
+def _issue_faults(machine: Machine, issue: Issue, known: Known, rows: Ints) -> Iterator[Fault]:
+    instruction = machine.instruction[issue.instruction]
+    for name in issue.limited:
+        formula = issue.fields[name]
+        if known.knows(formula):
+            value, described = known.frame.value(formula), instruction.field(name)
+            wrong = np.broadcast_to((np.asarray(value) < described.low) | (np.asarray(value) > described.high), (known.frame.count,))
+            if wrong.any():
+                found = np.flatnonzero(wrong)
+                seen = value if isinstance(value, int) else int(value[found[0]])
+                yield Fault(rows[found], instruction.name, described, seen, formula.expr.span)

@@ -1,0 +1,297 @@
+"""Reads steps that are given as instructions: every field, name and value checked against the machine."""
+
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from toolchain.isa.binary.packing import matched_value
+from toolchain.schedule.kernels.sequence import Formula, Issue, Item, Items
+from toolchain.spec.checks.scope import Scope, problems
+from toolchain.spec.context import Context
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.evaluate import constant
+from toolchain.spec.expr import Call, Const, Expr, Member, Name, rewrite, walk
+from toolchain.spec.model import Field, Instruction, Machine
+from toolchain.spec.suggest import nearest
+from toolchain.spec.yaml_nodes import Node
+from toolchain.timing.class_cost import timing_fields
+
+WORDS = ("for", "let", "when", "do")
+MOST_ISSUES = 1000
+"""Instructions that one step may spell out, sequences in place."""
+
+Names = frozenset[str]
+
+
+@dataclass
+class SequenceReader:
+    """sequences: by name, as written. inside: those that are being read. fixed: names that stand for expressions.
+
+    issued: how many instructions the current step has. outside: names of the caller of a sequence, which may have another meaning there.
+    unknown: names without a value before tiles are placed. made_of: what the names of loops and `let` depend on.
+    """
+
+    machine: Machine
+    context: Context
+    sequences: Mapping[str, Node]
+    inside: list[str] = field(default_factory=list[str])
+    fixed: Mapping[str, Expr] = field(default_factory=dict[str, Expr])
+    issued: int = 0
+    unknown: frozenset[str] = frozenset()
+    outside: frozenset[str] = frozenset()
+    made_of: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+
+    def step(self, node: Node, names: Iterable[str], placed: Iterable[str]) -> Items:
+        """The items of one step. placed: names that have a value only when tiles have their places. Raises UserError E1002, E0107, E0304."""
+        self.issued, self.unknown, self.made_of = 0, frozenset(placed), {}
+        names = frozenset(names) | self.unknown
+        found = self.items(node, frozenset(names))
+        lacking = sorted(name for name in needs(self.machine, found) if "." in name and name.partition(".")[0] in self._latched())
+        if lacking:
+            register, _, name = lacking[0].partition(".")
+            latches = self.machine.memory[register].latches
+            raise fail("E1002", f"the cycles of this step depend on '{name}' of {latches}, which stands before it in no round", node.where())
+        return found
+
+    def ending(self) -> Items:
+        """The instruction that ends a program, all its fields at their defaults."""
+        node = self.context.root
+        return (self._item(Node({self.machine.program.ends: Node({}, node.span, ())}, node.span, ()), frozenset()),)
+
+    def items(self, node: Node, names: Names) -> Items:
+        entries = node.children() if isinstance(node.value, list) else [node]
+        if not entries:
+            raise fail("E0116", "this must not be empty", node.span)
+        return tuple(self._item(entry, names) for entry in entries)
+
+    def _item(self, node: Node, names: Names) -> Item:
+        if isinstance(node.value, str):
+            node = Node({node.value: Node({}, node.span, node.path)}, node.span, node.path)
+        outer, self.made_of = self.made_of, dict(self.made_of)
+        try:
+            return self._scoped(node, names)
+        finally:
+            self.made_of = outer
+
+    def _scoped(self, node: Node, names: Names) -> Item:
+        own = [key for key in _mapping(node) if key not in WORDS]
+        if len(own) + (node.get("do") is not None) != 1:
+            raise fail("E1002", "this is to be one instruction, one sequence, or 'do' with a list of them", node.span)
+        loops, let = dict[str, Formula](), dict[str, Formula]()
+        for key, value in _mapping(node.get("for")).items():
+            loops[key] = self.formula(value, names)
+            names |= {self._new(key, value, names)}
+            self.made_of[key] = self._basis(loops[key]) | {key}
+        for key, value in _mapping(node.get("let")).items():
+            let[key] = self.formula(value, names)
+            names |= {self._new(key, value, names)}
+            self.made_of[key] = self._basis(let[key])
+        when = node.get("when")
+        condition = self.formula(when, names) if when else None
+        if not own:
+            return self._made(loops, let, condition, self.items(node.value["do"], names), call=False)
+        body = node.value[own[0]]
+        if own[0] in self.sequences:
+            called = self._call(own[0], body, names)
+            return self._made(loops, let, condition, (called,), call=False) if loops or let or condition else called
+        return self._made(loops, let, condition, self._issue(own[0], body, names), call=False)
+
+    def _new(self, name: str, node: Node, names: Names) -> str:
+        if name in names - self.outside or not name.isidentifier():
+            raise fail("E1002", f"'{name}' has a meaning here already" if name in names else f"'{name}' is no name", node.where())
+        return name
+
+    def _made(self, loops: Mapping[str, Formula], let: Mapping[str, Formula], when: Formula | None, body: Issue | Items, *, call: bool) -> Item:
+        found = Item(loops, let, when, body, call, frozenset(), frozenset())
+        return replace(found, varying=_varying(self.machine, found), limited=self._limited(body, when))
+
+    def _basis(self, formula: Formula) -> frozenset[str]:
+        """All names that a formula depends on."""
+        return frozenset[str]().union(*(self.made_of.get(name, frozenset((name,))) for name in formula.names))
+
+    def _limited(self, body: Issue | Items, when: Formula | None) -> frozenset[str]:
+        """What the limited fields of a body depend on; nothing where it is not known whether they apply."""
+        if when and self._basis(when) & self.unknown:
+            return frozenset()
+        if isinstance(body, Issue):
+            return frozenset[str]().union(*(self._basis(body.fields[name]) for name in body.limited))
+        return frozenset[str]().union(*(item.limited for item in body))
+
+    def _call(self, name: str, given: Node, names: Names) -> Item:
+        """The items of a sequence with its arguments in place."""
+        node = self.sequences[name]
+        takes, known = _mapping(node.get("takes")), _mapping(given)
+        if name in self.inside:
+            raise fail("E1002", f"sequence '{name}' calls itself", given.where())
+        for key, value in known.items():
+            if key not in takes:
+                raise fail("E1002", f"sequence '{name}' takes no '{key}'", value.where(), nearest(key, takes) or f"it takes: {', '.join(takes)}")
+        lacking = [key for key, value in takes.items() if key not in known and value.value is None]
+        if lacking:
+            raise fail("E1002", f"sequence '{name}' needs '{lacking[0]}'", given.where())
+        let = self._arguments(takes, known, names)
+        fixed = {key: formula.expr for key, formula in let.items() if isinstance(formula.expr, Const)}
+        self.inside.append(name)
+        seen, self.outside = self.outside, names - takes.keys()
+        outer, self.made_of = self.made_of, {**self.made_of, **{key: self._basis(formula) for key, formula in let.items()}}
+        with self._replacing({**{key: e for key, e in self.fixed.items() if key not in takes}, **fixed}):
+            body = self.items(node.value["do"], names | takes.keys())
+        self.inside.pop()
+        self.made_of, self.outside = outer, seen
+        return self._made({}, {key: formula for key, formula in let.items() if key not in fixed}, None, body, call=True)
+
+    def _arguments(self, takes: Mapping[str, Node], given: Mapping[str, Node], names: Names) -> dict[str, Formula]:
+        """What each name stands for, in the caller's names; a default may also name what is taken before it."""
+        found = {key: self.formula(value, names) for key, value in given.items()}
+        for key, value in takes.items():
+            if key not in found:
+                with self._replacing({**self.fixed, **{name: formula.expr for name, formula in found.items() if name in takes}}):
+                    found[key] = self.formula(value, names)
+        return found
+
+    @contextmanager
+    def _replacing(self, fixed: Mapping[str, Expr]) -> Generator[None]:
+        """Names that stand for expressions, while something is read."""
+        outer, self.fixed = self.fixed, fixed
+        try:
+            yield
+        finally:
+            self.fixed = outer
+
+    def _issue(self, name: str, node: Node, names: Names) -> Issue:
+        known = self.machine.instruction
+        if name not in known:
+            raise fail("E1002", f"there is no instruction or sequence '{name}'", node.where(), nearest(name, [*known, *self.sequences]))
+        instruction, given = known[name], _mapping(node)
+        stated = {f.name: f for f in instruction.fields if f.name not in instruction.match and f.role != "sync"}
+        for key, value in given.items():
+            if key not in stated:
+                raise fail("E1002", f"{name} has no field '{key}' for a kernel to say", value.where(), nearest(key, stated))
+        fields = {key: self.formula(value, names, stated[key]) for key, value in given.items()}
+        for key, described in stated.items():
+            if key not in given and described.default is None and not described.low <= 0 <= described.high:
+                raise fail("E1002", f"{name} needs '{key}', which cannot be zero", node.where())
+        self.issued += 1
+        if self.issued > MOST_ISSUES:
+            raise fail("E1002", f"a step spells out more than {MOST_ISSUES} instructions", node.where())
+        latches = next((m.name for m in self.machine.memories if m.latches == name), "")
+        if latches:
+            fields = {key: fields.get(key) or Formula(Const(unsaid(instruction, key)), frozenset()) for key in stated}
+        limited = tuple(key for key, formula in fields.items() if formula.names and not self._basis(formula) & self.unknown)
+        return Issue(name, fields, self._unit(instruction, fields, node), latches, limited, node.where())
+
+    def _unit(self, instruction: Instruction, fields: Mapping[str, Formula], node: Node) -> str:
+        """The unit that the instruction is routed to."""
+
+        def leaf(e: Expr) -> Expr | None:
+            if not isinstance(e, Name):
+                return None
+            return fields[e.id].expr if e.id in fields else Const(unsaid(instruction, e.id))
+
+        found = rewrite(instruction.unit, leaf)
+        if formula_of(found).names:
+            raise fail("E1002", f"which unit {instruction.name} goes to depends on the tile", node.where())
+        return self.machine.units[constant(found, {})].name
+
+    def formula(self, node: Node, names: Names, described: Field | None = None) -> Formula:
+        """An expression over these names, of a field also over its values' names; parameters in place."""
+        spelled: Mapping[str, int] = described.names if described else {}
+
+        def known(e: Expr) -> Expr | None:
+            match e:
+                case Member(base=Name(id=base), name=name) if f"{base}.{name}" in names:
+                    return Name(f"{base}.{name}", span=e.span)
+                case Member(base=Name(id=base), name=name) if base in self.machine.instruction and base not in names:
+                    return Const(self._word(base, name, e), span=e.span)
+                case Name(id=name) if name in self.fixed:
+                    return self.fixed[name]
+                case Name(id=name) if name in spelled and name not in names:
+                    return Const(spelled[name], span=e.span)
+                case Call(function=function, args=args):
+                    return Call(function, tuple(rewrite(arg, known) for arg in args), span=e.span)
+                case _:
+                    return None
+
+        if not isinstance(node.value, str | int):
+            raise fail("E0116", "this must be an expression", node.where())
+        expr = self.context.resolve(rewrite(self.context.parse(node), known))
+        wrong = list(problems(expr, Scope(names)))
+        if wrong:
+            raise UserError(*wrong)
+        if described and isinstance(expr, Const) and not described.low <= expr.value <= described.high:
+            raise fail("E0304", f"{described.name} is {expr.value}, outside {described.low}..{described.high}", node.span)
+        return formula_of(expr)
+
+    def _word(self, instruction: str, word: str, where: Expr) -> int:
+        """The value that a word stands for in the fields of an instruction."""
+        known = {name: value for f in self.machine.instruction[instruction].fields for name, value in f.names.items()}
+        if word not in known:
+            raise fail("E0107", f"no field of {instruction} has a value '{word}'", where.span, nearest(word, known))
+        return known[word]
+
+    def _latched(self) -> set[str]:
+        return {m.name for m in self.machine.memories if m.latches}
+
+
+def _mapping(node: Node | None) -> dict[str, Node]:
+    """The members of a mapping; none of an empty value. Raises UserError E0116 for anything else."""
+    if node is None or node.value is None:
+        return {}
+    if not isinstance(node.value, dict):
+        raise fail("E0116", "this must be a mapping", node.where())
+    return dict(node.items())
+
+
+def formula_of(expr: Expr) -> Formula:
+    """The expression with its names; those of functions are none."""
+    functions = {id(e.function) for e in walk(expr) if isinstance(e, Call)}
+    return Formula(expr, frozenset(e.id for e in walk(expr) if isinstance(e, Name) and id(e) not in functions))
+
+
+def unsaid(instruction: Instruction, name: str) -> int:
+    """The value of a field that a kernel does not say: its default, what identifies the instruction, or zero."""
+    described = instruction.field(name)
+    return matched_value(instruction, described) if name in instruction.match else described.default or 0
+
+
+def needs(machine: Machine, items: Items) -> frozenset[str]:
+    """The names that the cost of items depends on; REGISTER.FIELD for what an earlier instruction has to latch."""
+    found = frozenset[str]()
+    for item in reversed(items):
+        found = _item_needs(machine, item, found)
+    return found
+
+
+def _item_needs(machine: Machine, item: Item, after: frozenset[str]) -> frozenset[str]:
+    inner = _body_needs(machine, item, after)
+    for name, count in [*item.loops.items()][::-1]:
+        inner = (inner - {name}) | count.names
+    if isinstance(item.body, Issue) and item.body.latches and not item.loops and item.when is None:
+        after = frozenset(name for name in after if not name.startswith(f"{item.body.latches}."))
+    return after | inner
+
+
+def _body_needs(machine: Machine, item: Item, after: frozenset[str]) -> frozenset[str]:
+    """What one round needs."""
+    if isinstance(item.body, Issue):
+        own, latched = timing_fields(machine, machine.instruction[item.body.instruction])
+        own |= {name.partition(".")[2] for name in after if item.body.latches and name.startswith(f"{item.body.latches}.")}
+        inner = frozenset(f"{register}.{name}" for register, name in latched)
+        inner = inner.union(*(item.body.fields[name].names for name in own if name in item.body.fields))
+    else:
+        inner = needs(machine, item.body)
+    inner |= item.when.names if item.when else frozenset()
+    if item.call:
+        return frozenset(inner - item.let.keys()).union(*(item.let[name].names for name in inner if name in item.let))
+    for name, formula in [*item.let.items()][::-1]:
+        inner = (inner - {name}) | formula.names if name in inner else inner
+    return inner
+
+
+def _varying(machine: Machine, item: Item) -> frozenset[str]:
+    """The loop variables that one round's cost depends on."""
+    inner, found = _body_needs(machine, item, frozenset()), set[str]()
+    for name, count in [*item.loops.items()][::-1]:
+        found |= {name} & inner
+        inner = (inner - {name}) | count.names
+    return frozenset(found)

@@ -1,0 +1,95 @@
+"""A group of operations over one loop of rows: whether it can be, and the order of its slabs."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.placement.residency import Residents
+from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.regions.region import Region
+from toolchain.schedule.rows.interleave import Feed, Turn, interleave
+from toolchain.schedule.rows.lives import Clash, RingBuffer, Touch, find_clash
+from toolchain.schedule.rows.row_loop import RowLoop
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """operations: of the region, by number. loops, tensors: of each of them, the latter by place: the buffers. ahead: as in a schedule."""
+
+    operations: range
+    loops: Sequence[RowLoop]
+    tensors: Sequence[Mapping[str, str]]
+    ahead: int
+
+    @cached_property
+    def turns(self) -> list[Turn]:
+        """The slabs of all operations, in the order in which they run."""
+        return interleave(self.loops, [list(self._feeds(member)) for member in range(len(self.loops))], self.ahead)
+
+    def turns_with(self, problems: Sequence[Problem]) -> list[Turn]:
+        """The same with the slots of rings that begin again. problems: of the members, with what is on chip."""
+        found: list[Turn] = []
+        for turn in self.turns:
+            loop, kept = self.loops[turn.member], problems[turn.member].kept
+            rows = {**loop.read(turn.slab), "y": loop.made(turn.slab)}
+            found.append(turn._replace(slots={place: kept[place].slot_for(part.start) for place, part in rows.items() if place in kept}))
+        return found
+
+    def most_rows(self, tensor: str) -> int:
+        """The most rows of a tensor that one slab makes or reads."""
+        found = [0]
+        for loop, tensors in zip(self.loops, self.tensors, strict=True):
+            for slab in range(min(loop.count, 2)):
+                rows = {**loop.read(slab), "y": loop.made(slab)}
+                found += [len(part) for place, part in rows.items() if tensors.get(place) == tensor]
+        return max(found)
+
+    def crossing(self, rings: Mapping[str, RingBuffer]) -> tuple[str, range] | None:
+        """A ring, and rows of it that a slab makes or reads on both sides of its end."""
+        for turn in self.turns:
+            loop, tensors = self.loops[turn.member], self.tensors[turn.member]
+            for place, rows in {**loop.read(turn.slab), "y": loop.made(turn.slab)}.items():
+                ring = rings.get(tensors.get(place, ""))
+                if ring is not None and ring.crosses(rows):
+                    return tensors[place], rows
+        return None
+
+    def _feeds(self, member: int) -> Iterator[Feed]:
+        for place in self.loops[member].problem.operation.kind.data:
+            for maker in range(member):
+                if self.tensors[maker]["y"] == self.tensors[member].get(place):
+                    yield Feed(place, maker)
+
+    def clash(self, rings: Mapping[str, RingBuffer], over: frozenset[tuple[str, str]]) -> Clash | None:
+        """Rows that are written where others stand that are still read. over: as `find_clash` has it."""
+        writes, reads = list[Touch](), list[Touch]()
+        for moment, turn in enumerate(self.turns):
+            loop, tensors = self.loops[turn.member], self.tensors[turn.member]
+            writes += [Touch(tensors["y"], moment, loop.made(turn.slab))] * (tensors["y"] in rings)
+            reads += [Touch(tensors[place], moment, rows) for place, rows in loop.read(turn.slab).items() if tensors.get(place) in rings]
+        return find_clash(rings, writes, reads, over)
+
+
+def group_tensors(region: Region, storage: Storage, operations: range) -> list[dict[str, str]]:
+    """By operation and place, the buffers that its computed tensors stand in."""
+    return [{place: storage.places[tensor][0] for place, tensor in region.operations[index].tensors.items()} for index in operations]
+
+
+def ring_buffers(residents: Residents, group: int) -> dict[str, RingBuffer]:
+    """The rings of rows of a group."""
+    found: dict[str, RingBuffer] = {}
+    for name, ring in residents.rings.items():
+        candidate, slot = residents.candidates[name], residents.slots[name]
+        if candidate.first == group and candidate.lines is not None:
+            lines = candidate.lines
+            depth = slot.address + ring.depth if ring.lines else ring.depth
+            found[name] = RingBuffer(candidate.memory, slot.bank, slot.address, ring.pitch, lines.line, lines.together, depth, ring.lines)
+    return found
+
+
+def made_over(residents: Residents, rings: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """(result, operand) of rings that stand in one place."""
+    slots, known = residents.slots, residents.rings
+    pairs = ((name, other) for name in rings for other in residents.candidates[name].over if other in known)
+    return frozenset((name, other) for name, other in pairs if (slots[name], known[name]) == (slots[other], known[other]))

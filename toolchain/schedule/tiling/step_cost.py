@@ -1,0 +1,96 @@
+"""Cycles that a step keeps each unit, for many tiles at once: its instructions' timing classes over what the kernel writes into their fields."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from toolchain.isa.columns import Value
+from toolchain.schedule.kernels.constants import constant_length
+from toolchain.schedule.kernels.frame import Frame, enter
+from toolchain.schedule.kernels.kernel import Loading, Step
+from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.kernels.sequence import Issue, Items
+from toolchain.schedule.kernels.sequence_file import formula_of, unsaid
+from toolchain.spec.arrays import Ints, evaluate_arrays
+from toolchain.spec.evaluate import constant
+from toolchain.spec.model import Machine
+from toolchain.timing.class_cost import Fields, class_cost
+
+
+def step_cycles(problem: Problem, step: Step, names: Mapping[str, Ints], frame: Frame) -> dict[str, Ints]:
+    """int64 [n] by unit. names, frame: of n full tiles (`tile_names`, `tile_frame`)."""
+    if step.cycles is not None or isinstance(step.code, str):
+        return {step.units[0]: evaluate_arrays(step.cycles, names)} if step.cycles is not None else {}
+    found = items_cycles(problem.machine, step.code, frame)
+    return {unit: _column(value, frame.count) for unit, value in found.items()}
+
+
+def loading_cycles(problem: Problem, loading: Loading, count: Ints) -> Ints:
+    """int64 [n]: to bring `count` constants on chip."""
+    if loading.cycles is not None:
+        return evaluate_arrays(loading.cycles, {"count": count})
+    frame = Frame(len(count), lambda _: 0, {"count": count})
+    found = items_cycles(problem.machine, loading.code, frame) if not isinstance(loading.code, str) else {}
+    return np.add.reduce([_column(value, len(count)) for value in found.values()])
+
+
+def items_cycles(machine: Machine, items: Items, frame: Frame) -> dict[str, Value]:
+    """Cycles by unit, of all instructions together, each as it takes alone: one number, or int64 for each row of the frame."""
+    total: dict[str, Value] = {}
+    for inside in enter(items, frame, once=True):
+        body = inside.item.body
+        found = {body.unit: _issue_cycles(machine, body, inside.frame)} if isinstance(body, Issue) else items_cycles(machine, body, inside.frame)
+        for unit, value in found.items():
+            value = value * inside.rounds
+            if inside.of is not None:
+                value = np.bincount(inside.of, _column(value, inside.frame.count), frame.count).astype(np.int64)
+            total[unit] = total[unit] + value if unit in total else value
+    return total
+
+
+def _issue_cycles(machine: Machine, issue: Issue, frame: Frame) -> Value:
+    instruction = machine.instruction[issue.instruction]
+
+    def field(name: str) -> Value:
+        return frame.value(issue.fields[name]) if name in issue.fields else unsaid(instruction, name)
+
+    def latched(register: str, name: str) -> Value:
+        return frame[f"{register}.{name}"]
+
+    return class_cost(machine, instruction, Fields(frame.count, field, latched)).held
+
+
+def _column(value: Value, count: int) -> Ints:
+    return np.broadcast_to(np.asarray(value, np.int64), (count,))
+
+
+def tile_frame(problem: Problem, names: Mapping[str, Ints]) -> Frame:
+    """Full tiles as instructions name them, as if they stood at the start of everything: what only an emitted tile has is zero."""
+    some = next(iter(names.values()))
+    own = {name: value for name, value in names.items() if name not in problem.numbers}
+    frame = Frame(len(some), lambda name: _elsewhere(problem, name), dict(own))
+    for place in problem.kernel.places:
+        kept = problem.kept.get(place.name)
+        for name, expr in place.names.items():
+            if kept:
+                frame.names[f"{place.name}_{name}"] = kept.names[name]
+            else:
+                frame.formulas[f"{place.name}_{name}"] = formula_of(expr), frame
+    for item in problem.kernel.constants:
+        frame.names[f"{item.name}.first"] = 0
+        frame.names[f"{item.name}.stop"] = constant_length(item, names)
+    frame.names |= own_channels(problem)
+    return frame
+
+
+def _elsewhere(problem: Problem, name: str) -> Value:
+    return problem.numbers.get(name, 0)
+
+
+def own_channels(problem: Problem) -> dict[str, int]:
+    """TENSOR_channels, where each tensor fills its buffer."""
+    kernel = problem.kernel
+    domains = {layout.name: layout.domain for layout in problem.machine.layouts}
+    return {
+        f"{t.name}_channels": constant(t.extents[domains[t.layout].index("c")], problem.numbers) for t in kernel.tensors if "c" in domains[t.layout]
+    }

@@ -1,0 +1,211 @@
+"""The cost of instructions before they are emitted: their timing class over columns of field values, traffic in closed form."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolchain.isa.columns import Value, evaluate_rows
+from toolchain.isa.footprint.nest import Exists, Nest, coefficient, conjuncts, machine_nests, outer_vars
+from toolchain.isa.footprint.walk import Loop
+from toolchain.isa.program import Ints
+from toolchain.isa.semantics import ir
+from toolchain.spec.errors import fail
+from toolchain.spec.expr import Binary, Call, Compare, Const, Expr, Member, Name, Unary, rewrite
+from toolchain.spec.model import Instruction, Machine, Resource, TimingClass
+
+NEGATED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True)
+class Fields:
+    """count: rows. field: a field's values, one number or int64 [count]. latched: those of the instruction that a register holds, by its name."""
+
+    count: int
+    field: Callable[[str], Value]
+    latched: Callable[[str, str], Value]
+
+
+@dataclass(frozen=True)
+class ClassCost:
+    """One number or int64 [rows]. held: cycles that the unit is taken. latency: until the result shows. work: cycles of each resource."""
+
+    held: Value
+    latency: Value
+    work: dict[str, Value]
+
+
+def class_cost(machine: Machine, instruction: Instruction, fields: Fields) -> ClassCost:
+    """Raises UserError E0121 for a class that names what only a running program knows, E0122 for a cost without a value."""
+    timing = timing_class(machine, instruction)
+    work = {t.resource: _work(machine, t.resource, _value(machine, instruction, t.bytes, fields)) for t in timing.transfers}
+    held = _value(machine, instruction, timing.cycles, fields)
+    for cycles in work.values():
+        held = np.maximum(held, cycles)
+    return ClassCost(_value(machine, instruction, timing.setup, fields) + held, _value(machine, instruction, timing.latency, fields), work)
+
+
+def timing_class(machine: Machine, instruction: Instruction) -> TimingClass:
+    """The class that an instruction names."""
+    return next(c for c in machine.timing.classes if c.name == instruction.timing)
+
+
+def _work(machine: Machine, resource: str, moved: Value) -> Value:
+    """Cycles that a transfer takes alone; replicas below a stream share out its bytes."""
+    found: Resource = next(r for r in machine.timing.resources if r.name == resource)
+    copies = max(machine.instances(found.scope) // machine.streams, 1)
+    share = -(-moved // copies)
+    return -(-share * found.per // found.bytes_per_cycle)
+
+
+def _value(machine: Machine, instruction: Instruction, expr: Expr, fields: Fields) -> Value:
+    """A timing expression."""
+
+    def leaf(e: Expr, rows: Ints | None) -> Value:
+        match e:
+            case Name(id=name):
+                found = fields.field(name)
+            case Member(base=Name(id=register), name=name):
+                found = fields.latched(register, name)
+            case Call(function=Name(id=("reads" | "writes") as kind), args=(Name(id=memory),)):
+                found = traffic(machine, instruction, kind.rstrip("s"), memory, fields)
+            case _:
+                raise fail("E0121", "this is not known before the program runs", e.span)
+        return found if rows is None or isinstance(found, int) else found[rows]
+
+    return evaluate_rows(expr, leaf, fields.count)
+
+
+def traffic(machine: Machine, instruction: Instruction, kind: str, memory: str, fields: Fields) -> Value:
+    """Bytes that an instruction reads or writes (`kind`) of a memory, counted from its loops.
+
+    Raises UserError E1002 where a condition neither bounds one loop nor depends on fields alone.
+    """
+    total: Value = 0
+    for nest in machine_nests(machine)[instruction.name]:
+        if nest.occurrence.kind == kind and nest.access.view.memory == memory:
+            total = total + _iterations(nest, fields) * (nest.access.view.element.bytes * nest.replicas)
+    return total
+
+
+def timing_fields(machine: Machine, instruction: Instruction) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
+    """The fields that an instruction's cost depends on, and (register, field) of what it takes from latched ones."""
+    timing = timing_class(machine, instruction)
+    own, latched = set[str](), set[tuple[str, str]]()
+
+    def field(name: str) -> Value:
+        own.add(name)
+        return 1
+
+    def register(name: str, part: str) -> Value:
+        latched.add((name, part))
+        return 1
+
+    everything = Fields(1, field, register)
+    for expr in (timing.cycles, timing.setup, timing.latency, *(t.bytes for t in timing.transfers)):
+        _mentioned(machine, instruction, expr, everything)
+    return frozenset(own), frozenset(latched)
+
+
+def _mentioned(machine: Machine, instruction: Instruction, expr: Expr, fields: Fields) -> None:
+    """Asks for every field that the expression names, whatever its conditions say."""
+
+    def seen(e: Expr) -> Expr | None:
+        match e:
+            case Name(id=name):
+                fields.field(name)
+            case ir.FieldRef(name=name):
+                fields.field(name)
+            case Member(base=Name(id=register), name=name):
+                fields.latched(register, name)
+                return e
+            case ir.RegisterRead(register=register, field_name=name) if name:
+                fields.latched(register, name)
+                return e
+            case Call(function=Name(id=("reads" | "writes") as kind), args=(Name(id=memory),)):
+                for nest in machine_nests(machine)[instruction.name]:
+                    if nest.occurrence.kind == kind.rstrip("s") and nest.access.view.memory == memory:
+                        for item in nest.path:
+                            for part in (item.start, item.stop) if isinstance(item, Loop) else (item.condition,):
+                                rewrite(part, seen)
+                return e
+            case Call(args=args):
+                for arg in args:
+                    rewrite(arg, seen)
+                return e
+            case _:
+                pass
+        return None
+
+    rewrite(expr, seen)
+
+
+def _iterations(nest: Nest, fields: Fields) -> Value:
+    """How often the loops of a nest run where their conditions hold."""
+    bounds: dict[str, tuple[Value, Value]] = {}
+    times: Value = 1
+    for item in nest.path:
+        if isinstance(item, Loop):
+            bounds[item.var] = _scalar(item.start, fields), _scalar(item.stop, fields)
+        else:
+            for condition in conjuncts(item.condition):
+                times = times * _guarded(condition, bounds, fields, nest)
+    for start, stop in bounds.values():
+        times = times * np.maximum(stop - start, 0)
+    return times if np.ndim(times) else int(times)
+
+
+def _guarded(condition: Expr, bounds: dict[str, tuple[Value, Value]], fields: Fields, nest: Nest) -> Value:
+    """Narrows the bounds of the loop that a condition is about; 0 or 1 for one that is about no loop."""
+    variables = outer_vars(condition) & set(bounds)
+    if not variables and not isinstance(condition, Exists):
+        return np.asarray(_scalar(condition, fields) != 0, np.int64)
+    line = _line(condition, next(iter(variables))) if len(variables) == 1 else None
+    if line is None:
+        text = f"the bytes that it moves of '{nest.access.view.memory}' are not counted by its fields alone"
+        raise fail("E1002", text, nest.access.span, "write the step as a template, with its cycles")
+    var, op, limit = line
+    start, stop = bounds[var]
+    at = _scalar(limit, fields)
+    low = at + 1 if op == ">" else at if op in (">=", "==") else start
+    high = at if op == "<" else at + 1 if op in ("<=", "==") else stop
+    bounds[var] = np.maximum(start, low), np.minimum(stop, high)
+    return 1
+
+
+def _line(condition: Expr, var: str) -> tuple[str, str, Expr] | None:
+    """`var op limit`, where a comparison says that."""
+    negated = isinstance(condition, Unary) and condition.op == "not"
+    inner = condition.value if isinstance(condition, Unary) and negated else condition
+    if not isinstance(inner, Compare):
+        return None
+    op = NEGATED[inner.op] if negated else inner.op
+    difference = Binary("-", inner.left, inner.right)
+    slope = coefficient(difference, var)
+    if op == "!=" or slope not in (Const(1), Unary("-", Const(1)), Const(-1)):
+        return None
+    rest = rewrite(difference, lambda e: Const(0) if isinstance(e, ir.Var) and e.name == var else None)
+    return (var, op, Unary("-", rest)) if slope == Const(1) else (var, TURNED[op], rest)
+
+
+def _scalar(expr: Expr, fields: Fields) -> Value:
+    """An expression of an instruction's semantics over its fields."""
+
+    def leaf(e: Expr, rows: Ints | None) -> Value:
+        found: Value
+        match e:
+            case ir.FieldRef(name=name):
+                found = fields.field(name)
+            case ir.RegisterRead(register=register, field_name=name) if name:
+                found = fields.latched(register, name)
+            case ir.Extreme(op=op, values=values):
+                parts = [_scalar(v, fields) for v in values]
+                found = (np.minimum if op == "min" else np.maximum).reduce(np.broadcast_arrays(*parts))
+            case ir.Place():
+                found = 0
+            case _:
+                raise fail("E0121", "this is not known before the program runs", e.span)
+        return found if rows is None or np.ndim(found) == 0 else found[rows]
+
+    return evaluate_rows(expr, leaf, fields.count)
