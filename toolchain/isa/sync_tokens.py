@@ -92,7 +92,7 @@ class _Lowering:
             parts += [self._prior_posts(c) for c in self.program.machine.counters if c.mode == "all_prior"]
         empty = np.zeros(0, np.int64)
         instruction, counter, amount = (np.concatenate([empty, *(part[k] for part in parts)]) for k in range(3))
-        return _rows(len(self.program), instruction, counter, amount, mode)
+        return rows_of_moves(len(self.program), instruction, counter, amount, mode)
 
     def _rule(self, rule: SyncRule, counter: Counter, kind: int) -> Iterator[tuple[Ints, Ints, Ints]]:
         """The posts and waits of a rule for the instructions of one kind."""
@@ -175,8 +175,8 @@ def _targets(program: Program, counter: Counter, who: Ints, masks: dict[str, Int
     yield from choices
 
 
-def _rows(n: int, instruction: Ints, counter: Ints, amount: Ints, mode: Ints) -> Moves:
-    """Sorts entries by instruction and counter and merges those of one counter."""
+def rows_of_moves(n: int, instruction: Ints, counter: Ints, amount: Ints, mode: Ints) -> Moves:
+    """Sorts entries by instruction and counter and merges those of one counter. mode: of every counter."""
     order = np.argsort(instruction * len(mode) + counter, kind="stable")
     instruction, counter, amount = instruction[order], counter[order], amount[order]
     new = np.ones(len(order), np.bool_)

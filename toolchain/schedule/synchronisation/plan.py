@@ -28,8 +28,8 @@ class Link:
 class Plan:
     """Instructions of one stream, in order; new ones come last. source: their index in the original program, or ADDED.
 
-    rows[i][u]: how many instructions of unit u are certainly done before i starts (a lower bound, where i was told more later).
-    place: where an instruction stands in members[unit].
+    held: those for which the interlock holds each instruction. rows[i][u]: how many instructions of unit u are certainly done before i
+    starts (a lower bound, where i was told more later). place: where an instruction stands in members[unit].
     """
 
     def __init__(self, machine: Machine, carriers: Carriers) -> None:
@@ -40,17 +40,19 @@ class Plan:
         self.kind: list[int] = []
         self.unit: list[int] = []
         self.place: list[int] = []
+        self.held: list[tuple[int, ...]] = []
         self.rows: list[list[int]] = []
         self.members: list[list[int]] = [[] for _ in machine.units]
         self.links = {ends: Link(channel) for ends, channel in carriers.channels.items()}
 
-    def append(self, source: int, kind: int, unit: int, row: list[int]) -> int:
-        """Adds an instruction that starts knowing `row`."""
+    def append(self, source: int, kind: int, unit: int, row: list[int], held: tuple[int, ...] = ()) -> int:
+        """Adds an instruction that starts knowing `row`. held: those for which the interlock holds it."""
         index = len(self.source)
         self.source.append(source)
         self.kind.append(kind)
         self.unit.append(unit)
         self.place.append(len(self.members[unit]))
+        self.held.append(held)
         self.rows.append(row)
         self.members[unit].append(index)
         return index

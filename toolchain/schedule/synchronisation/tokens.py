@@ -18,24 +18,27 @@ class TokenChoice:
     """Fills a Plan, instruction by instruction."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+        self.plan, machine = plan, plan.machine
+        self.trusted = not (machine.interlock and machine.interlock.looks_back and machine.nops)
+        """An interlock that looks back only so far may miss an instruction once others are put between."""
 
-    def add(self, source: int, kind: int, unit: int, needs: Iterable[int], fence: int | None = None) -> int:
+    def add(self, source: int, kind: int, unit: int, needs: Iterable[int], fence: int | None = None, held: tuple[int, ...] = ()) -> int:
         """Appends an instruction that must start after `needs` (positions in the plan) are done.
 
-        fence: an instruction of its own unit that it waits for by a token even though the queue runs in order.
+        held: those for which the interlock holds it, which costs no token. fence: an instruction of its own unit that it waits for by a
+        token even though the queue runs in order.
         Raises UserError E0520 where no counters lead from one unit to another.
         """
         plan, tokens = self.plan, list[tuple[Link, int]]()
-        row = plan.next_row(unit)
+        row = self._row(unit, held)
         for need in sorted(needs, reverse=True):
             if plan.place[need] >= row[plan.unit[need]]:
                 row = self._arrange(need, kind, unit, row, tokens)
         if len(tokens) > 1:
-            self._prune(unit, tokens)
+            self._prune(unit, tokens, held)
         if fence is not None and (unit, unit) in plan.links and plan.carriers.carries(kind, unit, WAIT, plan.links[unit, unit].channel):
             row = self._arrange(fence, kind, unit, row, tokens)
-        index = plan.append(source, kind, unit, row)
+        index = plan.append(source, kind, unit, row, held)
         for link, poster in tokens:
             link.add(poster, index)
         return index
@@ -54,11 +57,18 @@ class TokenChoice:
         self._wait_before(link, poster)
         return list(map(max, row, plan.next_row(unit)))
 
-    def _prune(self, unit: int, tokens: list[tuple[Link, int]]) -> None:
+    def _row(self, unit: int, held: tuple[int, ...]) -> list[int]:
+        """What the next instruction of a unit knows without a token."""
+        row = self.plan.next_row(unit)
+        for other in held if self.trusted else ():
+            row = self.plan.learn(row, other)
+        return row
+
+    def _prune(self, unit: int, tokens: list[tuple[Link, int]], held: tuple[int, ...]) -> None:
         """Drops tokens whose poster is known by the others: a relay that was found later may know more than was asked."""
         plan = self.plan
         for token in tokens.copy():
-            row = plan.next_row(unit)
+            row = self._row(unit, held)
             for _, poster in (other for other in tokens if other is not token):
                 row = plan.learn(row, poster)
             if plan.place[token[1]] < row[plan.unit[token[1]]]:
@@ -160,7 +170,13 @@ class TokenChoice:
     def _apart(self, need: int, unit: int) -> UserError:
         units = self.plan.machine.units
         return fail("E0520", f"unit '{units[unit].name}' must wait for {self._label(need)}, and no counters lead there from unit "
-                    f"'{units[self.plan.unit[need]].name}'", hint="declare a counter, or keep the data in one unit's hands")  # fmt: skip
+                    f"'{units[self.plan.unit[need]].name}'", hint=self._way_out(need))  # fmt: skip
+
+    def _way_out(self, need: int) -> str:
+        machine, ends = self.plan.machine, self.plan.machine.program.ends
+        if machine.interlock and not machine.counters and self.plan.source[need] != ADDED:
+            return f"an interlock that watches all that they share, and has {ends} among its fences, needs no counter"
+        return "declare a counter, or keep the data in one unit's hands"
 
     def _silent(self, need: int, channel: Channel, action: str) -> UserError:
         unit = self.plan.machine.units[channel.target if action == WAIT else channel.source].name

@@ -1,0 +1,96 @@
+"""The systolic machine: nothing waits or posts, its interlocks order three queues, and networks run on it exactly."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.target_runs import execute, random_int8, read, timed
+from tests.verify.builds import build
+from toolchain.emulator.checks import check_program
+from toolchain.emulator.state import new_state
+from toolchain.isa.assembly.assembler import assemble
+from toolchain.spec.errors import Source, UserError
+from toolchain.spec.load import load_text
+from toolchain.spec.model import Machine
+from toolchain.verify.ladder import verify_model
+from toolchain.verify.reference_sample import SampleSize
+
+MACHINES = Path(__file__).resolve().parents[1] / "data" / "machines"
+TEXT = (MACHINES / "systolic.yaml").read_text()
+INTERLOCK = "    granularity: {dram: 256}\n"
+PROGRAM = """
+MVIN memory=spad place=0 length=48 address=0
+MVIN memory=acc place=0 length=16 address=128 step=0
+PRELOAD source=16
+COMPUTE source=0 target=0 height=16 out_height=16
+MVOUT place=0 length=16 address=256 shift=9
+MVIN memory=spad place=0 length=16 address=256
+PRELOAD source=32
+MVIN memory=acc place=0 length=16 address=128 step=0
+COMPUTE source=0 target=0 height=16 out_height=16
+MVOUT place=0 length=16 address=256 shift=9
+END
+"""
+"""Two layers of a matrix of sixteen rows. The second one's input takes the place of the first one's, in DRAM, scratchpad and accumulators."""
+
+
+def systolic(*edits: tuple[str, str], **numbers: int) -> Machine:
+    text = TEXT
+    for old, new in edits:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    return load_text(text, "systolic.yaml", overrides={name: str(value) for name, value in numbers.items()})
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_two_layers_in_one_place(seed: int | None) -> None:
+    x, w, b = random_int8(1, 16, 16), random_int8(2, 2, 16, 16), random_int8(3, 16) * 1000
+    given = {"dram": {0: np.concatenate([x[None], w]).astype(np.int8), 128 * 64: b.astype(np.int32)}}
+    state = execute(systolic(), PROGRAM, given, seed=seed)
+    for weights in w:
+        x = np.clip((x @ weights.T + b + 256) >> 9, -128, 127)
+    np.testing.assert_array_equal(read(state, "dram", 256 * 16, (16, 16)), x)
+
+
+@pytest.mark.parametrize(
+    ("interlock", "race"),
+    [
+        ("    memories: [acc, array, dram]\n", "E0601 race on spad"),
+        ("    memories: [spad, array, dram]\n", "E0601 race on acc"),
+        ("    memories: [spad, acc]\n", "E0601 race on dram"),
+        ("    looks_back: 1\n", "E0601 race on spad"),
+        ("    pairs: [{from: load, to: execute}, {from: execute, to: store}]\n", "E0601 race on dram"),
+    ],
+)
+def test_what_is_not_watched_is_a_race(interlock: str, race: str) -> None:
+    machine = systolic((INTERLOCK, interlock))
+    with pytest.raises(UserError, match=race):
+        check_program(assemble(machine, Source("t.asm", PROGRAM)), new_state(machine), ["dram"])
+
+
+def test_an_instruction_is_issued_when_the_window_has_room() -> None:
+    cycles = [timed(assemble(machine, Source("t.asm", PROGRAM))).cycles for machine in (systolic(WINDOW=w) for w in (1, 2, 4, 16))]
+    assert cycles == sorted(cycles, reverse=True)
+    assert cycles[0] > cycles[-1]
+
+
+def test_latency_binds_neighbours_that_depend_on_each_other() -> None:
+    """Forty computes of one row each: into the same sums, or each into its own."""
+
+    def cycles(latency: int, step: int) -> float:
+        text = "\n".join(f"COMPUTE source=0 target={step * k} height=1 out_height=1" for k in range(40))
+        return timed(assemble(systolic(LATENCY=latency, WINDOW=64), Source("t.asm", f"{text}\nEND\n"))).cycles
+
+    assert cycles(0, 0) == cycles(0, 1) == 40
+    assert cycles(32, 1) == 40 + 32
+    assert cycles(32, 0) == 40 * (1 + 32)
+
+
+def test_digits_is_exact(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILEWRIGHT_PATH", str(MACHINES))
+    _, built, samples = build("systolic", "digits", tmp_path)
+    verdict = verify_model(built, samples, SampleSize(instructions=8, elements=1, whole=0))
+    assert verdict.exact
+    assert len(verdict.regions) == 4
+    assert all(not region.hazards for region in verdict.regions)

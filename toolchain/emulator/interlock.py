@@ -1,0 +1,76 @@
+"""Which instructions the machine's interlock holds for which: conflicts that it compares addresses for, and fences."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from toolchain.emulator.dependences import Flags, Needs, accesses_by_memory, no_needs, sweep
+from toolchain.isa.footprint.footprints import Runs, granules
+from toolchain.isa.footprint.provenance import Provenance
+from toolchain.isa.program import Ints, Program
+from toolchain.spec.model import Interlock, Machine
+
+
+def held_instructions(program: Program, runs: Runs, provenance: Provenance) -> Needs:
+    """int32 [n, units]: the latest instruction of each unit of the same stream for which the interlock holds an instruction; -1: none.
+
+    runs: the footprints of the program executed in its own order, sorted by instruction.
+    """
+    held, interlock = no_needs(program), program.machine.interlock
+    if interlock is None:
+        return held
+    watched, blocks = _watched(program.machine, interlock), _blocks(program.machine, interlock)
+    for memory, accesses in accesses_by_memory(program, runs, provenance):
+        if watched[memory].any():
+            found = no_needs(program)
+            sweep(_coarse(accesses, blocks.get(memory)), program.unit, found)
+            np.maximum(held, found, out=held, where=watched[memory][program.unit])
+    if interlock.looks_back:
+        held[held < np.arange(len(program))[:, None] - interlock.looks_back] = -1
+    _fence(program, interlock, held)
+    return held
+
+
+def _watched(machine: Machine, interlock: Interlock) -> Flags:
+    """bool [memories, units, units]: whether an instruction of the first unit waits for those of the second, for what they do with a memory."""
+    units, memories = [u.name for u in machine.units], [m.name for m in machine.memories]
+    found = np.zeros((len(memories), len(units), len(units)), np.bool_)
+    for watch in interlock.watches:
+        for name in watch.memories:
+            found[memories.index(name), units.index(watch.target), units.index(watch.source)] = True
+    return found
+
+
+def _blocks(machine: Machine, interlock: Interlock) -> Mapping[int, int]:
+    """By memory, how many granules the interlock takes for one."""
+    sizes = dict(interlock.granularity)
+    there = ((k, m, sizes[m.name]) for k, m in enumerate(machine.memories) if m.name in sizes)
+    return {k: max(size * m.element.bytes // m.granule, 1) if size else granules(m) for k, m, size in there}
+
+
+def _coarse(runs: Runs, block: int | None) -> Runs:
+    """The accesses as the interlock sees them, in blocks of so many granules."""
+    if block is None:
+        return runs
+    return Runs(runs.instruction, runs.memory, runs.write, runs.start // block, -(-runs.stop // block))
+
+
+def _fence(program: Program, interlock: Interlock, held: Needs) -> None:
+    """A fence comes after the latest of every unit before it in its stream, and everything after it comes after it."""
+    fences = np.isin(program.kind, [k for k, i in enumerate(program.machine.instructions) if i.name in interlock.fences])
+    if interlock.window == 1:
+        fences[:] = True
+    if not fences.any():
+        return
+    opens = np.searchsorted(program.stream, program.stream)
+    for unit in range(held.shape[1]):
+        mine = program.unit == unit
+        held[fences, unit] = _latest_before(mine, opens)[fences]
+        np.maximum(held[:, unit], _latest_before(mine & fences, opens), out=held[:, unit])
+
+
+def _latest_before(chosen: Flags, opens: Ints) -> Ints:
+    """For each instruction the latest of the chosen ones before it in its stream, which begins at `opens`; -1: none."""
+    number = np.where(chosen, np.arange(len(chosen)), -1)
+    latest = np.concatenate([[-1], np.maximum.accumulate(number)[:-1]])[: len(chosen)]
+    return np.where(latest >= opens, latest, -1)
