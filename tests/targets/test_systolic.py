@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.graph.onnx_builder import model, save
+from tests.graph.opsets.oracle import n
 from tests.target_runs import execute, random_int8, read, timed
 from tests.verify.builds import build
 from toolchain.emulator.checks import check_program
@@ -94,3 +96,16 @@ def test_digits_is_exact(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert verdict.exact
     assert len(verdict.regions) == 4
     assert all(not region.hazards for region in verdict.regions)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 120])
+def test_a_matrix_product_takes_all_rows_in_one_run(rows: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILEWRIGHT_PATH", str(MACHINES))
+    rng = np.random.default_rng(0)
+    weights = {name: rng.normal(0, 0.3, shape).astype(np.float32) for name, shape in {"w": (40, 50), "b": (50,), "v": (10, 50), "c": (10,)}.items()}
+    nodes = [n("Gemm", ["x", "w", "b"], ["a"], "first"), n("Relu", ["a"], ["r"], "rectify"), n("Gemm", ["r", "v", "c"], ["y"], "second", transB=1)]
+    path = save(model(nodes, {"x": [rows, 40]}, {"y": [rows, 10]}, weights), tmp_path)
+    _, built, samples = build("systolic", str(path), tmp_path)
+    (region,) = built.bundle.manifest.regions
+    assert (region.images, region.runs(1)) == (rows, 1)
+    assert verify_model(built, samples, SampleSize(instructions=8, elements=1, whole=0)).exact

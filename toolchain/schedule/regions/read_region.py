@@ -7,26 +7,47 @@ import onnx_ir as ir
 
 from toolchain.graph.calls import read_call
 from toolchain.graph.regions import describe_inputs, region_function
+from toolchain.graph.rewrite import shape_of
 from toolchain.passes.fuse import sources_of
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.regions.lowering import Lowered
 from toolchain.schedule.regions.pictures import array_of, data_of, is_call, is_placed, known_of, merged_pads, picture_of, shuffle_after
 from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
 from toolchain.schedule.selection import Selection, images_per_run
+from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
+
+REFUSED = ("E1003", "E1004", "E1008")
 
 
 def read_region(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model, call: ir.Node) -> Region:
     """The region that a call runs. Tensors are named as in the graph; one that was flattened still stands as a picture.
 
+    A run takes the graph's whole batch, such as the rows of a matrix, where every kernel does; else as many images as run in lockstep.
     Raises UserError E1003, E1004 and E1008 for an operation that the machine does not take.
     """
+    images, batch = images_per_run(machine), max((_batch(value) for value in call.inputs), default=1)
+    if images == 1 < batch:
+        try:
+            return _read(machine, kernels, model, call, batch)
+        except UserError as error:
+            if any(reason.code not in REFUSED for reason in error.diagnostics):
+                raise
+    return _read(machine, kernels, model, call, images)
+
+
+def _batch(value: ir.Value | None) -> int:
+    """The first axis of a computed tensor."""
+    return 1 if value is None or value.is_initializer() else shape_of(value)[0]
+
+
+def _read(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model, call: ir.Node, images: int) -> Region:
     function = region_function(model, call)
     outer = dict(zip(function.inputs, call.inputs, strict=True))
     describe_inputs(model, call)
     constants = {inner: value for inner, value in outer.items() if value is not None and value.is_initializer()}
     inputs = [value for value in function.inputs if value not in constants]
-    reader = _Reader(Selection(machine, kernels), images_per_run(machine), constants, set(inputs))
+    reader = _Reader(Selection(machine, kernels), images, constants, set(inputs))
     for value in inputs:
         reader.note(value)
     operations = tuple(bound for node in function for bound in reader.bound(node))
