@@ -17,7 +17,7 @@ from toolchain.spec.model import Machine
 def held(made: Program) -> list[list[int]]:
     state, order = memory(made.machine), np.arange(len(made))
     provenance = Provenance(made, state, order)
-    found: list[list[int]] = held_instructions(made, footprints(made, state, order, provenance).runs, provenance).tolist()
+    found: list[list[int]] = held_instructions(made, footprints(made, state, order, provenance).runs, provenance).latest.tolist()
     return found
 
 

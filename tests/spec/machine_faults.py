@@ -123,6 +123,7 @@ FAULTS = {
     "interlocked_unit": Fault("E0107", "  posts:\n", "  interlock: {pairs: [{from: move, to: clac}]}\n  posts:\n"),
     "fence": Fault("E0107", "  posts:\n", "  interlock: {fences: [ENDS]}\n  posts:\n"),
     "granularity": Fault("E0107", "  posts:\n", "  interlock: {granularity: {sum: 4}}\n  posts:\n"),
+    "coupled": Fault("E0146", "  posts:\n", "  interlock: {pairs: [{from: calc, to: move, memories: [sums], lag: 1}]}\n  posts:\n"),
     "window": Fault("E0139", "  posts:\n", "  interlock: {window: -1}\n  posts:\n"),
     "sync_unit": Fault("E0107", "{calc: there, move: back}", "{clac: there, move: back}"),
     # timing

@@ -1,20 +1,30 @@
 """The systolic machine: nothing waits or posts, its interlocks order three queues, and networks run on it exactly."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.graph.onnx_builder import model, save
 from tests.graph.opsets.oracle import n
+from tests.random_programs import random_state
 from tests.target_runs import execute, random_int8, read, timed
 from tests.verify.builds import build
+from toolchain.emulator import vectorised
 from toolchain.emulator.checks import check_program
+from toolchain.emulator.queues.interlock_counters import program_tokens
 from toolchain.emulator.state import new_state
 from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.queue_table import program_queues
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_text
 from toolchain.spec.model import Machine
+from toolchain.timing.cost import Costs, Ports
+from toolchain.timing.critical import critical_path
+from toolchain.timing.simulate import simulate
 from toolchain.verify.ladder import verify_model
 from toolchain.verify.reference_sample import SampleSize
 
@@ -35,6 +45,16 @@ MVOUT place=0 length=16 address=256 shift=9
 END
 """
 """Two layers of a matrix of sixteen rows. The second one's input takes the place of the first one's, in DRAM, scratchpad and accumulators."""
+COUPLED = """    pairs:
+      - {from: load, to: execute}
+      - {from: load, to: store}
+      - {from: execute, to: load}
+      - {from: execute, to: execute}
+      - {from: execute, to: store, memories: [acc], lag: LAG}
+      - {from: store, to: load}
+      - {from: store, to: execute}
+"""
+"""The store unit takes rows of sums while the array still makes the next ones."""
 
 
 def systolic(*edits: tuple[str, str], **numbers: int) -> Machine:
@@ -89,8 +109,58 @@ def test_latency_binds_neighbours_that_depend_on_each_other() -> None:
     assert cycles(32, 0) == 40 * (1 + 32)
 
 
-def test_digits_is_exact(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("TILEWRIGHT_PATH", str(MACHINES))
+def machines(folder: Path, text: str) -> Path:
+    """A folder with the machine as a text has it, and its kernels."""
+    found = folder / "machines"
+    shutil.copytree(MACHINES / "systolic", found / "systolic")
+    (found / "systolic.yaml").write_text(text)
+    return found
+
+
+def coupled(lag: int) -> Machine:
+    return systolic((INTERLOCK, COUPLED.replace("LAG", str(lag))))
+
+
+@pytest.mark.parametrize(("rows", "stored", "lag", "first", "second"), [(100, 100, 36, 36, 176), (100, 100, 500, 132, 272), (1000, 10, 5, 5, 1032)])
+def test_coupled_units_run_side_by_side(rows: int, stored: int, lag: int, first: float, second: float) -> None:
+    """The store takes 40 cycles and one a row. It starts when the array has begun, or at the latest when it is done; the next one when both are."""
+    text = (
+        f"COMPUTE source=0 target=0 height={rows} out_height={rows}\nMVOUT place=0 length={stored} address=0\nMVOUT place=0 length=1 address=1\nEND\n"
+    )
+    timeline = timed(assemble(coupled(lag), Source("t.asm", text)))
+    assert timeline.result.start[1:3].tolist() == [first, second]
+    assert sum(critical_path(timeline).values()) == pytest.approx(timeline.cycles)
+    assert min(critical_path(timeline).values()) >= 0
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_coupled_units_leave_the_same(seed: int | None) -> None:
+    x, w, b = random_int8(1, 16, 16), random_int8(2, 2, 16, 16), random_int8(3, 16) * 1000
+    given = {"dram": {0: np.concatenate([x[None], w]).astype(np.int8), 128 * 64: b.astype(np.int32)}}
+    one, other = execute(systolic(), PROGRAM, given, seed=seed), execute(coupled(4), PROGRAM, given, seed=seed)
+    np.testing.assert_array_equal(one.memories["dram"], other.memories["dram"])
+
+
+@pytest.mark.parametrize("machine", [systolic(), coupled(0), coupled(7)], ids=["systolic", "coupled", "coupled later"])
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=20, deadline=None)
+def test_random_times_give_the_same_memory(machine: Machine, seed: int) -> None:
+    """Starts in the order of an event simulation with random costs, whose every instruction that reads comes after the one that writes."""
+    program, rng = assemble(machine, Source("t.asm", PROGRAM)), np.random.default_rng(seed)
+    state, n = random_state(machine, seed), len(program)
+    columns, empty = rng.integers(0, 50, (3, n)), np.zeros(0, np.int64)
+    costs = Costs(columns[0], columns[1], columns[2], Ports((), empty), np.zeros(n + 1, np.int64), empty, empty, empty, empty)
+    order = simulate(program_queues(program), program_tokens(program, state), costs, []).order
+    expected = state.copy()
+    vectorised.run(program, expected, np.arange(n))
+    vectorised.run(program, state, order)
+    np.testing.assert_array_equal(state.memories["dram"], expected.memories["dram"])
+
+
+@pytest.mark.parametrize("lag", [None, 4])
+def test_digits_is_exact(lag: int | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = machines(tmp_path, TEXT if lag is None else TEXT.replace(INTERLOCK, COUPLED.replace("LAG", str(lag))))
+    monkeypatch.setenv("TILEWRIGHT_PATH", str(found))
     _, built, samples = build("systolic", "digits", tmp_path)
     verdict = verify_model(built, samples, SampleSize(instructions=8, elements=1, whole=0))
     assert verdict.exact

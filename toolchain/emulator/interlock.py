@@ -1,6 +1,7 @@
 """Which instructions the machine's interlock holds for which: conflicts that it compares addresses for, and fences."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,32 +12,49 @@ from toolchain.isa.program import Ints, Program
 from toolchain.spec.model import Interlock, Machine
 
 
-def held_instructions(program: Program, runs: Runs, provenance: Provenance) -> Needs:
+@dataclass(frozen=True)
+class Held:
     """int32 [n, units]: the latest instruction of each unit of the same stream for which the interlock holds an instruction; -1: none.
 
-    runs: the footprints of the program executed in its own order, sorted by instruction.
+    done: until that one is done. begun: until it has begun long enough, because the two units run coupled; later than the one in `done`.
     """
-    held, interlock = no_needs(program), program.machine.interlock
-    if interlock is None:
+
+    done: Needs
+    begun: Needs
+
+    @property
+    def latest(self) -> Needs:
+        """Of both the later one: it and all before it in its unit come first."""
+        return np.maximum(self.done, self.begun)
+
+
+def held_instructions(program: Program, runs: Runs, provenance: Provenance) -> Held:
+    """runs: the footprints of the program executed in its own order, sorted by instruction."""
+    held, machine = Held(no_needs(program), no_needs(program)), program.machine
+    if machine.interlock is None:
         return held
-    watched, blocks = _watched(program.machine, interlock), _blocks(program.machine, interlock)
+    blocks = _blocks(machine, machine.interlock)
+    watched = [(into, _watched(machine, machine.interlock, coupled)) for into, coupled in ((held.done, False), (held.begun, True))]
     for memory, accesses in accesses_by_memory(program, runs, provenance):
-        if watched[memory].any():
+        if any(pairs[memory].any() for _, pairs in watched):
             found = no_needs(program)
             sweep(_coarse(accesses, blocks.get(memory)), program.unit, found)
-            np.maximum(held, found, out=held, where=watched[memory][program.unit])
-    if interlock.looks_back:
-        held[held < np.arange(len(program))[:, None] - interlock.looks_back] = -1
-    _fence(program, interlock, held)
+            for into, pairs in watched:
+                np.maximum(into, found, out=into, where=pairs[memory][program.unit])
+    if machine.interlock.looks_back:
+        for into, _ in watched:
+            into[into < np.arange(len(program))[:, None] - machine.interlock.looks_back] = -1
+    _fence(program, machine.interlock, held.done)
+    held.begun[held.begun <= held.done] = -1
     return held
 
 
-def _watched(machine: Machine, interlock: Interlock) -> Flags:
+def _watched(machine: Machine, interlock: Interlock, coupled: bool) -> Flags:
     """bool [memories, units, units]: whether an instruction of the first unit waits for those of the second, for what they do with a memory."""
     units, memories = [u.name for u in machine.units], [m.name for m in machine.memories]
     found = np.zeros((len(memories), len(units), len(units)), np.bool_)
     for watch in interlock.watches:
-        for name in watch.memories:
+        for name in watch.memories if (watch.lag is not None) == coupled else ():
             found[memories.index(name), units.index(watch.target), units.index(watch.source)] = True
     return found
 

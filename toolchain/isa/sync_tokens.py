@@ -33,11 +33,24 @@ class Moves:
 
 
 @dataclass(frozen=True)
+class Coupled:
+    """Units that run while others feed them.
+
+    lag: int64 per counter; posts to it show so many cycles after the poster's start, no later than its other posts; -1: only then. It must have mode
+    ALL_PRIOR. ends: counters that an instruction needs before it ends; whoever counts there feeds it.
+    """
+
+    lag: Ints
+    ends: Moves
+
+
+@dataclass(frozen=True)
 class SyncTokens:
     """Counter instances of the device and what every instruction does to them.
 
     names: of each instance. source, target: unit names of the counter, "" for events. depth: -1 is unbounded.
     mode: COUNTING, FLAG, or ALL_PRIOR, where a wait compares and takes nothing, and every instruction of the source unit posts one.
+    coupled: of time alone; without it, every post is seen when its instruction is done.
     """
 
     names: tuple[str, ...]
@@ -46,6 +59,7 @@ class SyncTokens:
     mode: Ints
     waits: Moves
     posts: Moves
+    coupled: Coupled | None = None
 
 
 def sync_tokens(program: Program) -> SyncTokens:

@@ -42,11 +42,11 @@ def synchronise(program: Program, state: State) -> Synchronised:
     order = np.arange(len(plain))
     provenance = Provenance(plain, state, order)
     runs = footprints(plain, state, order, provenance).runs
-    return choose_tokens(plain, find_dependences(plain, runs, provenance), held_instructions(plain, runs, provenance), found)
+    return choose_tokens(plain, find_dependences(plain, runs, provenance), held_instructions(plain, runs, provenance).latest, found)
 
 
 def choose_tokens(program: Program, dependences: Dependences, held: Needs, known: Carriers) -> Synchronised:
-    """The program, which has no tokens yet, with those that the dependences call for. held: as held_instructions gives it."""
+    """The program, which has no tokens yet, with those that the dependences call for. held: Held.latest."""
     events = sync_tokens(program)
     named = {c.name for c in program.machine.counters if not c.source}
     kept = np.array([name.partition("[")[0].partition(" of ")[0] in named for name in events.names], np.bool_)

@@ -48,11 +48,16 @@ class SyncRule:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What an instruction of unit `target` does with these memories comes after what earlier instructions of `source` do with them."""
+    """What an instruction of unit `target` does with these memories comes after what earlier instructions of `source` do with them.
+
+    lag: the two run coupled: what `source` writes streams into `target`, which may start so many cycles after it started and ends no earlier
+    than it does. None: it starts when those before it are done.
+    """
 
     source: str
     target: str
     memories: tuple[str, ...]
+    lag: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from toolchain.spec.context import Context
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Instruction, Interlock, Memory, Unit, Watch
+from toolchain.spec.sections.coupled import check_coupled
 from toolchain.spec.sections.storage import absent, number_in
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
@@ -17,7 +18,7 @@ LIMITS = (("window", "a window"), ("looks_back", "a number of instructions"))
 def interlock(context: Context, memories: Sequence[Memory], units: Sequence[Unit], instructions: Sequence[Instruction]) -> Interlock | None:
     """Memories that this configuration lacks are left out.
 
-    Raises UserError E0107 for an unknown memory, unit or instruction, E0139 for a number below zero.
+    Raises UserError E0107 for an unknown memory, unit or instruction, E0139 for a number below zero, E0146 for units that cannot run coupled.
     """
     sync = context.root.get("sync")
     node = sync.get("interlock") if sync else None
@@ -27,7 +28,9 @@ def interlock(context: Context, memories: Sequence[Memory], units: Sequence[Unit
     known, gone = [m.name for m in memories], absent(context)
     names = [u.name for u in units]
     looked = _listed(node, known, gone, tuple(known))
-    pairs = list(_pairs(node, known, gone, names, looked)) or [Watch(a, b, looked) for a in names for b in names]
+    pairs = list(_pairs(context, node, known, gone, names, looked)) or [Watch(a, b, looked) for a in names for b in names]
+    for number, pair in enumerate(node.entries("pairs")):
+        check_coupled(pairs, number, memories, units, pair)
     fences = tuple(_expect("instruction", entry, [i.name for i in instructions]) for entry in node.entries("fences"))
     return Interlock(tuple(pairs), window, back, tuple(_granularity(context, node, known, gone)), fences)
 
@@ -40,10 +43,13 @@ def _granularity(context: Context, node: Node, known: Collection[str], gone: Col
             yield name, number_in(context, size, 0, MOST, "a granularity")
 
 
-def _pairs(node: Node, known: Collection[str], gone: Collection[str], units: Collection[str], looked: tuple[str, ...]) -> Iterator[Watch]:
+def _pairs(
+    context: Context, node: Node, known: Collection[str], gone: Collection[str], units: Collection[str], looked: tuple[str, ...]
+) -> Iterator[Watch]:
     for pair in node.entries("pairs"):
         source, target = (_expect("unit", pair.value[key], units) for key in ("from", "to"))
-        yield Watch(source, target, _listed(pair, known, gone, looked))
+        lag = number_in(context, n, 0, MOST, "a lag") if (n := pair.get("lag")) else None
+        yield Watch(source, target, _listed(pair, known, gone, looked), lag)
 
 
 def _listed(node: Node, known: Collection[str], gone: Collection[str], otherwise: tuple[str, ...]) -> tuple[str, ...]:
