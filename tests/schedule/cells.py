@@ -60,6 +60,7 @@ instructions:
     format: quiet
     match: {{opcode: 2}}
     unit: min(unit, 2)
+{occupies}
     timing: one
     semantics: |
       ram[dst] = ram[src] + 5 & 255
@@ -79,10 +80,18 @@ program: {{ends: END, last: true}}
 
 
 def cells(
-    counters: Mapping[str, str], nops: str = "abc", overlaps: str = "", depth: int = 0, event: bool = False, interlock: str = "", latency: str = "0"
+    counters: Mapping[str, str],
+    nops: str = "abc",
+    overlaps: str = "",
+    depth: int = 0,
+    event: bool = False,
+    interlock: str = "",
+    latency: str = "0",
+    occupies: str = "",
 ) -> Machine:
     """counters: 'ab': ', depth: 2' declares one from a to b. nops, overlaps: units that can idle, or start early; depth: of queues.
-    event: the last bits of an IDLE post to a counter that belongs to no units, and wait on it. interlock: as the file declares it."""
+    event: the last bits of an IDLE post to a counter that belongs to no units, and wait on it. interlock: as the file declares it.
+    occupies: the units that a quiet instruction keeps to itself besides its own."""
     lines = {
         "units": [
             f"  {u}: {{reads: [ram], writes: [ram], overlaps: {str(u in overlaps).lower()}{f', depth: {depth}' if depth else ''}}}" for u in UNITS
@@ -101,6 +110,7 @@ def cells(
         "nops": ["  nops:"] * bool(nops) + [f"    {u}: {{instruction: IDLE, fields: {{unit: {UNITS.index(u)}}}}}" for u in nops],
         "interlock": [f"  interlock: {interlock}"] * bool(interlock),
         "latency": [latency],
+        "occupies": [f"    occupies: [{', '.join(occupies)}]"] * bool(occupies),
         "role": ["sync" if counters or event else "layout"],
     }
     return load_text(TEXT.format(**{name: "\n".join(text) for name, text in lines.items()}), "cells.yaml")

@@ -119,6 +119,7 @@ FAULTS = {
     "counter_without_field": Fault("E0131", "    wait: {calc: there", "    await: {calc: there"),
     "mask_too_long": Fault("E0132", "    wait: {calc: there, move: back}", "    wait: {mask: [move, calc], counter: there}"),
     "wrong_end": Fault("E0133", "{calc: there, move: back}", "{calc: back, move: there}"),
+    "occupied_unit": Fault("E0107", "    timing: calc\n    semantics", "    timing: calc\n    occupies: [mvoe]\n    semantics"),
     "interlocked_memory": Fault("E0107", "  posts:\n", "  interlock: {memories: [ddr, sum]}\n  posts:\n"),
     "interlocked_unit": Fault("E0107", "  posts:\n", "  interlock: {pairs: [{from: move, to: clac}]}\n  posts:\n"),
     "fence": Fault("E0107", "  posts:\n", "  interlock: {fences: [ENDS]}\n  posts:\n"),

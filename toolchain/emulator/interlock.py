@@ -1,6 +1,6 @@
-"""Which instructions the machine's interlock holds for which: conflicts that it compares addresses for, and fences."""
+"""Which instructions the hardware holds for which: conflicts that an interlock compares addresses for, fences, and units that one occupies."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from toolchain.spec.model import Interlock, Machine
 
 @dataclass(frozen=True)
 class Held:
-    """int32 [n, units]: the latest instruction of each unit of the same stream for which the interlock holds an instruction; -1: none.
+    """int32 [n, units]: the latest instruction of each unit of the same stream for which the hardware holds an instruction; -1: none.
 
     done: until that one is done. begun: until it has begun long enough, because the two units run coupled; later than the one in `done`.
     """
@@ -28,25 +28,36 @@ class Held:
         return np.maximum(self.done, self.begun)
 
 
+def is_ordered(machine: Machine) -> bool:
+    """Whether the hardware orders anything without being told."""
+    return machine.interlock is not None or any(i.occupies for i in machine.instructions)
+
+
 def held_instructions(program: Program, runs: Runs, provenance: Provenance) -> Held:
     """runs: the footprints of the program executed in its own order, sorted by instruction."""
-    held, machine = Held(no_needs(program), no_needs(program)), program.machine
-    if machine.interlock is None:
-        return held
-    blocks = _blocks(machine, machine.interlock)
-    watched = [(into, _watched(machine, machine.interlock, coupled)) for into, coupled in ((held.done, False), (held.begun, True))]
-    for memory, accesses in accesses_by_memory(program, runs, provenance):
+    held = Held(no_needs(program), no_needs(program))
+    if program.machine.interlock is not None:
+        _compare(program, program.machine.interlock, accesses_by_memory(program, runs, provenance), held)
+        _fence(program, program.machine.interlock, held.done)
+    _occupy(program, held.done)
+    held.begun[held.begun <= held.done] = -1
+    return held
+
+
+def _compare(program: Program, interlock: Interlock, accesses_of: Iterable[tuple[int, Runs]], held: Held) -> None:
+    """Conflicts that the interlock sees."""
+    machine = program.machine
+    blocks = _blocks(machine, interlock)
+    watched = [(into, _watched(machine, interlock, coupled)) for into, coupled in ((held.done, False), (held.begun, True))]
+    for memory, accesses in accesses_of:
         if any(pairs[memory].any() for _, pairs in watched):
             found = no_needs(program)
             sweep(_coarse(accesses, blocks.get(memory)), program.unit, found)
             for into, pairs in watched:
                 np.maximum(into, found, out=into, where=pairs[memory][program.unit])
-    if machine.interlock.looks_back:
+    if interlock.looks_back:
         for into, _ in watched:
-            into[into < np.arange(len(program))[:, None] - machine.interlock.looks_back] = -1
-    _fence(program, machine.interlock, held.done)
-    held.begun[held.begun <= held.done] = -1
-    return held
+            into[into < np.arange(len(program))[:, None] - interlock.looks_back] = -1
 
 
 def _watched(machine: Machine, interlock: Interlock, coupled: bool) -> Flags:
@@ -85,6 +96,18 @@ def _fence(program: Program, interlock: Interlock, held: Needs) -> None:
         mine = program.unit == unit
         held[fences, unit] = _latest_before(mine, opens)[fences]
         np.maximum(held[:, unit], _latest_before(mine & fences, opens), out=held[:, unit])
+
+
+def _occupy(program: Program, held: Needs) -> None:
+    """Those that occupy a unit follow one another, also where they stand in other units' queues."""
+    machine, opens = program.machine, np.searchsorted(program.stream, program.stream)
+    for unit, its in enumerate(machine.units) if any(i.occupies for i in machine.instructions) else ():
+        guest = np.isin(program.kind, [k for k, i in enumerate(machine.instructions) if its.name in i.occupies]) & (program.unit != unit)
+        there = guest | (program.unit == unit)
+        for own in range(len(machine.units)) if guest.any() else ():
+            queued = program.unit == own
+            after = there & (~queued | guest if machine.units[own].overlaps else ~queued)
+            np.maximum(held[:, own], _latest_before(there & queued, opens), out=held[:, own], where=after)
 
 
 def _latest_before(chosen: Flags, opens: Ints) -> Ints:

@@ -1,5 +1,7 @@
 """Machines with interlocks: programs run as in their own order, whatever the time; what the interlock does not see is a race."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -26,8 +28,8 @@ SOME = "{pairs: [{from: a, to: b}, {from: b, to: b}], looks_back: 4, window: 5}"
 """An interlock that leaves something to counters."""
 
 
-def locked(interlock: str = "{fences: [END]}", **more: str) -> Machine:
-    return cells({}, nops="", interlock=interlock, **more)
+def locked(interlock: str = "{fences: [END]}", overlaps: str = "") -> Machine:
+    return cells({}, nops="", interlock=interlock, overlaps=overlaps)
 
 
 def timed(made: Program, costs: Costs) -> Result:
@@ -168,3 +170,47 @@ def test_without_an_interlock_tokens_are_those_of_the_fields() -> None:
     made = derive(program(machine, [Op(A, 0, 1), Op(B, 1, 2)]), memory(machine)).program
     assert program_tokens(made, memory(machine)).names == tuple(EVERY)
     assert_ordered(made, memory(machine))
+
+
+SHARED = ["b", "ab", "abc"]
+"""Units that a quiet instruction keeps to itself besides its own."""
+
+
+def members(machine: Machine, ops: list[Op], unit: int) -> list[int]:
+    """The instructions that occupy a unit, in order."""
+    shared = machine.instruction["QUIET"].occupies
+    return [k for k, op in enumerate(ops) if op.unit == unit or (op.quiet and machine.units[unit].name in shared)]
+
+
+@pytest.mark.parametrize("occupies", SHARED)
+@given(ops=copies(quiet=True, most=24), overlaps=st.sampled_from(["", "a", "abc"]))
+@settings(max_examples=20, deadline=None)
+def test_an_instruction_on_several_units_is_ordered_without_a_token(occupies: str, ops: list[Op], overlaps: str) -> None:
+    machine = (
+        cells(EVERY, occupies=occupies, overlaps=overlaps) if not overlaps else cells(EVERY | {f"{u}{u}": "" for u in overlaps}, occupies=occupies)
+    )
+    derive(program(machine, ops), memory(machine), (None, 1, 2))
+
+
+@pytest.mark.parametrize("occupies", SHARED)
+@given(ops=copies(quiet=True, most=24), seed=st.integers(0, 1000))
+@settings(max_examples=20, deadline=None)
+def test_those_that_occupy_one_unit_never_run_at_once(occupies: str, ops: list[Op], seed: int) -> None:
+    machine = cells(EVERY, occupies=occupies)
+    result = timed(program(machine, ops), random_costs(len(ops) + 1, seed))
+    for unit in range(3):
+        inside = members(machine, ops, unit)
+        assert all(result.start[after] >= result.released[before] for before, after in pairwise(inside))
+
+
+def test_units_that_are_not_occupied_go_on() -> None:
+    """Ten cycles on a and b; c works beside them, b waits for its turn."""
+    ops = [Op(A, 9, 1, quiet=True), Op(B, 9, 2), Op(C, 9, 3)]
+    assert [timed_start(cells(EVERY, occupies=occupies), ops) for occupies in ("", "b", "bc")] == [[0, 0, 0], [0, 10, 0], [0, 10, 10]]
+
+
+def timed_start(machine: Machine, ops: list[Op]) -> list[float]:
+    made = program(machine, ops)
+    ready = prepare_program(made, memory(machine))
+    start: list[float] = time_program(made, ready.footprints, ready.provenance, ready.tokens).result.start[: len(ops)].tolist()
+    return start

@@ -38,3 +38,13 @@ def test_neighbours_that_overlap_cannot() -> None:
     pairs = ("{from: calc, to: move, memories: [sums], lag: 1}", "{from: calc, to: move}")
     with pytest.raises(UserError, match="neighbours in 'calc' may overlap"):
         coupled(*pairs, edits=((" calc: {reads", " calc: {overlaps: true, reads"),))
+
+
+def test_an_instruction_that_occupies_a_unit_brings_its_ports() -> None:
+    pairs = ("{from: calc, to: move, memories: [codes], lag: 1}", "{from: calc, to: move, memories: [rows, sums, ddr, set]}")
+    with pytest.raises(UserError, match="'move' also writes 'codes'"):
+        coupled(*pairs)
+    fine = ("{from: calc, to: move, memories: [sums], lag: 1}", "{from: calc, to: move, memories: [rows, ddr, codes, set]}")
+    coupled(*fine)
+    with pytest.raises(UserError, match="'move' also writes 'sums'"):
+        coupled(*fine, edits=(("    timing: calc\n    semantics", "    timing: calc\n    occupies: [calc]\n    semantics"),))

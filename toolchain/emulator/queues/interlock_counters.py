@@ -5,37 +5,38 @@ obeys the interlock too. Two units that run coupled have one more, which counts 
 stream: it says how many instructions are done, not which.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from toolchain.emulator.footprints.quickest import footprints
-from toolchain.emulator.interlock import Held, held_instructions
+from toolchain.emulator.interlock import Held, held_instructions, is_ordered
 from toolchain.emulator.state import State
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
 from toolchain.isa.sync_tokens import ALL_PRIOR, Coupled, Moves, SyncTokens, rows_of_moves, sync_tokens
-from toolchain.spec.model import Interlock
+from toolchain.spec.model import Watch
 
 Entries = tuple[Ints, Ints, Ints]
 """instruction, counter, amount"""
 
 
 def program_tokens(program: Program, state: State) -> SyncTokens:
-    """The counters that instructions move by their fields, and those of the interlock where the machine has one.
+    """The counters that instructions move by their fields, and those of the interlock and of occupied units where the machine has such.
 
     state: before the program runs. Raises what sync_tokens and footprints raise.
     """
     tokens, interlock = sync_tokens(program), program.machine.interlock
-    if interlock is None:
+    if not is_ordered(program.machine):
         return tokens
     order = np.arange(len(program))
     provenance = Provenance(program, state, order)
     held = held_instructions(program, footprints(program, state, order, provenance).runs, provenance)
     counters = _Counters(program, len(tokens.names))
-    counters.dependences(held, interlock)
-    if interlock.window:
+    counters.dependences(held, interlock.watches if interlock else ())
+    if interlock and interlock.window:
         counters.window(interlock.window)
     return counters.behind(tokens)
 
@@ -59,7 +60,7 @@ class _Counters:
         self.lag += [lag] * (streams * len(names))
         return first
 
-    def dependences(self, held: Held, interlock: Interlock) -> None:
+    def dependences(self, held: Held, watches: Sequence[Watch]) -> None:
         """Queue q of the device has counter first + q."""
         program, every, machine = self.program, np.arange(len(self.program)), self.program.machine
         units = [u.name for u in machine.units]
@@ -68,7 +69,7 @@ class _Counters:
         who, unit = np.nonzero(held.done >= 0)
         needed = held.done[who, unit].astype(np.int64)
         self.waits.append((who, first + program.queue[needed], position[needed] + 1))
-        for watch in interlock.watches:
+        for watch in watches:
             source, target = units.index(watch.source), units.index(watch.target)
             who = np.flatnonzero((program.unit == target) & (held.begun[:, source] >= 0)) if watch.lag is not None else every[:0]
             if len(who):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from toolchain.emulator.dependences import Dependences, Needs, find_dependences
 from toolchain.emulator.footprints.quickest import footprints
-from toolchain.emulator.interlock import held_instructions
+from toolchain.emulator.interlock import held_instructions, is_ordered
 from toolchain.emulator.state import State
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
@@ -76,9 +76,10 @@ def _stream_plan(program: Program, dependences: Dependences, held: Needs, known:
     signals, holds = (_list(fence[who].astype(np.int64)) for fence in fences)
     at = dict[int, int]()
     hold: list[int] = []
+    ordered = is_ordered(program.machine)
     for number, index in enumerate(original):
         wanted = [at[need] for need in _list(dependences.needs[index]) if need >= 0] + hold
-        behind = tuple(at[other] for other in _list(held[index]) if other >= 0)
+        behind = tuple(at[other] for other in _list(held[index]) if other >= 0) if ordered else ()
         fence = None
         if kinds[number] == ends:
             more, fence = _end(plan, units[number], dependences.stores)

@@ -1,9 +1,10 @@
 """Units that run coupled: one starts while the other is at work, and reads what it writes as it comes."""
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from toolchain.spec.errors import fail
-from toolchain.spec.model import Memory, Unit, Watch
+from toolchain.spec.model import Instruction, Memory, Unit, Watch
 from toolchain.spec.yaml_nodes import Node
 
 
@@ -15,6 +16,13 @@ def check_coupled(pairs: Sequence[Watch], number: int, memories: Sequence[Memory
     pair = pairs[number]
     if pair.lag is not None and (reason := next(_reasons(pairs, number, memories, {u.name: u for u in units}), "")):
         raise fail("E0146", f"units '{pair.source}' and '{pair.target}' cannot run coupled: {reason}", node.value["lag"].span)
+
+
+def with_ports_of_guests(units: Sequence[Unit], instructions: Sequence[Instruction]) -> list[Unit]:
+    """Units with the ports of all those that some instruction occupies beside its own: it may run on any of them."""
+    lent = [unit for unit in units if any(unit.name in i.occupies for i in instructions)]
+    reads, writes = [name for unit in lent for name in unit.reads], [name for unit in lent for name in unit.writes]
+    return [replace(unit, reads=(*unit.reads, *reads), writes=(*unit.writes, *writes)) for unit in units]
 
 
 def _reasons(pairs: Sequence[Watch], number: int, memories: Sequence[Memory], units: dict[str, Unit]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from toolchain.spec.context import Context
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Instruction, Interlock, Memory, Unit, Watch
-from toolchain.spec.sections.coupled import check_coupled
+from toolchain.spec.sections.coupled import check_coupled, with_ports_of_guests
 from toolchain.spec.sections.storage import absent, number_in
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
@@ -30,7 +30,7 @@ def interlock(context: Context, memories: Sequence[Memory], units: Sequence[Unit
     looked = _listed(node, known, gone, tuple(known))
     pairs = list(_pairs(context, node, known, gone, names, looked)) or [Watch(a, b, looked) for a in names for b in names]
     for number, pair in enumerate(node.entries("pairs")):
-        check_coupled(pairs, number, memories, units, pair)
+        check_coupled(pairs, number, memories, with_ports_of_guests(units, instructions), pair)
     fences = tuple(_expect("instruction", entry, [i.name for i in instructions]) for entry in node.entries("fences"))
     return Interlock(tuple(pairs), window, back, tuple(_granularity(context, node, known, gone)), fences)
 
