@@ -157,15 +157,23 @@ def test_random_times_give_the_same_memory(machine: Machine, seed: int) -> None:
     np.testing.assert_array_equal(state.memories["dram"], expected.memories["dram"])
 
 
-@pytest.mark.parametrize("lag", [None, 4])
-def test_digits_is_exact(lag: int | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found = machines(tmp_path, TEXT if lag is None else TEXT.replace(INTERLOCK, COUPLED.replace("LAG", str(lag))))
+FENCED = "    memories: [spad, acc, array]\n"
+"""What a reservation station compares: DRAM is not among it, so tensors that go through it need a fence."""
+
+
+@pytest.mark.parametrize(
+    ("interlock", "fences"), [(INTERLOCK, 0), (COUPLED.replace("LAG", "4"), 0), (FENCED, 3)], ids=["all is compared", "coupled", "with fences"]
+)
+def test_digits_is_exact(interlock: str, fences: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = machines(tmp_path, TEXT.replace(INTERLOCK, interlock))
     monkeypatch.setenv("TILEWRIGHT_PATH", str(found))
     _, built, samples = build("systolic", "digits", tmp_path)
     verdict = verify_model(built, samples, SampleSize(instructions=8, elements=1, whole=0))
     assert verdict.exact
     assert len(verdict.regions) == 4
     assert all(not region.hazards for region in verdict.regions)
+    listings = [built.bundle.members[region.listing].decode() for region in built.bundle.manifest.regions]
+    assert sum(text.count("FENCE") for text in listings) == fences
 
 
 @pytest.mark.parametrize("rows", [1, 7, 120])

@@ -128,10 +128,41 @@ def test_what_the_interlock_does_not_see_is_a_race(name: str) -> None:
     assert complaints(program(seen, ops), memory(seen)) == ()
 
 
+FENCED = [
+    "{pairs: [{from: a, to: b}], fences: [IDLE]}",
+    "{looks_back: 2, fences: [IDLE, END], window: 3}",
+    "{granularity: {ram: 3}, looks_back: 1, fences: [IDLE]}",
+]
+
+
+@pytest.mark.parametrize("interlock", FENCED)
+@given(ops=copies(most=24), overlaps=st.sampled_from(["", "a"]))
+@settings(max_examples=20, deadline=None)
+def test_a_fence_is_added_where_nothing_else_orders(interlock: str, ops: list[Op], overlaps: str) -> None:
+    machine = cells({}, nops="c", interlock=interlock, overlaps=overlaps)
+    found = derive(program(machine, ops), memory(machine), (None, 1, 2))
+    assert found.tokens == 0
+    assert all(found.program.machine.instructions[k].name == "IDLE" for k in found.program.kind[found.source < 0])
+
+
+def test_one_fence_serves_all_that_comes_after() -> None:
+    """Three values cross from a to c; the fence stands before the first one that needs it, and once more where a new one was made."""
+    machine = cells({}, nops="b", interlock="{pairs: [{from: a, to: a}], fences: [IDLE, END]}")
+    ops = [Op(A, 0, 1), Op(A, 0, 2), Op(C, 9, 8), Op(C, 1, 3), Op(C, 2, 4), Op(A, 0, 5), Op(C, 5, 6)]
+    assert derive(program(machine, ops), memory(machine)).source.tolist() == [0, 1, 2, -1, 3, 4, 5, -1, 6, 7]
+
+
+@given(ops=copies(quiet=True, most=30), shape=st.sampled_from(["", ", depth: 1"]))
+@settings(max_examples=25, deadline=None)
+def test_fences_beside_tokens(ops: list[Op], shape: str) -> None:
+    machine = cells(dict.fromkeys(("ab", "ba"), shape), nops="abc", interlock="{pairs: [{from: a, to: a}], fences: [IDLE]}")
+    derive(program(machine, ops), memory(machine), (None, 1, 2))
+
+
 def test_an_end_that_is_no_fence_may_come_early() -> None:
     machine = locked("{}")
     assert [d.code for d in complaints(program(machine, [Op(B, 0, 1)]), memory(machine))] == ["E0506"]
-    with pytest.raises(UserError, match="has END among its fences"):
+    with pytest.raises(UserError, match="with END among its fences"):
         derive(program(machine, [Op(B, 0, 1)]), memory(machine), ())
 
 
