@@ -1,6 +1,6 @@
 """A region of a partitioned model, a local function, as the operations and tensors that the machine side works on."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -18,27 +18,29 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 
 REFUSED = ("E1003", "E1004", "E1008")
+"""What a kernel that takes no more than one row is refused with."""
 
 
 def read_region(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model, call: ir.Node) -> Region:
     """The region that a call runs. Tensors are named as in the graph; one that was flattened still stands as a picture.
 
-    A run takes the graph's whole batch, such as the rows of a matrix, where every kernel does; else as many images as run in lockstep.
+    A run takes as many images as run in lockstep; of matrices alone it takes all rows, where every kernel does.
     Raises UserError E1003, E1004 and E1008 for an operation that the machine does not take.
     """
-    images, batch = images_per_run(machine), max((_batch(value) for value in call.inputs), default=1)
-    if images == 1 < batch:
+    images, rows = images_per_run(machine), _rows([v for v in call.inputs if v is not None and not v.is_initializer()])
+    if images == 1 < rows:
         try:
-            return _read(machine, kernels, model, call, batch)
+            return _read(machine, kernels, model, call, rows)
         except UserError as error:
             if any(reason.code not in REFUSED for reason in error.diagnostics):
                 raise
     return _read(machine, kernels, model, call, images)
 
 
-def _batch(value: ir.Value | None) -> int:
-    """The first axis of a computed tensor."""
-    return 1 if value is None or value.is_initializer() else shape_of(value)[0]
+def _rows(given: Sequence[ir.Value]) -> int:
+    """The rows of a region's inputs where all are matrices, else 1."""
+    shapes = [shape_of(value) for value in given]
+    return shapes[0][0] if shapes and all(len(shape) == 2 for shape in shapes) else 1
 
 
 def _read(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model, call: ir.Node, images: int) -> Region:
