@@ -17,6 +17,8 @@ from toolchain.spec.model import Counter, Machine, SyncRule
 
 COUNTING, FLAG, ALL_PRIOR = 0, 1, 2
 _unknown = field_leaf({})
+WINDOW = "interlock.window"
+"""What the counter of an interlock's window is called."""
 MODES = {"counting": COUNTING, "flag": FLAG, "all_prior": ALL_PRIOR}
 
 

@@ -14,6 +14,8 @@ from toolchain.emulator.checks import prepare_program
 from toolchain.emulator.queues.clocks import happens_before
 from toolchain.emulator.queues.interlock_counters import program_tokens
 from toolchain.emulator.queues.order import issue_order
+from toolchain.isa.binary.encode import encode_streams
+from toolchain.isa.checks import build_program
 from toolchain.isa.program import Program
 from toolchain.isa.queue_table import program_queues
 from toolchain.spec.errors import UserError
@@ -246,3 +248,21 @@ def timed_start(machine: Machine, ops: list[Op]) -> list[float]:
     ready = prepare_program(made, memory(machine))
     start: list[float] = time_program(made, ready.footprints, ready.provenance, ready.tokens).result.start[: len(ops)].tolist()
     return start
+
+
+def test_a_token_from_beyond_the_window_never_comes() -> None:
+    """b and c wait for a's instruction, which is not issued while both are under way."""
+    machine = cells(EVERY, interlock="{window: 2}")
+    made = program(machine, [Op(B, 0, 1), Op(C, 3, 4), Op(A, 5, 6)])
+    bits, columns = list(EVERY), [{name: column.copy() for name, column in kind.items()} for kind in made.columns]
+    for row, (field, pairs) in enumerate([("waits", ["ab"]), ("waits", ["ac"]), ("posts", ["ab", "ac"])]):
+        columns[1][field][row] = sum(1 << bits.index(pair) for pair in pairs)
+    streams, offset = encode_streams(machine, made.kind, made.stream, columns)
+    stuck = build_program(machine, streams, made.kind, made.stream, offset, tuple(columns))
+    with pytest.raises(UserError) as caught:
+        prepare_program(stuck, memory(machine))
+    said = [d.message for d in caught.value.diagnostics]
+    assert said[2] == (
+        "deadlock: #2 COPY at 0x10 is not issued before 1 of the instructions ahead of it are done, because the window is full; 0 are: "
+        "#0 COPY at 0x0 would make room, but it is blocked"
+    )

@@ -16,7 +16,7 @@ from toolchain.emulator.state import State
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
-from toolchain.isa.sync_tokens import ALL_PRIOR, Coupled, Moves, SyncTokens, rows_of_moves, sync_tokens
+from toolchain.isa.sync_tokens import ALL_PRIOR, WINDOW, Coupled, Moves, SyncTokens, rows_of_moves, sync_tokens
 from toolchain.spec.model import Watch
 
 Entries = tuple[Ints, Ints, Ints]
@@ -56,7 +56,7 @@ class _Counters:
     def _counters(self, names: list[str], lag: int = -1) -> int:
         """The first of new counters: these, of every stream."""
         streams, first = self.program.machine.streams, self.first + len(self.names)
-        self.names += [f"interlock.{name}{f' of stream {stream}' if streams > 1 else ''}" for stream in range(streams) for name in names]
+        self.names += [f"{name}{f' of stream {stream}' if streams > 1 else ''}" for stream in range(streams) for name in names]
         self.lag += [lag] * (streams * len(names))
         return first
 
@@ -64,7 +64,7 @@ class _Counters:
         """Queue q of the device has counter first + q."""
         program, every, machine = self.program, np.arange(len(self.program)), self.program.machine
         units = [u.name for u in machine.units]
-        first, position = self._counters(units), queue_table(program.queue, program.queues).position
+        first, position = self._counters([f"interlock.{name}" for name in units]), queue_table(program.queue, program.queues).position
         self.posts.append((every, first + program.queue, np.ones_like(every)))
         who, unit = np.nonzero(held.done >= 0)
         needed = held.done[who, unit].astype(np.int64)
@@ -79,7 +79,7 @@ class _Counters:
         """who: instructions that may start when those that feed them have begun, and end when they are done. done: the first counter of those."""
         program = self.program
         posting = np.flatnonzero(program.unit == source)
-        counter = self._counters([f"{program.machine.units[source].name}.begun"], lag)
+        counter = self._counters([f"interlock.{program.machine.units[source].name}.begun"], lag)
         self.posts.append((posting, counter + program.stream[posting], np.ones_like(posting)))
         self.waits.append((who, counter + program.stream[who], position[feeding] + 1))
         self.ends.append((who, done + program.queue[feeding], position[feeding] + 1))
@@ -87,7 +87,7 @@ class _Counters:
     def window(self, window: int) -> None:
         """The k-th instruction of a stream is issued when no more than window - 1 before it are under way."""
         program, every = self.program, np.arange(len(self.program))
-        counter = self._counters(["window"])
+        counter = self._counters([WINDOW])
         done = every - np.searchsorted(program.stream, program.stream) - window + 1
         late = np.flatnonzero(done > 0)
         self.waits.append((late, counter + program.stream[late], done[late]))
