@@ -36,6 +36,8 @@ def is_ordered(machine: Machine) -> bool:
 def held_instructions(program: Program, runs: Runs, provenance: Provenance) -> Held:
     """runs: the footprints of the program executed in its own order, sorted by instruction."""
     held = Held(no_needs(program), no_needs(program))
+    if not is_ordered(program.machine):
+        return held
     if program.machine.interlock is not None:
         _compare(program, program.machine.interlock, accesses_by_memory(program, runs, provenance), held)
         _fence(program, program.machine.interlock, held.done)
@@ -101,7 +103,7 @@ def _fence(program: Program, interlock: Interlock, held: Needs) -> None:
 def _occupy(program: Program, held: Needs) -> None:
     """Those that occupy a unit follow one another, also where they stand in other units' queues."""
     machine, opens = program.machine, np.searchsorted(program.stream, program.stream)
-    for unit, its in enumerate(machine.units) if any(i.occupies for i in machine.instructions) else ():
+    for unit, its in enumerate(machine.units):
         guest = np.isin(program.kind, [k for k, i in enumerate(machine.instructions) if its.name in i.occupies]) & (program.unit != unit)
         there = guest | (program.unit == unit)
         for own in range(len(machine.units)) if guest.any() else ():

@@ -1,5 +1,6 @@
 """Machines with interlocks: programs run as in their own order, whatever the time; what the interlock does not see is a race."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,17 +10,20 @@ from hypothesis import strategies as st
 
 from tests.schedule.cells import EVERY, Op, cells, copies, memory, program
 from tests.schedule.laws import assert_ordered, complaints, derive
+from tests.token_machine import program as token_program
+from tests.token_machine import token_machine
 from toolchain.emulator import reference
 from toolchain.emulator.checks import prepare_program
 from toolchain.emulator.queues.clocks import happens_before
 from toolchain.emulator.queues.interlock_counters import program_tokens
 from toolchain.emulator.queues.order import issue_order
+from toolchain.emulator.state import State, new_state
 from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.checks import build_program
 from toolchain.isa.program import Program
 from toolchain.isa.queue_table import program_queues
 from toolchain.spec.errors import UserError
-from toolchain.spec.model import Machine
+from toolchain.spec.model import Interlock, Machine
 from toolchain.timing.cost import Costs, Ports
 from toolchain.timing.simulate import simulate, time_program
 from toolchain.timing.timeline import Result
@@ -240,14 +244,14 @@ def test_those_that_occupy_one_unit_never_run_at_once(occupies: str, ops: list[O
 def test_units_that_are_not_occupied_go_on() -> None:
     """Ten cycles on a and b; c works beside them, b waits for its turn."""
     ops = [Op(A, 9, 1, quiet=True), Op(B, 9, 2), Op(C, 9, 3)]
-    assert [timed_start(cells(EVERY, occupies=occupies), ops) for occupies in ("", "b", "bc")] == [[0, 0, 0], [0, 10, 0], [0, 10, 10]]
+    machines = [cells(EVERY, occupies=occupies) for occupies in ("", "b", "bc")]
+    assert [starts(program(m, ops), memory(m))[:3] for m in machines] == [[0, 0, 0], [0, 10, 0], [0, 10, 10]]
 
 
-def timed_start(machine: Machine, ops: list[Op]) -> list[float]:
-    made = program(machine, ops)
-    ready = prepare_program(made, memory(machine))
-    start: list[float] = time_program(made, ready.footprints, ready.provenance, ready.tokens).result.start[: len(ops)].tolist()
-    return start
+def starts(made: Program, state: State) -> list[float]:
+    ready = prepare_program(made, state)
+    found: list[float] = time_program(made, ready.footprints, ready.provenance, ready.tokens).result.start.tolist()
+    return found
 
 
 def test_a_token_from_beyond_the_window_never_comes() -> None:
@@ -266,3 +270,16 @@ def test_a_token_from_beyond_the_window_never_comes() -> None:
         "deadlock: #2 COPY at 0x10 is not issued before 1 of the instructions ahead of it are done, because the window is full; 0 are: "
         "#0 COPY at 0x0 would make room, but it is blocked"
     )
+
+
+def test_every_stream_has_an_interlock_of_its_own() -> None:
+    """Windows of two and of one: the streams run side by side."""
+    machine = token_machine(topology="topology: {core: {count: 2, streams: true}}\n")
+    machine = replace(machine, interlock=Interlock((), window=2))
+    one, two = [{"unit": k, "work": 10} for k in range(3)], [{"unit": k, "work": 7} for k in (2, 1, 0)]
+    made = token_program(machine, one, two)
+    tokens = program_tokens(made, new_state(machine))
+    assert [name for name in tokens.names if "window" in name] == ["interlock.window of stream 0", "interlock.window of stream 1"]
+    assert starts(made, new_state(machine)) == [0, 0, 10, 0, 0, 7]
+    machine = replace(machine, interlock=Interlock((), window=1))
+    assert starts(token_program(machine, one, two), new_state(machine)) == [0, 10, 20, 0, 7, 14]
