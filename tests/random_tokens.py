@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from toolchain.isa.program import Ints
 from toolchain.isa.queue_table import QueueTable, queue_table
-from toolchain.isa.sync_tokens import COUNTING, Moves, SyncTokens
+from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, Coupled, Moves, SyncTokens
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,19 @@ def any_net(draw: st.DrawFn, most: int = 12) -> Net:
     initial = draw(st.lists(st.integers(0, 1), min_size=counters, max_size=counters))
     room = draw(st.lists(st.sampled_from([-1, 1, 2]), min_size=queues, max_size=queues))
     return replace(net(queue, queues, waits, posts, depth, initial), room=tuple(room))
+
+
+@st.composite
+def coupled_net(draw: st.DrawFn) -> Net:
+    """Nets whose last counters count what is done or has begun, and hold the ends of some instructions."""
+    case = draw(any_net())
+    counters, n = len(case.tokens.names), len(case.queue)
+    first = draw(st.integers(0, counters - 1))
+    mode = np.where(np.arange(counters) >= first, ALL_PRIOR, case.tokens.mode)
+    lag = np.where(mode == ALL_PRIOR, draw(st.lists(st.integers(-1, 9), min_size=counters, max_size=counters)), -1)
+    needed = st.dictionaries(st.integers(first, counters - 1), st.integers(1, 3), max_size=2)
+    ends = rows(draw(st.lists(needed, min_size=n, max_size=n)))
+    return replace(case, tokens=replace(case.tokens, mode=mode, coupled=Coupled(lag, ends)))
 
 
 def pair_net(n: int, seed: int, queues: int = 4, depth: int = -1) -> Net:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from toolchain.emulator import native, reference, vectorised
 from toolchain.emulator.checks import check_program, prepare_program
+from toolchain.emulator.queues.interlock_counters import program_tokens
 from toolchain.emulator.queues.order import issue_order
 from toolchain.emulator.state import State, new_state
 from toolchain.isa.assembly.assembler import assemble
@@ -49,7 +50,7 @@ def execute(
 
 def run_everywhere(program: Program, state: State, seed: int | None = None) -> None:
     """Changes `state` as the reference engine does; every other engine must leave the same."""
-    order, before = issue_order(program, seed), state.copy()
+    order, before = issue_order(program, seed, program_tokens(program, state)), state.copy()
     reference.run(program, state, order)
     for engine in (vectorised, native) if native.available() else (vectorised,):
         other = before.copy()

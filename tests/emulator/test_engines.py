@@ -18,13 +18,13 @@ from toolchain.emulator.hazards.races import Timeline
 from toolchain.emulator.hazards.stale import stale_reads
 from toolchain.emulator.hazards.text import relevant
 from toolchain.emulator.queues.clocks import happens_before
+from toolchain.emulator.queues.interlock_counters import program_tokens
 from toolchain.emulator.queues.order import issue_order
 from toolchain.emulator.queues.sync_checks import sync_faults
 from toolchain.emulator.state import State
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
-from toolchain.isa.sync_tokens import sync_tokens
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
@@ -79,10 +79,11 @@ def test_orders_agree_where_there_is_no_race(case: int) -> None:
         if races(program, seed):
             continue
         free += 1
-        order = issue_order(program)
+        tokens = program_tokens(program, random_state(machine, seed))
+        order = issue_order(program, None, tokens)
         expected = after(vectorised.run, program, seed, order)
         for chance in range(2):
-            shuffled = issue_order(program, seed=chance)
+            shuffled = issue_order(program, chance, tokens)
             other_orders += not np.array_equal(order, shuffled)
             assert differences(expected, after(vectorised.run, program, seed, shuffled)) == []
     assert other_orders > 1, free
@@ -90,7 +91,9 @@ def test_orders_agree_where_there_is_no_race(case: int) -> None:
 
 def races(program: Program, seed: int) -> bool:
     """Whether what some instruction reads or leaves depends on the order; what one does to itself does not."""
-    tokens, order, state = sync_tokens(program), issue_order(program), random_state(program.machine, seed)
+    state = random_state(program.machine, seed)
+    tokens = program_tokens(program, state)
+    order = issue_order(program, None, tokens)
     provenance = Provenance(program, state, order)
     prints = footprints(program, state, order, provenance)
     place = queue_table(program.queue, program.queues).position

@@ -24,9 +24,9 @@ def test_a_convolution_by_groups_and_dilation() -> None:
     assert names("conv2d", (1, 6, 9, 9), (4, 6, 3, 2), dilations=(2, 3)) == [("conv2d", (4, 6, 3, 2)), ("conv2d", (4, 6, 5, 4))]
 
 
-def test_layers_of_rows_and_of_flattened_pictures_are_convolutions() -> None:
-    assert names("dense", (1, 6, 3, 2), (4, 36)) == [("conv2d", (4, 6, 3, 2))]
-    assert names("linear", (1, 6, 5, 1), (4, 6)) == [("conv2d", (4, 6, 1, 1))]
+def test_layers_of_rows_and_of_flattened_pictures_are_convolutions_too() -> None:
+    assert names("dense", (1, 6, 3, 2), (4, 36)) == [("dense", (4, 6, 3, 2)), ("conv2d", (4, 6, 3, 2))]
+    assert names("linear", (1, 6, 5, 1), (4, 6)) == [("linear", (4, 6)), ("conv2d", (4, 6, 1, 1))]
 
 
 def test_what_an_operation_may_become() -> None:

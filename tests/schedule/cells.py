@@ -33,14 +33,14 @@ encoding:
       extends: head
       bits: 64
       unused: zero
-      fields: {{waits: {{bits: 16, role: sync, default: 0}}, posts: {{bits: 16, role: sync, default: 0}}}}
+      fields: {{waits: {{bits: 16, role: {role}, default: 0}}, posts: {{bits: 16, role: {role}, default: 0}}}}
 sync:
-  counters:
+  doc: as a test wants it
 {counters}
-  rules:
 {rules}
 {events}
 {nops}
+{interlock}
 instructions:
   END:
     format: op
@@ -60,6 +60,7 @@ instructions:
     format: quiet
     match: {{opcode: 2}}
     unit: min(unit, 2)
+{occupies}
     timing: one
     semantics: |
       ram[dst] = ram[src] + 5 & 255
@@ -73,20 +74,33 @@ instructions:
 timing:
   clock_khz: {{value: 1000, source: test}}
   classes:
-    one: {{cycles: 1 + src, source: test}}
+    one: {{cycles: 1 + src, latency: {latency}, source: test}}
 program: {{ends: END, last: true}}
 """
 
 
-def cells(counters: Mapping[str, str], nops: str = "abc", overlaps: str = "", depth: int = 0, event: bool = False) -> Machine:
+def cells(
+    counters: Mapping[str, str],
+    nops: str = "abc",
+    overlaps: str = "",
+    depth: int = 0,
+    event: bool = False,
+    interlock: str = "",
+    latency: str = "0",
+    occupies: str = "",
+) -> Machine:
     """counters: 'ab': ', depth: 2' declares one from a to b. nops, overlaps: units that can idle, or start early; depth: of queues.
-    event: the last bits of an IDLE post to a counter that belongs to no units, and wait on it."""
+    event: the last bits of an IDLE post to a counter that belongs to no units, and wait on it. interlock: as the file declares it.
+    occupies: the units that a quiet instruction keeps to itself besides its own."""
     lines = {
         "units": [
             f"  {u}: {{reads: [ram], writes: [ram], overlaps: {str(u in overlaps).lower()}{f', depth: {depth}' if depth else ''}}}" for u in UNITS
         ],
-        "counters": [f"    {p}: {{from: {p[0]}, to: {p[1]}{shape}}}" for p, shape in counters.items()] + ["    event: {count: 4}"] * event,
-        "rules": [f"    - {{wait: {p}, when: waits >> {k} & 1, instructions: [END, COPY, IDLE]}}" for k, p in enumerate(counters)]
+        "counters": ["  counters:"] * bool(counters or event)
+        + [f"    {p}: {{from: {p[0]}, to: {p[1]}{shape}}}" for p, shape in counters.items()]
+        + ["    event: {count: 4}"] * event,
+        "rules": ["  rules:"] * bool(counters or event)
+        + [f"    - {{wait: {p}, when: waits >> {k} & 1, instructions: [END, COPY, IDLE]}}" for k, p in enumerate(counters)]
         + [
             f"    - {{post: {p}, when: posts >> {k} & 1, instructions: [END, COPY, IDLE]}}"
             for k, p in enumerate(counters)
@@ -94,6 +108,10 @@ def cells(counters: Mapping[str, str], nops: str = "abc", overlaps: str = "", de
         ],
         "events": [f"    - {{{action}: event, when: {action}s >> 15 & 1, instructions: [IDLE]}}" for action in ("post", "wait") if event],
         "nops": ["  nops:"] * bool(nops) + [f"    {u}: {{instruction: IDLE, fields: {{unit: {UNITS.index(u)}}}}}" for u in nops],
+        "interlock": [f"  interlock: {interlock}"] * bool(interlock),
+        "latency": [latency],
+        "occupies": [f"    occupies: [{', '.join(occupies)}]"] * bool(occupies),
+        "role": ["sync" if counters or event else "layout"],
     }
     return load_text(TEXT.format(**{name: "\n".join(text) for name, text in lines.items()}), "cells.yaml")
 

@@ -9,6 +9,7 @@ from toolchain.emulator.checks import check_program
 from toolchain.emulator.footprints.quickest import footprints
 from toolchain.emulator.hazards.races import UNWRITTEN, Timeline, find_hazards
 from toolchain.emulator.queues.clocks import happens_before
+from toolchain.emulator.queues.interlock_counters import program_tokens
 from toolchain.emulator.queues.order import issue_order, leftovers
 from toolchain.emulator.queues.sync_checks import sync_faults
 from toolchain.emulator.state import State
@@ -43,9 +44,10 @@ def derive(program: Program, state: State, seeds: tuple[int | None, ...] = (None
         return found  # addresses off their granule, which no footprint describes
     expected = state.copy()
     reference.run(program, expected, np.arange(len(program)))
+    tokens = program_tokens(found.program, state)
     for seed in seeds:
         after = state.copy()
-        reference.run(found.program, after, issue_order(found.program, seed))
+        reference.run(found.program, after, issue_order(found.program, seed, tokens))
         for name, content in expected.memories.items():
             assert np.array_equal(after.memories[name], content), name
     return found
@@ -53,7 +55,7 @@ def derive(program: Program, state: State, seeds: tuple[int | None, ...] = (None
 
 def assert_ordered(program: Program, state: State) -> None:
     """No race, no end that comes early, no token lost, whatever else may be wrong with a random program."""
-    tokens = sync_tokens(program)
+    tokens = program_tokens(program, state)
     order = issue_order(program, None, tokens)
     clocks = happens_before(program, order, tokens)
     assert sync_faults(program, tokens, order, clocks) == []

@@ -1,9 +1,14 @@
 """One search for operations of the same sizes, whatever their values are."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.schedule.convolutions import convolution
+from toolchain.emulator.checks import prepare_program
+from toolchain.emulator.hazards.pipeline import repeats
+from toolchain.schedule.compile import emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.tile_choice import TileChoice
@@ -36,3 +41,14 @@ def test_the_quickest_of_those_timed_is_never_slower() -> None:
     assert timed in ranked
     assert TileChoice(2, 1).best(problem) == ranked[0]
     assert np.isfinite(timed.estimate)
+
+
+@pytest.mark.parametrize("apart", [0, 2])
+def test_a_tiling_that_keeps_the_steps_of_a_pipeline_apart_goes_first(apart: int) -> None:
+    """A dense layer of ten results sums into one block: whether the steps between go elsewhere depends on the tile."""
+    machine = load_machine("vta", overrides={"APART": str(apart)})
+    problem = state_problem(machine, load_kernel(machine, "conv2d"), convolution((1, 64, 1, 1), (10, 1, 1)))
+    found = emit_alone(problem, TileChoice(2, 1).best(problem), pack_tensors(problem))
+    strict = load_machine("vta", overrides={"APART": "2"})
+    broken = repeats(prepare_program(replace(found.program, machine=strict), found.state()).provenance)
+    assert (len(broken) == 0) == (apart > 0)

@@ -119,6 +119,13 @@ FAULTS = {
     "counter_without_field": Fault("E0131", "    wait: {calc: there", "    await: {calc: there"),
     "mask_too_long": Fault("E0132", "    wait: {calc: there, move: back}", "    wait: {mask: [move, calc], counter: there}"),
     "wrong_end": Fault("E0133", "{calc: there, move: back}", "{calc: back, move: there}"),
+    "occupied_unit": Fault("E0107", "    timing: calc\n    semantics", "    timing: calc\n    occupies: [mvoe]\n    semantics"),
+    "interlocked_memory": Fault("E0107", "  posts:\n", "  interlock: {memories: [ddr, sum]}\n  posts:\n"),
+    "interlocked_unit": Fault("E0107", "  posts:\n", "  interlock: {pairs: [{from: move, to: clac}]}\n  posts:\n"),
+    "fence": Fault("E0107", "  posts:\n", "  interlock: {fences: [ENDS]}\n  posts:\n"),
+    "granularity": Fault("E0107", "  posts:\n", "  interlock: {granularity: {sum: 4}}\n  posts:\n"),
+    "coupled": Fault("E0146", "  posts:\n", "  interlock: {pairs: [{from: calc, to: move, memories: [sums], lag: 1}]}\n  posts:\n"),
+    "window": Fault("E0139", "  posts:\n", "  interlock: {window: -1}\n  posts:\n"),
     "sync_unit": Fault("E0107", "{calc: there, move: back}", "{clac: there, move: back}"),
     # timing
     "timing_name": Fault("E0107", "cycles: count + set.shift", "cycles: coutn + set.shift"),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.random_tokens import any_net, pair_net
+from tests.random_tokens import any_net, coupled_net, pair_net
 from tests.timing.test_simulate import any_costs, costs, run
 from toolchain.timing.event_run import run_events
 from toolchain.timing.simulate import simulate
@@ -16,10 +16,10 @@ def same(one: Result, two: Result) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(vars(one).values(), vars(two).values(), strict=True))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_c_and_python_give_the_same_bits(data: st.DataObject) -> None:
-    case = data.draw(any_net())
+    case = data.draw(st.one_of(any_net(), coupled_net()))
     cost, fair = data.draw(any_costs(len(case.queue)))
     table = case.table
     assert same(simulate(table, case.tokens, cost, fair), run_events(table, case.tokens, cost, fair))

@@ -17,6 +17,7 @@ from toolchain.emulator.hazards.stale import stale_reads
 from toolchain.emulator.hazards.text import hazard_code, hazard_diagnostic, relevant
 from toolchain.emulator.hazards.unused import lost_reads
 from toolchain.emulator.queues.clocks import Clocks, happens_before
+from toolchain.emulator.queues.interlock_counters import program_tokens
 from toolchain.emulator.queues.order import issue_order, leftovers
 from toolchain.emulator.queues.sync_checks import sync_faults
 from toolchain.emulator.state import State
@@ -29,7 +30,7 @@ from toolchain.isa.latched_checks import latched_violations
 from toolchain.isa.portable import portability
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
-from toolchain.isa.sync_tokens import SyncTokens, sync_tokens
+from toolchain.isa.sync_tokens import SyncTokens
 from toolchain.spec.errors import Diagnostic
 
 
@@ -54,7 +55,7 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
     Raises one UserError with all that is wrong: E05xx for a deadlock, else E0404 for constraints on latched registers and
     everything from E0601 to E0612, the first 20.
     """
-    tokens = sync_tokens(program)
+    tokens = program_tokens(program, state)
     order = issue_order(program, None, tokens)
     provenance = Provenance(program, state, order)
     prints = footprints(program, state, order, provenance)
@@ -82,7 +83,7 @@ def check_program(program: Program, state: State, preset: Iterable[str] = ()) ->
 
 def prepare_program(program: Program, state: State) -> Checked:
     """Prepares a run and its timing, without looking for hazards. Raises UserError E0501 for a deadlock: then there is no order."""
-    tokens = sync_tokens(program)
+    tokens = program_tokens(program, state)
     order = issue_order(program, None, tokens)
     provenance = Provenance(program, state, order)
     return Checked(order, footprints(program, state, order, provenance), provenance, tokens, (), {})

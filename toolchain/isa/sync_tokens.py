@@ -17,6 +17,8 @@ from toolchain.spec.model import Counter, Machine, SyncRule
 
 COUNTING, FLAG, ALL_PRIOR = 0, 1, 2
 _unknown = field_leaf({})
+WINDOW = "interlock.window"
+"""What the counter of an interlock's window is called."""
 MODES = {"counting": COUNTING, "flag": FLAG, "all_prior": ALL_PRIOR}
 
 
@@ -33,11 +35,24 @@ class Moves:
 
 
 @dataclass(frozen=True)
+class Coupled:
+    """Units that run while others feed them.
+
+    lag: int64 per counter; posts to it show so many cycles after the poster's start, no later than its other posts; -1: only then. It must have mode
+    ALL_PRIOR. ends: counters that an instruction needs before it ends; whoever counts there feeds it.
+    """
+
+    lag: Ints
+    ends: Moves
+
+
+@dataclass(frozen=True)
 class SyncTokens:
     """Counter instances of the device and what every instruction does to them.
 
     names: of each instance. source, target: unit names of the counter, "" for events. depth: -1 is unbounded.
     mode: COUNTING, FLAG, or ALL_PRIOR, where a wait compares and takes nothing, and every instruction of the source unit posts one.
+    coupled: of time alone; without it, every post is seen when its instruction is done.
     """
 
     names: tuple[str, ...]
@@ -46,6 +61,7 @@ class SyncTokens:
     mode: Ints
     waits: Moves
     posts: Moves
+    coupled: Coupled | None = None
 
 
 def sync_tokens(program: Program) -> SyncTokens:
@@ -92,7 +108,7 @@ class _Lowering:
             parts += [self._prior_posts(c) for c in self.program.machine.counters if c.mode == "all_prior"]
         empty = np.zeros(0, np.int64)
         instruction, counter, amount = (np.concatenate([empty, *(part[k] for part in parts)]) for k in range(3))
-        return _rows(len(self.program), instruction, counter, amount, mode)
+        return rows_of_moves(len(self.program), instruction, counter, amount, mode)
 
     def _rule(self, rule: SyncRule, counter: Counter, kind: int) -> Iterator[tuple[Ints, Ints, Ints]]:
         """The posts and waits of a rule for the instructions of one kind."""
@@ -175,8 +191,8 @@ def _targets(program: Program, counter: Counter, who: Ints, masks: dict[str, Int
     yield from choices
 
 
-def _rows(n: int, instruction: Ints, counter: Ints, amount: Ints, mode: Ints) -> Moves:
-    """Sorts entries by instruction and counter and merges those of one counter."""
+def rows_of_moves(n: int, instruction: Ints, counter: Ints, amount: Ints, mode: Ints) -> Moves:
+    """Sorts entries by instruction and counter and merges those of one counter. mode: of every counter."""
     order = np.argsort(instruction * len(mode) + counter, kind="stable")
     instruction, counter, amount = instruction[order], counter[order], amount[order]
     new = np.ones(len(order), np.bool_)

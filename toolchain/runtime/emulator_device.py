@@ -8,6 +8,7 @@ from time import perf_counter
 
 from toolchain.emulator.checks import check_program
 from toolchain.emulator.engines import Engine, engine_named
+from toolchain.emulator.queues.interlock_counters import program_tokens
 from toolchain.emulator.queues.order import issue_order
 from toolchain.emulator.state import State
 from toolchain.isa.program import Ints, Program
@@ -29,7 +30,7 @@ class EmulatorDevice:
         """Raises UserError E05xx and E06xx for a program that must not run, E1104 for a map that does not fit the machine."""
         check_map(image)
         state = image.map.state(image.program.machine, image.constants)
-        order = check_program(image.program, state).order if self.check else issue_order(image.program)
+        order = check_program(image.program, state).order if self.check else issue_order(image.program, None, program_tokens(image.program, state))
         return EmulatedProgram(image, state, order, engine_named(self.engine))
 
 

@@ -52,7 +52,8 @@ class Selection:
         return kinds_of(self.machine)
 
     def choose(self, lowered: Lowered, given: Collection[str] = ()) -> Operation:
-        """given: the kernel's tensors that the host writes. Raises UserError E1003, E1004, E1008 with the reasons of every way where none will do."""
+        """given: the kernel's tensors that the host writes. Raises UserError E1003, E1004 with the reasons of every way where none will do, and
+        E1008 where no kernel computes any of them."""
         reasons: list[Diagnostic] = []
         for operation in lower(lowered, self.kinds):
             try:
@@ -60,7 +61,7 @@ class Selection:
                 return operation
             except UserError as error:
                 reasons += [reason for reason in error.diagnostics if reason not in reasons]
-        raise UserError(*reasons)
+        raise UserError(*([reason for reason in reasons if reason.code != "E1008"] or reasons))
 
     def _check(self, operation: Operation, given: Collection[str]) -> None:
         numerics = self.machine.quantisation or Numerics()

@@ -1,9 +1,12 @@
 """The tiling of each operation of a region; operations of the same sizes share one search."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from toolchain.emulator.checks import prepare_program
+from toolchain.emulator.hazards.pipeline import repeats
+from toolchain.isa.footprint.pipeline import pipelined_steps
 from toolchain.schedule.compile import emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.pools import Pool
@@ -14,6 +17,9 @@ from toolchain.spec.expr import Expr, Name, walk
 from toolchain.timing.simulate import time_program
 
 Key = tuple[str, tuple[tuple[int, int], ...], tuple[tuple[str, int], ...], tuple[tuple[str, tuple[Pool, ...]], ...], tuple[str, int] | None]
+
+TRIED = 24
+"""Tilings of an operation that are looked at where a machine's pipelines have rules."""
 
 
 @dataclass
@@ -29,9 +35,17 @@ class TileChoice:
         """Raises UserError E1004 where no tile fits."""
         key = self._key(problem)
         if key not in self.found:
-            ranked = rank_tilings(problem, self.contexts, self.timed)
+            ranked = self._ranked(problem)
             self.found[key] = ranked[0] if len(ranked) == 1 else min(ranked, key=lambda tiling: _cycles(problem, tiling))
         return self.found[key]
+
+    def _ranked(self, problem: Problem) -> Sequence[Tiling]:
+        """The best tilings by the estimate, of those that keep to the rules of pipelines where some do."""
+        if not pipelined_steps(problem.machine):
+            return rank_tilings(problem, self.contexts, self.timed)
+        ranked = rank_tilings(problem, self.contexts, max(self.timed, TRIED))
+        kept = list(islice((tiling for tiling in ranked if _is_apart(problem, tiling)), self.timed))
+        return kept or ranked[: self.timed]
 
     def _key(self, problem: Problem) -> Key:
         """Kernel, steps and every number that sizes and costs name."""
@@ -67,6 +81,12 @@ def _sizing(kernel: Kernel) -> Iterator[Expr]:
 def _codes(kernel: Kernel) -> Iterator[Items]:
     """Instructions whose cycles and limits the search derives."""
     yield from (step.code for step in kernel.steps if not isinstance(step.code, str))
+
+
+def _is_apart(problem: Problem, tiling: Tiling) -> bool:
+    """Whether no instruction of the operation alone touches an element again before its pipeline is done with it."""
+    compiled = emit_alone(problem, tiling, pack_tensors(problem))
+    return not len(repeats(prepare_program(compiled.program, compiled.state()).provenance))
 
 
 def _cycles(problem: Problem, tiling: Tiling) -> float:

@@ -8,6 +8,7 @@ from toolchain.spec.model import Encoding, Machine, ProgramRules, Timing
 from toolchain.spec.sections import conventions, encoding, layouts, offloading, storage, synchronisation, views
 from toolchain.spec.sections.assumptions import assumptions
 from toolchain.spec.sections.instructions import block, instructions, portable
+from toolchain.spec.sections.interlocks import interlock
 from toolchain.spec.sections.nops import idle
 from toolchain.spec.sections.params import resolve_params
 from toolchain.spec.sections.quantisation import quantisation
@@ -46,6 +47,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
     warnings = attempt((), lambda: portable(context, [i.name for i in known]))
     counters, sync, illegal = attempt(((), (), ()), lambda: synchronisation.sync(context, units, known))
     nops = attempt((), lambda: idle(context, units, known))
+    locked = attempt(None, lambda: interlock(context, memories, units, known))
     findings.settle()
     target = root.value["target"]
     machine = Machine(
@@ -53,7 +55,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
         models=tuple(n.value for n in target.entries("models")), params=context.names, levels=levels, memories=memories, views=looks, units=units,
         encoding=packing, instructions=known, functions=functions, counters=counters, sync=sync, illegal=illegal, rules=rules, timing=clock,
         layouts=stored, program=ending, portable=warnings, assumptions=assumptions(root),
-        choices={(p, c): i for p, names in context.choices.items() for i, c in enumerate(names)}, host=host,
+        choices={(p, c): i for p, names in context.choices.items() for i, c in enumerate(names)}, host=host, interlock=locked,
         configs=tuple(dict(root.members("configs"))), nops=nops, settable=tuple(dict(root.members("params"))), quantisation=numerics,
         operators=offloaded, fusion=offloading.outline(root, "fusion"), pipeline=offloading.outline(root, "pipeline"), path=root.span.source.path,
     )  # fmt: skip

@@ -28,7 +28,9 @@ def render(machine: Machine, without: frozenset[str] = frozenset()) -> dict[str,
         "instructions": {i.name: _instruction(machine, i, without) for i in machine.instructions},
         "functions": machine.functions,
         "numerics": machine.rules,
-        "sync": {"counters": machine.counters, "rules": machine.sync, "illegal": machine.illegal} | ({"nops": machine.nops} if machine.nops else {}),
+        "sync": {"counters": machine.counters, "rules": machine.sync, "illegal": machine.illegal}
+        | ({"nops": machine.nops} if machine.nops else {})
+        | ({"interlock": machine.interlock} if machine.interlock else {}),
         "timing": machine.timing,
         "layouts": machine.layouts,
         "program": machine.program,

@@ -28,7 +28,8 @@ def critical_path(timeline: Timeline) -> dict[str, float]:
 def _steps(timeline: Timeline) -> Iterator[tuple[int, float, float]]:
     """(instruction, cycles at work, cycles from its end to what followed), from the last to the first.
 
-    Where an instruction started because another one did (it made room in a counter or a queue), the path goes on at that start.
+    Where an instruction started because another one did (it made room in a counter or a queue), the path goes on at that start; where it
+    started because one that feeds it had begun, what that one did until then is on the path.
     """
     result, table = timeline.result, program_queues(timeline.program)
     start, end, freed, released = (_floats(column) for column in (result.start, result.end, result.freed, result.released))
@@ -37,7 +38,7 @@ def _steps(timeline: Timeline) -> Iterator[tuple[int, float, float]]:
     now, at = timeline.cycles, int(np.argmax(result.end + timeline.costs.latency)) if len(timeline.program) else -1
     while at >= 0:
         if now > start[at]:
-            yield at, end[at] - start[at], now - end[at]
+            yield at, min(end[at], now) - start[at], max(now - end[at], 0.0)
         now = start[at]
         if start[at] > freed[at]:
             at = producer[at]

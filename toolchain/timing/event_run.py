@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from toolchain.emulator.queues.queue_lists import QueueLists, pairs_of
+from toolchain.emulator.queues.queue_lists import QueueLists, moves_of, pairs_of
 from toolchain.isa.queue_table import QueueTable
 from toolchain.isa.sync_tokens import ALL_PRIOR, SyncTokens
 from toolchain.timing.cost import Costs
 from toolchain.timing.timeline import NOT_FETCHED, Result, empty_result
 
-REQUEST, COMPUTED, MOVED, VISIBLE = range(4)
+REQUEST, COMPUTED, MOVED, VISIBLE, BEGUN = range(5)
 OWED, ACCEPTED, SEEN = range(3)
 
 
@@ -44,6 +44,10 @@ class _Run(QueueLists):
         self.work: list[list[float]] = [costs.work[a:b].astype(float).tolist() for a, b in itertools.pairwise(costs.first.tolist())]
         self.setup, self.cycles, self.latency = ([float(v) for v in column.tolist()] for column in (costs.setup, costs.cycles, costs.latency))
         self.taken_room = list(self.tokens)
+        coupled = tokens.coupled
+        self.feeders = moves_of(coupled.ends) if coupled else []
+        self.lag: list[int] = coupled.lag.tolist() if coupled else []
+        self.owner = [(i, c, amount) for i, posts in enumerate(self.posts) for c, amount in posts] if coupled else []
         self.state = [OWED] * len(tokens.posts.counter)
         self.ports = [_Port() for _ in fair]
         self.events: list[tuple[float, int, int, int, int]] = []
@@ -77,8 +81,12 @@ class _Run(QueueLists):
                 self.part_done(which, now)
             elif kind == MOVED:
                 self.moved(which, version, now)
+            elif kind == BEGUN:
+                self.show_one(which, *self.owner[which])
             else:
                 self.show(which)
+                if self.feeders and self.held:
+                    self.release(which, now)
             if not self.events or self.events[0][0] > now:
                 self.start_ready(now)
 
@@ -100,7 +108,17 @@ class _Run(QueueLists):
         self.cause[q] = (-1, -1)
         self.consider(q)
 
+    def fed(self, i: int) -> bool:
+        """Whether those that feed a coupled instruction are done."""
+        for c, amount in self.feeders[i] if self.feeders else ():
+            if self.tokens[c] < amount:
+                self.out.room_counter[i] = c
+                return False
+        return True
+
     def accept(self, q: int, i: int, now: float) -> bool:
+        if not self.fed(i):
+            return False
         whole, some = True, False
         for k, (c, amount) in enumerate(self.posts[i], self.first_post[i]):
             if self.state[k] != OWED:
@@ -162,6 +180,10 @@ class _Run(QueueLists):
         if self.moves[i]:
             self.schedule(working, REQUEST, q)
         self.schedule(working + self.cycles[i], COMPUTED, q)
+        if self.feeders:
+            for k, (c, _) in enumerate(self.posts[i], self.first_post[i]):
+                if self.lag[c] >= 0:
+                    self.schedule(now + self.lag[c], BEGUN, k)
         if room and self.held:
             self.release(i, now)
 
@@ -180,12 +202,17 @@ class _Run(QueueLists):
     def show(self, i: int) -> None:
         for k, (c, amount) in enumerate(self.posts[i], self.first_post[i]):
             if self.state[k] == ACCEPTED:
-                self.state[k] = SEEN
-                self.tokens[c] += amount
-                waiting, self.waiter[c] = self.waiter[c], []
-                for q in reversed(waiting):
-                    self.cause[q] = (c, i)
-                    self.consider(q)
+                self.show_one(k, i, c, amount)
+
+    def show_one(self, k: int, i: int, c: int, amount: int) -> None:
+        if self.state[k] == SEEN:
+            return
+        self.state[k] = SEEN
+        self.tokens[c] += amount
+        waiting, self.waiter[c] = self.waiter[c], []
+        for q in reversed(waiting):
+            self.cause[q] = (c, i)
+            self.consider(q)
 
     def plan_fair(self, p: int, now: float) -> None:
         port = self.ports[p]

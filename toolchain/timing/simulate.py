@@ -24,7 +24,7 @@ class Timeline:
     """A timed program; times in cycles, float64 [n].
 
     waited: the unit was idle because a token was missing. contended: work took longer because a resource was shared.
-    held: the unit was kept after the work because a counter was full.
+    held: the unit was kept after the work because a counter was full, or a unit that feeds it was still at work.
     """
 
     program: Program
@@ -77,13 +77,22 @@ def simulate(table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[boo
     return _run_native(library, table, tokens, costs, fair)
 
 
+def _coupled(tokens: SyncTokens) -> list[Ints | None]:
+    """Lags, what an instruction needs before it ends, and the instruction of each post; None where no units run coupled."""
+    if tokens.coupled is None:
+        return [None] * 5
+    ends, starts = tokens.coupled.ends, tokens.posts.start
+    return [tokens.coupled.lag, ends.start, ends.counter, ends.amount, np.repeat(np.arange(len(starts) - 1), np.diff(starts))]
+
+
 class _Job(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("n", "queues", "counters", "streams", "ports", "transfers", "posts")),
         *((name, ctypes.c_void_p) for name in (
             "queue", "queue_start", "queue_item", "stream", "room", "stream_first",
             "wait_start", "wait_counter", "wait_amount", "post_start", "post_counter", "post_amount",
-            "depth", "mode", "initial", "setup", "cycles", "latency", "first", "port", "rank", "work", "fair",
+            "depth", "mode", "initial", "lag", "end_start", "end_counter", "end_amount", "post_owner",
+            "setup", "cycles", "latency", "first", "port", "rank", "work", "fair",
             "start", "end", "released", "freed", "order", "counter", "producer", "slowest", "room_counter", "room_by",
         )),
     )  # fmt: skip
@@ -95,12 +104,12 @@ def _run_native(library: ctypes.CDLL, table: QueueTable, tokens: SyncTokens, cos
     arrays = [
         table.queue, table.start, table.item, table.stream, table.room, table.first,
         waits.start, waits.counter, waits.amount, posts.start, posts.counter, posts.amount,
-        tokens.depth, tokens.mode, tokens.initial, *floats, costs.first, costs.port, costs.rank,
+        tokens.depth, tokens.mode, tokens.initial, *_coupled(tokens), *floats, costs.first, costs.port, costs.rank,
         costs.work.astype(np.float64), np.array(fair, np.uint8), *vars(result).values(),
     ]  # fmt: skip
     sizes = (n, queues, len(tokens.names), len(table.first) - 1, len(fair), len(costs.port), len(posts.counter))
     library.simulate.restype = ctypes.c_int64
-    started = library.simulate(ctypes.byref(_Job(*sizes, *(a.ctypes.data for a in arrays))))
+    started = library.simulate(ctypes.byref(_Job(*sizes, *(None if a is None else a.ctypes.data for a in arrays))))
     if started < 0:
         raise MemoryError
     return replace(result, order=result.order[:started])

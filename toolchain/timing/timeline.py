@@ -19,7 +19,7 @@ class Result:
     """The output of the event simulation; times in cycles, float64 [n]; indices int64 [n], -1 for none.
 
     start, end: when the unit was taken and when the work was done. released: when the unit was free again, later than end
-    where a full counter held it. freed: when the unit became free for this instruction.
+    where a full counter held it, or a coupled unit that still fed it. freed: when the unit became free for this instruction.
     order: instructions as they started; shorter than n after a deadlock.
     counter, producer: the last counter that this instruction waited for while its unit was idle, and whose token came.
     slowest: the resource instance whose transfer ended last. room_counter, room_by: what held the unit, and who made room.

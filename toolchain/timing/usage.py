@@ -18,7 +18,7 @@ FETCH = "(fetch)"
 class UnitUse:
     """Cycles of all instances of a unit together; the parts from `busy` to `done` add up to instances times the total.
 
-    busy: at work, alone. contended: longer because a resource was shared. held: a counter was full.
+    busy: at work, alone. contended: longer because a resource was shared. held: a counter was full, or a coupled unit still fed it.
     waiting: for tokens, `waits` says for which counters. done: after its last instruction.
     """
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from tests.random_tokens import Net, any_net, entries, fetched, net, pair_net, single_ended
+from tests.random_tokens import Net, any_net, entries, fetched, net, pair_net, rows, single_ended
 from tests.token_machine import mask, program, token_machine
 from toolchain.emulator.queues.clocks import happens_before, token_clocks
 from toolchain.emulator.queues.order import issue_order, simulate
+from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, Coupled
 
 State = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[tuple[int, int], ...], ...], tuple[int, ...]]
 """Per queue: instructions started, instructions complete, posts still owed; then the counters."""
@@ -133,3 +134,14 @@ def test_overlapping_instructions_of_a_unit_are_ordered_by_tokens_alone() -> Non
         assert clock.dtype == np.int32
         assert clock[:3, 0].tolist() == own
         assert clock[3].tolist() == [2, 0, 0]
+
+
+def test_the_start_of_a_coupled_instruction_tells_nothing_of_those_that_feed_it() -> None:
+    """1 (on queue 1) starts while 0 is at work and takes a token: that lets 3's post go, and 4 must not conclude that 0 is done."""
+    waits, posts = [{}, {0: 1, 1: 1}, {}, {}, {}], [{0: 1}, {}, {1: 1}, {1: 1}, {}]
+    case = net([0, 1, 2, 2, 2], 3, waits, posts, [-1, 1], [0, 0])
+    mode = np.array([ALL_PRIOR, COUNTING])
+    ends = rows([{}, {0: 1}, {}, {}, {}])
+    apart, coupled = (replace(case, tokens=replace(case.tokens, mode=mode, coupled=c)) for c in (None, Coupled(np.array([0, -1]), ends)))
+    assert [clocks(c)[1, 0] for c in (apart, coupled)] == [1, 1]
+    assert [clocks(c)[4, 0] for c in (apart, coupled)] == [1, 0]

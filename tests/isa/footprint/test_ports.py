@@ -43,3 +43,7 @@ def test_errors_of_several_instructions_come_together() -> None:
     with pytest.raises(UserError) as caught:
         check_machine(small(("rows[at + i] = ddr.row", "rowz[at + i] = ddr.row"), ("k = codes[i]", "k = codez[i]")))
     assert len(caught.value.diagnostics) == 2
+
+
+def test_ports_of_occupied_units_count() -> None:
+    assert told("calc\n    occupies: [move]") == []

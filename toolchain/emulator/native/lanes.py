@@ -136,6 +136,8 @@ class LaneWriter(CWriter):
             case ir.Temp(name=name, lanes=lanes):
                 kind = temp_type(self.sheet.function, name)
                 return CValue(f"({value_type(kind)}){temp_name(self.sheet.function, name)}[{self.flat(lanes)}]", self._temp_range(name), width(kind))
+            case ir.Lane(name=name):
+                return CValue(f"(int32_t)l_{name}", Interval(0, self.sheet.function.semantics.lanes[name] - 1), 32)
             case ir.Reduce():
                 return self._reduce(e)
             case _:
@@ -219,7 +221,7 @@ def new_writer(function: Function, sheet: Sheet, known: Mapping[Expr, Interval] 
 
 def is_scalar(e: Expr) -> bool:
     """Whether an expression holds no tensor data."""
-    return not any(isinstance(inner, ir.Load | ir.Temp | ir.Reduce) for inner in ex.walk(e))
+    return not any(ir.is_lane_leaf(inner) or isinstance(inner, ir.Reduce) for inner in ex.walk(e))
 
 
 def value_type(kind: ScalarType) -> str:

@@ -11,7 +11,7 @@ from toolchain.emulator.compile import load_library
 from toolchain.emulator.queues.token_edges import Edges, Flags, Matching, edges, match
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
-from toolchain.isa.sync_tokens import SyncTokens, sync_tokens
+from toolchain.isa.sync_tokens import ALL_PRIOR, SyncTokens, sync_tokens
 
 Clocks = NDArray[np.int32]
 CHECKER = Path(__file__).resolve().parents[2] / "templates" / "checker"
@@ -35,7 +35,7 @@ def token_clocks(tokens: SyncTokens, order: Ints, queue: Ints, overlaps: Flags) 
     """
     matching = match(tokens, order, queue)
     position = queue_table(queue, len(overlaps)).position
-    ignored = np.zeros(len(tokens.names), np.bool_)
+    ignored = matching.several_posters & (tokens.mode == ALL_PRIOR)  # so many are done, but which
     while True:
         clock = _propagate(edges(matching, ignored, len(queue)), order, queue, position, overlaps)
         doubtful = ambiguous(matching, clock, queue, position) & ~ignored

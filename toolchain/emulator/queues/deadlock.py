@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from toolchain.emulator.queues.token_run import TokenRun
 from toolchain.isa.program import Ints, Program
-from toolchain.isa.sync_tokens import ALL_PRIOR, Moves, SyncTokens
+from toolchain.isa.sync_tokens import ALL_PRIOR, WINDOW, Moves, SyncTokens
 from toolchain.spec.errors import Diagnostic, UserError, fail
 
 SHOWN = 8
@@ -111,6 +111,9 @@ def _sentence(program: Program, tokens: SyncTokens, run: TokenRun, blocks: dict[
         if block.amount > depth:
             return f"{start}: it could never hold {block.amount}"
         return f"{start}: " + (_helper(program, blocks, block, "take one") if block.helper is not None else "no instruction that is left takes one")
+    if name.startswith(WINDOW):
+        start = f"{who} is not issued before {block.amount} of the instructions ahead of it are done, because the window is full; {has} are"
+        return f"{start}: " + (_helper(program, blocks, block, "make room") if block.helper is not None else _never(tokens, run, block.counter))
     if tokens.mode[block.counter] == ALL_PRIOR:
         start = f"{who} waits until the {block.amount} instructions before it that {name} counts are done; {has} are"
     else:

@@ -133,18 +133,22 @@ def _ranges(matching: Matching) -> tuple[Ints, Ints]:
 
 
 def _room(matching: Matching) -> Ints:
-    """For each post the instruction whose take made room for it, or -1; known where one queue posts and one takes."""
+    """For each post the instruction whose take made room for it, or -1; known where one queue posts and one takes.
+
+    The start of an instruction that another one still feeds tells nothing.
+    """
     posts, takes, tokens = matching.posts, matching.takes, matching.tokens
     if not len(takes.counter):
         return np.full(len(posts.counter), -1)
     depth = tokens.depth[posts.counter]
+    starts_early = np.diff(tokens.coupled.ends.start) > 0 if tokens.coupled else np.zeros(len(tokens.waits.start) - 1, np.bool_)
     needed = posts.last - depth
     plain = (tokens.mode == COUNTING) & ~matching.several_posters & ~matching.several_takers
     wanted = plain[posts.counter] & (depth >= 0) & (needed > 0)
     width = 1 + max(int(side.last.max(initial=0)) for side in (posts, takes))
     at = np.searchsorted(takes.counter * width + takes.last, posts.counter * width + needed)
     at = np.minimum(at, len(takes.counter) - 1)
-    return np.where(wanted & (takes.counter[at] == posts.counter), takes.instruction[at], -1)
+    return np.where(wanted & (takes.counter[at] == posts.counter) & ~starts_early[takes.instruction[at]], takes.instruction[at], -1)
 
 
 def _rows(n: int, owner: Ints, value: Ints) -> tuple[Ints, Ints]:

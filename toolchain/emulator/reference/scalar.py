@@ -119,7 +119,7 @@ def _choose(e: ex.Choose) -> Value:
 
 def holds_data(e: Expr) -> bool:
     """Whether an expression depends on tensor data."""
-    return any(isinstance(inner, ir.Load | ir.Temp) for inner in ex.walk(e))
+    return any(ir.is_lane_leaf(inner) for inner in ex.walk(e))
 
 
 def reads_of(e: Expr) -> Callable[[Frame], None]:
@@ -183,6 +183,8 @@ def _leaf(e: Expr) -> Value:
             return _load(access)
         case ir.Temp(name=name, lanes=lanes):
             return lambda frame: frame.temps[name][position(lanes, frame.lanes, [frame.extents[lane] for lane in lanes])]
+        case ir.Lane(name=name):
+            return _current(name)
         case _:
             raise TypeError(e)
 

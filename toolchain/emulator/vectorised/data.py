@@ -24,7 +24,7 @@ Product = Callable[[ir.Reduce], Run | None]
 
 def is_data(e: Expr) -> bool:
     """Whether an expression depends on lanes."""
-    return any(isinstance(node, ir.Load | ir.Temp) for node in ex.walk(e))
+    return any(ir.is_lane_leaf(node) for node in ex.walk(e))
 
 
 class Data(Expressions):
@@ -93,10 +93,19 @@ class Data(Expressions):
             case ir.Temp(name=name):
                 at = self.temps[name]
                 return lambda f: f.temps[at]
+            case ir.Lane(name=name):
+                return self._position(name)
             case ir.Reduce():
                 return self.product(e) or self._reduce(e)
             case _:
                 raise TypeError(e)
+
+    def _position(self, lane: str) -> Run:
+        axis, extents = self.axes.lane_axis(lane), self.axes.lane_extents
+        shape = [1] * len(extents)
+        shape[axis] = extents[axis]
+        positions = np.arange(extents[axis]).reshape(shape)
+        return lambda _: positions
 
     def choose(self, e: ex.Choose) -> Run:
         if is_data(e.condition):

@@ -19,6 +19,7 @@ def missing_ports(machine: Machine, semantics: ir.Semantics) -> Iterator[Diagnos
     An access counts on a unit unless the fields that choose the unit rule out the branch it stands in.
     """
     instruction = machine.instruction[semantics.instruction]
+    others = [u for u in machine.units if u.name in instruction.occupies]
     touched = [o for o in occurrences(machine, semantics) if o.kind in _VERBS and isinstance(o.target, ir.Access)]
     told: set[tuple[str, str, str]] = set()
     for given in _choices(instruction):
@@ -26,7 +27,7 @@ def missing_ports(machine: Machine, semantics: ir.Semantics) -> Iterator[Diagnos
         for o in touched:
             assert isinstance(o.target, ir.Access)
             memory, (verb, port) = o.target.view.memory, _VERBS[o.kind]
-            if _reached(o, given) and not _has_port(unit, memory, port) and (unit.name, memory, verb) not in told:
+            if _reached(o, given) and not any(_has_port(u, memory, port) for u in (unit, *others)) and (unit.name, memory, verb) not in told:
                 told.add((unit.name, memory, verb))
                 text = f"{instruction.name} {verb} '{memory}', but unit '{unit.name}' has no {port} port to it"
                 yield Diagnostic("E0140", text, o.target.span, f"add it to the unit's {verb}")

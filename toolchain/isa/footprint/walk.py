@@ -266,4 +266,4 @@ class _Walker:
 
 
 def _holds_data(e: Expr) -> bool:
-    return any(isinstance(inner, ir.Load | ir.Temp) for inner in ex.walk(e))
+    return any(ir.is_lane_leaf(inner) for inner in ex.walk(e))

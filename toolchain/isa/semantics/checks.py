@@ -39,7 +39,7 @@ def _copied(value: Expr) -> bool:
 
 
 def _known(value: Expr) -> bool:
-    return not any(isinstance(e, ir.Load | ir.Temp) for e in nodes(value))
+    return not any(ir.is_lane_leaf(e) for e in nodes(value))
 
 
 class _Sharing:

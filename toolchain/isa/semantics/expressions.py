@@ -1,15 +1,16 @@
 """Expressions of the semantics language: every name resolved, every function put in place of its call."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.access import Bound, dotted, make_access, require_place
 from toolchain.isa.semantics.functions import Function
+from toolchain.isa.semantics.lanes import lane_names
 from toolchain.isa.semantics.scope import Scope
 from toolchain.isa.semantics.traverse import nodes
 from toolchain.spec import expr as ex
-from toolchain.spec.errors import Span, fail
+from toolchain.spec.errors import Span, UserError, fail
 from toolchain.spec.evaluate import FUNCTIONS
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Memory
@@ -25,11 +26,15 @@ MAX_CALLS = 8
 
 @dataclass
 class Expressions:
-    """Resolves expressions of one instruction in its scope. calls: functions being put in place, outermost first."""
+    """Resolves expressions of one instruction in its scope. calls: functions being put in place, outermost first.
+
+    lanes: those that the current statement names, whose positions its value may use.
+    """
 
     scope: Scope
     functions: Mapping[str, Function]
     calls: list[str] = field(default_factory=list[str])
+    lanes: frozenset[str] = frozenset()
     sizes: dict[int, tuple[int, int, Expr]] = field(default_factory=dict[int, tuple[int, int, Expr]])
 
     def scalar(self, e: Expr, bound: Bound | None = None) -> Expr:
@@ -41,8 +46,17 @@ class Expressions:
         for part in nodes(found):
             if isinstance(part, ir.Load | ir.Temp):
                 raise fail("E0211", "tensor data cannot decide an address, a bound or a branch", part.span or span)
+            if isinstance(part, ir.Lane):
+                raise _no_number(part.name, "a lane", part.span or span)
             if isinstance(part, ir.Reduce):
                 raise fail("E0214", "this reduces over nothing", part.span or span, "no lane is free inside it")
+        return found
+
+    def value(self, e: Expr, written: Iterable[str] = ()) -> Expr:
+        """A value that a statement writes lane by lane, to these lanes: the name of a lane is its position."""
+        self.lanes = frozenset((*written, *lane_names(e, self.scope.temps)))
+        found = self.resolve(e)
+        self.lanes = frozenset()
         return found
 
     def resolve(self, e: Expr, bound: Bound | None = None) -> Expr:
@@ -92,6 +106,8 @@ class Expressions:
         if any(level.name == name for level in scope.machine.levels):
             require_place(scope.machine, [name], e.span)
             return ir.Place(name, span=e.span)
+        if bound is None and name in self.lanes and not scope.taken(name):
+            return ir.Lane(name, span=e.span)
         raise self._unknown(e, bound)
 
     def _unknown(self, e: ex.Name, bound: Bound | None) -> Exception:
@@ -100,7 +116,7 @@ class Expressions:
             return fail("E0202", f"unknown name '{name}'", e.span, f"pass '{name}' to the function")
         if name in scope.temps or name in scope.lanes or name in scope.machine.view or name in scope.records:
             kind = "a temporary" if name in scope.temps else "a lane" if name in scope.lanes else "a record" if name in scope.records else "a memory"
-            return fail("E0202", f"'{name}' is {kind}, not a number", e.span)
+            return _no_number(name, kind, e.span)
         return fail("E0202", f"unknown name '{name}'", e.span, nearest(name, [*(bound or {}), *scope.candidates()]))
 
     def _member(self, e: ex.Member, bound: Bound | None) -> Expr:
@@ -250,6 +266,10 @@ class Expressions:
         results = tuple(self.resolve(r, inner) for r in function.results)
         self.calls.pop()
         return results
+
+
+def _no_number(name: str, kind: str, span: Span | None) -> UserError:
+    return fail("E0202", f"'{name}' is {kind}, not a number", span)
 
 
 def _number(e: Expr) -> int:

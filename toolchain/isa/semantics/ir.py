@@ -1,7 +1,7 @@
 """The semantics of an instruction as a tree: what every engine, footprint and manual page is derived from.
 
 Expressions reuse toolchain/spec/expr.py and add the leaves below. An expression is either *scalar* (the address
-phase: integers known without tensor data) or *data* (it holds Load or Temp leaves; evaluated once per lane).
+phase: integers known without tensor data) or *data* (it holds Load, Temp or Lane leaves; evaluated once per lane).
 """
 
 from dataclasses import dataclass, field
@@ -81,6 +81,13 @@ class Temp(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class Lane(Expr):
+    """The position of the current lane (data), from 0 up."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reduce(Expr):
     """op `+`, `min` or `max` over lane names that occur only inside; `dot(a, b)` is Reduce('+', a * b)."""
 
@@ -115,6 +122,11 @@ class Extreme(Expr):
 
     op: str
     values: tuple[Expr, ...]
+
+
+def is_lane_leaf(e: Expr) -> bool:
+    """Whether a leaf has a value of its own in every lane."""
+    return isinstance(e, Load | Temp | Lane)
 
 
 @dataclass(frozen=True, slots=True)

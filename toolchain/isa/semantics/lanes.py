@@ -1,12 +1,19 @@
 """Which lanes a value has, which a reduction sums over, and what must hold of them where the value is written."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.expr import Expr
+
+
+def lane_names(e: Expr, temps: Collection[str]) -> Iterator[str]:
+    """Names that stand in lane subscripts of an expression before it is resolved."""
+    for part in ex.walk(e):
+        if isinstance(part, ex.Index) and (isinstance(part.base, ex.Index) or (isinstance(part.base, ex.Name) and part.base.id in temps)):
+            yield from (lane.id for lane in part.index if isinstance(lane, ex.Name))
 
 
 def free_lanes(e: Expr) -> list[str]:
@@ -17,6 +24,8 @@ def free_lanes(e: Expr) -> list[str]:
             found.update((lane, None) for lane in access.lanes if isinstance(lane, str))
         case ir.Temp(lanes=lanes):
             found.update((lane, None) for lane in lanes)
+        case ir.Lane(name=name):
+            found[name] = None
         case ir.Reduce(value=value, over=over):
             found.update((lane, None) for lane in free_lanes(value) if lane not in over)
         case _:

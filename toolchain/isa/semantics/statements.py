@@ -166,7 +166,7 @@ class Statements:
 
     def _keep(self, before: list[ir.Stmt], name: str, value: Expr, span: Span) -> Expr:
         """Gives a scalar a variable of its own, assigned just before this statement."""
-        if any(isinstance(e, ir.Load | ir.Temp | ir.Reduce) for e in nodes(value)):
+        if any(ir.is_lane_leaf(e) or isinstance(e, ir.Reduce) for e in nodes(value)):
             return value
         unique = self.scope.unique(name)
         before.append(ir.Let(unique, value, span=span))
@@ -215,7 +215,7 @@ class Statements:
         declared = ir.TempType(scalar_of(kind, scope.machine.params), overflow, names)
         if scope.temps.get(name) != declared:
             scope.require_new(name, span)
-        right = lane_value(self.expressions.resolve(self.locator.convert(value)), names, span)
+        right = lane_value(self.expressions.value(self.locator.convert(value), names), names, span)
         scope.temps[name] = declared
         scope.assign(name)
         return ir.SetTemp(name, names, right, False, span=span)
@@ -227,13 +227,13 @@ class Statements:
             raise fail("E0206", f"'{name}' has the lanes [{', '.join(names)}]", span, "a temporary is written with the names it was declared with")
         if accumulate:
             scope.require_assigned(name, span)
-        right = lane_value(self.expressions.resolve(value), names, span)
+        right = lane_value(self.expressions.value(value, names), names, span)
         scope.assign(name)
         return ir.SetTemp(name, names, right, accumulate, span=span)
 
     def _store(self, target: ex.Index, value: Expr, accumulate: bool, span: Span) -> ir.Stmt:
         access = make_access(self.scope, target, self.expressions.scalar, None)
-        right = self.expressions.resolve(value)
+        right = self.expressions.value(value, (lane for lane in access.lanes or () if isinstance(lane, str)))
         if access.lanes is None:
             if accumulate:
                 raise fail("E0215", f"'{access.view.name}' is a whole element here, which can only be copied", span, "name its lanes")

@@ -85,7 +85,7 @@ def unparse(e: Expr) -> str:
 
 def _leaf(e: Expr) -> str:
     match e:
-        case ir.FieldRef(name=name) | ir.Var(name=name) | ir.Place(level=name):
+        case ir.FieldRef(name=name) | ir.Var(name=name) | ir.Place(level=name) | ir.Lane(name=name):
             return name
         case ir.RegisterRead(register=register, index=index, field_name=field_name):
             return f"{register}[{unparse(index)}]{'.' * bool(field_name)}{field_name}"

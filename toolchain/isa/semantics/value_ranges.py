@@ -159,6 +159,8 @@ class Evaluator:
                     self.bounds(index, known)
                 kinds = [f.type for f in access.view.element.record if f.name == member]
                 return type_bounds(kinds[0] if kinds else access.view.element.scalar)
+            case ir.Lane(name=name):
+                return 0, self.lanes[name] - 1
             case ir.Temp(name=name):
                 return known.temps.get(name, EVERYTHING)
             case _:

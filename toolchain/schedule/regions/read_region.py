@@ -1,32 +1,55 @@
 """A region of a partitioned model, a local function, as the operations and tensors that the machine side works on."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
 from toolchain.graph.calls import read_call
 from toolchain.graph.regions import describe_inputs, region_function
+from toolchain.graph.rewrite import shape_of
 from toolchain.passes.fuse import sources_of
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.regions.lowering import Lowered
 from toolchain.schedule.regions.pictures import array_of, data_of, is_call, is_placed, known_of, merged_pads, picture_of, shuffle_after
 from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
 from toolchain.schedule.selection import Selection, images_per_run
+from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
+
+REFUSED = ("E1003", "E1004", "E1008")
+"""What a kernel that takes no more than one row is refused with."""
 
 
 def read_region(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model, call: ir.Node) -> Region:
     """The region that a call runs. Tensors are named as in the graph; one that was flattened still stands as a picture.
 
+    A run takes as many images as run in lockstep; of matrices alone it takes all rows, where every kernel does.
     Raises UserError E1003, E1004 and E1008 for an operation that the machine does not take.
     """
+    images, rows = images_per_run(machine), _rows([v for v in call.inputs if v is not None and not v.is_initializer()])
+    if images == 1 < rows:
+        try:
+            return _read(machine, kernels, model, call, rows)
+        except UserError as error:
+            if any(reason.code not in REFUSED for reason in error.diagnostics):
+                raise
+    return _read(machine, kernels, model, call, images)
+
+
+def _rows(given: Sequence[ir.Value]) -> int:
+    """The rows of a region's inputs where all are matrices, else 1."""
+    shapes = [shape_of(value) for value in given]
+    return shapes[0][0] if shapes and all(len(shape) == 2 for shape in shapes) else 1
+
+
+def _read(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model, call: ir.Node, images: int) -> Region:
     function = region_function(model, call)
     outer = dict(zip(function.inputs, call.inputs, strict=True))
     describe_inputs(model, call)
     constants = {inner: value for inner, value in outer.items() if value is not None and value.is_initializer()}
     inputs = [value for value in function.inputs if value not in constants]
-    reader = _Reader(Selection(machine, kernels), images_per_run(machine), constants, set(inputs))
+    reader = _Reader(Selection(machine, kernels), images, constants, set(inputs))
     for value in inputs:
         reader.note(value)
     operations = tuple(bound for node in function for bound in reader.bound(node))

@@ -73,7 +73,7 @@ class _Run:
 
     def _fetch(self) -> bool:
         before, plan = self.fetched, self.plan
-        while self.fetched < len(plan.unit):
+        while self.fetched < len(plan.unit) and self._room_in_window():
             unit = plan.unit[self.fetched]
             room = plan.machine.units[unit].depth
             if room is not None and self.entered[unit] - self.started[unit] >= room:
@@ -81,6 +81,10 @@ class _Run:
             self.entered[unit] += 1
             self.fetched += 1
         return self.fetched > before
+
+    def _room_in_window(self) -> bool:
+        interlock = self.plan.machine.interlock
+        return interlock is None or interlock.window is None or self.fetched - sum(map(self._done, range(len(self.started)))) < interlock.window
 
     def _step(self, unit: int) -> bool:
         """Pays what the unit owes, or starts its next instruction and then pays; False where neither can be."""
@@ -91,7 +95,7 @@ class _Run:
             return False
         index = self.plan.members[unit][self.started[unit]]
         takes = [use for use in self.into[unit] if use.wanted(index)]
-        if not all(self._ready(use) for use in takes):
+        if not all(self._ready(use) for use in takes) or not all(self._over(other) for other in self.plan.held[index]):
             return False
         for use in takes:
             use.taken += 1
@@ -102,9 +106,13 @@ class _Run:
     def _ready(self, use: _Use) -> bool:
         if use.link.channel.mode != "all_prior":
             return use.posted > use.taken
-        poster = use.link.posts[use.taken]
-        unit = self.plan.unit[poster]
-        return self.started[unit] - int(self.owing[unit]) > self.plan.place[poster]
+        return self._over(use.link.posts[use.taken])
+
+    def _done(self, unit: int) -> int:
+        return self.started[unit] - int(self.owing[unit])
+
+    def _over(self, index: int) -> bool:
+        return self._done(self.plan.unit[index]) > self.plan.place[index]
 
     def _pay(self, unit: int) -> bool:
         """Posts what the unit's last instruction still owes; False where a counter is full."""

@@ -28,8 +28,9 @@ class Link:
 class Plan:
     """Instructions of one stream, in order; new ones come last. source: their index in the original program, or ADDED.
 
-    rows[i][u]: how many instructions of unit u are certainly done before i starts (a lower bound, where i was told more later).
-    place: where an instruction stands in members[unit].
+    held: those for which the interlock holds each instruction. rows[i][u]: how many instructions of unit u are certainly done before i
+    starts (a lower bound, where i was told more later). place: where an instruction stands in members[unit]. barrier: the last fence that was
+    added, which everything after it is held for.
     """
 
     def __init__(self, machine: Machine, carriers: Carriers) -> None:
@@ -40,30 +41,43 @@ class Plan:
         self.kind: list[int] = []
         self.unit: list[int] = []
         self.place: list[int] = []
+        self.held: list[tuple[int, ...]] = []
         self.rows: list[list[int]] = []
         self.members: list[list[int]] = [[] for _ in machine.units]
+        self.barrier: int | None = None
         self.links = {ends: Link(channel) for ends, channel in carriers.channels.items()}
 
-    def append(self, source: int, kind: int, unit: int, row: list[int]) -> int:
-        """Adds an instruction that starts knowing `row`."""
+    def append(self, source: int, kind: int, unit: int, row: list[int], held: tuple[int, ...] = ()) -> int:
+        """Adds an instruction that starts knowing `row`. held: those for which the interlock holds it."""
         index = len(self.source)
         self.source.append(source)
         self.kind.append(kind)
         self.unit.append(unit)
         self.place.append(len(self.members[unit]))
+        self.held.append(held if self.barrier is None else (*held, self.barrier))
         self.rows.append(row)
         self.members[unit].append(index)
         return index
 
     def next_row(self, unit: int) -> list[int]:
-        """What the next instruction of a unit knows because of the one before it."""
-        if not self.members[unit]:
-            return [0] * len(self.members)
-        last = self.members[unit][-1]
-        row = self.rows[last].copy()
-        if not self.machine.units[unit].overlaps:
-            row[unit] = self.place[last] + 1
-        return row
+        """What the next instruction of a unit knows because of the one before it and of the last fence that was added."""
+        row = [0] * len(self.members)
+        if self.members[unit]:
+            last = self.members[unit][-1]
+            row = self.rows[last].copy()
+            if not self.machine.units[unit].overlaps:
+                row[unit] = self.place[last] + 1
+        return row if self.barrier is None else self.learn(row, self.barrier)
+
+    def fence(self) -> bool:
+        """Adds an instruction that comes after everything before it and before everything after it; False where the machine names none."""
+        fences = self.machine.interlock.fences if self.machine.interlock else ()
+        found = next(((unit, kind) for unit, kind in self.nops.items() if self.machine.instructions[kind].name in fences), None)
+        if found is None:
+            return False
+        known, last = [len(members) for members in self.members], tuple(members[-1] for members in self.members if members)
+        self.barrier = self.append(ADDED, found[1], found[0], known, last)
+        return True
 
     def learn(self, row: list[int], poster: int) -> list[int]:
         """What a row becomes where a token of `poster` arrives."""

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.emulator.dependences import Dependences, Needs, find_dependences
 from toolchain.emulator.footprints.quickest import footprints
+from toolchain.emulator.interlock import held_instructions, is_ordered
 from toolchain.emulator.state import State
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_tokens import Moves, sync_tokens
 from toolchain.schedule.synchronisation.capacity import fit_counters
 from toolchain.schedule.synchronisation.carriers import Carriers, carriers
-from toolchain.schedule.synchronisation.dependences import Dependences, find_dependences
 from toolchain.schedule.synchronisation.plan import Plan
 from toolchain.schedule.synchronisation.rewrite import rewritten, without_tokens
 from toolchain.schedule.synchronisation.tokens import TokenChoice
@@ -40,12 +41,12 @@ def synchronise(program: Program, state: State) -> Synchronised:
     plain = without_tokens(program, found)
     order = np.arange(len(plain))
     provenance = Provenance(plain, state, order)
-    needs = find_dependences(plain, footprints(plain, state, order, provenance).runs, provenance)
-    return choose_tokens(plain, needs, found)
+    runs = footprints(plain, state, order, provenance).runs
+    return choose_tokens(plain, find_dependences(plain, runs, provenance), held_instructions(plain, runs, provenance).latest, found)
 
 
-def choose_tokens(program: Program, dependences: Dependences, known: Carriers) -> Synchronised:
-    """The program, which has no tokens yet, with those that the dependences call for."""
+def choose_tokens(program: Program, dependences: Dependences, held: Needs, known: Carriers) -> Synchronised:
+    """The program, which has no tokens yet, with those that the dependences call for. held: Held.latest."""
     events = sync_tokens(program)
     named = {c.name for c in program.machine.counters if not c.source}
     kept = np.array([name.partition("[")[0].partition(" of ")[0] in named for name in events.names], np.bool_)
@@ -53,7 +54,7 @@ def choose_tokens(program: Program, dependences: Dependences, known: Carriers) -
     plans: list[Plan] = []
     for stream in range(program.machine.streams):
         who = np.flatnonzero(program.stream == stream)
-        plans.append(_stream_plan(program, dependences, known, who, (signals, holds)))
+        plans.append(_stream_plan(program, dependences, held, known, who, (signals, holds)))
         fit_counters(plans[-1])
     result, source = rewritten(program, plans, known)
     return Synchronised(result, source, sum(len(link.posts) for plan in plans for link in plan.links.values() if link.channel.mode != "all_prior"))
@@ -67,7 +68,7 @@ def _moving(moves: Moves, counters: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return found
 
 
-def _stream_plan(program: Program, dependences: Dependences, known: Carriers, who: Ints, fences: Sequence[NDArray[np.bool_]]) -> Plan:
+def _stream_plan(program: Program, dependences: Dependences, held: Needs, known: Carriers, who: Ints, fences: Sequence[NDArray[np.bool_]]) -> Plan:
     """The plan of one stream, whose instructions are `who`."""
     plan = Plan(program.machine, known)
     choice, ends = TokenChoice(plan), [i.name for i in program.machine.instructions].index(program.machine.program.ends)
@@ -75,15 +76,17 @@ def _stream_plan(program: Program, dependences: Dependences, known: Carriers, wh
     signals, holds = (_list(fence[who].astype(np.int64)) for fence in fences)
     at = dict[int, int]()
     hold: list[int] = []
+    ordered = is_ordered(program.machine)
     for number, index in enumerate(original):
         wanted = [at[need] for need in _list(dependences.needs[index]) if need >= 0] + hold
+        behind = tuple(at[other] for other in _list(held[index]) if other >= 0) if ordered else ()
         fence = None
         if kinds[number] == ends:
             more, fence = _end(plan, units[number], dependences.stores)
             wanted += more
         elif signals[number]:
             wanted += [members[-1] for members in plan.members if members]
-        at[index] = choice.add(index, kinds[number], units[number], wanted, fence)
+        at[index] = choice.add(index, kinds[number], units[number], wanted, fence, behind)
         hold = [at[index]] if holds[number] else hold
     return plan
 

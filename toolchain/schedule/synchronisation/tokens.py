@@ -18,24 +18,28 @@ class TokenChoice:
     """Fills a Plan, instruction by instruction."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+        self.plan, machine = plan, plan.machine
+        self.reached = dict[tuple[int, int], bool]()
+        self.trusted = not (machine.interlock and machine.interlock.looks_back and machine.nops)
+        """An interlock that looks back only so far may miss an instruction once others are put between."""
 
-    def add(self, source: int, kind: int, unit: int, needs: Iterable[int], fence: int | None = None) -> int:
+    def add(self, source: int, kind: int, unit: int, needs: Iterable[int], fence: int | None = None, held: tuple[int, ...] = ()) -> int:
         """Appends an instruction that must start after `needs` (positions in the plan) are done.
 
-        fence: an instruction of its own unit that it waits for by a token even though the queue runs in order.
-        Raises UserError E0520 where no counters lead from one unit to another.
+        held: those for which the interlock holds it, which costs no token. fence: an instruction of its own unit that it waits for by a
+        token even though the queue runs in order.
+        Raises UserError E0520 where no counters lead from one unit to another, and the machine has no fence that can be added.
         """
         plan, tokens = self.plan, list[tuple[Link, int]]()
-        row = plan.next_row(unit)
+        row = self._row(unit, held)
         for need in sorted(needs, reverse=True):
             if plan.place[need] >= row[plan.unit[need]]:
-                row = self._arrange(need, kind, unit, row, tokens)
+                row = self._arrange(need, kind, unit, row, tokens) if self._leads(plan.unit[need], unit) else self._fence(need, unit, tokens)
         if len(tokens) > 1:
-            self._prune(unit, tokens)
+            self._prune(unit, tokens, held)
         if fence is not None and (unit, unit) in plan.links and plan.carriers.carries(kind, unit, WAIT, plan.links[unit, unit].channel):
             row = self._arrange(fence, kind, unit, row, tokens)
-        index = plan.append(source, kind, unit, row)
+        index = plan.append(source, kind, unit, row, held)
         for link, poster in tokens:
             link.add(poster, index)
         return index
@@ -54,11 +58,37 @@ class TokenChoice:
         self._wait_before(link, poster)
         return list(map(max, row, plan.next_row(unit)))
 
-    def _prune(self, unit: int, tokens: list[tuple[Link, int]]) -> None:
+    def _leads(self, source: int, unit: int) -> bool:
+        """Whether tokens can get from one unit to another."""
+        if (source, unit) not in self.reached:
+            found, waiting = set[int](), [source]
+            while waiting:
+                here = waiting.pop()
+                more = {target for start, target in self.plan.links if start == here} - found
+                found |= more
+                waiting += more
+            self.reached |= {(source, target): target in found for target in range(len(self.plan.members))}
+        return self.reached[source, unit]
+
+    def _fence(self, need: int, unit: int, tokens: list[tuple[Link, int]]) -> list[int]:
+        """No token says it: everything before waits for a fence. What the next instruction then knows; it needs none of its tokens."""
+        if not self.plan.fence():
+            raise self._apart(need, unit)
+        tokens.clear()
+        return self.plan.next_row(unit)
+
+    def _row(self, unit: int, held: tuple[int, ...]) -> list[int]:
+        """What the next instruction of a unit knows without a token."""
+        row = self.plan.next_row(unit)
+        for other in held if self.trusted else ():
+            row = self.plan.learn(row, other)
+        return row
+
+    def _prune(self, unit: int, tokens: list[tuple[Link, int]], held: tuple[int, ...]) -> None:
         """Drops tokens whose poster is known by the others: a relay that was found later may know more than was asked."""
         plan = self.plan
         for token in tokens.copy():
-            row = plan.next_row(unit)
+            row = self._row(unit, held)
             for _, poster in (other for other in tokens if other is not token):
                 row = plan.learn(row, poster)
             if plan.place[token[1]] < row[plan.unit[token[1]]]:
@@ -126,8 +156,6 @@ class TokenChoice:
                 if source == here and target not in before and (target != start or target == unit):
                     before[target] = here
                     waiting.append(target)
-        if unit not in before:
-            raise self._apart(need, unit)
         path = [unit, before[unit]]
         while path[-1] != start:
             path.append(before[path[-1]])
@@ -160,7 +188,13 @@ class TokenChoice:
     def _apart(self, need: int, unit: int) -> UserError:
         units = self.plan.machine.units
         return fail("E0520", f"unit '{units[unit].name}' must wait for {self._label(need)}, and no counters lead there from unit "
-                    f"'{units[self.plan.unit[need]].name}'", hint="declare a counter, or keep the data in one unit's hands")  # fmt: skip
+                    f"'{units[self.plan.unit[need]].name}'", hint=self._way_out(need))  # fmt: skip
+
+    def _way_out(self, need: int) -> str:
+        machine, ends = self.plan.machine, self.plan.machine.program.ends
+        if machine.interlock and not machine.counters and self.plan.source[need] != ADDED:
+            return f"let the interlock watch all that they share, with {ends} among its fences, or name a fence in sync.nops"
+        return "declare a counter, or keep the data in one unit's hands"
 
     def _silent(self, need: int, channel: Channel, action: str) -> UserError:
         unit = self.plan.machine.units[channel.target if action == WAIT else channel.source].name

@@ -5,7 +5,7 @@ from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instr
 from toolchain.spec.model.machine import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.model.storage import Level, Memory, Unit, View
-from toolchain.spec.model.sync import Counter, Illegal, Nop, SyncRule
+from toolchain.spec.model.sync import Counter, Illegal, Interlock, Nop, SyncRule, Watch
 from toolchain.spec.model.timing import Resource, Timing, TimingClass, TimingConstant, Transfer
 from toolchain.spec.model.types import ElementType, RecordField, ScalarType
 
@@ -18,6 +18,7 @@ __all__ = [
     "Host",
     "Illegal",
     "Instruction",
+    "Interlock",
     "Layout",
     "Level",
     "Machine",
@@ -40,4 +41,5 @@ __all__ = [
     "Transfer",
     "Unit",
     "View",
+    "Watch",
 ]

@@ -72,7 +72,8 @@ class Instruction:
     """match: the stored bits that identify it. others: fields of which it takes all values that no other instruction's match names.
 
     unit: an expression that gives an index into Machine.units.
-    in_place: iterations run in sequence and may read what earlier ones of the same instruction wrote.
+    in_place: iterations run in sequence and may read what earlier ones of the same instruction wrote. occupies: units that it keeps to itself
+    besides its own: it takes its turn among their instructions too, and uses their ports.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Instruction:
     timing: str
     in_place: bool = False
     pipelined: Pipelined | None = None
+    occupies: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     doc: str = ""

@@ -9,7 +9,7 @@ from toolchain.spec.model.conventions import Host, Layout, Outline, Rule
 from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, ProgramRules, Text
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.model.storage import Level, Memory, Unit, View, stream_levels
-from toolchain.spec.model.sync import Counter, Illegal, Nop, SyncRule
+from toolchain.spec.model.sync import Counter, Illegal, Interlock, Nop, SyncRule
 from toolchain.spec.model.timing import Timing
 
 
@@ -45,6 +45,7 @@ class Machine:
     models: tuple[str, ...] = ()
     """what a build makes for it where no model is named"""
     nops: tuple[Nop, ...] = ()
+    interlock: Interlock | None = None
     settable: tuple[str, ...] = ()
     """the parameters that a user may override; others follow from them"""
     quantisation: Numerics | None = None

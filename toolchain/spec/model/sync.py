@@ -47,6 +47,36 @@ class SyncRule:
 
 
 @dataclass(frozen=True, slots=True)
+class Watch:
+    """What an instruction of unit `target` does with these memories comes after what earlier instructions of `source` do with them.
+
+    lag: the two run coupled: what `source` writes streams into `target`, which may start so many cycles after it started and ends no earlier
+    than it does. None: it starts when those before it are done.
+    """
+
+    source: str
+    target: str
+    memories: tuple[str, ...]
+    lag: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interlock:
+    """What the hardware orders by itself, in each stream, by the order in which its instructions are issued.
+
+    window: instructions that are under way at most, the next one is not issued; None is unbounded. looks_back: how many instructions before
+    it an instruction is compared with; None is all. granularity: elements of a memory that are compared as one; 0 is all of them.
+    fences: instructions that start when everything before them is done, and before everything after them starts.
+    """
+
+    watches: tuple[Watch, ...]
+    window: int | None = None
+    looks_back: int | None = None
+    granularity: tuple[tuple[str, int], ...] = ()
+    fences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Illegal:
     """A sync field that must be zero on a unit that has no counter for it."""
 

@@ -67,10 +67,18 @@ def _instruction(context: Context, name: str, node: Node, formats: Mapping[str, 
         timing=node.text("timing"),
         in_place=node.flag("in_place"),
         pipelined=_pipelined(context, node.get("pipelined")),
+        occupies=_occupied(context, node, units),
         assumed=tuple(str(note) for note in notes.plain()) if notes and isinstance(notes.value, list) else (),
         doc=node.text("doc"),
         span=node.key_span,
     )
+
+
+def _occupied(context: Context, node: Node, units: Sequence[str]) -> tuple[str, ...]:
+    for item in node.entries("occupies"):
+        if item.value not in units:
+            raise fail("E0107", f"unknown unit '{item.value}'", item.span, context.near(item.value, units))
+    return tuple(item.value for item in node.entries("occupies"))
 
 
 def _pipelined(context: Context, node: Node | None) -> Pipelined | None:

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 enum { ALL_PRIOR = 2, NOT_FETCHED = -2 };
-enum { REQUEST, COMPUTED, MOVED, VISIBLE };
+enum { REQUEST, COMPUTED, MOVED, VISIBLE, BEGUN };
 enum { OWED, ACCEPTED, SEEN };
 
 typedef struct {
@@ -12,6 +12,7 @@ typedef struct {
     const int64_t *queue, *queue_start, *queue_item, *stream, *room, *stream_first;
     const int64_t *wait_start, *wait_counter, *wait_amount, *post_start, *post_counter, *post_amount;
     const int64_t *depth, *mode, *initial;
+    const int64_t *lag, *end_start, *end_counter, *end_amount, *post_owner;  // of coupled units; no lag without them
     const double *setup, *cycles, *latency;
     const int64_t *first, *port, *rank;
     const double *work;
@@ -147,9 +148,21 @@ static void advance(const Job *j, Work *w, int64_t q, double now) {
     consider(j, w, q);
 }
 
+// Whether those that feed a coupled instruction are done.
+static int fed(const Job *j, const Work *w, int64_t i) {
+    if (!j->lag) return 1;
+    for (int64_t k = j->end_start[i]; k < j->end_start[i + 1]; k++)
+        if (w->tokens[j->end_counter[k]] < j->end_amount[k]) {
+            j->room_counter[i] = j->end_counter[k];
+            return 0;
+        }
+    return 1;
+}
+
 // Accepts the posts that have room; they show `latency` after the end, never before those of the instruction before.
 static int accept(const Job *j, Work *w, int64_t q, int64_t i, double now) {
     int all = 1, some = 0;
+    if (!fed(j, w, i)) return 0;
     for (int64_t k = j->post_start[i]; k < j->post_start[i + 1]; k++) {
         int64_t c = j->post_counter[k];
         if (w->state[k] != OWED) continue;
@@ -222,6 +235,9 @@ static void start(const Job *j, Work *w, int64_t q, double now) {
     double working = now + j->setup[i];
     if (w->pending[q] > 1) schedule(w, working, REQUEST, q, 0);
     schedule(w, working + j->cycles[i], COMPUTED, q, 0);
+    if (j->lag)
+        for (int64_t k = j->post_start[i]; k < j->post_start[i + 1]; k++)
+            if (j->lag[j->post_counter[k]] >= 0) schedule(w, now + (double)j->lag[j->post_counter[k]], BEGUN, k, 0);
     if (room && w->helds) release(j, w, i, now);
 }
 
@@ -241,21 +257,25 @@ static void start_ready(const Job *j, Work *w, double now) {
     }
 }
 
-static void show(const Job *j, Work *w, int64_t i) {
-    for (int64_t k = j->post_start[i]; k < j->post_start[i + 1]; k++) {
-        if (w->state[k] != ACCEPTED) continue;
-        int64_t c = j->post_counter[k], q = w->waiter[c];
-        w->state[k] = SEEN;
-        w->tokens[c] += j->post_amount[k];
-        w->waiter[c] = -1;
-        while (q >= 0) {
-            int64_t after = w->next[q];
-            w->cause_counter[q] = c;
-            w->cause_by[q] = i;
-            consider(j, w, q);
-            q = after;
-        }
+static void show_one(const Job *j, Work *w, int64_t k, int64_t i) {
+    int64_t c = j->post_counter[k], q = w->waiter[c];
+    if (w->state[k] == SEEN) return;
+    w->state[k] = SEEN;
+    w->tokens[c] += j->post_amount[k];
+    w->waiter[c] = -1;
+    while (q >= 0) {
+        int64_t after = w->next[q];
+        w->cause_counter[q] = c;
+        w->cause_by[q] = i;
+        consider(j, w, q);
+        q = after;
     }
+}
+
+static void show(const Job *j, Work *w, int64_t i, double now) {
+    for (int64_t k = j->post_start[i]; k < j->post_start[i + 1]; k++)
+        if (w->state[k] == ACCEPTED) show_one(j, w, k, i);
+    if (j->lag && w->helds) release(j, w, i, now);
 }
 
 static void plan_fair(Work *w, Port *port, int64_t p, double now) {
@@ -312,7 +332,8 @@ static void run(const Job *j, Work *w) {
         if (event.kind == REQUEST) request(j, w, event.which, event.time);
         else if (event.kind == COMPUTED) part_done(j, w, event.which, event.time);
         else if (event.kind == MOVED) moved(j, w, event.which, event.version, event.time);
-        else show(j, w, event.which);
+        else if (event.kind == BEGUN) show_one(j, w, event.which, j->post_owner[event.which]);
+        else show(j, w, event.which, event.time);
         if (!w->events || w->heap[0].time > event.time) start_ready(j, w, event.time);
     }
 }

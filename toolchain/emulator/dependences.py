@@ -1,9 +1,10 @@
 """Which instructions must wait for which: read after write, write after read, write after write, of memories and latched registers.
 
-The program's order says which of two accesses comes first. Nothing here knows of counters.
+The program's order says which of two accesses comes first. Nothing here knows of counters or interlocks.
 """
 
 import ctypes
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from toolchain.isa.footprint.registers import register_runs
 from toolchain.isa.program import Ints, Program
 
 Needs = NDArray[np.int32]
-CHECKER = Path(__file__).resolve().parents[2] / "templates" / "checker"
+Flags = NDArray[np.bool_]
+CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
 FEW = 8
 """Runs of an instruction that are looked at one by one."""
 
@@ -31,13 +33,27 @@ class Dependences:
     """
 
     needs: Needs
-    stores: NDArray[np.bool_]
+    stores: Flags
 
 
 def find_dependences(program: Program, runs: Runs, provenance: Provenance) -> Dependences:
     """runs: the footprints of the program executed in its own order, sorted by instruction. Streams are looked at one by one."""
-    machine = program.machine
-    needs = np.full((len(program), len(machine.units)), -1, np.int32)
+    needs = no_needs(program)
+    for _, accesses in accesses_by_memory(program, runs, provenance):
+        sweep(accesses, program.unit, needs)
+    stores = np.zeros(len(program), np.bool_)
+    outlives = np.array([m.kind == "dram" for m in program.machine.memories])
+    stores[runs.instruction[runs.write & outlives[runs.memory]]] = True
+    return Dependences(needs, stores)
+
+
+def no_needs(program: Program) -> Needs:
+    """int32 [n, units] of -1: no instruction needs another."""
+    return np.full((len(program), len(program.machine.units)), -1, np.int32)
+
+
+def accesses_by_memory(program: Program, runs: Runs, provenance: Provenance) -> Iterator[tuple[int, Runs]]:
+    """For each memory and latched register that a stream writes, the stream's accesses to it in the program's order."""
     accesses = join_runs([runs, register_runs(provenance)])
     stream = program.stream[accesses.instruction]
     for memory in np.unique(accesses.memory).tolist():
@@ -45,16 +61,12 @@ def find_dependences(program: Program, runs: Runs, provenance: Provenance) -> De
         for number in np.unique(stream[here]).tolist():
             chosen = accesses.take(here & (stream == number))
             if chosen.write.any():
-                _sweep(chosen.take(np.argsort(chosen.instruction, kind="stable")), program.unit, needs)
-    stores = np.zeros(len(program), np.bool_)
-    outlives = np.array([m.kind == "dram" for m in machine.memories])
-    stores[runs.instruction[runs.write & outlives[runs.memory]]] = True
-    return Dependences(needs, stores)
+                yield memory, chosen.take(np.argsort(chosen.instruction, kind="stable"))
 
 
-def _sweep(runs: Runs, unit: Ints, needs: Needs) -> None:
-    """Accesses to one memory, in order: remembers the last reader and the last writer of every unit, for every piece that is
-    never cut. An instruction meets what was there before it; a writer that another one follows is left in place, as
+def sweep(runs: Runs, unit: Ints, needs: Needs) -> None:
+    """Raises `needs` by the accesses to one memory, in order: remembers the last reader and the last writer of every unit, for every
+    piece that is never cut. An instruction meets what was there before it; a writer that another one follows is left in place, as
     whoever waits for the later one waits for both."""
     edges = np.unique(np.concatenate([runs.start, runs.stop]))
     low, high = np.searchsorted(edges, runs.start), np.searchsorted(edges, runs.stop)

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 
 from tests.schedule.cells import EVERY, Op, cells, copies, memory, program
+from toolchain.emulator.dependences import Dependences, find_dependences
 from toolchain.emulator.footprints.quickest import footprints
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Program
-from toolchain.schedule.synchronisation.dependences import Dependences, find_dependences
 
 MACHINE = cells(EVERY)
 
@@ -39,7 +39,7 @@ def test_without_a_compiler_they_are_the_same(ops: list[Op]) -> None:
     made = program(MACHINE, ops)
     quick = dependences(made)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("toolchain.schedule.synchronisation.dependences.load_library", lambda *_: None)
+        patched.setattr("toolchain.emulator.dependences.load_library", lambda *_: None)
         assert np.array_equal(dependences(made).needs, quick.needs)
 
 
