@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.schedule.template_kernels import write_template_kernels
 from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels, read_kernels
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_file, load_machine
@@ -40,11 +41,11 @@ PATH = Path(__file__).resolve().parents[3] / "targets" / "vta" / "kernels.yaml"
         ),
     ],
 )
-def test_faults_are_told_with_their_place(old: str, new: str, message: str) -> None:
-    text = PATH.read_text()
+def test_faults_are_told_with_their_place(old: str, new: str, message: str, tmp_path: Path) -> None:
+    text = write_template_kernels(tmp_path)
     assert old in text
     with pytest.raises(UserError) as caught:
-        read_kernels(MACHINE, Source("kernels.yaml", text.replace(old, new, 1)), PATH.parent)
+        read_kernels(MACHINE, Source("kernels.yaml", text.replace(old, new, 1)), tmp_path / "vta")
     assert message in str(caught.value)
     line = next(n for n, (a, b) in enumerate(zip(text.splitlines(), text.replace(old, new, 1).splitlines(), strict=True), 1) if a != b)
     places = [d.span.line for d in caught.value.diagnostics if d.span]
@@ -66,7 +67,7 @@ def test_an_unknown_kernel_and_a_machine_without() -> None:
         ("registers: base", "registers: bass", "E1002 the host sets no registers 'bass'; did you mean 'base'?"),
         ("registers: base", "registers: ci", "E1002 the host sets no registers 'ci'"),
         ("constants: 3}", "constants: 4}", "E1002 segment 'constants' has register 4, and 'base' has 4"),
-        ("{at: c_at, pixel: c, line: ow * c,", "{pixel: c, line: ow * c,", "has other names than a tile of it: at"),
+        ("names: {at: first, pixel: words,", "names: {pixel: words,", "has other names than a tile of it: at"),
         ("over: [x, z]", "over: [x, q]", "E1002 unknown place 'q'"),
         ("when: x_kept and sampled", "when: q_kept and sampled", "E0107 unknown name 'q_kept'"),
     ],
