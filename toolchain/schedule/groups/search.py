@@ -40,22 +40,17 @@ class GroupSearch:
 
     def best(self) -> list[Proposal]:
         """The groups of the cheapest cut, in order."""
-        count = len(self.plan.problems)
-        costs, taken = [0.0] * (count + 1), list[Proposal | None]([None] * (count + 1))
-        for stop in range(1, count + 1):
-            costs[stop] = costs[stop - 1] + self.plan.tilings[stop - 1].estimate
-        found = {p.group.operations: p for p in self._proposals()}
-        for stop in range(1, count + 1):
-            costs[stop], taken[stop] = costs[stop - 1] + self.plan.tilings[stop - 1].estimate, None
-            for members, proposal in found.items():
-                if members.stop == stop and costs[members.start] + proposal.cycles < costs[stop]:
-                    costs[stop], taken[stop] = costs[members.start] + proposal.cycles, proposal
-        chosen, stop = list[Proposal](), count
-        while stop:
-            proposal = taken[stop]
-            chosen[:0] = [proposal] if proposal else []
-            stop = proposal.group.operations.start if proposal else stop - 1
-        return chosen
+        cuts: list[tuple[float, list[Proposal]]] = [(0.0, [])]
+        proposals = self._proposals()
+        for index, tiling in enumerate(self.plan.tilings):
+            cycles, groups = cuts[index]
+            best = cycles + tiling.estimate, groups
+            for proposal in (p for p in proposals if p.group.operations.stop == index + 1):
+                cycles, groups = cuts[proposal.group.operations.start]
+                if cycles + proposal.cycles < best[0]:
+                    best = cycles + proposal.cycles, [*groups, proposal]
+            cuts.append(best)
+        return cuts[-1][1]
 
     def _proposals(self) -> list[Proposal]:
         found: list[Proposal] = []
@@ -85,7 +80,7 @@ class GroupSearch:
             loops = self.members.loops(members, frozenset(chip.over))
             for ahead in (1, 0) if loops else ():
                 group = RowGroup(members, loops, self.members.tensors(members), ahead)
-                for _, residents in zip(range(WAYS), self.places.placed(chip, group), strict=False):
+                for residents in itertools.islice(self.places.placed(chip, group), WAYS):
                     planned = self.members.tiles(group, residents)
                     if planned is not None:
                         problems, tilings = planned
