@@ -24,12 +24,20 @@ PATH = Path(__file__).resolve().parents[3] / "targets" / "dnnvm" / "kernels.yaml
         ("bias_base + c_at * OC, width: c}", "bias_base + c_at * OC, width: 5000}", "E0304 width is 5000, outside 1..4096"),
         ("bias_base + c_at * OC, width: c}", "bias_base + c_at * OC}", "E1002 LOAD needs 'width', which cannot be zero"),
         ("bias_base + c_at * OC, width: c}", "bias_base + c_at * OC, width: oh}", "E0107 unknown name 'oh'"),
-        ("{read: {segment: x_segment, base", "{read: {segments: x_segment, base", "E1002 sequence 'read' takes no 'segments'; did you mean 'segment'?"),
+        (
+            "{read: {segment: x_segment, base",
+            "{read: {segments: x_segment, base",
+            "E1002 sequence 'read' takes no 'segments'; did you mean 'segment'?",
+        ),
         ("{read: {segment: x_segment, base", "{read: {base", "E1002 sequence 'read' needs 'segment'"),
         ("      LOAD: {memory: features, reg: segment", "      read: {memory: features, reg: segment", "E1002 sequence 'read' calls itself"),
-        ("      let: {pixel: \"align(channels, IC)\"}", "      let: {slot: \"align(channels, IC)\"}", "E1002 'slot' has a meaning here already"),
+        ('      let: {pixel: "align(channels, IC)"}', '      let: {slot: "align(channels, IC)"}', "E1002 'slot' has a meaning here already"),
         ("do: {LOAD: {memory: bias,", "do: {END: {}, LOAD: {memory: bias,", "E1002 this is to be one instruction, one sequence, or 'do'"),
-        ("shape: rows, by: [n, oh, ow], first: 0", "shape: rows, by: [n, oh, ow], frist: 0", "E1002 shape 'rows' takes no 'frist'; did you mean 'first'?"),
+        (
+            "shape: rows, by: [n, oh, ow], first: 0",
+            "shape: rows, by: [n, oh, ow], frist: 0",
+            "E1002 shape 'rows' takes no 'frist'; did you mean 'first'?",
+        ),
         ("size: ceil_div(rows, ROWS)", "size: ceil_div(row_s, ROWS)", "E0107 unknown name 'row_s'"),
         ("kind: mean, multiplier", "kind: min(mean, 1), multiplier", "E0101 the key '1)' is a part of an expression"),
     ],
@@ -51,7 +59,13 @@ def code(kernel: str, place: str, kind: str) -> Items:
 
 def test_units_follow_from_instructions() -> None:
     steps = {(step.kind, step.place): step.units for step in load_kernels(MACHINE)["conv2d"].steps}
-    assert steps == {("load", "x"): ("load",), ("load", "w"): ("load",), ("load", "bias"): ("load",), ("compute", "y"): ("conv",), ("store", "y"): ("save",)}
+    assert steps == {
+        ("load", "x"): ("load",),
+        ("load", "w"): ("load",),
+        ("load", "bias"): ("load",),
+        ("compute", "y"): ("conv",),
+        ("store", "y"): ("save",),
+    }
 
 
 def test_fields_that_sizes_limit_are_known_and_addresses_are_not() -> None:
