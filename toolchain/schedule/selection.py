@@ -10,7 +10,7 @@ from toolchain.operations.operation import Operation
 from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.regions.lowering import Lowered, lower
-from toolchain.schedule.tiling.tiles import tile_fits
+from toolchain.schedule.tiling.tiles import crowded, tile_fits
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.errors import Diagnostic, UserError, fail
 from toolchain.spec.evaluate import constant
@@ -76,4 +76,4 @@ class Selection:
         if key not in self._fits:
             self._fits[key] = tile_fits(problem)
         if not self._fits[key]:
-            raise fail("E1004", "no tile of it fits on chip", problem.kernel.span)
+            raise fail("E1004", f"no tile of it fits {crowded(problem)}", problem.kernel.span)

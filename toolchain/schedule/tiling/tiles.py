@@ -15,7 +15,7 @@ from toolchain.schedule.kernels.pools import Rooms, Slot, Taken, slots_of
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.windows import largest_window
 from toolchain.schedule.tiling.step_cost import loading_cycles, step_cycles, tile_frame
-from toolchain.schedule.tiling.tile_limits import fitting
+from toolchain.schedule.tiling.tile_limits import fitting, tile_faults
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import align, constant
@@ -65,7 +65,7 @@ def rank_tilings(problem: Problem, contexts: int, best: int) -> list[Tiling]:
     if not len(kept) and contexts > 1:
         return rank_tilings(problem, contexts - 1, best)
     if not len(kept):
-        raise fail("E1004", f"no tile of '{problem.operation.name}' fits on chip", problem.kernel.span)
+        raise fail("E1004", f"no tile of '{problem.operation.name}' fits {crowded(problem)}", problem.kernel.span)
     sizes, names, rooms = ({k: v[kept] for k, v in part.items()} for part in (sizes, names, rooms))
     held = {name: [Taken(t.pool[kept], t.address[kept], t.count[kept]) for t in parts] for name, parts in taken.items()}
     return _Candidates(problem, sizes, names, rooms, held, contexts).best(best)
@@ -78,6 +78,13 @@ def tile_fits(problem: Problem) -> bool:
         if bool(_slots(problem, sizes, rooms, 1)[1].any()):
             return True
     return False
+
+
+def crowded(problem: Problem) -> str:
+    """What even the smallest tile does not fit: a field of an instruction, or the memories."""
+    smallest = {name: sizes[:1] for name, sizes in _candidates(problem, 1).items()}
+    fault = next(tile_faults(problem, tile_names(problem, smallest)), None)
+    return f"its fields: {fault.reason}" if fault else "on chip"
 
 
 def _legal(problem: Problem, sizes: Mapping[str, Ints]) -> tuple[dict[str, Ints], dict[str, Ints], dict[str, Ints]]:
