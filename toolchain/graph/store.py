@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,6 +40,16 @@ class Store:
         write_atomic(path, self._proto(model).SerializeToString(deterministic=True))
         self.written.append(path)
         return path
+
+    @contextmanager
+    def lent(self, model: ir.Model) -> Generator[Path]:
+        """A file of a model for the moment: it points to weights that stages left, and whatever it adds goes again. Raises UserError E0005."""
+        own = Store(self.folder, _places={**self._places})
+        try:
+            yield own.save(f".lent.{os.getpid()}", model)
+        finally:
+            for path in {*own.written} - {*self.written}:
+                path.unlink(missing_ok=True)
 
     def _write(self, tensors: list[ir.TensorProtocol]) -> None:
         """One file for the new tensors of a stage; equal files have equal names, so a rebuild finds its own."""

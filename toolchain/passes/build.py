@@ -70,7 +70,7 @@ def build_graph(path: Path, dims: Mapping[str, int], context: Context, store: St
     def keep(number: int, name: str, left: ir.Model) -> None:
         store.save(stage_name(number, name), left)
         if number == last:
-            check_floats(path, imported, original, left, context, stage_name(number, name))
+            check_floats(path, imported, original, left, context, stage_name(number, name), store)
 
     return run_passes(model, steps, observing, keep)
 
@@ -91,9 +91,9 @@ def float_stages(steps: Sequence[Pass]) -> int:
     return (names.index("quantize") if "quantize" in names else len(names)) - 1
 
 
-def check_floats(path: Path, imported: Path, original: ir.Model, model: ir.Model, context: Context, name: str) -> None:
+def check_floats(path: Path, imported: Path, original: ir.Model, model: ir.Model, context: Context, name: str, store: Store) -> None:
     """Raises UserError E0923 where a float stage does not compute what the file does."""
-    place, found = context.place, Imported(original, context.place)
+    place, found = context.place, Imported(original, context.place, store=store)
     if context.samples:
-        found = check_import(open_given(path, imported, place, optimise=False), original, sample_at(context.samples, 0), place)
+        found = check_import(open_given(path, imported, place, optimise=False), original, sample_at(context.samples, 0), place, store)
     found.check(model, name, context.table or Table(0, {}))
