@@ -54,12 +54,17 @@ def render(folder: Path, name: str, scope: Mapping[str, Any]) -> str:
 def names_of(folder: Path, name: str) -> tuple[frozenset[str], tuple[str, ...]]:
     """Names that a template takes from outside, and templates that it imports. Raises UserError E1005 as `render`."""
     try:
-        environment = _environment(folder)
-        text, filename, _ = _Folder(folder).get_source(environment, name)
-        tree = environment.parse(text, name, filename)
-        return frozenset(meta.find_undeclared_variables(tree)), tuple(other for other in meta.find_referenced_templates(tree) if other)
+        text, filename, _ = _Folder(folder).get_source(_environment(folder), name)
+        return _names(folder, name, filename, text)
     except _MISTAKES as error:
         raise _told(error, folder, name) from None
+
+
+@lru_cache(maxsize=256)
+def _names(folder: Path, name: str, filename: str, text: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """As `names_of`, read once for each text: every program asks for the names of all of its templates."""
+    tree = _environment(folder).parse(text, name, filename)
+    return frozenset(meta.find_undeclared_variables(tree)), tuple(other for other in meta.find_referenced_templates(tree) if other)
 
 
 @lru_cache(maxsize=8)
