@@ -36,6 +36,8 @@ METHODS: Mapping[type, frozenset[str]] = {
     tuple: frozenset(("count", "index")),
 }
 """Methods that a template may call: they change nothing, and make nothing larger than what they take."""
+SMALL = 1 << 64
+"""Products of smaller numbers cost nothing."""
 _MISTAKES = (jinja2.TemplateError, ArithmeticError, TypeError, ValueError, LookupError, AttributeError, SyntaxError, RecursionError, MemoryError)
 """What Jinja and Python raise for a template's own mistakes."""
 
@@ -78,7 +80,7 @@ def _environment(folder: Path) -> "_Sandbox":
 
 def _shown(_: Context, value: Any) -> str:
     """What stands for a value in the text. Jinja would do constants while it compiles, if this took no context."""
-    text = printed(value)
+    text = str(value) if type(value) is int else printed(value)
     spend(len(text))
     return text
 
@@ -142,8 +144,11 @@ class _Sandbox(SandboxedEnvironment):
         return lambda *values, **named: Formatter(self).vformat(text, values, named)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ARG002
-        if type(left) is int and type(right) is int and operator in "+%":  # most of all; the loop around it has paid
-            return left + right if operator == "+" else left % right
+        if type(left) is int and type(right) is int:  # most of all; the loop around it has paid
+            if operator in "+%":
+                return left + right if operator == "+" else left % right
+            if operator == "*" and -SMALL < left < SMALL and -SMALL < right < SMALL:
+                return left * right
         found = apply(operator, left, right)
         spend(size_of(found))
         return found
