@@ -135,9 +135,9 @@ def _made_up(value: ir.Value, deviation: float, seed: int) -> Array:
     random = np.random.default_rng(seed)
     if not is_float(value):
         return random.integers(0, 2, shape).astype(dtype)
-    found = random.normal(0, deviation or 1.0, shape)
-    found *= random.choice([1.0, SPREADS], (*shape[:2], *(1,) * (len(shape) - 2)))
-    return np.clip(found, *interval_of(value)).astype(dtype)
+    found = random.standard_normal(shape, np.float32)
+    found *= (deviation or 1.0) * random.choice([1.0, SPREADS], (*shape[:2], *(1,) * (len(shape) - 2))).astype(np.float32)
+    return np.clip(found, *interval_of(value)).astype(dtype, copy=False)
 
 
 def _run(

@@ -21,10 +21,14 @@ Place = tuple[str, int, int]
 
 @dataclass
 class Store:
-    """folder: where everything goes; written: all that went there. Tensors that an earlier stage wrote are pointed to, never written again."""
+    """folder: where everything goes; written: all that went there. Tensors that an earlier stage wrote are pointed to, never written again.
+
+    digests: SHA-256 in hex of the files of weights, known from writing them.
+    """
 
     folder: Path
     written: list[Path] = field(default_factory=list[Path])
+    digests: dict[Path, str] = field(default_factory=dict[Path, str])
     _places: dict[int, tuple[ir.TensorProtocol, Place]] = field(default_factory=dict[int, tuple[ir.TensorProtocol, Place]])
 
     def save(self, name: str, model: ir.Model) -> Path:
@@ -70,6 +74,7 @@ class Store:
             path = self.folder / f"weights-{digest.hexdigest()[:16]}.bin"
             beside.replace(path)
             self.written.append(path)
+            self.digests[path] = digest.hexdigest()
         except OSError as error:
             raise fail("E0005", f"cannot write the file: {error.strerror}", place=str(beside)) from None
         finally:
