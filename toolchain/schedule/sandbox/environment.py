@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import jinja2
 from jinja2 import meta, nodes
@@ -136,6 +136,18 @@ class _Sandbox(SandboxedEnvironment):
             or any(attr in names for kind, names in METHODS.items() if isinstance(obj, kind))
         )
         return known or not callable(value)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """As in Jinja, whose own way to an entry of a mapping or to a macro of another template is several times as long."""
+        if isinstance(obj, dict) and not hasattr(dict, attribute):
+            entries = cast(dict[str, Any], obj)
+            if attribute in entries:
+                return entries[attribute]
+        if isinstance(obj, TemplateModule) and not attribute.startswith("_"):
+            found = vars(obj).get(attribute)
+            if isinstance(found, Macro):
+                return found
+        return super().getattr(obj, attribute)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         text = getattr(value, "__self__", None)
