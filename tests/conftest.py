@@ -10,6 +10,10 @@ ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden"
 
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+"""Tests start the command a hundred times: compiling all of its modules anew would be most of that."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing with them")
 

@@ -1,11 +1,11 @@
 """Random programs that run on any machine, made from its description alone, and random states to run them on.
 
-Candidates are tried one after the other on the reference engine: what faults or takes long is undone and left out. A chained
+Candidates are made and tried one after the other on the reference engine: what faults or takes long is undone and left out. A chained
 program is one stream in which instructions of different queues wait for the one before them, all of them or most.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +27,7 @@ from toolchain.spec.model import Field, Instruction, Machine, SyncRule
 
 Fields = dict[str, int]
 FILLED = 1 << 18
+CORNERS = np.array([0, 1, 127, 128, 255], np.uint8)
 TRIES = 40
 LONGEST = 300
 """Elements that one instruction may read and write."""
@@ -41,7 +42,8 @@ def random_state(machine: Machine, seed: int) -> State:
             array = state.memories[memory.name]
             size = min(array.shape[1], FILLED)
             array[:, :size] = rng.integers(0, 256, (len(array), size), np.uint8)
-            array[:, :size] = np.where(rng.random(size) < 0.25, rng.choice(np.array([0, 1, 127, 128, 255], np.uint8), size), array[:, :size])
+            corners = CORNERS[rng.integers(0, len(CORNERS), size, np.uint8)]
+            array[:, :size] = np.where(rng.integers(0, 4, size, np.uint8) == 0, corners, array[:, :size])
         elif memory.host:
             state.host[memory.name][:] = rng.integers(0, 64, state.host[memory.name].shape) * 256
     return state
@@ -55,14 +57,6 @@ def random_program(machine: Machine, seed: int, length: int = 16, chained: float
 def programs(machine: Machine, length: int = 16, chained: float = 0.0) -> st.SearchStrategy[tuple[int, Program]]:
     """Seeds and their programs, as a hypothesis strategy."""
     return st.integers(0, 1 << 32).map(lambda seed: (seed, random_program(machine, seed, length, chained)))
-
-
-@dataclass
-class _Candidates:
-    """Legal instructions, none tried yet. program: all of them; left: by kind, the rows still unused."""
-
-    program: Program
-    left: dict[int, list[int]]
 
 
 class _TooLong(Exception):  # noqa: N818
@@ -103,23 +97,25 @@ class _Generator:
         return {f.name: _usual(instruction, f) for f in instruction.fields}
 
     def _stream(self, stream: int, length: int) -> None:
-        pool = self._candidates(stream)
-        engine, start = Reference(pool.program), len(self.draft.kinds)
-        first = [k for k in pool.left if _latches(self.machine, k) for _ in range(2)]
+        usable = [k for k in range(len(self.machine.instructions)) if k != self.ends and not self._always_waits(k)]
+        attempts = {k: self.rng.permutation(TRIES).tolist() for k in usable}
+        start = len(self.draft.kinds)
+        first = [k for k in attempts if _latches(self.machine, k) for _ in range(2)]
         for _ in range(8 * length):
-            kinds = [k for k, rows in pool.left.items() if rows]
+            kinds = [k for k, left in attempts.items() if left]
             if len(self.draft.kinds) - start >= length or not kinds:
                 return
-            kind = first.pop(0) if first and pool.left[first[0]] else int(self.rng.choice(kinds))
-            row = pool.left[kind].pop()
-            self._offer(engine, pool.program, int(np.flatnonzero((pool.program.kind == kind) & (pool.program.row == row))[0]), stream)
+            kind = first.pop(0) if first and attempts[first[0]] else int(self.rng.choice(kinds))
+            candidate = self._candidate(kind, stream, attempts[kind])
+            if candidate is not None:
+                self._offer(candidate, kind, stream)
 
-    def _offer(self, engine: Reference, program: Program, index: int, stream: int) -> None:
+    def _offer(self, candidate: Program, kind: int, stream: int) -> None:
         """Accepts a candidate if it can follow what there is, and runs."""
-        kind, unit = int(program.kind[index]), self.machine.units[int(program.unit[index])].name
-        fields = {name: program.field(index, name) for name in program.columns[kind]}
+        unit = self.machine.units[int(candidate.unit[0])].name
+        fields = {name: candidate.field(0, name) for name in candidate.columns[kind]}
         linked = self._linked(kind, unit, fields) if self.draft.kinds and self.rng.random() < self.chained else (fields, self.draft.rows[-1:])
-        if linked is not None and self._runs(engine, index):
+        if linked is not None and self._runs(Reference(candidate)):
             self.draft.rows[-1:] = linked[1]
             self._accept(kind, stream, linked[0], unit)
 
@@ -132,7 +128,7 @@ class _Generator:
         self.draft.rows.append(fields)
         self.draft.units.append(unit)
 
-    def _runs(self, engine: Reference, index: int) -> bool:
+    def _runs(self, engine: Reference) -> bool:
         undo: list[tuple[Element, bytes]] = []
         touched = 0
 
@@ -148,7 +144,7 @@ class _Generator:
 
         registers = [{k: v.copy() for k, v in held.items()} for held in (self.state.latched, self.state.written)]
         try:
-            engine.execute(index, self.state, Listener(lambda _: count(), writes))
+            engine.execute(0, self.state, Listener(lambda _: count(), writes))
         except (UserError, _TooLong):
             for element, data in reversed(undo):
                 write_bytes(self.state, element, data)
@@ -197,33 +193,23 @@ class _Generator:
 
     # candidates
 
-    def _candidates(self, stream: int) -> _Candidates:
-        kinds = [k for k in range(len(self.machine.instructions)) if k != self.ends and not self._always_waits(k)]
-        draft = _Draft()
-        left: dict[int, list[int]] = {}
-        for kind in kinds:
-            legal = list(self._legal(kind, stream))
-            left[kind] = self.rng.permutation(len(legal)).tolist()
-            draft.kinds += [kind] * len(legal)
-            draft.rows += legal
-        draft.streams = [stream] * len(draft.kinds)
-        return _Candidates(_build(self.machine, draft, encoded=False), left)
-
     def _always_waits(self, kind: int) -> bool:
         instruction = self.machine.instructions[kind]
         fields = {f.name: _usual(instruction, f) for f in instruction.fields}
         return any(action == "wait" for u in self.machine.units for action, _ in self._active(instruction, u.name, fields))
 
-    def _legal(self, kind: int, stream: int) -> Iterator[Fields]:
-        """Instructions that obey the constraints, from timid to bold."""
+    def _candidate(self, kind: int, stream: int, attempts: list[int]) -> Program | None:
+        """An instruction that obeys the constraints; high attempts are bold. Takes attempts away until one succeeds; None where none does."""
         instruction = self.machine.instructions[kind]
         body = machine_semantics(self.machine)[instruction.name].body
-        rows = [{f.name: self._value(instruction, f, 0.02 + 0.2 * attempt / TRIES) for f in instruction.fields} for attempt in range(TRIES)]
-        for fields in (self._repaired(instruction, row) for row in rows):
+        while attempts:
+            boldness = 0.02 + 0.2 * attempts.pop() / TRIES
+            fields = self._repaired(instruction, {f.name: self._value(instruction, f, boldness) for f in instruction.fields})
             with contextlib.suppress(UserError):
                 one = _build(self.machine, _Draft([kind], [stream], [fields]), encoded=False)
                 if _trips(body, fields) <= LONGEST * 4 and not violations(one):
-                    yield fields
+                    return one
+        return None
 
     def _repaired(self, instruction: Instruction, fields: Fields) -> Fields:
         """The fields of a broken constraint are drawn again, timidly."""

@@ -3,6 +3,8 @@
 import pytest
 
 from toolchain.cli import main
+from toolchain.operations.library import builtin_kinds
+from toolchain.report.operation_text import operation_list
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,3 +45,18 @@ def test_check(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_refused(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["operation", *words]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_the_list_says_what_is_computed_where() -> None:
+    """An operation that no model holds by itself is done as those are that it is a way of."""
+    kinds = builtin_kinds()
+
+    def where(*made: str) -> dict[str, str]:
+        lines = operation_list(kinds, frozenset(made))
+        return {line.split()[0]: " ".join(line[max(map(len, kinds)) :].strip()[:22].split()) for line in lines}
+
+    found = where("conv2d", "add")
+    assert (found["conv2d"], found["depthwise"], found["dense"], found["subtract"]) == ("kernel", "as conv2d", "as conv2d", "as add")
+    assert (found["concat"], found["pad"], found["softmax"], found["max_pool"]) == ("in place", "in its neighbour", "host", "host")
+    assert where("depthwise")["conv2d"] == "as depthwise"
+    assert where("add")["depthwise"] == "host"

@@ -1,7 +1,6 @@
 """Every engine leaves the same memory behind, on random programs for every machine."""
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.random_programs import programs, random_program, random_state
+from tests.small_machines import small_machine
 from toolchain.emulator import native, reference, vectorised
 from toolchain.emulator.footprints.quickest import footprints
 from toolchain.emulator.hazards.control_conflicts import control_conflicts
@@ -25,13 +25,9 @@ from toolchain.emulator.state import State
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
-from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
 ROOT = Path(__file__).resolve().parents[2]
-SMALL = {"LOG_DRAM": "20", "LOG_DDR": "20", "LOG_LLB": "18"}
-"""Memories as small as they may be: they are compared whole."""
-
 VARIANTS = [("vta", {"LOG_BATCH": "2", "LOG_BLOCK": "3"}), ("vta", {"LOG_BATCH": "1", "LOG_INP_WIDTH": "4", "SHR": "signed5"}), ("dnnvm:zu9", {})]
 TARGETS = [(path.stem, {}) for path in sorted((ROOT / "targets").glob("*.yaml"))]
 TOYS = [(str(path), {}) for path in sorted((ROOT / "tests" / "data" / "machines").glob("*.yaml"))]
@@ -39,11 +35,8 @@ CASES = TARGETS + VARIANTS + TOYS
 ENGINES: dict[str, Callable[[Program, State, Ints], None]] = {"numpy": vectorised.run} | ({"native": native.run} if native.available() else {})
 
 
-@cache
 def machine_of(case: int) -> Machine:
-    name, overrides = CASES[case]
-    plain = load_machine(name)
-    return load_machine(name, overrides=overrides | {k: v for k, v in SMALL.items() if k in plain.params})
+    return small_machine(*CASES[case])
 
 
 def after(engine: Callable[[Program, State, Ints], None], program: Program, seed: int, order: Ints) -> State:

@@ -24,6 +24,7 @@ from toolchain.graph.rewrite import (
     is_float,
     is_operator,
     known_shape,
+    multiplied,
     real,
     replace_value,
     shape_of,
@@ -140,3 +141,13 @@ def test_tensors_that_subgraphs_read(tmp_path: Path) -> None:
     graph = load_graph(save(proto, tmp_path))
     assert {value.name for value in captured(node_of(graph, "If"))} == {"x", "a", "b", "c"}
     assert captured(node_of(graph, "Relu")) == []
+
+
+def test_products_are_computed_in_float64_and_rounded_once() -> None:
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(7, 1, 1))
+    for dtype in (np.float16, np.float32, np.float64):
+        array = rng.normal(size=(7, 3, 5)).astype(dtype)
+        found = multiplied(array, factors)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, (array.astype(np.float64) * factors).astype(dtype))

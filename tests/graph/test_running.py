@@ -9,6 +9,8 @@ from onnx import helper
 from tests.graph.imported import imported, normal
 from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
+from toolchain.graph.store import Store
+from toolchain.graph.weights import INLINE_BYTES
 
 n = helper.make_node
 
@@ -22,3 +24,15 @@ def test_watched_tensors_are_further_outputs(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["a"], np.maximum(x, 0))
     np.testing.assert_array_equal(found["b"], -np.maximum(x, 0))
     assert ir.to_proto(graph).SerializeToString(deterministic=True) == before
+
+
+def test_a_session_points_to_weights_of_a_store_and_leaves_no_file_behind(tmp_path: Path) -> None:
+    large, x = normal(1, 3, 3, 3, INLINE_BYTES // 16), normal(0, 1, 3, 4, INLINE_BYTES // 16)
+    graph = imported(tmp_path, [n("Conv", ["x", "w"], ["a"]), n("Neg", ["a"], ["y"])], x.shape, {"w": large})
+    plain = run_session(open_model(graph), {"x": x})["y"]
+    store = Store(tmp_path / "stages")
+    for _ in range(2):  # the weights are new to the store, then they are its own
+        before = sorted(store.folder.glob("*")) if store.folder.exists() else []
+        np.testing.assert_array_equal(run_session(open_model(graph, store=store), {"x": x})["y"], plain)
+        assert (sorted(store.folder.glob("*")), sorted(store.folder.glob(".*"))) == (before, [])
+        store.save("00", graph)

@@ -14,7 +14,7 @@ from tests.graph.onnx_builder import model
 from toolchain.graph import statistics
 from toolchain.graph.calls import Call
 from toolchain.graph.least_squares import output_errors
-from toolchain.graph.statistics import moments_of
+from toolchain.graph.statistics import JOINED_BYTES, joined, moments_of
 from toolchain.operations.library import builtin_kinds
 
 n = helper.make_node
@@ -78,3 +78,17 @@ def test_products_of_extremes_are_exact() -> None:
     attributes = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
     seen = moments_of(call("conv2d", attributes), inputs, (1, 2, 1, 1))
     assert (seen.products == 64 * 64 * 128**2).all()
+
+
+def test_small_samples_are_joined_and_everything_seen_of_them_stays() -> None:
+    rng = np.random.default_rng(0)
+    shapes = [(1, 2, 5, 5)] * 3 + [(2, 2, 7, 5)] * 2 + [(1, 2, 200, JOINED_BYTES // 400)] * 2
+    inputs = [rng.integers(-128, 128, shape).astype(np.int8) for shape in shapes]
+    together, floats = joined(inputs, [array * np.float32(0.5) for array in inputs])
+    assert [array.shape[0] for array in together] == [3, 4, 1, 1]
+    assert all(np.array_equal(one * np.float32(0.5), other) for one, other in zip(together, floats, strict=True))
+    attributes = {"pads": (1, 1, 1, 1), "strides": (2, 1), "dilations": (1, 1), "group": 1}
+    one, other = (moments_of(call("conv2d", attributes), given, (1, 2, 3, 3)) for given in (inputs, together))
+    np.testing.assert_array_equal(one.means, other.means)
+    np.testing.assert_array_equal(one.products, other.products)
+    assert one.rows == other.rows

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bench.workloads import resnet18_c2
 from tests.random_programs import random_program, random_state
 from tests.schedule.laws import assert_every_token_counts, derive, posted, token_pairs
+from tests.small_machines import small_machine
 from tests.target_runs import timed
 from toolchain.emulator.checks import check_program
 from toolchain.emulator.state import State, new_state
@@ -40,7 +41,7 @@ FINISH
 
 
 def golden(path: Path) -> tuple[Program, State]:
-    machine, data = load_machine("vta"), np.load(path)
+    machine, data = small_machine("vta"), np.load(path)
     state = new_state(machine)
     state.memories["dram"][0, : len(data["dram_before"])] = data["dram_before"]
     return decode(machine, [data["insns"].tobytes()]), state

@@ -49,3 +49,10 @@ def test_a_name_that_is_too_long_for_the_system(monkeypatch: pytest.MonkeyPatch)
         find_target("a" * 5000 + "/x.yaml")
     monkeypatch.setenv("TILEWRIGHT_PATH", "a" * 5000)
     assert list_targets()
+
+
+def test_the_same_text_and_parameters_give_the_same_object() -> None:
+    """Whatever is derived from a machine is kept with the object."""
+    vta = load_machine("vta")
+    assert load_machine("vta") is vta
+    assert load_machine("vta", overrides={"LOG_DRAM": "20"}) is not vta

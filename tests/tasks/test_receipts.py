@@ -52,3 +52,14 @@ def test_a_damaged_receipt_is_none(text: str, tmp_path: Path) -> None:
 def test_an_output_that_was_not_written_is_our_mistake(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         new_receipt({}, {}, [tmp_path / "none"], tmp_path)
+
+
+def test_a_file_whose_hash_is_known_is_not_read_again(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    plain = new_receipt({}, {}, [tmp_path / "b", tmp_path / "a"], tmp_path)
+    assert new_receipt({}, {}, [tmp_path / "b", tmp_path / "a"], tmp_path, {tmp_path / "a": plain.written["a"].digest}) == plain
+    other = new_receipt({}, {}, [tmp_path / "b", tmp_path / "a"], tmp_path, {tmp_path / "a": "00"})
+    assert (other.written["a"].digest, other.written["b"]) == ("00", plain.written["b"])
+    with pytest.raises(FileNotFoundError):
+        new_receipt({}, {}, [tmp_path / "none"], tmp_path, {tmp_path / "none": "00"})

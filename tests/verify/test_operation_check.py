@@ -42,7 +42,9 @@ def test_a_wrong_description_is_found_out(name: str, old: str, new: str, part: s
     kind = read_kind(Source(str(path), text.replace(old, new, 1)))
     with pytest.raises(UserError, match=rf"E1303 of operation '{name}', {part} ") as raised:
         check_operation(kind, {**KINDS, name: kind}, 60)
-    assert raised.value.diagnostics[0].span is not None
+    lines = raised.value.diagnostics[0].render().splitlines()
+    column = lines[2].index("^")
+    assert lines[1][column:].startswith("operation: " if "way" in part else f"{part.split()[1]}: "), lines
 
 
 def test_checks_that_no_numbers_fit() -> None:

@@ -17,6 +17,7 @@ from toolchain.graph.pieces import OPERAND, Pieces, Source
 from toolchain.graph.rewrite import captured, is_float, known_shape
 from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
+from toolchain.graph.store import Store
 
 Array = np.typing.NDArray[Any]
 STEP = "tilewright.step"
@@ -57,10 +58,11 @@ class _Piece:
         return self.before[0] | self.after[0]
 
 
-def find_mismatch(before: ir.Model, after: ir.Model, deviations: Mapping[str, float], place: str = "") -> Mismatch | None:
+def find_mismatch(before: ir.Model, after: ir.Model, deviations: Mapping[str, float], place: str = "", store: Store | None = None) -> Mismatch | None:
     """The first operator of `after` that does not compute what `before` does; None where all do.
 
-    deviations: root mean square of tensors by name; 1 for others. Raises UserError E0910 where ONNX Runtime cannot run a piece.
+    deviations: root mean square of tensors by name; 1 for others. store: has the weights of both.
+    Raises UserError E0910 where ONNX Runtime cannot run a piece.
     """
     old, new = Source(before), Source(after)
     pieces = [piece for piece in _new_pieces(old, new) if all(known_shape(old.values[name]) is not None for name in piece.fed)]
@@ -69,8 +71,8 @@ def find_mismatch(before: ir.Model, after: ir.Model, deviations: Mapping[str, fl
         feeds = {f"{OPERAND}{name}": _made_up(old.values[name], deviations.get(name, 1.0), number) for number, name in enumerate(names)}
         found = _compare(
             group,
-            _run(before, [(p.tensor, *p.before) for p in group], feeds, place),
-            _run(after, [(p.tensor, *p.after) for p in group], feeds, place),
+            _run(before, [(p.tensor, *p.before) for p in group], feeds, place, store),
+            _run(after, [(p.tensor, *p.after) for p in group], feeds, place, store),
         )
         if found:
             return found
@@ -133,16 +135,18 @@ def _made_up(value: ir.Value, deviation: float, seed: int) -> Array:
     random = np.random.default_rng(seed)
     if not is_float(value):
         return random.integers(0, 2, shape).astype(dtype)
-    found = random.normal(0, deviation or 1.0, shape)
-    found *= random.choice([1.0, SPREADS], (*shape[:2], *(1,) * (len(shape) - 2)))
-    return np.clip(found, *interval_of(value)).astype(dtype)
+    found = random.standard_normal(shape, np.float32)
+    found *= (deviation or 1.0) * random.choice([1.0, SPREADS], (*shape[:2], *(1,) * (len(shape) - 2))).astype(np.float32)
+    return np.clip(found, *interval_of(value)).astype(dtype, copy=False)
 
 
-def _run(model: ir.Model, pieces: Sequence[tuple[str, set[str], list[ir.Node]]], feeds: Mapping[str, Array], place: str) -> list[Array]:
+def _run(
+    model: ir.Model, pieces: Sequence[tuple[str, set[str], list[ir.Node]]], feeds: Mapping[str, Array], place: str, store: Store | None
+) -> list[Array]:
     gathered = Pieces(model)
     for piece in pieces:
         gathered.add(*piece)
-    session = open_model(gathered.model(), place=place, optimise=False)
+    session = open_model(gathered.model(), place=place, optimise=False, store=store)
     wanted = {entry.name for entry in session.get_inputs()}
     return list(run_session(session, {name: array for name, array in feeds.items() if name in wanted}, place=place).values())
 

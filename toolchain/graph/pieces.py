@@ -61,26 +61,35 @@ OPERAND = "operand/"
 
 
 class Pieces:
-    """Gathers pieces of one model; each has copies of its operators, fed tensors and constants are shared."""
+    """Gathers pieces of one model; each has copies of its operators. Fed tensors, constants and operators that read the same are shared."""
 
     def __init__(self, source: ir.Model) -> None:
         self._source = source
         self._inputs: dict[str, ir.Value] = {}
         self._constants: dict[ir.Value, ir.Value] = {}
         self._nodes: list[ir.Node] = []
+        self._copies: dict[tuple[ir.Node, tuple[ir.Value | None, ...]], ir.Node] = {}
         self._results: list[ir.Value] = []
 
     def add(self, tensor: str, operands: Container[str], nodes: Iterable[ir.Node]) -> None:
         """A piece whose result is `tensor`: `nodes` with every operand fed."""
-        number, known = len(self._results), dict[str, ir.Value]()
+        known = dict[str, ir.Value]()
         for node in nodes:
-            given = [None if value is None else self._given(value, operands, known) for value in node.inputs]
-            copy = ir.Node(node.domain, node.op_type, given, node.attributes.values(), num_outputs=len(node.outputs), name=f"{number}/{node.name}")
-            for old, new in zip(node.outputs, copy.outputs, strict=True):
-                new.name, new.shape, new.type = f"{number}/{old.name}" if old.name else "", old.shape, old.type
-                known[old.name or ""] = new
-            self._nodes.append(copy)
+            copy = self._copy(node, tuple(None if value is None else self._given(value, operands, known) for value in node.inputs))
+            known |= {old.name or "": new for old, new in zip(node.outputs, copy.outputs, strict=True)}
         self._results.append(known[tensor])
+
+    def _copy(self, node: ir.Node, given: tuple[ir.Value | None, ...]) -> ir.Node:
+        """Residual networks have pieces that all begin with the same operators: computing those again for each would be quadratic."""
+        if (node, given) in self._copies:
+            return self._copies[node, given]
+        number = len(self._results)
+        copy = ir.Node(node.domain, node.op_type, given, node.attributes.values(), num_outputs=len(node.outputs), name=f"{number}/{node.name}")
+        for old, new in zip(node.outputs, copy.outputs, strict=True):
+            new.name, new.shape, new.type = f"{number}/{old.name}" if old.name else "", old.shape, old.type
+        self._nodes.append(copy)
+        self._copies[node, given] = copy
+        return copy
 
     def _given(self, value: ir.Value, operands: Container[str], known: dict[str, ir.Value]) -> ir.Value:
         name = value.name or ""

@@ -102,6 +102,11 @@ def add_constant(graph: ir.Graph, wanted: str, array: Array) -> ir.Value:
     return value
 
 
+def multiplied(array: Array, factors: Array) -> Array:
+    """Floats times factors that broadcast to their shape, each product computed in float64 and rounded once; no copy of the array in float64."""
+    return np.multiply(array, factors, out=np.empty_like(array), dtype=np.float64, casting="same_kind")
+
+
 def bypass(graph: ir.Graph, node: ir.Node, source: ir.Value) -> None:
     """Removes a node whose only output equals `source`; an output of the graph keeps its name."""
     output = node.outputs[0]

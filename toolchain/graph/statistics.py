@@ -14,6 +14,8 @@ MAX_ROWS = 1 << 14
 """Output positions whose products are summed; of more, every n-th."""
 CHUNK = 1024
 """Products of int8 whose sum a float32 holds exactly; of integers less their zero, which have a bit more, a quarter."""
+JOINED_BYTES = 1 << 16
+"""Bytes up to which samples are joined: of small ones, each step costs more than its arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,18 @@ def moments_of(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) ->
             products += np.matmul(part.transpose(0, 2, 1), part)
     total = sum(_positions(call, array, weights) for array in inputs)
     return Moments(sums / max(total, 1), products, rows)
+
+
+def joined(inputs: Sequence[Array], floats: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """Samples of a layer, as integers and in floating point, one behind the other along the first axis, as many as JOINED_BYTES allow."""
+    starts, size = list[int](), JOINED_BYTES
+    for number, array in enumerate(inputs):
+        size += array.nbytes
+        if size > JOINED_BYTES or array.shape[1:] != inputs[starts[-1]].shape[1:]:
+            starts.append(number)
+            size = array.nbytes
+    parts = [slice(first, stop) for first, stop in zip(starts, [*starts[1:], len(inputs)], strict=True)]
+    return [np.concatenate(inputs[part]) for part in parts], [np.concatenate(floats[part]) for part in parts]
 
 
 def groups_of(call: Call) -> int:

@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,10 +21,14 @@ Place = tuple[str, int, int]
 
 @dataclass
 class Store:
-    """folder: where everything goes; written: all that went there. Tensors that an earlier stage wrote are pointed to, never written again."""
+    """folder: where everything goes; written: all that went there. Tensors that an earlier stage wrote are pointed to, never written again.
+
+    digests: SHA-256 in hex of the files of weights, known from writing them.
+    """
 
     folder: Path
     written: list[Path] = field(default_factory=list[Path])
+    digests: dict[Path, str] = field(default_factory=dict[Path, str])
     _places: dict[int, tuple[ir.TensorProtocol, Place]] = field(default_factory=dict[int, tuple[ir.TensorProtocol, Place]])
 
     def save(self, name: str, model: ir.Model) -> Path:
@@ -38,6 +44,16 @@ class Store:
         write_atomic(path, self._proto(model).SerializeToString(deterministic=True))
         self.written.append(path)
         return path
+
+    @contextmanager
+    def lent(self, model: ir.Model) -> Generator[Path]:
+        """A file of a model for the moment: it points to weights that stages left, and whatever it adds goes again. Raises UserError E0005."""
+        own = Store(self.folder, _places={**self._places})
+        try:
+            yield own.save(f".lent.{os.getpid()}", model)
+        finally:
+            for path in {*own.written} - {*self.written}:
+                path.unlink(missing_ok=True)
 
     def _write(self, tensors: list[ir.TensorProtocol]) -> None:
         """One file for the new tensors of a stage; equal files have equal names, so a rebuild finds its own."""
@@ -58,6 +74,7 @@ class Store:
             path = self.folder / f"weights-{digest.hexdigest()[:16]}.bin"
             beside.replace(path)
             self.written.append(path)
+            self.digests[path] = digest.hexdigest()
         except OSError as error:
             raise fail("E0005", f"cannot write the file: {error.strerror}", place=str(beside)) from None
         finally:

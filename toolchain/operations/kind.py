@@ -118,7 +118,7 @@ class OperationKind:
 
     floats, integers: the ONNX bodies; see graph.functions. activates: an activation may follow. placed: the operands are parts of the result in
     memory, so that nothing has to be done. absorbed: neighbours take it into their own numbers and weights. binds: fusion templates as in a
-    machine's section `fusion`.
+    machine's section `fusion`. bodies: where `float` and `integer` stand.
     """
 
     name: str
@@ -139,6 +139,7 @@ class OperationKind:
     ways: tuple[Way, ...]
     binds: tuple[Node, ...]
     span: Span | None = None
+    bodies: Mapping[str, Span] = field(default_factory=dict[str, Span])
 
     @cached_property
     def operand(self) -> Mapping[str, Operand]:

@@ -35,9 +35,14 @@ def kinds_with(folder: Path | None) -> Kinds:
 
 
 def kinds_of(machine: Machine) -> Kinds:
-    """The toolchain's operations and those of the folder `operations` beside the machine's templates. Raises as `kinds_with`."""
+    """The toolchain's operations and those of the machine's own folder. Raises as `kinds_with`."""
+    return kinds_with(own_operations(machine))
+
+
+def own_operations(machine: Machine) -> Path | None:
+    """The folder `operations` beside the machine's templates; None where it has none."""
     folders = [Path(machine.path).parent, *search_path()]
-    return kinds_with(next((found for folder in folders if (found := folder / machine.name / "operations").is_dir()), None))
+    return next((found for folder in folders if (found := folder / machine.name / "operations").is_dir()), None)
 
 
 def kind_named(kinds: Kinds, name: str) -> OperationKind:

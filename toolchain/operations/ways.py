@@ -18,14 +18,19 @@ Array = NDArray[Any]
 
 def candidates(operation: Operation, kinds: Kinds) -> Iterator[Operation]:
     """Every way to compute an operation, the most fitting first; each is exact."""
+    return (other for _, other in ways_of(operation, kinds))
+
+
+def ways_of(operation: Operation, kinds: Kinds) -> Iterator[tuple[Way | None, Operation]]:
+    """The same, each with the operation's own way that begins it; None where the operation has no ways."""
     if not operation.kind.ways:
-        yield operation
+        yield None, operation
     for way in operation.kind.ways:
         if way.when is None or constant(way.when, operation.numbers):
             if way.stays(operation.kind.name):
-                yield operation
+                yield way, operation
             else:
-                yield from candidates(apply_way(way, operation, kinds), kinds)
+                yield from ((way, other) for other in candidates(apply_way(way, operation, kinds), kinds))
 
 
 def reachable(kind: OperationKind, kinds: Kinds) -> frozenset[str]:

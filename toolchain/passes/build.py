@@ -15,7 +15,7 @@ from toolchain.passes.context import Context
 from toolchain.passes.pipeline import Pipeline, read_pipeline
 from toolchain.passes.remove_qdq import declares_ranges, qdq_table
 from toolchain.passes.runner import run_passes
-from toolchain.passes.truth import Imported, check_import, open_given
+from toolchain.passes.truth import Imported, check_import, computes, open_given
 from toolchain.spec.errors import Source
 from toolchain.spec.resources import PACKAGE
 
@@ -70,7 +70,7 @@ def build_graph(path: Path, dims: Mapping[str, int], context: Context, store: St
     def keep(number: int, name: str, left: ir.Model) -> None:
         store.save(stage_name(number, name), left)
         if number == last:
-            check_floats(path, imported, original, left, context, stage_name(number, name))
+            check_floats(path, imported, original, left, context, stage_name(number, name), store)
 
     return run_passes(model, steps, observing, keep)
 
@@ -91,9 +91,11 @@ def float_stages(steps: Sequence[Pass]) -> int:
     return (names.index("quantize") if "quantize" in names else len(names)) - 1
 
 
-def check_floats(path: Path, imported: Path, original: ir.Model, model: ir.Model, context: Context, name: str) -> None:
+def check_floats(path: Path, imported: Path, original: ir.Model, model: ir.Model, context: Context, name: str, store: Store) -> None:
     """Raises UserError E0923 where a float stage does not compute what the file does."""
-    place, found = context.place, Imported(original, context.place)
+    place, found = context.place, Imported(original, context.place, store=store)
     if context.samples:
-        found = check_import(open_given(path, imported, place, optimise=False), original, sample_at(context.samples, 0), place)
+        given, sample = open_given(path, imported, place, optimise=False), sample_at(context.samples, 0)
+        if not computes(given, original, model, sample, place, store):
+            found = check_import(given, original, sample, place, store)
     found.check(model, name, context.table or Table(0, {}))

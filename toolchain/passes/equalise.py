@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, integer, is_operator, known_shape
+from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, integer, is_operator, known_shape, multiplied
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.remove_qdq import declares_ranges
@@ -149,5 +149,4 @@ def _replace(graph: ir.Graph, node: ir.Node, index: int, factors: Vector) -> Non
     if value is None or array is None:
         return
     fitting = factors.reshape(-1, *(1,) * (array.ndim - 1)) if factors.ndim == 1 else factors
-    made = (array.astype(np.float64) * fitting).astype(array.dtype)
-    node.replace_input_with(index, add_constant(graph, f"{node.name}.{value.name}.equalised", made))
+    node.replace_input_with(index, add_constant(graph, f"{node.name}.{value.name}.equalised", multiplied(array, fitting)))

@@ -14,6 +14,7 @@ from toolchain.graph.rewrite import (
     integer,
     is_operator,
     known_shape,
+    multiplied,
     real,
     replace_value,
     single_use,
@@ -69,7 +70,7 @@ def _fold(graph: ir.Graph, node: ir.Node, value: ir.Value, a: Vector, b: Vector)
     columns = is_operator(layer, "Gemm") and not integer(layer, "transB", 0)
     factors = a.reshape((1, -1) if columns else (-1, *(1,) * (weights.ndim - 1)))
     name = layer.inputs[1].name or "weight"
-    layer.replace_input_with(1, add_constant(graph, f"{name}.folded", (weights.astype(np.float64) * factors).astype(weights.dtype)))
+    layer.replace_input_with(1, add_constant(graph, f"{name}.folded", multiplied(weights, factors)))
     if len(layer.inputs) < 3:
         layer.resize_inputs(3)
     layer.replace_input_with(2, add_constant(graph, f"{name}.bias", (bias * a + b).astype(weights.dtype)))

@@ -22,7 +22,7 @@ from toolchain.graph.least_squares import damped, normalised, output_errors, rou
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.requantisation import Stored, TooFineError, channel_steps, stored_product
 from toolchain.graph.rewrite import constant, known_shape
-from toolchain.graph.statistics import moments_of
+from toolchain.graph.statistics import joined, moments_of
 from toolchain.graph.stepping import Stepper
 from toolchain.operations.library import Kinds
 from toolchain.passes.fuse import INNER
@@ -134,9 +134,10 @@ def _seen(layer: Layer, node: ir.Node, twin: ir.Node, integers: Stepper, floats:
     assert real is not None
     given = _centred_integers(value, integers.values[value])
     steps = [float.fromhex(each.metadata_props[SCALE]) for each in (value, node.outputs[0])]
+    given, reals = joined(given, floats.values[real])
     moments = moments_of(layer.call, given, layer.weights.shape)
     products = np.stack([damped(each, moments.rows) for each in moments.products])
-    drift = drift_of(layer.call, given, floats.values[real], steps[0], layer.weights)
+    drift = drift_of(layer.call, given, reals, steps[0], layer.weights)
     held = table.tensors.get(node.metadata_props.get(INNER) or node.outputs[0].metadata_props.get(FLOAT_NAME, ""))
     wanted = np.asarray(held.means) if held is not None and len(held.means) == len(layer.weights) else None
     zeros = {name: node.attributes[name].as_int() for name in layer.call.operation.zeros if name in node.attributes}

@@ -14,6 +14,7 @@ from toolchain.graph.quantized_operators import WRITTEN
 from toolchain.graph.rewrite import constant, is_float, is_operator, known_shape
 from toolchain.graph.running import open_model
 from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import Store
 from toolchain.spec.errors import UserError, fail
 
 Array = np.typing.NDArray[Any]
@@ -53,48 +54,63 @@ def is_quantised(model: ir.Model) -> bool:
 
 @dataclass(frozen=True)
 class Imported:
-    """The first stage, which every later float stage is held against. outputs: of the sample; None where there is no sample."""
+    """The first stage, which every later float stage is held against.
+
+    outputs: of the sample; None where there is no sample. store: has the weights.
+    """
 
     model: ir.Model
     place: str
     sample: Tensors = field(default_factory=dict[str, Array])
     outputs: Tensors | None = None
+    store: Store | None = None
 
     def check(self, stage: ir.Model, name: str, table: Table) -> None:
         """Holds a float stage against it: on the sample, and each operator that a pass wrote by itself. Raises UserError E0923, E0910."""
         if self.outputs is not None and not is_quantised(self.model):  # such a model's own rounding is taken out by a stage, openly
-            check_sample(self.model, stage, self.sample, name, self.place, self.outputs)
-        check_stage(self.model, stage, table, name, self.place)
+            check_sample(self.model, stage, self.sample, name, self.place, self.outputs, self.store)
+        check_stage(self.model, stage, table, name, self.place, self.store)
 
 
-def check_import(given: Given, imported: ir.Model, sample: Tensors, place: str) -> Imported:
+def computes(given: Given, imported: ir.Model, stage: ir.Model, sample: Tensors, place: str, store: Store | None = None) -> bool:
+    """Whether a float stage computes what the file does on a sample, up to rounding. With every operator of the stage held against the import's, so
+    does the import then, which needs not be run. False for models with stored integers of their own: their stages may differ by single steps.
+    """
+    if WRITTEN in imported.metadata_props or is_quantised(imported):
+        return False
+    return _first_noisy(stage.graph.outputs, given.run(sample, place), _plain_outputs(stage, sample, place, store)) is None
+
+
+def check_import(given: Given, imported: ir.Model, sample: Tensors, place: str, store: Store | None = None) -> Imported:
     """Raises UserError E0923 where the first stage's outputs are not those of the file, and E0910. given: without ONNX Runtime's own rewriting."""
     wanted = given.run(sample, place)
-    found = _plain_outputs(imported, sample, place)
+    found = _plain_outputs(imported, sample, place, store)
     written = WRITTEN in imported.metadata_props
     bad = _first_noisy(imported.graph.outputs, wanted, found, TIES if written else NOISE)
     if bad is not None and not (written and _within_steps(bad[0], wanted, found)):
         text = f"the imported model does not compute what the file does: the output '{bad[0].name}' differs by {bad[1]:.2g} of its energy"
         raise fail("E0923", text, place=place)
-    return Imported(imported, place, sample, found)
+    return Imported(imported, place, sample, found, store)
 
 
-def check_stage(imported: ir.Model, stage: ir.Model, table: Table, name: str, place: str) -> None:
+def check_stage(imported: ir.Model, stage: ir.Model, table: Table, name: str, place: str, store: Store | None = None) -> None:
     """Raises UserError E0923 naming the first operator of a stage that computes otherwise than those of the import before it."""
     deviations = {tensor: seen.spread.deviation for tensor, seen in table.tensors.items()}
-    found = find_mismatch(imported, stage, deviations, place)
+    found = find_mismatch(imported, stage, deviations, place, store)
     if found:
         raise fail("E0923", f"the stage '{name}' changes what the model computes: {found.text()}", place=place)
 
 
-def check_sample(imported: ir.Model, stage: ir.Model, sample: Tensors, name: str, place: str, outputs: Tensors | None = None) -> None:
+def check_sample(
+    imported: ir.Model, stage: ir.Model, sample: Tensors, name: str, place: str, outputs: Tensors | None = None, store: Store | None = None
+) -> None:
     """Raises UserError E0923 where a stage's outputs are not the import's on a sample, naming the first tensor that a new operator makes otherwise.
 
     outputs: the import's, where they are known. An operator that both have may enlarge a difference of rounding without end (the logistic function
     of a large number): that is no change.
     """
-    wanted = outputs if outputs is not None else _plain_outputs(imported, sample, place)
-    if _first_noisy(stage.graph.outputs, wanted, _plain_outputs(stage, sample, place)) is None:
+    wanted = outputs if outputs is not None else _plain_outputs(imported, sample, place, store)
+    if _first_noisy(stage.graph.outputs, wanted, _plain_outputs(stage, sample, place, store)) is None:
         return
     old = {value.name: value for node in imported.graph for value in node.outputs}
     common = [value for node in stage.graph for value in node.outputs if value.name in old and known_shape(value) is not None]
@@ -108,9 +124,9 @@ def check_sample(imported: ir.Model, stage: ir.Model, sample: Tensors, name: str
         raise fail("E0923", f"the stage '{name}' changes what the model computes on a sample: {told}", place=place)
 
 
-def _plain_outputs(model: ir.Model, sample: Tensors, place: str) -> Tensors:
+def _plain_outputs(model: ir.Model, sample: Tensors, place: str, store: Store | None) -> Tensors:
     """The outputs of one sample, without ONNX Runtime's own rewriting."""
-    return run_session(open_model(model, place=place, optimise=False), sample, place=place)
+    return run_session(open_model(model, place=place, optimise=False, store=store), sample, place=place)
 
 
 def _first_noisy(values: Iterable[ir.Value], wanted: Tensors, found: Tensors, limit: float = NOISE) -> tuple[ir.Value, float] | None:

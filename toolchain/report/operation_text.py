@@ -69,5 +69,12 @@ def operation_list(kinds: Kinds, made: frozenset[str] | None) -> Iterator[str]:
 def _where(kind: OperationKind, kinds: Kinds, made: frozenset[str]) -> str:
     if kind.name in made:
         return "kernel"
-    others = sorted(reachable(kind, kinds) & made)
+    others = sorted(reachable(kind, kinds) & made) or _instead(kind, kinds, made)
     return f"as {others[0]}" if others else "in place" if kind.placed else "in its neighbour" if kind.absorbed else "host"
+
+
+def _instead(kind: OperationKind, kinds: Kinds, made: frozenset[str]) -> list[str]:
+    """Of an operation that no model holds by itself, such as `depthwise`: how those that it is a way of are computed without it."""
+    if kind.binds:
+        return []
+    return sorted({name for other in kinds.values() if kind.name in (ways := reachable(other, kinds)) for name in ways & made})

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from toolchain.spec.elaborate import elaborate
@@ -70,10 +71,18 @@ def read_text(path: Path) -> str:
 
 
 def load_text(text: str, path: str, config: str = "", overrides: Mapping[str, str] | None = None) -> Machine:
-    """The machine that `text` describes; `path` is what messages say. Raises UserError with every diagnostic that was found."""
+    """The machine that `text` describes; `path` is what messages say. Raises UserError with every diagnostic that was found.
+
+    The same arguments give the same object, which all that is derived from a machine is kept with.
+    """
+    return _elaborated(text, path, config, tuple((overrides or {}).items()))
+
+
+@lru_cache(maxsize=16)
+def _elaborated(text: str, path: str, config: str, overrides: tuple[tuple[str, str], ...]) -> Machine:
     root = parse_yaml(Source(path, text))
     validate(root)
-    return elaborate(root, config, overrides or {})
+    return elaborate(root, config, dict(overrides))
 
 
 __all__ = ["UserError", "companion", "find_target", "list_targets", "load_file", "load_machine", "load_text", "search_path"]

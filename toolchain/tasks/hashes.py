@@ -36,6 +36,12 @@ def seen(*paths: Path) -> dict[Path, Seen]:
     return {path: look(path) or ABSENT for path in paths}
 
 
+def stamped(path: Path, digest: str) -> Seen:
+    """The file as it is now, its SHA-256 being known. Raises FileNotFoundError."""
+    found = path.stat()
+    return Seen(found.st_size, found.st_mtime_ns, digest)
+
+
 def changed(files: Mapping[Path, Seen]) -> list[Path]:
     """Those that are not as they were."""
     return [path for path, before in files.items() if (look(path, before) or ABSENT).digest != before.digest]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.hashes import ABSENT, Seen, changed, digest_of, seen
+from toolchain.tasks.hashes import ABSENT, Seen, changed, digest_of, seen, stamped
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,19 @@ class Receipt:
         return [path for path in there if path not in own or path in other]
 
 
-def new_receipt(parts: Mapping[str, str], read: Mapping[Path, Seen], written: Sequence[Path], folder: Path) -> Receipt:
-    """read: files as they were before the stage read them. Written ones are as they are now. Raises FileNotFoundError for one that is not there."""
-    made = seen(*sorted(written))
+def new_receipt(
+    parts: Mapping[str, str], read: Mapping[Path, Seen], written: Sequence[Path], folder: Path, digests: Mapping[Path, str] | None = None
+) -> Receipt:
+    """read: files as they were before the stage read them. Written ones are as they are now, and not read again where `digests` has their hash.
+
+    Raises FileNotFoundError for one that is not there.
+    """
+    made = {path: stamped(path, digest) for path in sorted(written) if (digest := (digests or {}).get(path))}
+    made = seen(*sorted({*written} - {*made})) | made
     for path in (path for path, entry in made.items() if entry == ABSENT):
         raise FileNotFoundError(2, "No such file", str(path))
-    return Receipt(parts, {str(path): entry for path, entry in read.items()}, {str(path.relative_to(folder)): entry for path, entry in made.items()})
+    files = {str(path.relative_to(folder)): entry for path, entry in sorted(made.items())}
+    return Receipt(parts, {str(path): entry for path, entry in read.items()}, files)
 
 
 def read_receipt(path: Path) -> Receipt | None:

@@ -19,10 +19,12 @@ class Made:
     """written: the stage's files, all below its folder.
 
     read: files from elsewhere whose change means that it must run again, each as it was before it was read.
+    digests: SHA-256 in hex of those written files that were hashed while they were written.
     """
 
     written: Sequence[Path]
     read: Mapping[Path, Seen] = field(default_factory=dict[Path, Seen])
+    digests: Mapping[Path, str] = field(default_factory=dict[Path, str])
 
 
 Action = Callable[[Step, Say], Made]
@@ -51,7 +53,7 @@ def perform(step: Step, say: Say) -> None:
                 made = _action(step)(step, say)
             _require_unchanged({**files, **made.read})
             _tidy(step.folder, made.written)  # before the receipt: later stages read what is in the folder
-            write_receipt(step.receipt_path, new_receipt(parts, made.read, made.written, step.folder))
+            write_receipt(step.receipt_path, new_receipt(parts, made.read, made.written, step.folder, made.digests))
         except UserError:
             if before and step.stage.edited:  # so that an edit is still known as one
                 write_receipt(step.receipt_path, before)

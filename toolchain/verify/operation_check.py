@@ -19,8 +19,8 @@ from toolchain.operations.numbers import complete
 from toolchain.operations.operation import make_operation, to_picture
 from toolchain.operations.reference import accumulate
 from toolchain.operations.stages import evaluate_stages, evaluate_table
-from toolchain.operations.ways import candidates
-from toolchain.spec.errors import UserError, fail
+from toolchain.operations.ways import ways_of
+from toolchain.spec.errors import Span, UserError, fail
 from toolchain.spec.model.quantisation import FirstRounding
 
 Array = NDArray[Any]
@@ -216,7 +216,7 @@ def _ends(case: Case, numerics: Numerics, rng: np.random.Generator) -> list[Arra
 
 
 def _run(case: Case, part: str, operands: list[Array], call: Maker, dtype: ir.DataType) -> Array:
-    """One call in ONNX Runtime. Raises UserError E1303 where that refuses the body."""
+    """One call in ONNX Runtime. part: `the float body` or `the integer body`. Raises UserError E1303 where that refuses the body."""
     types = [ir.TensorType(ir.DataType.from_numpy(each.dtype)) for each in operands]
     inputs = [ir.Value(name=f"i{k}", shape=ir.Shape(each.shape), type=types[k]) for k, each in enumerate(operands)]
     model = ir.Model(ir.Graph(inputs, [], nodes=[], opset_imports={"": OPSET}, name="one"), ir_version=IR_VERSION)
@@ -228,7 +228,7 @@ def _run(case: Case, part: str, operands: list[Array], call: Maker, dtype: ir.Da
         session = open_session(ir.to_proto(model).SerializeToString())
         return run_session(session, {f"i{k}": each for k, each in enumerate(operands)})["y"]
     except UserError as error:
-        raise fail("E1303", f"of operation '{case.kind.name}', {part} does not run: {error.diagnostics[0].message}", case.kind.span) from None
+        raise fail("E1303", f"of operation '{case.kind.name}', {part} does not run: {error.diagnostics[0].message}", _place(case, part)) from None
 
 
 def _check_ways(case: Case, rng: np.random.Generator, kinds: Kinds) -> Iterator[str]:
@@ -243,19 +243,24 @@ def _check_ways(case: Case, rng: np.random.Generator, kinds: Kinds) -> Iterator[
     arrays |= {f"{name}s": array for name, array in zip(scaling_operands(kind, numerics), _ends(case, numerics, rng), strict=True)}
     operation = make_operation(kind, "checked", given, arrays, numbers)
     wanted = operation.run(pictures, numerics)
-    for other in candidates(operation, kinds):
+    for way, other in ways_of(operation, kinds):
         inputs = {name: pictures[own] for name, own in zip(other.kind.data, kind.data, strict=True)}
         found = other.run(inputs, numerics)
         if found.size != wanted.size or not np.array_equal(found.reshape(wanted.shape), wanted):
-            raise _differs(case, f"its way as '{other.kind.name}'", found, wanted)
+            raise _differs(case, f"its way as '{other.kind.name}'", found, wanted, way.span if way else None)
         yield other.kind.name
 
 
-def _differs(case: Case, part: str, found: Array, wanted: Array) -> UserError:
+def _place(case: Case, part: str) -> Span | None:
+    """The body's key; the operation's name for a body that is derived."""
+    return case.kind.bodies.get("float" if part == "the float body" else "integer", case.kind.span)
+
+
+def _differs(case: Case, part: str, found: Array, wanted: Array, span: Span | None = None) -> UserError:
     numbers = ", ".join(f"{name} {value}" for name, value in case.numbers.items())
     if found.size != wanted.size:
         told = f"makes {list(found.shape)}, not {list(wanted.shape)}"
     else:
         place = np.unravel_index(int(np.argmax(np.abs(found.reshape(wanted.shape).astype(np.float64) - wanted))), wanted.shape)
         told = f"makes {found.reshape(wanted.shape)[place]:g} at {list(map(int, place))}, not {wanted[place]:g}"
-    return fail("E1303", f"of operation '{case.kind.name}', {part} {told}, for {numbers}", case.kind.span)
+    return fail("E1303", f"of operation '{case.kind.name}', {part} {told}, for {numbers}", span or _place(case, part))

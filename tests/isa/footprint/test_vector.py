@@ -1,6 +1,5 @@
 """Footprints against what the reference engine touches, granule by granule: real programs, and random ones of many shapes."""
 
-import functools
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +9,13 @@ from hypothesis import strategies as st
 
 from tests.footprint_oracle import assert_exact
 from tests.random_programs import random_program, random_state
+from tests.small_machines import small_machine
 from tests.tiny_machine import streams, tiny, word
 from toolchain.emulator.queues.order import issue_order
 from toolchain.emulator.state import State, new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program
 from toolchain.spec.load import load_machine
-from toolchain.spec.model import Machine
 
 DATA = Path(__file__).parents[2] / "data" / "vta_golden"
 
@@ -71,7 +70,7 @@ for i in range(n % 4 if a > 0 else 0):
 
 
 def golden_program(name: str) -> tuple[Program, State]:
-    machine = load_machine("vta")
+    machine = small_machine("vta")
     with np.load(DATA / f"{name}.npz", allow_pickle=False) as data:
         program, state = decode(machine, [data["insns"].tobytes()], name), new_state(machine)
         before = data["dram_before"].ravel()
@@ -116,18 +115,13 @@ RIPPLE = str(Path(__file__).parents[2] / "data" / "machines" / "ripple.yaml")
     [("vta", 12, 0), ("vta", 12, 1), ("dpuv3", 8, 0), ("dnnvm", 12, 0), ("dnnvm:zu9", 8, 1), ("stcp920", 5, 0), (RIPPLE, 12, 0), (RIPPLE, 12, 1)],
 )
 def test_exact_on_random_programs_of_every_machine(target: str, length: int, seed: int) -> None:
-    machine = loaded(target)
+    machine = small_machine(target)
     program = random_program(machine, seed, length)
     assert_exact(program, random_state(machine, seed), issue_order(program, seed))
 
 
-@functools.cache
-def loaded(target: str) -> Machine:
-    return load_machine(target)
-
-
 def test_vendor_program_is_exact_on_a_sample(vendor_streams: Path) -> None:
-    machine = load_machine("dpuv3")
+    machine = load_machine("dpuv3", overrides={"LOG_DDR": "24"})
     words = np.array([int(w, 16) for w in (vendor_streams / "conv1_pool1_fused.hex").read_text().split()], np.uint32)
     program = decode(machine, [words.tobytes()])
     state, order = new_state(machine), issue_order(program)

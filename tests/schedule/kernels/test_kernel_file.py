@@ -117,3 +117,17 @@ def test_an_index_of_a_layout_means_one_thing(tmp_path: Path, layout: str, old: 
     with pytest.raises(UserError) as caught:
         load_kernels(load_file(tmp_path / "vta.yaml"))
     assert message in str(caught.value)
+
+
+def test_kernels_are_read_once_for_each_state_of_their_files(tmp_path: Path) -> None:
+    shutil.copytree(PATH.parent, tmp_path / "vta")
+    shutil.copy(PATH.parents[1] / "vta.yaml", tmp_path)
+    machine = load_file(tmp_path / "vta.yaml")
+    first = load_kernels(machine)["conv2d"]
+    assert load_kernels(machine)["conv2d"] is first
+    path = tmp_path / "vta" / "kernels.yaml"
+    path.write_text(path.read_text().replace("kernels:\n", "kernels:\n  # a word\n", 1))
+    assert load_kernels(machine)["conv2d"] is not first
+    path.write_text("kernels: 3\n")
+    with pytest.raises(UserError):
+        load_kernels(machine)

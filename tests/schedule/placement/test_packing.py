@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.schedule.convolutions import convolution, image
 from toolchain.schedule.compile import pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.problem import state_problem
-from toolchain.schedule.placement.packing import PAGE, place_regions
+from toolchain.schedule.placement.packing import PAGE, box_of, place_regions
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 
@@ -71,3 +73,24 @@ def test_a_choice_that_all_elements_make_alike_gives_what_each_alone_gives(dilat
     spread = np.zeros((5, 2 * dilation + 1, 2, 3), np.int8)
     spread[:, ::dilation] = operation.arrays["weight"].transpose(0, 2, 3, 1)
     assert np.array_equal(packed.packings["w"].fetch(packed.stored["w"]), spread)
+
+
+@given(st.data())
+def test_a_box_of_an_array_is_what_its_indices_read(data: st.DataObject) -> None:
+    array = np.arange(3 * 4 * 5).reshape(3, 4, 5)
+    rank, boxes = data.draw(st.integers(3, 4)), data.draw(st.booleans())
+    axes = data.draw(st.permutations(range(rank)))[:3] if boxes else [data.draw(st.integers(0, rank - 1)) for _ in range(3)]
+    index = []
+    for axis, size in zip(axes, array.shape, strict=True):
+        first = data.draw(st.integers(0, size - 1))
+        run = np.arange(first, data.draw(st.integers(first + 1, size)))
+        index.append((run if boxes else data.draw(st.permutations(run.tolist()).map(np.array))).reshape(-1, *(1,) * (rank - 1 - axis)))
+    found = box_of(array, index)
+    assert found is not None or not boxes
+    try:
+        wanted = array[tuple(index)]
+    except IndexError:  # shapes that do not go together
+        return
+    if found is not None:
+        np.testing.assert_array_equal(found, wanted)
+        assert found.base is not None

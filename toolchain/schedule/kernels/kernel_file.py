@@ -1,12 +1,14 @@
 """Reads a machine's kernels: targets/NAME/kernels.yaml, every name checked against the machine and the operation."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
+from toolchain.isa.semantics.machine import MachineKey
 from toolchain.operations.kind import OperationKind
-from toolchain.operations.library import Kinds, kinds_of
+from toolchain.operations.library import Kinds, kinds_of, own_operations
 from toolchain.schedule.kernels.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Rows, Step, Tensor, Whole, Window
 from toolchain.schedule.kernels.kernel_common import STEPS, naming, with_common
 from toolchain.schedule.kernels.kernel_numerics import check_numerics
@@ -30,6 +32,7 @@ OF_WINDOW = ("first", "count", "before", "after", "window")
 PLACE = ("memory", "by", "size", "names", "starts", "whole")
 PICTURE = "nchw"
 """The indices of a tensor that operations pass on."""
+Stamps = tuple[tuple[str, int, int, int], ...]
 
 
 def load_kernels(machine: Machine) -> dict[str, Kernel]:
@@ -37,11 +40,27 @@ def load_kernels(machine: Machine) -> dict[str, Kernel]:
     path = _kernel_path(machine)
     if path is None:
         raise fail("E1001", f"machine '{machine.name}' has no kernels", hint=f"write targets/{machine.name}/kernels.yaml")
+    return dict(_loaded(MachineKey(machine), path, (_stamps(path.parent), _stamps(own_operations(machine)))))
+
+
+@lru_cache(maxsize=16)
+def _loaded(key: MachineKey, path: Path, _stamped: tuple[Stamps, Stamps]) -> Mapping[str, Kernel]:
+    """Read once for each state of the files: the stages of a build all ask for the kernels."""
     try:
         text = read_limited(path, MAX_BYTES, "the kernel file").decode()
     except UnicodeDecodeError as error:
         raise fail("E0001", f"the kernel file is not UTF-8 text at byte {error.start:#x}", place=str(path)) from None
-    return read_kernels(machine, Source(str(path), text), path.parent)
+    return read_kernels(key.machine, Source(str(path), text), path.parent)
+
+
+def _stamps(folder: Path | None) -> Stamps:
+    """Tells one state of a folder's files from the next: path, inode, size and time of the last change."""
+    found: list[tuple[str, int, int, int]] = []
+    for path in sorted(folder.rglob("*")) if folder else ():
+        with suppress(OSError):
+            state = path.stat()
+            found.append((str(path), state.st_ino, state.st_size, state.st_mtime_ns))
+    return tuple(found)
 
 
 def has_kernels(machine: Machine) -> bool:

@@ -1,7 +1,7 @@
 """Tensors to and from DRAM through the machine's layouts, and where each one stands there."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -177,7 +177,23 @@ def _element(name: str, e: Index, names: Mapping[str, Ints], arrays: Mapping[str
         raise fail("E1002", f"'{name}' has {array.ndim} indices, not {len(index)}", e.span)
     if any(part.min() < 0 or part.max() >= size for part, size in zip(index, array.shape, strict=True)):
         raise fail("E1002", f"this reads '{name}' outside its {array.shape} elements", e.span)
-    return array[tuple(index)]
+    return found if (found := box_of(array, index)) is not None else array[tuple(index)]
+
+
+def box_of(array: Array, index: Sequence[Ints]) -> Array | None:
+    """array[index] as a view, where every index runs along an axis of its own in steps of one; None elsewhere."""
+    rank = max((part.ndim for part in index), default=0)
+    runs: dict[int, int] = {}  # by axis of the array: that of the result
+    parts: list[slice] = []
+    for axis, part in enumerate(index):
+        flat, long = part.reshape(-1), [rank - part.ndim + k for k, size in enumerate(part.shape) if size != 1]
+        if not flat.size or len(long) > 1 or {*long} & {*runs.values()} or not np.array_equal(flat, range(int(flat[0]), int(flat[0]) + len(flat))):
+            return None
+        runs |= dict.fromkeys([axis] if long else [], long[0] if long else 0)
+        parts.append(slice(int(flat[0]), int(flat[-1]) + 1))
+    order = sorted(runs, key=runs.__getitem__)
+    inner = array[tuple(parts)].transpose(*order, *(axis for axis in range(array.ndim) if axis not in runs))
+    return np.expand_dims(inner.reshape(inner.shape[: len(order)]), tuple(k for k in range(rank) if k not in runs.values()))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import jinja2
 from jinja2 import meta, nodes
@@ -36,6 +36,8 @@ METHODS: Mapping[type, frozenset[str]] = {
     tuple: frozenset(("count", "index")),
 }
 """Methods that a template may call: they change nothing, and make nothing larger than what they take."""
+SMALL = 1 << 64
+"""Products of smaller numbers cost nothing."""
 _MISTAKES = (jinja2.TemplateError, ArithmeticError, TypeError, ValueError, LookupError, AttributeError, SyntaxError, RecursionError, MemoryError)
 """What Jinja and Python raise for a template's own mistakes."""
 
@@ -54,12 +56,17 @@ def render(folder: Path, name: str, scope: Mapping[str, Any]) -> str:
 def names_of(folder: Path, name: str) -> tuple[frozenset[str], tuple[str, ...]]:
     """Names that a template takes from outside, and templates that it imports. Raises UserError E1005 as `render`."""
     try:
-        environment = _environment(folder)
-        text, filename, _ = _Folder(folder).get_source(environment, name)
-        tree = environment.parse(text, name, filename)
-        return frozenset(meta.find_undeclared_variables(tree)), tuple(other for other in meta.find_referenced_templates(tree) if other)
+        text, filename, _ = _Folder(folder).get_source(_environment(folder), name)
+        return _names(folder, name, filename, text)
     except _MISTAKES as error:
         raise _told(error, folder, name) from None
+
+
+@lru_cache(maxsize=256)
+def _names(folder: Path, name: str, filename: str, text: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """As `names_of`, read once for each text: every program asks for the names of all of its templates."""
+    tree = _environment(folder).parse(text, name, filename)
+    return frozenset(meta.find_undeclared_variables(tree)), tuple(other for other in meta.find_referenced_templates(tree) if other)
 
 
 @lru_cache(maxsize=8)
@@ -73,7 +80,7 @@ def _environment(folder: Path) -> "_Sandbox":
 
 def _shown(_: Context, value: Any) -> str:
     """What stands for a value in the text. Jinja would do constants while it compiles, if this took no context."""
-    text = printed(value)
+    text = str(value) if type(value) is int else printed(value)
     spend(len(text))
     return text
 
@@ -130,6 +137,18 @@ class _Sandbox(SandboxedEnvironment):
         )
         return known or not callable(value)
 
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """As in Jinja, whose own way to an entry of a mapping or to a macro of another template is several times as long."""
+        if isinstance(obj, dict) and not hasattr(dict, attribute):
+            entries = cast(dict[str, Any], obj)
+            if attribute in entries:
+                return entries[attribute]
+        if isinstance(obj, TemplateModule) and not attribute.startswith("_"):
+            found = vars(obj).get(attribute)
+            if isinstance(found, Macro):
+                return found
+        return super().getattr(obj, attribute)
+
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         text = getattr(value, "__self__", None)
         if not isinstance(text, str) or getattr(value, "__name__", "") != "format":
@@ -137,8 +156,11 @@ class _Sandbox(SandboxedEnvironment):
         return lambda *values, **named: Formatter(self).vformat(text, values, named)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ARG002
-        if type(left) is int and type(right) is int and operator in "+%":  # most of all; the loop around it has paid
-            return left + right if operator == "+" else left % right
+        if type(left) is int and type(right) is int:  # most of all; the loop around it has paid
+            if operator in "+%":
+                return left + right if operator == "+" else left % right
+            if operator == "*" and -SMALL < left < SMALL and -SMALL < right < SMALL:
+                return left * right
         found = apply(operator, left, right)
         spend(size_of(found))
         return found

@@ -44,7 +44,7 @@ def make_graph(step: Step, say: Say) -> Made:
     store = Store(step.folder)
     with blaming(job):
         build_graph(onnx_file(job), sizes_of(job), context, store, pipeline_of(machine, job, model))
-    return Made(store.written, read)
+    return Made(store.written, read, store.digests)
 
 
 def pipeline_of(machine: Machine, job: Job, model: Model) -> Pipeline:
