@@ -98,5 +98,5 @@ def test_a_reset_that_would_read_outside_a_buffer_is_refused() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     machine = load_machine("vta", overrides={"LOG_WGT_BUFF": "9"})
-    with pytest.raises(UserError, match="E1003 .*GEMM's wgt_factor_out would be 9"):
+    with pytest.raises(UserError, match=r"E1003 .*GEMM's wgt_factor_out would be 9"):
         compile_operation(machine, load_kernel(machine, "conv2d"), convolution((1, 16, 8, 8), (16, 3, 3)))
