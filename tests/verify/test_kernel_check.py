@@ -13,7 +13,7 @@ from toolchain.spec.load import load_machine
 from toolchain.verify.kernel_check import check_kernel
 
 TARGETS = Path(__file__).resolve().parents[2] / "targets"
-CASES = [(name, kernel) for name in ("vta", "dpuv3") for kernel in load_kernels(load_machine(name))]
+CASES = [(name, kernel) for name in ("vta", "dpuv3", "dnnvm") for kernel in load_kernels(load_machine(name))]
 
 
 @pytest.mark.parametrize(("target", "kernel"), CASES)
@@ -29,12 +29,12 @@ WRONG = [
     (
         "dpuv3",
         "upsample",
-        "left: ow_at * factor_w, top: oh_at * factor_h",
-        "left: ow_at * factor_w, top: oh_at",
+        "row: oh_at * factor_h, column: ow_at",
+        "row: oh_at, column: ow_at",
         "E1307 step 'compute y' of 'checked': #",
     ),
-    ("dpuv3", "add", "size: ceil_div(oh, 8) * ow * c", "size: ceil_div(oh, 16) * ow * c", "E1307 step 'load x' of 'checked': #"),
-    ("vta", "conv2d", "size: oc * oh * ow", "size: oh * ow", "E1307 step '"),
+    ("dpuv3", "add", "size: used * ceil_div(lines, 8)", "size: used * ceil_div(lines, 16)", "E1307 step 'load x' of 'checked': #"),
+    ("vta", "conv2d", "size: rows * each", "size: each", "E1307 step '"),
 ]
 
 

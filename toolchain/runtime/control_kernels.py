@@ -57,7 +57,7 @@ class Residency:
         if isinstance(self.loading.code, str):
             return render(self.kernel.folder, self.loading.code, scope)
         lines = LineWriter(self.machine, self.kernel.folder).write(self.loading.code, Frame(1, scope.__getitem__), lambda _: "a fetch")
-        return "".join(text for text, _ in lines[0])
+        return "".join(text for text, _ in lines[0]).rstrip()
 
 
 def residency_of(machine: Machine, kernels: Mapping[str, Kernel]) -> Residency | None:
