@@ -35,7 +35,7 @@ def test_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["operation", "check", "add", "linear", "--shapes", "3", "--seed", "7"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == "add: 3 shapes; float body 3, integer body 3, other ways 0: all equal"
-    assert second == "linear: 3 shapes; float body 3, integer body 3, other ways 3: all equal"
+    assert second == "linear: 3 shapes; float body 3, integer body 3, other ways 6: all equal"
 
 
 @pytest.mark.parametrize(

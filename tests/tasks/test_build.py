@@ -25,9 +25,10 @@ MACHINE = (ROOT / "targets" / "vta.yaml").read_text()
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with its own machine and model, built once; tests work on copies."""
+    """A folder with its own machine, model and template of an instruction, built once; tests work on copies."""
     folder = tmp_path_factory.mktemp("made")
     shutil.copytree(ROOT / "targets" / "vta", folder / "targets" / "vta")
+    shutil.copy(ROOT / "toolchain" / "templates" / "assembly" / "instruction.asm.j2", folder / "targets" / "vta")
     shutil.copy(ROOT / "targets" / "vta.yaml", folder / "targets")
     shutil.copytree(ROOT / "models" / "digits", folder / "models" / "digits")
     shutil.copy(ROOT / "models" / "digits.yaml", folder / "models")
@@ -70,7 +71,7 @@ CHANGES = [
     ("a host cost", "targets/vta.yaml", "launch_us: {value: 50", "launch_us: {value: 51", REST),
     ("a source of a number", "targets/vta.yaml", "control registers by", "again control registers by", ["summary"]),
     ("a kernel", KERNELS, "common:", "# a word\ncommon:", REST),
-    ("a template", "targets/vta/store.asm.j2", "", "{# a word #}", REST),
+    ("a template", "targets/vta/instruction.asm.j2", "", "{# a word #}", REST),
     ("a word in the model's file", "models/digits.yaml", "summary: ", "summary: again ", ["onnx", "calibration", "graph"]),
 ]
 
@@ -92,7 +93,7 @@ def test_only_what_a_change_touches_runs_again(
     [
         ("calibrate", "calibration_table", "models/digits/digits.npz", b""),
         ("onnx", "build_model", "models/digits/digits.onnx", b""),
-        ("graph", "build_graph", "targets/vta/store.asm.j2", b"{# a word #}"),
+        ("graph", "build_graph", "targets/vta/instruction.asm.j2", b"{# a word #}"),
         ("bundle", "compile_region", "targets/vta/kernels.yaml", b"# a word\n"),
     ],
 )
