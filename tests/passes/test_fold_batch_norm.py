@@ -45,3 +45,23 @@ def test_a_tensor_that_others_read_is_not_changed(tmp_path: Path) -> None:
     result = FoldBatchNorm().run(graph, Context())
     assert len(result.graph) == 3
     np.testing.assert_array_equal(run(result, x)["y"], wanted)
+
+
+def test_those_that_follow_no_layer_become_one(tmp_path: Path) -> None:
+    known = {"s": normal(0, 3), "o": normal(1, 3), "m": normal(2, 3), "v": np.abs(normal(3, 3)), "k": normal(4, 3, 1, 1), "d": normal(5, 3, 1, 1)}
+    norm = n("BatchNormalization", ["r", "s", "o", "m", "v"], ["b"])
+    nodes = [n("Relu", ["x"], ["r"]), norm, n("Mul", ["b", "k"], ["p"]), n("Add", ["p", "d"], ["q"]), n("Relu", ["q"], ["y"])]
+    graph, x = imported(tmp_path, nodes, constants=known), {"x": normal(6, 1, 3, 4, 4)}
+    wanted = run(graph, x)["y"]
+    result = FoldBatchNorm().run(graph, Context())
+    assert [node.op_type for node in result.graph] == ["Relu", "BatchNormalization", "Relu"]
+    np.testing.assert_allclose(run(result, x)["y"], wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_one_that_others_read_stays_apart(tmp_path: Path) -> None:
+    nodes = [n("Relu", ["x"], ["r"]), n("Mul", ["r", "k"], ["p"]), n("Add", ["p", "k"], ["q"]), n("Add", ["p", "q"], ["y"])]
+    graph, x = imported(tmp_path, nodes, constants={"k": normal(0, 3, 1, 1)}), {"x": normal(1, 1, 3, 4, 4)}
+    wanted = run(graph, x)["y"]
+    result = FoldBatchNorm().run(graph, Context())
+    assert [node.op_type for node in result.graph] == ["Relu", "Mul", "Add", "Add"]
+    np.testing.assert_array_equal(run(result, x)["y"], wanted)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -105,6 +106,13 @@ def test_single_operators(case: str, tmp_path: Path) -> None:
     node, constants, wanted = SINGLE[case]
     kinds, reasons = fused([node], X, constants, tmp_path)
     assert wanted in (reasons or kinds)
+
+
+@pytest.mark.parametrize("activation", [n("Relu", ["s"], ["y"]), n("LeakyRelu", ["s"], ["y"], alpha=0.1)])
+def test_a_scale_takes_its_activation_in(activation: onnx.NodeProto, tmp_path: Path) -> None:
+    known = {"v": np.arange(1, 5, dtype=F).reshape(4, 1, 1)}
+    kinds, _ = fused([n("MaxPool", ["x"], ["m"], kernel_shape=[2, 2]), n("Mul", ["m", "v"], ["s"]), activation], X, known, tmp_path)
+    assert kinds == ["max_pool", "conv2d__relu" if activation.op_type == "Relu" else "conv2d__leaky"]
 
 
 @pytest.mark.parametrize("shape", [(5, 1), (1, 1, 5), (2, 1)])

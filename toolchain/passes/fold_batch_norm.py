@@ -25,7 +25,7 @@ from toolchain.passes.context import Context
 
 @dataclass(frozen=True)
 class FoldBatchNorm(Pass):
-    """One that follows no convolution or dense layer stays: a template may make a convolution of it."""
+    """Those that follow no convolution or dense layer become one, which stays: a template may make a convolution of it."""
 
     name: ClassVar[str] = "fold_batch_norm"
     requires: ClassVar[tuple[str, ...]] = ("no_constant_nodes",)
@@ -37,6 +37,8 @@ class FoldBatchNorm(Pass):
             found = affine_of(node)
             if found is not None and foldable(found[0]):
                 _fold(graph, node, *found)
+            elif found is not None:
+                _unite(graph, node, *found)
         drop_unused_constants(graph)
         return model
 
@@ -45,6 +47,26 @@ def foldable(value: ir.Value) -> bool:
     """Whether a tensor comes from a layer with constant weights and is read once, so that a scale of its channels can go into them."""
     maker = value.producer()
     return maker is not None and single_use(value) and _bias(maker) is not None
+
+
+def _unite(graph: ir.Graph, node: ir.Node, value: ir.Value, a: Vector, b: Vector) -> None:
+    """With the one before it: a (c x + d) + b becomes (a c) x + (a d + b), in float64, rounded once."""
+    before = value.producer()
+    found = affine_of(before) if before is not None and single_use(value) else None
+    if before is None or found is None or found[0].dtype != value.dtype or len(known_shape(value) or ()) != 4:
+        return
+    inner, c, d = found
+    dtype, name = (value.dtype or ir.DataType.FLOAT).numpy(), node.name or node.outputs[0].name or "scale"
+    scale, offset = a * c, a * d + b
+    if not np.isfinite([scale, offset]).all():
+        return
+    parts = {"scale": scale, "offset": offset, "mean": np.zeros_like(a), "variance": np.ones_like(a)}
+    known = [add_constant(graph, f"{name}.{part}", vector.astype(dtype)) for part, vector in parts.items()]
+    made = ir.node("BatchNormalization", [inner, *known], {"epsilon": 0.0}, name=node.name, num_outputs=1)
+    made.outputs[0].shape, made.outputs[0].type = node.outputs[0].shape, node.outputs[0].type
+    graph.insert_after(node, made)
+    replace_value(node.outputs[0], made.outputs[0])
+    graph.remove([node, before], safe=True)
 
 
 def _bias(node: ir.Node) -> Vector | None:
