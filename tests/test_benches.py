@@ -82,3 +82,15 @@ def test_tables_line_up() -> None:
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert left(tmp_path, "summary", "summary.json") is None
+
+
+def test_streaming(tmp_path: Path) -> None:
+    """A network that fits on chip: least and groups move the same activations, and no group is made."""
+    command = [sys.executable, str(ROOT / "bench" / "streaming"), "--model", "digits", "--target", "dpuv3", "--folder", str(tmp_path)]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:]]
+    assert [row[2] for row in rows] == ["DRAM", "apart", "groups", "least"]
+    ms = [float(row[3]) for row in rows]
+    assert ms[3] <= ms[2] == ms[1] <= ms[0]
+    assert [row[8] for row in rows[:3]] == ["0", "0", "0"]
