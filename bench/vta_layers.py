@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.emulator.checks import check_program
+from toolchain.analysis.checks import check_program
 from toolchain.emulator.engines import engine_named
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.operation import Operation, make_operation

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.emulator.state import State, new_state
+from toolchain.analysis.state import State, new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.binary.encode import encode, offsets
 from toolchain.isa.checks import build_program

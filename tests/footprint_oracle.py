@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolchain.emulator.footprints.native import native_footprints
-from toolchain.emulator.hazards.control_conflicts import control_conflicts
+from toolchain.analysis.footprints.native import native_footprints
+from toolchain.analysis.hazards.control_conflicts import control_conflicts
+from toolchain.analysis.state import State
 from toolchain.emulator.reference.elements import Element
 from toolchain.emulator.reference.engine import Listener, Reference
-from toolchain.emulator.state import State
 from toolchain.isa.footprint.footprints import ALIGN, BUDGET, Footprints
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.footprint.vector import footprints

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.analysis.checks import check_program, prepare_program
+from toolchain.analysis.queues.interlock_counters import program_tokens
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import State, new_state
 from toolchain.emulator import native, reference, vectorised
-from toolchain.emulator.checks import check_program, prepare_program
-from toolchain.emulator.queues.interlock_counters import program_tokens
-from toolchain.emulator.queues.order import issue_order
-from toolchain.emulator.state import State, new_state
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program

@@ -7,8 +7,8 @@ import re
 import sys
 from pathlib import Path
 
-from toolchain.emulator.checks import prepare_program
-from toolchain.emulator.state import new_state
+from toolchain.analysis.checks import prepare_program
+from toolchain.analysis.state import new_state
 from toolchain.isa.program_file import load_program
 from toolchain.spec.load import find_target, load_text
 from toolchain.timing.simulate import time_program

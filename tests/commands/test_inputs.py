@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from toolchain.analysis.state import new_state
 from toolchain.commands.inputs import load_memories, output_regions, set_registers
-from toolchain.emulator.state import new_state
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 

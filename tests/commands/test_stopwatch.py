@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from toolchain.analysis.compile import LISTENER
 from toolchain.commands.stopwatch import Stopwatch, sign
-from toolchain.emulator.compile import LISTENER
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -3,11 +3,11 @@
 import pytest
 
 from tests.tiny_machine import streams, tiny, word
+from toolchain.analysis.footprints.native import native_footprints
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import new_state
 from toolchain.emulator import native, reference, vectorised
 from toolchain.emulator.engines import Engine
-from toolchain.emulator.footprints.native import native_footprints
-from toolchain.emulator.queues.order import issue_order
-from toolchain.emulator.state import new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.footprint.vector import footprints

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from tests.random_programs import programs, random_program, random_state
 from tests.small_machines import small_machine
+from toolchain.analysis.footprints.quickest import footprints
+from toolchain.analysis.hazards.control_conflicts import control_conflicts
+from toolchain.analysis.hazards.native import hazards
+from toolchain.analysis.hazards.races import Timeline
+from toolchain.analysis.hazards.stale import stale_reads
+from toolchain.analysis.hazards.text import relevant
+from toolchain.analysis.queues.clocks import happens_before
+from toolchain.analysis.queues.interlock_counters import program_tokens
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.queues.sync_checks import sync_faults
+from toolchain.analysis.state import State
 from toolchain.emulator import native, reference, vectorised
-from toolchain.emulator.footprints.quickest import footprints
-from toolchain.emulator.hazards.control_conflicts import control_conflicts
-from toolchain.emulator.hazards.native import hazards
-from toolchain.emulator.hazards.races import Timeline
-from toolchain.emulator.hazards.stale import stale_reads
-from toolchain.emulator.hazards.text import relevant
-from toolchain.emulator.queues.clocks import happens_before
-from toolchain.emulator.queues.interlock_counters import program_tokens
-from toolchain.emulator.queues.order import issue_order
-from toolchain.emulator.queues.sync_checks import sync_faults
-from toolchain.emulator.state import State
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table

@@ -7,10 +7,10 @@ import pytest
 
 from tests.tiny_machine import streams, tiny, word
 from tests.tiny_programs import HALVES, TEXTS
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import State, new_state
 from toolchain.emulator import native, reference, vectorised
 from toolchain.emulator.engines import Engine
-from toolchain.emulator.queues.order import issue_order
-from toolchain.emulator.state import State, new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program
 from toolchain.isa.semantics.machine import machine_semantics

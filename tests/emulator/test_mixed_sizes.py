@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from bench.workloads import Rows
 from tests.random_programs import random_state
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import State
 from toolchain.emulator import native, vectorised
-from toolchain.emulator.queues.order import issue_order
-from toolchain.emulator.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.load import load_machine
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from bench.workloads import OUTPUT, c2_expected, resnet18_c2
 from tests.random_programs import random_state
 from tests.tiny_machine import streams, tiny, word
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import State, new_state
 from toolchain.emulator import reference, vectorised
-from toolchain.emulator.queues.order import issue_order
-from toolchain.emulator.state import State, new_state
 from toolchain.emulator.vectorised import run
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Ints, Program

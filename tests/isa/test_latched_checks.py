@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.coded_machine import coded_machine
-from toolchain.emulator.checks import check_program
-from toolchain.emulator.queues.order import issue_order
-from toolchain.emulator.state import new_state
+from toolchain.analysis.checks import check_program
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import new_state
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.latched_checks import latched_violations, register_leaf

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from toolchain.emulator.state import State, new_state
+from toolchain.analysis.state import State, new_state
 from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.checks import build_program
 from toolchain.isa.program import Ints, Program

@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from toolchain.analysis.checks import check_program
+from toolchain.analysis.footprints.quickest import footprints
+from toolchain.analysis.hazards.races import UNWRITTEN, Timeline, find_hazards
+from toolchain.analysis.queues.clocks import happens_before
+from toolchain.analysis.queues.interlock_counters import program_tokens
+from toolchain.analysis.queues.order import issue_order, leftovers
+from toolchain.analysis.queues.sync_checks import sync_faults
+from toolchain.analysis.state import State
 from toolchain.emulator import reference
-from toolchain.emulator.checks import check_program
-from toolchain.emulator.footprints.quickest import footprints
-from toolchain.emulator.hazards.races import UNWRITTEN, Timeline, find_hazards
-from toolchain.emulator.queues.clocks import happens_before
-from toolchain.emulator.queues.interlock_counters import program_tokens
-from toolchain.emulator.queues.order import issue_order, leftovers
-from toolchain.emulator.queues.sync_checks import sync_faults
-from toolchain.emulator.state import State
 from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.checks import build_program
 from toolchain.isa.program import Ints, Program

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.convolutions import convolution, convolutions, direct, image
-from toolchain.emulator.checks import check_program
+from toolchain.analysis.checks import check_program
+from toolchain.analysis.queues.order import issue_order
 from toolchain.emulator.engines import engine_named
-from toolchain.emulator.queues.order import issue_order
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile import Choice, compile_operation
 from toolchain.schedule.kernels.kernel_file import load_kernel

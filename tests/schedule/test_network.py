@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import Builder, expected
+from toolchain.analysis.queues.order import issue_order
 from toolchain.emulator.engines import engine_named
-from toolchain.emulator.queues.order import issue_order
 from toolchain.graph.numerics import Numerics
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernels.kernel import Kernel

@@ -12,8 +12,8 @@ from tests.random_programs import random_program, random_state
 from tests.schedule.laws import assert_every_token_counts, derive, posted, token_pairs
 from tests.small_machines import small_machine
 from tests.target_runs import timed
-from toolchain.emulator.checks import check_program
-from toolchain.emulator.state import State, new_state
+from toolchain.analysis.checks import check_program
+from toolchain.analysis.state import State, new_state
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program

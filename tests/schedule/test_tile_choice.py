@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.schedule.convolutions import convolution
-from toolchain.emulator.checks import prepare_program
-from toolchain.emulator.hazards.pipeline import repeats
+from toolchain.analysis.checks import prepare_program
+from toolchain.analysis.hazards.pipeline import repeats
 from toolchain.schedule.compile import emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.problem import state_problem

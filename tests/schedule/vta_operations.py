@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.operations import made
-from toolchain.emulator.checks import check_program
+from toolchain.analysis.checks import check_program
+from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
-from toolchain.emulator.state import State
 from toolchain.graph.numerics import Numerics
 from toolchain.isa.portable import portability
 from toolchain.isa.program import Program

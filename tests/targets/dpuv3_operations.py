@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.emulator.checks import check_program
+from toolchain.analysis.checks import check_program
+from toolchain.analysis.queues.order import issue_order
 from toolchain.emulator.engines import engine_named
-from toolchain.emulator.queues.order import issue_order
 from toolchain.graph.numerics import Numerics, Range
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile import Choice, compile_operation

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.target_runs import Array, conv, depthwise, execute, half_up, random_int8, read, transposed, windows
-from toolchain.emulator.state import State
+from toolchain.analysis.state import State
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.target_runs import Array, conv, execute, half_up, random_int8, read, windows
-from toolchain.emulator.state import State
+from toolchain.analysis.state import State
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.binary.encode import encode_program

@@ -14,9 +14,9 @@ from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.targets.dpuv3_operations import expected, inputs, kernel, machine
 from tests.targets.test_dpuv3_kernels import additions, convolutions, depthwise, pools
-from toolchain.emulator.checks import check_program
+from toolchain.analysis.checks import check_program
+from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
-from toolchain.emulator.state import State
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile import emit_alone, pack_tensors
 from toolchain.schedule.kernels.pools import Pool, Slot

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.target_runs import Array, conv, depthwise, execute, half_even, random_int8, read, windows
-from toolchain.emulator.checks import check_program
-from toolchain.emulator.state import new_state
+from toolchain.analysis.checks import check_program
+from toolchain.analysis.state import new_state
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine

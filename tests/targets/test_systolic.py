@@ -13,10 +13,10 @@ from tests.graph.opsets.oracle import n
 from tests.random_programs import random_state
 from tests.target_runs import execute, random_int8, read, timed
 from tests.verify.builds import build
+from toolchain.analysis.checks import check_program
+from toolchain.analysis.queues.interlock_counters import program_tokens
+from toolchain.analysis.state import new_state
 from toolchain.emulator import vectorised
-from toolchain.emulator.checks import check_program
-from toolchain.emulator.queues.interlock_counters import program_tokens
-from toolchain.emulator.state import new_state
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.queue_table import program_queues
 from toolchain.spec.errors import Source, UserError

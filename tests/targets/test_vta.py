@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.target_runs import Array, read, run_everywhere
-from toolchain.emulator.checks import check_program
+from toolchain.analysis.checks import check_program
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import State, new_state
 from toolchain.emulator.engines import engine_named
-from toolchain.emulator.queues.order import issue_order
-from toolchain.emulator.state import State, new_state
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.portable import portability

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.verify.regions import labelled, small
-from toolchain.emulator.checks import prepare_program
+from toolchain.analysis.checks import prepare_program
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.verify.blame import element_address, instruction_text, last_writer, sources
 from toolchain.verify.subject import Subject

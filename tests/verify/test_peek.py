@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tests.schedule.convolutions import convolution, direct, image
 from tests.verify.regions import labelled, with_field
+from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
-from toolchain.emulator.state import State
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import Options, compile_region
 from toolchain.schedule.regions.region import Bound, Region, Shape

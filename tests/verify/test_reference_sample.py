@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.verify.regions import small
-from toolchain.emulator.checks import prepare_program
+from toolchain.analysis.checks import prepare_program
+from toolchain.analysis.state import State
 from toolchain.emulator.engines import Engine, engine_named
-from toolchain.emulator.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.verify import reference_sample
 from toolchain.verify.reference_sample import SampleSize, draw_instructions, sample_reference

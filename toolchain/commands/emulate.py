@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from toolchain.analysis.checks import Checked, check_program, prepare_program
+from toolchain.analysis.hazards.text import soundness
+from toolchain.analysis.state import State, new_state
 from toolchain.commands.inputs import Region, load_memories, output_regions, set_registers
 from toolchain.commands.machine import machine_of
 from toolchain.commands.stopwatch import Stopwatch, sign
-from toolchain.emulator.checks import Checked, check_program, prepare_program
 from toolchain.emulator.engines import engine_named
-from toolchain.emulator.hazards.text import soundness
-from toolchain.emulator.state import State, new_state
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Program
 from toolchain.isa.program_file import load_program

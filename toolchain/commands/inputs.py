@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolchain.analysis.state import State
 from toolchain.commands.machine import pairs
-from toolchain.emulator.state import State
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine, Memory
 from toolchain.spec.suggest import nearest

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from toolchain.emulator.compile import LISTENER
+from toolchain.analysis.compile import LISTENER
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Engines that run a program bit-exactly, and the checks that come before running."""
+"""Engines that run a program bit-exactly."""

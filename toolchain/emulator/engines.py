@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from toolchain.analysis.state import State
 from toolchain.emulator import native, reference, vectorised
-from toolchain.emulator.state import State
 from toolchain.isa.program import Ints, Program
 
 Engine = Callable[[Program, State, Ints], None]

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from toolchain.emulator.checks import prepare_program
-from toolchain.emulator.state import new_state
+from toolchain.analysis.checks import prepare_program
+from toolchain.analysis.state import new_state
 from toolchain.isa.footprint.text import comment, controlled
 from toolchain.isa.program import Program
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolchain.emulator.checks import prepare_program
+from toolchain.analysis.checks import prepare_program
 from toolchain.isa.footprint.footprints import Footprints, granules
 from toolchain.isa.program import Ints
 from toolchain.timing.simulate import Timeline, time_program

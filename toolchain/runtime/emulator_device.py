@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from toolchain.emulator.checks import check_program
+from toolchain.analysis.checks import check_program
+from toolchain.analysis.queues.interlock_counters import program_tokens
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import State
 from toolchain.emulator.engines import Engine, engine_named
-from toolchain.emulator.queues.interlock_counters import program_tokens
-from toolchain.emulator.queues.order import issue_order
-from toolchain.emulator.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.runtime.device import Bytes, Image, Ran, Range
 from toolchain.schedule.placement.dram_map import StoredTensor

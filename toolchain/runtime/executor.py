@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.emulator.checks import prepare_program
+from toolchain.analysis.checks import prepare_program
 from toolchain.graph.calibration import sample_count
 from toolchain.graph.session import run_session
 from toolchain.isa.binary.container import read_container

@@ -5,9 +5,9 @@ from typing import Protocol
 
 import numpy as np
 
-from toolchain.emulator.checks import check_program, prepare_program
+from toolchain.analysis.checks import check_program, prepare_program
+from toolchain.analysis.state import State, new_state
 from toolchain.emulator.engines import engine_named
-from toolchain.emulator.state import State, new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.runtime.device_memory import dram_of
 from toolchain.spec.model import Machine

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.emulator.checks import Checked, prepare_program
-from toolchain.emulator.state import State, new_state
+from toolchain.analysis.checks import Checked, prepare_program
+from toolchain.analysis.state import State, new_state
 from toolchain.isa.program import Program
 from toolchain.operations.operation import Operation
 from toolchain.schedule.emit import emit, in_turn, plan_constants

@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from toolchain.emulator.checks import Checked
-from toolchain.emulator.state import State
+from toolchain.analysis.checks import Checked
+from toolchain.analysis.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.origins import Origins

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from toolchain.emulator.state import State
+from toolchain.analysis.state import State
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.program import Program
 from toolchain.schedule.emission_errors import blamed

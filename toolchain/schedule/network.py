@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from toolchain.emulator.checks import check_program, prepare_program
+from toolchain.analysis.checks import check_program, prepare_program
 from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.dram import Placed, place_region

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from toolchain.emulator.checks import prepare_program
-from toolchain.emulator.hazards.pipeline import repeats
+from toolchain.analysis.checks import prepare_program
+from toolchain.analysis.hazards.pipeline import repeats
 from toolchain.isa.footprint.pipeline import pipelined_steps
 from toolchain.schedule.compile import emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel import Kernel

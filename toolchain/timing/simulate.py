@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from toolchain.emulator.compile import load_library
+from toolchain.analysis.compile import load_library
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.emulator.checks import check_program
+from toolchain.analysis.checks import check_program
 from toolchain.emulator.engines import engine_named
 from toolchain.graph.numerics import Numerics
 from toolchain.graph.requantisation import LONGEST

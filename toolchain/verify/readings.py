@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from toolchain.emulator.state import State
+from toolchain.analysis.state import State
 from toolchain.isa.footprint.footprints import Footprints, granules
 from toolchain.verify.blame import element_address
 from toolchain.verify.peek import Peek, Piece

@@ -7,11 +7,11 @@ from math import ceil
 
 import numpy as np
 
+from toolchain.analysis.state import State
+from toolchain.analysis.touched import first_difference
 from toolchain.emulator.engines import engine_named
 from toolchain.emulator.reference.elements import Element, read_bytes
 from toolchain.emulator.reference.sample import disagreements, recompute
-from toolchain.emulator.state import State
-from toolchain.emulator.touched import first_difference
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints, Program
 from toolchain.verify.blame import instruction_text

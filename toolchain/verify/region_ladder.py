@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.emulator.checks import Checked, check_program, prepare_program
+from toolchain.analysis.checks import Checked, check_program, prepare_program
+from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
-from toolchain.emulator.state import State
 from toolchain.graph.calibration import sample_at
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.emulator.state import State
+from toolchain.analysis.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.executor import region_image

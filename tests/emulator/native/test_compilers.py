@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.random_programs import random_program, random_state
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import new_state
 from toolchain.emulator import native, vectorised
-from toolchain.emulator.queues.order import issue_order
-from toolchain.emulator.state import new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.tiny_machine import stream, tiny, word
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import State, new_state
 from toolchain.emulator import native, reference
 from toolchain.emulator.native.engine import prepare
-from toolchain.emulator.queues.order import issue_order
-from toolchain.emulator.state import State, new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program
 from toolchain.spec.errors import UserError

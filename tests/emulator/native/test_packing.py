@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from toolchain.emulator.compile import load_library
+from toolchain.analysis.compile import load_library
 from toolchain.emulator.native.packing import Factors, packing_functions
 from toolchain.emulator.native.source import TEMPLATES
 from toolchain.isa.c_source.expressions import HELPERS

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.tiny_machine import stream, streams, tiny, word
-from toolchain.emulator.queues.order import issue_order
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import State, new_state
 from toolchain.emulator.reference.engine import run
-from toolchain.emulator.state import State, new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.errors import UserError

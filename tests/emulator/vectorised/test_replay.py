@@ -9,9 +9,9 @@ import pytest
 
 from tests.random_programs import random_state
 from tests.tiny_machine import streams, tiny, word
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import State
 from toolchain.emulator import reference, vectorised
-from toolchain.emulator.queues.order import issue_order
-from toolchain.emulator.state import State
 from toolchain.emulator.vectorised.loops import Loop
 from toolchain.emulator.vectorised.recorder import MOST_STEPS
 from toolchain.isa.binary.decode import decode

@@ -1,5 +1,5 @@
 from tests.tiny_machine import tiny
-from toolchain.emulator.state import new_state
+from toolchain.analysis.state import new_state
 from toolchain.emulator.vectorised import versions
 from toolchain.emulator.vectorised.versions import Contents, Versions
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.emulator.compile import load_library
+from toolchain.analysis.compile import load_library
 from toolchain.isa.c_source.expressions import HELPERS, CValue, CWriter, c_scalar
 from toolchain.isa.c_source.interval import Interval
 from toolchain.isa.semantics import ir

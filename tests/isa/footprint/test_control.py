@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.tiny_machine import streams, tiny, word
-from toolchain.emulator.state import new_state
+from toolchain.analysis.state import new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.footprint.control import ControlContents, little_endian, sign_extended
 from toolchain.isa.footprint.provenance import Provenance

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from tests.tiny_machine import tiny
-from toolchain.emulator.footprints.quickest import footprints
-from toolchain.emulator.queues.order import issue_order
-from toolchain.emulator.state import new_state
+from toolchain.analysis.footprints.quickest import footprints
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.footprint.nest import Exists, Nest, machine_nests, memories_alike
 from toolchain.isa.footprint.walk import Guard, Loop

@@ -11,8 +11,8 @@ from tests.footprint_oracle import assert_exact
 from tests.random_programs import random_program, random_state
 from tests.small_machines import small_machine
 from tests.tiny_machine import streams, tiny, word
-from toolchain.emulator.queues.order import issue_order
-from toolchain.emulator.state import State, new_state
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import State, new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program
 from toolchain.spec.load import load_machine

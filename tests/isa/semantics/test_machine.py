@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tiny_machine import DOUBLE, streams, tiny, word
+from toolchain.analysis.state import new_state
 from toolchain.emulator.reference.engine import run
-from toolchain.emulator.state import new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.machine import machine_semantics

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.tiny_machine import tiny
-from toolchain.emulator.queues.order import issue_order
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import new_state
 from toolchain.emulator.reference.engine import Reference, Statements
-from toolchain.emulator.state import new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.intervals import Interval

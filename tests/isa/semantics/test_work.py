@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.tiny_machine import streams, tiny, word
+from toolchain.analysis.state import new_state
 from toolchain.emulator import native, reference, vectorised
 from toolchain.emulator.engines import Engine
-from toolchain.emulator.state import new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.machine import machine_semantics

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from toolchain.emulator.checks import prepare_program
+from toolchain.analysis.checks import prepare_program
 from toolchain.operations.library import kinds_of
 from toolchain.schedule.compile import Compiled, emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernels

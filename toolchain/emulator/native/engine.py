@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.emulator.compile import compiler, load_library
+from toolchain.analysis.compile import compiler, load_library
+from toolchain.analysis.state import State
 from toolchain.emulator.native.source import engine_source
-from toolchain.emulator.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics.work import TOO_MANY
 from toolchain.spec.errors import UserError, fail

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from toolchain.emulator.state import State
+from toolchain.analysis.state import State
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Memory, RecordField, ScalarType, View
 

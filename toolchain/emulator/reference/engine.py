@@ -8,9 +8,9 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from toolchain.analysis.state import State
 from toolchain.emulator.reference.elements import Element, narrow, pack, read_bytes, unpack, write_bytes
 from toolchain.emulator.reference.scalar import Frame, Value, each_lane, element_of, lane_of, position, value_of
-from toolchain.emulator.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import access_differs, instance, places, replica_levels, replica_names

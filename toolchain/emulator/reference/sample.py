@@ -9,10 +9,10 @@ import random
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from toolchain.analysis.state import State
 from toolchain.emulator.reference.elements import Element, read_bytes, write_bytes
 from toolchain.emulator.reference.engine import Action, Frames, Listener, Reference, Statements, ignore
 from toolchain.emulator.reference.scalar import element_of
-from toolchain.emulator.state import State
 from toolchain.isa.program import Program
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.carried import assigned, exposed

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from toolchain.analysis.state import State
 from toolchain.emulator.reference.engine import Reference
-from toolchain.emulator.state import State
 from toolchain.emulator.vectorised.frame import Axes, Frame, Value
 from toolchain.emulator.vectorised.memory import Kept
 from toolchain.emulator.vectorised.recorder import Recorder

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.emulator.state import State
+from toolchain.analysis.state import State
 from toolchain.emulator.vectorised.versions import Contents, Versions
 from toolchain.isa.program import Program
 

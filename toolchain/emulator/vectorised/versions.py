@@ -6,7 +6,7 @@ micro-ops or the same latched fields, in this run or in the next.
 
 import itertools
 
-from toolchain.emulator.state import State
+from toolchain.analysis.state import State
 
 LARGEST = 1 << 16
 """Bytes of a memory whose contents are compared; what a larger one holds is new whenever it was written."""

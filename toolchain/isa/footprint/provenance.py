@@ -23,7 +23,7 @@ MOST_SLOTS = 1 << 31
 
 
 class Contents(Protocol):
-    """The contents of memories and registers before a program runs; toolchain/emulator/state.py's State is one."""
+    """The contents of memories and registers before a program runs; toolchain/analysis/state.py's State is one."""
 
     @property
     def memories(self) -> Mapping[str, NDArray[np.uint8]]: ...

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.emulator.state import State, new_state
+from toolchain.analysis.state import State, new_state
 from toolchain.schedule.placement.packing import Packing, view_packing
 from toolchain.schedule.regions.region import Shape
 from toolchain.spec.model import Layout, Machine

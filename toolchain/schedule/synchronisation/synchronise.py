@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.emulator.dependences import Dependences, Needs, find_dependences
-from toolchain.emulator.footprints.quickest import footprints
-from toolchain.emulator.interlock import held_instructions, is_ordered
-from toolchain.emulator.state import State
+from toolchain.analysis.dependences import Dependences, Needs, find_dependences
+from toolchain.analysis.footprints.quickest import footprints
+from toolchain.analysis.interlock import held_instructions, is_ordered
+from toolchain.analysis.state import State
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_tokens import Moves, sync_tokens

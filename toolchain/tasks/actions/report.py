@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from toolchain.emulator.checks import prepare_program
+from toolchain.analysis.checks import prepare_program
 from toolchain.report.explain_text import costs_text
 from toolchain.report.page import report_page
 from toolchain.report.plan_line import plan_line

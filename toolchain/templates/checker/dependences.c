@@ -1,4 +1,4 @@
-// Which instructions must wait for which, over the pieces of one memory; toolchain/emulator/dependences.py says the same with numpy.
+// Which instructions must wait for which, over the pieces of one memory; toolchain/analysis/dependences.py says the same with numpy.
 #include <stdint.h>
 
 // runs: accesses low..high - 1 in pieces, sorted by instruction (who). last: int32 [pieces, 2 * units], the last writer and then the last reader of

@@ -1,0 +1,143 @@
+"""The compile helper: a cache that a broken or missing compiler cannot poison."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from toolchain.analysis import compile as native
+from toolchain.isa.c_source.expressions import HELPERS
+from toolchain.spec.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda *_: str(tmp_path))
+    return tmp_path / "native"
+
+
+needs_compiler = pytest.mark.skipif(not native.compiler(), reason="no C compiler")
+
+
+@needs_compiler
+def test_the_same_source_is_compiled_once(cache: Path) -> None:
+    source = "int once(void) { return 41; }"
+    library = native.load_library("once", source)
+    assert library is not None
+    assert library.once() == 41
+    made = {p.name: p.stat().st_mtime_ns for p in cache.glob("*.so")}
+    assert native.load_library("once", source) is library
+    native.load_library("once", source + "\nint other(void) { return 1; }")
+    assert len(list(cache.glob("*.so"))) == 2
+    assert all((cache / name).stat().st_mtime_ns == time for name, time in made.items())
+
+
+@needs_compiler
+def test_flags_are_part_of_the_key(cache: Path) -> None:
+    source = "int flag(void) { return FLAG; }"
+    one, two = (native.load_library("flag", source, (f"-DFLAG={n}",)) for n in (1, 2))
+    assert one is not None
+    assert two is not None
+    assert (one.flag(), two.flag()) == (1, 2)
+    assert len(list(cache.glob("*.so"))) == 2
+
+
+@needs_compiler
+def test_refused_source_leaves_nothing_behind(cache: Path) -> None:
+    with pytest.raises(UserError, match=r"E0710 .* refused generated code"):
+        native.load_library("bad", "int bad(void) { return }")
+    assert not [p for p in cache.iterdir() if p.suffix != ".lock"]
+
+
+def test_without_a_compiler_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CC", "none")
+    assert native.load_library("none", "int x;") is None
+
+
+@needs_compiler
+def test_a_cache_that_cannot_be_made_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda *_: str(tmp_path / "file"))
+    library = native.load_library("homeless", "int homeless(void) { return 7; }")
+    assert library is not None
+    assert library.homeless() == 7
+
+
+class FullDisk(type(Path())):
+    """A path that nothing can be written to, as on a full disk."""
+
+    def write_text(self, *_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@needs_compiler
+def test_a_disk_that_is_full_is_told_in_one_line(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "Path", FullDisk)
+    with pytest.raises(UserError, match=f"^E0712 no library can be kept in {cache}: No space left on device; make room there, or set [^\n]*$"):
+        native.load_library("full", "int full(void) { return 1; }")
+
+
+@needs_compiler
+def test_what_cannot_be_loaded_is_told_in_one_line(cache: Path) -> None:
+    with pytest.raises(UserError, match=f"^E0712 no library can be kept in {cache}: [^\n]*missing_symbol[^\n]*$"):
+        native.load_library("unbound", "int missing_symbol(void); int unbound(void) { return missing_symbol(); }", ("-Wl,-z,now",))
+
+
+def test_a_compiler_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CC", "no-such-compiler")
+    with pytest.raises(UserError, match="E0720 TILEWRIGHT_CC names a compiler that is not there: 'no-such-compiler'"):
+        native.load_library("none", "int x;")
+
+
+@needs_compiler
+def test_a_process_may_load_hundreds_of_engines(tmp_path: Path) -> None:
+    """The fault's place must not use up the room that a process has for thread-local data of libraries."""
+    library = tmp_path / "engine.so"
+    source = "#include <stdint.h>\n#include <string.h>\n" + HELPERS + "\nint64_t use(int64_t a) { tw_fault = 0; tw_floordiv(1, a); return tw_fault; }"
+    (tmp_path / "engine.c").write_text(source)
+    subprocess.run([native.compiler(), "-O1", "-fPIC", "-shared", "-o", str(library), str(tmp_path / "engine.c")], check=True)
+    for number in range(600):
+        (tmp_path / f"{number}.so").write_bytes(library.read_bytes())
+    program = f"import ctypes\nassert all(ctypes.CDLL(f'{tmp_path}/{{n}}.so').use(0) == 4 for n in range(600))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def fresh_answer(cache: Path, source: str) -> int:
+    """What a new process gets from `int answer(void)`."""
+    program = "import sys, platformdirs\nplatformdirs.user_cache_dir = lambda *_: sys.argv[1]\nfrom toolchain.analysis.compile import load_library\n"
+    program += "print(load_library('answer', sys.argv[2]).answer())"
+    command = [sys.executable, "-c", program, str(cache.parent), source]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).resolve().parents[2]).stdout)
+
+
+@needs_compiler
+@pytest.mark.parametrize("kept", [0, 200, 5000])
+def test_a_damaged_library_is_made_again(cache: Path, kept: int) -> None:
+    source = "int answer(void) { return 42; }"
+    assert fresh_answer(cache, source) == 42
+    (library,) = cache.glob("*.so")
+    whole = library.read_bytes()
+    library.write_bytes(whole[:kept])
+    assert fresh_answer(cache, source) == 42
+    assert library.read_bytes() == whole
+
+
+@needs_compiler
+def test_a_compiler_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    slow = tmp_path / "slow-cc"
+    slow.write_text('#!/bin/sh\n[ "$1" = --version ] || exec sleep 60\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("TILEWRIGHT_CC", str(slow))
+    monkeypatch.setattr(native, "PATIENCE", 0.2)
+    with pytest.raises(UserError, match=r"E0710 .*slow-cc refused generated code.*\nno end after 0.2 seconds"):
+        native.load_library("slow", "int x;")
+
+
+def test_a_compiler_that_makes_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CC", "true")
+    with pytest.raises(UserError, match=r"E0710 .*true refused generated code.*\nit made no library"):
+        native.load_library("nothing", "int x;")

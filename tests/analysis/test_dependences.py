@@ -1,0 +1,47 @@
+"""Dependences against a plain walk over every cell."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from tests.schedule.cells import EVERY, Op, cells, copies, memory, program
+from toolchain.analysis.dependences import Dependences, find_dependences
+from toolchain.analysis.footprints.quickest import footprints
+from toolchain.isa.footprint.provenance import Provenance
+from toolchain.isa.program import Program
+
+MACHINE = cells(EVERY)
+
+
+def dependences(made: Program) -> Dependences:
+    state, order = memory(made.machine), np.arange(len(made))
+    provenance = Provenance(made, state, order)
+    return find_dependences(made, footprints(made, state, order, provenance).runs, provenance)
+
+
+@given(ops=copies(quiet=True, most=30))
+@settings(max_examples=40, deadline=None)
+def test_needs_are_the_latest_writers_and_readers_of_each_unit(ops: list[Op]) -> None:
+    needs = dependences(program(MACHINE, ops)).needs.tolist()
+    for index, op in enumerate(ops):
+        before = list(enumerate(ops[:index]))
+        expected = [
+            max((i for i, other in before if other.unit == unit and (other.to in (op.source, op.to) or other.source == op.to)), default=-1)
+            for unit in range(3)
+        ]
+        assert needs[index] == expected
+    assert needs[-1] == [-1, -1, -1]
+
+
+@given(ops=copies(quiet=True, most=30))
+@settings(max_examples=20, deadline=None)
+def test_without_a_compiler_they_are_the_same(ops: list[Op]) -> None:
+    made = program(MACHINE, ops)
+    quick = dependences(made)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("toolchain.analysis.dependences.load_library", lambda *_: None)
+        assert np.array_equal(dependences(made).needs, quick.needs)
+
+
+def test_what_stores_is_known() -> None:
+    assert dependences(program(MACHINE, [Op(0, 1, 2), Op(1, 2, 3)])).stores.tolist() == [True, True, False]

@@ -1,0 +1,1 @@
+"""What programs do without being run: footprints, queues and tokens, hazards."""

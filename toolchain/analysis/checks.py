@@ -1,0 +1,132 @@
+"""Everything that is checked before a program runs: addresses, control memories, stale registers, races, leftover tokens."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.analysis.footprints.quickest import footprints
+from toolchain.analysis.hazards.control_conflicts import control_conflicts
+from toolchain.analysis.hazards.in_place import self_conflicts
+from toolchain.analysis.hazards.native import hazards
+from toolchain.analysis.hazards.pipeline import repeat_diagnostics, repeats
+from toolchain.analysis.hazards.races import UNWRITTEN, Hazards, Timeline, find_hazards, gather
+from toolchain.analysis.hazards.stale import stale_reads
+from toolchain.analysis.hazards.text import hazard_code, hazard_diagnostic, relevant
+from toolchain.analysis.hazards.unused import lost_reads
+from toolchain.analysis.queues.clocks import Clocks, happens_before
+from toolchain.analysis.queues.interlock_counters import program_tokens
+from toolchain.analysis.queues.order import issue_order, leftovers
+from toolchain.analysis.queues.sync_checks import sync_faults
+from toolchain.analysis.state import State
+from toolchain.isa.checks import MOST, limited
+from toolchain.isa.footprint.footprints import Footprints
+from toolchain.isa.footprint.provenance import Provenance
+from toolchain.isa.footprint.registers import register_runs
+from toolchain.isa.footprint.text import fault_diagnostic
+from toolchain.isa.latched_checks import latched_violations
+from toolchain.isa.portable import portability
+from toolchain.isa.program import Ints, Program
+from toolchain.isa.queue_table import queue_table
+from toolchain.isa.sync_tokens import SyncTokens
+from toolchain.spec.errors import Diagnostic
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A program that may run. order: as it executes without time. warnings: what is worth knowing, nothing that forbids.
+
+    tolerated: how many hazards of each code there are that the machine's file calls warnings; `warnings` shows the first of them.
+    """
+
+    order: Ints
+    footprints: Footprints
+    provenance: Provenance
+    tokens: SyncTokens
+    warnings: tuple[Diagnostic, ...]
+    tolerated: Mapping[str, int]
+
+
+def check_program(program: Program, state: State, preset: Iterable[str] = ()) -> Checked:
+    """Checks a program against what stands in memory before it runs; `preset` names on-chip memories that the host fills.
+
+    Raises one UserError with all that is wrong: E05xx for a deadlock, else E0404 for constraints on latched registers and
+    everything from E0601 to E0612, the first 20.
+    """
+    tokens = program_tokens(program, state)
+    order = issue_order(program, None, tokens)
+    provenance = Provenance(program, state, order)
+    prints = footprints(program, state, order, provenance)
+    clocks = happens_before(program, order, tokens)
+    found = _hazards(prints, _timeline(program, order, provenance, clocks), provenance, frozenset(preset))
+    diagnostics = [
+        *sync_faults(program, tokens, order, clocks),
+        *latched_violations(provenance),
+        *_faults(provenance, prints),
+        *control_conflicts(prints),
+        *stale_reads(provenance, state.written),
+        *self_conflicts(provenance, prints),
+    ]
+    again = repeats(provenance)
+    diagnostics += repeat_diagnostics(program, again.severe(program, True))
+    severe = np.array([m.hazard == "error" for m in program.machine.memories])[found.memory] if len(found) else np.zeros(0, np.bool_)
+    diagnostics += _first(prints, found, _pairs(found, severe))
+    if diagnostics:
+        raise limited(diagnostics)
+    mild, slight = _pairs(found, ~severe), again.severe(program, False)
+    hazardous = (*_shortened(_first(prints, found, mild), len(mild)), *_shortened(list(repeat_diagnostics(program, slight)), len(slight)))
+    tolerated = Counter([*map(hazard_code, found.kind[mild].tolist()), *["E0612"] * len(slight)])
+    return Checked(order, prints, provenance, tokens, (*hazardous, *leftovers(program, tokens), *portability(program)), tolerated)
+
+
+def prepare_program(program: Program, state: State) -> Checked:
+    """Prepares a run and its timing, without looking for hazards. Raises UserError E0501 for a deadlock: then there is no order."""
+    tokens = program_tokens(program, state)
+    order = issue_order(program, None, tokens)
+    provenance = Provenance(program, state, order)
+    return Checked(order, footprints(program, state, order, provenance), provenance, tokens, (), {})
+
+
+def _timeline(program: Program, order: Ints, provenance: Provenance, clocks: Clocks) -> Timeline:
+    place = queue_table(program.queue, program.queues).position
+    return Timeline(order, provenance.position, program.queue, place, clocks)
+
+
+def _hazards(prints: Footprints, timeline: Timeline, provenance: Provenance, preset: frozenset[str]) -> Hazards:
+    """Of memories, and of latched registers, which units share like memories; what reads an unset register, `stale_reads` says.
+
+    Reads of values that are lost are none.
+    """
+    held = find_hazards(replace(prints, runs=register_runs(provenance)), timeline)
+    races = held.take(held.kind != UNWRITTEN)
+    left, lost = prints, np.ones(1, np.bool_)
+    found = relevant(prints, hazards(prints, timeline), preset)
+    while len(found) and lost.any():
+        lost = lost_reads(left, provenance, timeline, found)
+        left = replace(left, runs=left.runs.take(~lost))
+        found = relevant(prints, hazards(left, timeline), preset) if lost.any() else found
+    return gather([found, races], timeline.position) if len(races) else found
+
+
+def _pairs(found: Hazards, chosen: NDArray[np.bool_]) -> Ints:
+    """int64: of the chosen hazards, the first of each pair of instructions and memory."""
+    rows = np.flatnonzero(chosen)
+    pairs = np.stack([found.first[rows], found.second[rows], found.memory[rows]], 1)
+    return rows[np.sort(np.unique(pairs, axis=0, return_index=True)[1])]
+
+
+def _first(prints: Footprints, found: Hazards, rows: Ints) -> list[Diagnostic]:
+    """As many as are ever shown."""
+    return [hazard_diagnostic(prints, found, row) for row in rows[: MOST + 1].tolist()]
+
+
+def _shortened(found: list[Diagnostic], total: int) -> list[Diagnostic]:
+    if total <= MOST:
+        return found
+    return [*found[: MOST - 1], Diagnostic(found[0].code, f"{total - MOST + 1} more warnings of this kind", severity="warning")]
+
+
+def _faults(provenance: Provenance, prints: Footprints) -> list[Diagnostic]:
+    return [fault_diagnostic(provenance, prints.faults, row) for row in range(min(len(prints.faults), MOST + 1))]

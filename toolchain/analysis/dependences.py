@@ -1,0 +1,121 @@
+"""Which instructions must wait for which: read after write, write after read, write after write, of memories and latched registers.
+
+The program's order says which of two accesses comes first. Nothing here knows of counters or interlocks.
+"""
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.analysis.compile import load_library
+from toolchain.isa.footprint.footprints import Runs, join_runs
+from toolchain.isa.footprint.provenance import Provenance
+from toolchain.isa.footprint.registers import register_runs
+from toolchain.isa.program import Ints, Program
+
+Needs = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
+FEW = 8
+"""Runs of an instruction that are looked at one by one."""
+
+
+@dataclass(frozen=True)
+class Dependences:
+    """needs: int32 [n, units], the latest instruction of each unit of the same stream that must be done first; -1: none.
+
+    What needs several instructions of a unit needs the latest alone: a unit finishes in order.
+    stores: bool [n], whether an instruction writes what outlives the program: a memory of kind dram.
+    """
+
+    needs: Needs
+    stores: Flags
+
+
+def find_dependences(program: Program, runs: Runs, provenance: Provenance) -> Dependences:
+    """runs: the footprints of the program executed in its own order, sorted by instruction. Streams are looked at one by one."""
+    needs = no_needs(program)
+    for _, accesses in accesses_by_memory(program, runs, provenance):
+        sweep(accesses, program.unit, needs)
+    stores = np.zeros(len(program), np.bool_)
+    outlives = np.array([m.kind == "dram" for m in program.machine.memories])
+    stores[runs.instruction[runs.write & outlives[runs.memory]]] = True
+    return Dependences(needs, stores)
+
+
+def no_needs(program: Program) -> Needs:
+    """int32 [n, units] of -1: no instruction needs another."""
+    return np.full((len(program), len(program.machine.units)), -1, np.int32)
+
+
+def accesses_by_memory(program: Program, runs: Runs, provenance: Provenance) -> Iterator[tuple[int, Runs]]:
+    """For each memory and latched register that a stream writes, the stream's accesses to it in the program's order."""
+    accesses = join_runs([runs, register_runs(provenance)])
+    stream = program.stream[accesses.instruction]
+    for memory in np.unique(accesses.memory).tolist():
+        here = accesses.memory == memory
+        for number in np.unique(stream[here]).tolist():
+            chosen = accesses.take(here & (stream == number))
+            if chosen.write.any():
+                yield memory, chosen.take(np.argsort(chosen.instruction, kind="stable"))
+
+
+def sweep(runs: Runs, unit: Ints, needs: Needs) -> None:
+    """Raises `needs` by the accesses to one memory, in order: remembers the last reader and the last writer of every unit, for every
+    piece that is never cut. An instruction meets what was there before it; a writer that another one follows is left in place, as
+    whoever waits for the later one waits for both."""
+    edges = np.unique(np.concatenate([runs.start, runs.stop]))
+    low, high = np.searchsorted(edges, runs.start), np.searchsorted(edges, runs.stop)
+    library = load_library("dependences", (CHECKER / "dependences.c").read_text())
+    if library is None:
+        sweep_pieces(runs, low, high, len(edges), unit, needs)
+    else:
+        _sweep_native(library, runs, low, high, len(edges), unit, needs)
+
+
+class _Task(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("runs", "units")),
+        *((name, ctypes.c_void_p) for name in ("who", "low", "high", "unit", "write", "last", "needs")),
+    )
+
+
+def _sweep_native(library: ctypes.CDLL, runs: Runs, low: Ints, high: Ints, pieces: int, unit: Ints, needs: Needs) -> None:
+    last = np.full((pieces, 2 * needs.shape[1]), -1, np.int32)
+    held = [np.ascontiguousarray(part, np.int64) for part in (runs.instruction, low, high, unit)]
+    held += [np.ascontiguousarray(runs.write, np.uint8), last, needs]
+    library.sweep(ctypes.byref(_Task(len(low), needs.shape[1], *(part.ctypes.data for part in held))))
+
+
+def sweep_pieces(runs: Runs, low: Ints, high: Ints, pieces: int, unit: Ints, needs: Needs) -> None:
+    """The same with numpy: runs as pieces low..high - 1."""
+    units = needs.shape[1]
+    last = np.full((2 * units, pieces), -1, np.int32)
+    bottom: list[int] = low.tolist()
+    top: list[int] = high.tolist()
+    write: list[bool] = runs.write.tolist()
+    heads: list[int] = np.flatnonzero(np.diff(runs.instruction, prepend=-1)).tolist()
+    who: list[int] = runs.instruction.tolist()
+    unit_of: list[int] = unit.tolist()
+    for first, stop in zip(heads, [*heads[1:], len(who)], strict=True):
+        index, touched = who[first], list[tuple[bool, slice | Ints]]()
+        if stop - first <= FEW:
+            touched = [(write[k], slice(bottom[k], top[k])) for k in range(first, stop)]
+        else:
+            touched = [(w, _pieces(low[first:stop], high[first:stop], runs.write[first:stop] == w)) for w in (True, False)]
+        for writes, where in touched:
+            if writes:
+                np.maximum(needs[index], last[units:, where].max(axis=1, initial=-1), out=needs[index])
+            np.maximum(needs[index], last[:units, where].max(axis=1, initial=-1), out=needs[index])
+        for writes, where in touched:
+            last[unit_of[index] + (0 if writes else units), where] = index
+
+
+def _pieces(low: Ints, high: Ints, chosen: NDArray[np.bool_]) -> Ints:
+    """The pieces low..high - 1 of all chosen runs."""
+    starts, sizes = low[chosen], (high - low)[chosen]
+    return np.arange(int(sizes.sum())) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
