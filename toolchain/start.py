@@ -1,4 +1,4 @@
-"""Where the command starts: an interrupt that comes while modules are still being read is one line, too."""
+"""Entry point of the command: an interrupt while modules still load is one line, too."""
 
 import os
 import signal
@@ -23,6 +23,6 @@ def main() -> int:
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
-    """Nothing has been done yet, so nothing needs to end well."""
+    """Exit at once: no work has begun that needs an orderly end."""
     os.write(2, b"interrupted\n")
     os._exit(INTERRUPTED)

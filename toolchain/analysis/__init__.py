@@ -1,1 +1,1 @@
-"""What programs do without being run: footprints, queues and tokens, hazards."""
+"""Static analysis of programs: footprints, queues and tokens, hazards."""

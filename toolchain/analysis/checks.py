@@ -95,7 +95,7 @@ def _timeline(program: Program, order: Ints, provenance: Provenance, clocks: Clo
 
 
 def _hazards(prints: Footprints, timeline: Timeline, provenance: Provenance, preset: frozenset[str]) -> Hazards:
-    """Of memories, and of latched registers, which units share like memories; what reads an unset register, `stale_reads` says.
+    """Races of memories and of latched registers, which units share like memories; `stale_reads` finds reads of an unset register.
 
     Reads of values that are lost are none.
     """

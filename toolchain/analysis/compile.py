@@ -86,7 +86,7 @@ def _whole(target: Path) -> bool:
 
 
 def _seal(target: Path) -> Path:
-    """Where the hash of a library is kept."""
+    """The file that keeps a library's hash."""
     return target.with_suffix(".sha256")
 
 

@@ -1,4 +1,4 @@
-"""Which instructions must wait for which: read after write, write after read, write after write, of memories and latched registers.
+"""Dependences between instructions: read after write, write after read, write after write, of memories and latched registers.
 
 The program's order says which of two accesses comes first. Nothing here knows of counters or interlocks.
 """
@@ -92,7 +92,7 @@ def _sweep_native(library: ctypes.CDLL, runs: Runs, low: Ints, high: Ints, piece
 
 
 def sweep_pieces(runs: Runs, low: Ints, high: Ints, pieces: int, unit: Ints, needs: Needs) -> None:
-    """The same with numpy: runs as pieces low..high - 1."""
+    """The dependences by numpy: runs as pieces low..high - 1."""
     units = needs.shape[1]
     last = np.full((2 * units, pieces), -1, np.int32)
     bottom: list[int] = low.tolist()

@@ -1,4 +1,4 @@
-"""Which instructions the hardware holds for which: conflicts that an interlock compares addresses for, fences, and units that one occupies."""
+"""Hardware interlocks: address conflicts that hold an instruction, fences, and instructions that occupy several units."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Held:
 
     @property
     def latest(self) -> Needs:
-        """Of both the later one: it and all before it in its unit come first."""
+        """The later of both: it and all before it in its unit come first."""
         return np.maximum(self.done, self.begun)
 
 
@@ -101,7 +101,7 @@ def _fence(program: Program, interlock: Interlock, held: Needs) -> None:
 
 
 def _occupy(program: Program, held: Needs) -> None:
-    """Those that occupy a unit follow one another, also where they stand in other units' queues."""
+    """Order the instructions that occupy a unit, those in other units' queues included."""
     machine, opens = program.machine, np.searchsorted(program.stream, program.stream)
     for unit, its in enumerate(machine.units):
         guest = np.isin(program.kind, [k for k, i in enumerate(machine.instructions) if its.name in i.occupies]) & (program.unit != unit)

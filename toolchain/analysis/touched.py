@@ -1,4 +1,4 @@
-"""Which parts of a large memory anything ever touched, so that two of them can be compared without a look at gigabytes of zeros."""
+"""Parts of a large memory that were ever touched, so that two memories compare without reading gigabytes of zeros."""
 
 import mmap
 from collections.abc import Sequence

@@ -66,7 +66,7 @@ def _file(model: "onnx.ModelProto", root: Path) -> Path:
 
 
 def _calibrated(variables: Variables, calibration: "Given | Path", root: Path) -> Variables:
-    """The same with the file of the samples."""
+    """Arguments and the file of the samples."""
     if isinstance(calibration, str | Path):
         return replace(variables, calibration=str(Path(calibration).absolute()))
     from toolchain.api.given import samples_file

@@ -51,7 +51,7 @@ class Compiled:
 
     @cached_property
     def calibration(self) -> str:
-        """Where ranges of tensors are from: `recorded` samples, `declared` by a quantised model, or `made-up` ones, whose accuracy means little."""
+        """Origin of the tensors' ranges: `recorded` samples, `declared` by a quantised model, or `made-up` samples, whose accuracy means little."""
         from toolchain.graph.calibrated import calibration_kind
         from toolchain.graph.stage_file import read_stage
 
@@ -69,7 +69,7 @@ class Compiled:
         return self._answer("summary", summary_file).data
 
     def explain(self) -> Answer:
-        """Where the time goes, why nodes are on the host, and what to change; from the graph, before anything is compiled."""
+        """Explain the time by node, the reasons for host nodes and the remedies; from the graph, before compilation."""
         return self._answer("explain", explain_file)
 
     def verify(self) -> Answer:

@@ -37,7 +37,7 @@ class Loaded:
 
     @property
     def outputs(self) -> Mapping[str, Interface]:
-        """The same of the outputs; -1 stands for a size that depends on the data."""
+        """Shapes of the outputs; -1 stands for a size that depends on the data."""
         return {entry.name: entry for entry in self.executor.manifest.outputs}
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:

@@ -27,7 +27,7 @@ def list_operations(arguments: argparse.Namespace) -> None:
 
 
 def show(arguments: argparse.Namespace) -> None:
-    """What was said of an operation, and what follows from it."""
+    """Print an operation's declaration and the facts derived from it."""
     from toolchain.report.operation_text import operation_lines
 
     kinds = _kinds(_machine(arguments))

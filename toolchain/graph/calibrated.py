@@ -1,4 +1,4 @@
-"""Where the ranges of a network's integers come from: kept in the file of the integer network, and said wherever figures of accuracy are."""
+"""The origin of a network's ranges: stored in the integer network's file, and printed beside every figure of accuracy."""
 
 import onnx_ir as ir
 

@@ -34,7 +34,7 @@ def check_oracle() -> None:
 
 
 def _convolved(x: np.typing.NDArray[np.int8], w: np.typing.NDArray[np.int8]) -> np.typing.NDArray[np.int32]:
-    """The same products as a 3x3 convolution, which takes another way through ONNX Runtime."""
+    """Compute the products as a 3x3 convolution, which takes another path through ONNX Runtime."""
     int8, int32 = onnx.TensorProto.INT8, onnx.TensorProto.INT32
     images, weights = x.reshape(4, -1, 3, 3), w.reshape(8, -1, 3, 3)
     inputs = [helper.make_tensor_value_info("x", int8, images.shape), helper.make_tensor_value_info("w", int8, weights.shape)]

@@ -124,7 +124,7 @@ def _multiplied(kind: OperationKind, numerics: Numerics, leaky: bool, behind: in
 
 
 def _clipped(name: str, numerics: Numerics) -> str:
-    """The same of an int64."""
+    """An int64 constant of one element."""
     return f"  real = Cast <to = 11> ({name})\n{clip_text('real', numerics)}"
 
 

@@ -31,7 +31,7 @@ def run_oracle(model: ir.Model, inputs: Mapping[str, Array]) -> dict[str, Array]
 
 
 def run_reference(model: ir.Model, inputs: Mapping[str, Array], numerics: Numerics, kinds: Kinds | None = None) -> dict[str, Array]:
-    """The same by the numpy reference; what depends on a host operator is left out."""
+    """All integer tensors by the numpy reference; those that depend on a host operator are left out."""
     known: dict[ir.Value, Array] = {value: inputs[value.name or ""] for value in model.graph.inputs}
     for node in model.graph:
         operands = [known.get(value) if (array := constant(value)) is None else array for value in node.inputs if value is not None]

@@ -11,7 +11,7 @@ from toolchain.graph.rewrite import captured, constant, is_operator
 MOVES = ("MaxPool", "Concat", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Gather", "Identity", "Dropout", "Expand")
 """Operators whose results are some of the values of their data operands."""
 DATA_FIRST = ("Reshape", "Squeeze", "Unsqueeze", "Slice", "Split", "Gather", "Dropout", "Expand")
-"""Those of them whose further operands are no data."""
+"""Operators among them whose further operands are no data."""
 
 
 class Interval(NamedTuple):

@@ -12,7 +12,7 @@ from toolchain.graph.tensor_shapes import Shapes
 from toolchain.spec.errors import UserError, fail
 
 MAX_TAPS = 1 << 24
-"""Of a pool's window, most of it padding then: ONNX Runtime goes through all of them for every output."""
+"""Limit of a pool's window. A larger one is mostly padding, and ONNX Runtime goes through all of it for every output."""
 
 
 def check_operands(node: onnx.NodeProto, shapes: Shapes, path: Path) -> None:

@@ -29,7 +29,7 @@ def choose_scale(spreads: Sequence[Spread], stored: Range, form: Form, method: M
 
 
 def choose_step(spreads: Sequence[Spread], stored: Range, form: Form, method: Method, percentile: float) -> float:
-    """The same for tensors with a zero of their own, whose stored range is spread over all that was seen."""
+    """Ranges of tensors with a zero point: the stored range covers all values seen."""
     low, high = _ends(spreads)
     if high == low:
         return 1.0

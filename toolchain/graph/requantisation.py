@@ -18,7 +18,7 @@ from toolchain.operations.stages import evaluate_table
 from toolchain.spec.errors import UserError, fail
 
 Scales = tuple[float, float, float]
-"""Of input, weights and output."""
+"""Zero points of input, weights and output."""
 Floats = np.typing.NDArray[np.float32]
 Reals = np.typing.NDArray[np.float64]
 EXACT_BITS = 63
@@ -194,7 +194,7 @@ def _corrected(
 def _multiplied(
     call: Call, stored: np.typing.NDArray[np.int8], steps: Reals, bias: Reals, scales: Scales, numerics: Numerics, zeros: Mapping[str, int]
 ) -> Stored:
-    """Of a machine whose requantisation multiplies."""
+    """Requantisation of a machine that multiplies."""
     given, _, result = scales
     rows = steps.astype(np.float32).astype(np.float64)
     exact = np.rint(bias / (rows * given))

@@ -31,7 +31,7 @@ class RangeChoice:
 
 
 def fused_calls(model: ir.Model, kinds: Kinds) -> list[Call]:
-    """Those that are to be quantised, in the order of the graph."""
+    """The tensors to quantise, in graph order."""
     return [read_call(node, kinds) for node in model.graph if is_candidate(node)]
 
 

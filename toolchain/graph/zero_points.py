@@ -11,7 +11,7 @@ from itertools import product
 from toolchain.graph.numerics import Numerics
 
 MIDDLE = {"int8": 0, "uint8": 128}
-"""What a stored integer less this number is an int8."""
+"""Subtract this number from a stored integer to get an int8."""
 
 
 def centred_text(body: str, data: tuple[str, ...], numerics: Numerics) -> str:

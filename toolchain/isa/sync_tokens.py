@@ -18,7 +18,7 @@ from toolchain.spec.model import Counter, Machine, SyncRule
 COUNTING, FLAG, ALL_PRIOR = 0, 1, 2
 _unknown = field_leaf({})
 WINDOW = "interlock.window"
-"""What the counter of an interlock's window is called."""
+"""Name of the counter that stands for an interlock's window."""
 MODES = {"counting": COUNTING, "flag": FLAG, "all_prior": ALL_PRIOR}
 
 

@@ -33,7 +33,7 @@ def coarse_input(x: Floats, depth: int) -> tuple[Floats, float]:
 
 
 def coarse_weights(whole: Bell) -> Floats:
-    """The same weights with three bits less."""
+    """The weights with three bits less."""
     rounded = whole + np.int16(1 << WEIGHT_SHIFT >> 1)
     rounded >>= WEIGHT_SHIFT
     return rounded.astype(np.float32)

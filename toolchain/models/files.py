@@ -10,7 +10,7 @@ from toolchain.spec.yaml_nodes import Node
 
 
 def cache_folder() -> Path:
-    """Where scripts keep what they export and prepare for models."""
+    """Folder of the files that scripts export and prepare for models."""
     return Path(platformdirs.user_cache_dir("tilewright")) / "models"
 
 

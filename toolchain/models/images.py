@@ -13,7 +13,7 @@ _UNIT = 1 / 64
 _PATCHES = (1, 2, 4, 8, 16, 32, 64)
 _COLOUR_SHARE = 4
 _CHANNELS = 4096
-"""Of a picture: each takes a while."""
+"""Limit of a picture's pixels: each costs time."""
 
 
 def seeded_inputs(name: str, entry: Input, count: int) -> Samples:

@@ -1,4 +1,4 @@
-"""Where models are, by name or by path."""
+"""Find models by name or by path."""
 
 import os
 from pathlib import Path

@@ -14,7 +14,7 @@ from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
 
 NUMPY_NAMES = {"float": "float32", "double": "float64"}
-"""Where ONNX names a type otherwise."""
+"""Types that ONNX names differently."""
 
 
 def stored_inputs(path: Path, dims: Mapping[str, int] | None = None, shapes: Mapping[str, Shape] | None = None) -> dict[str, Input]:

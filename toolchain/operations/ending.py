@@ -12,7 +12,7 @@ from toolchain.spec.model.quantisation import Numerics, Rounding
 Ints = np.typing.NDArray[np.int64]
 Array = np.typing.NDArray[Any]
 SCALINGS: Mapping[str, tuple[str, ...]] = {"power_of_two": ("shift",), "multiplier": ("multiplier", "shift"), "float32": ("scale",)}
-"""What a requantisation multiplies by, by the form of a machine's scales."""
+"""Factors of a requantisation, by the form of a machine's scales."""
 
 
 def by_channel(kind: OperationKind, numerics: Numerics) -> bool:

@@ -62,7 +62,7 @@ def _largest(parts: Sequence[Factors]) -> Factors:
 
 
 def _alike(whole: Expr, parts: Sequence[Expr], scales: Mapping[str, str]) -> list[Factors]:
-    """Those of parts that meet, what is not zero first. Zero has any scale."""
+    """Factors of parts that meet, nonzero ones first. Zero has any scale."""
     found = sorted((factors_of(part, scales) for part in parts), key=lambda part: not part.size)
     if any(part.counts != found[0].counts for part in found if part.size):
         texts = " and ".join(dict.fromkeys(_text(part) for part in found if part.size))

@@ -17,7 +17,7 @@ ENDING = ("shift", "half", "low", "high", "slope", "slope_shift", "multiplier", 
 CHANNELS = ("multipliers", "shifts", "scales", "folded")
 """Arrays of an operation with a bias: what scales each channel, and the bias less the weights' sum times the zero of what they multiply."""
 BIAS_RANGE = ("bias_least", "bias_most", "bias_zeros")
-"""Of all elements: the extremes, and how many low bits are zero in each (0 where all are zero)."""
+"""Statistics over all elements: the extremes, and how many low bits are zero in each (0 where all are zero)."""
 UNIT = "unit"
 """The whole number that stands for 1 in the scale of the weights."""
 
@@ -261,7 +261,7 @@ class OperationKind:
 
     @cached_property
     def zeros(self) -> tuple[str, ...]:
-        """Which stored integers stand for zero, where tensors have zeros of their own: of the computed operands and of the result."""
+        """Zero points of the computed operands and of the result, where tensors have them."""
         if self.scaled:
             return (*(f"zero_{name}" for name in self.data), "zero_y")
         return tuple(f"zero_{name}" for name in self.data) if self.copies and self.meaning.outside == "zero" else ()

@@ -88,7 +88,7 @@ class Operation:
         return self.numbers["multiplier"] == 1 and not self.numbers["scale_bits"] and not any(name in self.arrays for name in BY_CHANNEL)
 
     def _weighted_reach(self, most: int) -> int:
-        """Of the sums with either bias: the plain one, and the one that holds the zeros of what the weights multiply."""
+        """Extremes of the sums with either bias: the plain one, and the one that folds in the operands' zero points."""
         sums = _row_sums(self.kind, np.abs(self.arrays[self.kind.weights].astype(np.int16)))
         biases = [np.abs(self.constants[name].astype(np.int64)) for name in (self.kind.bias, "folded")] if self.kind.bias else [np.zeros(1, np.int64)]
         return max(int((sums * most + np.maximum.reduce(biases)).max()), self.numbers.get(UNIT, 0) * most)
@@ -123,7 +123,7 @@ class Operation:
         return to_picture((total + (self.numbers[self.kind.zeros[0]] if self.kind.zeros else 0)).astype(numerics.stored))
 
     def _scaling(self) -> Scaling:
-        """What the sums are multiplied by."""
+        """Multiplier of the sums."""
         if not any(name in self.arrays for name in BY_CHANNEL):
             bits = np.array(self.numbers["scale_bits"], np.int32)
             return Scaling(bits.view(np.float32)) if bits else Scaling(np.int64(self.numbers["multiplier"]), np.int64(self.numbers["shift"]))

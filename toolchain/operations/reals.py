@@ -31,7 +31,7 @@ REAL_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "ratio": np.divide,
     }
 )
-"""What expressions in floating point may call; ratio(a, b) is a / b."""
+"""Functions that floating expressions may call; ratio(a, b) is a / b."""
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     {
         "+": np.add, "-": np.subtract, "*": np.multiply, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,

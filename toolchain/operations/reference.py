@@ -1,4 +1,4 @@
-"""What an operation computes, in numpy's whole numbers, straight from its index expression.
+"""Evaluate an operation in numpy's integers, straight from its index expression.
 
 Shares no code and no arithmetic with the ONNX bodies. Every array is int64 inside; products run through float64 matrix products, exact below 2**53.
 """

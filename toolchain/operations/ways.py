@@ -22,7 +22,7 @@ def candidates(operation: Operation, kinds: Kinds) -> Iterator[Operation]:
 
 
 def ways_of(operation: Operation, kinds: Kinds) -> Iterator[tuple[Way | None, Operation]]:
-    """The same, each with the operation's own way that begins it; None where the operation has no ways."""
+    """The chains, each with the operation's own way that begins it; None where the operation has no ways."""
     if not operation.kind.ways:
         yield None, operation
     for way in operation.kind.ways:
@@ -74,7 +74,7 @@ def _array(kind: OperationKind, name: str, way: Way, operation: Operation, exten
 
 
 def _channels(kind: OperationKind, name: str, way: Way, operation: Operation, extents: Mapping[str, int]) -> Array:
-    """What scales each channel of the other operation: it stands as the bias does."""
+    """The tensor that scales each channel of the other operation, placed as the bias is."""
     if kind.bias not in way.arrays:
         return operation.arrays[name]
     own = operation.kind.bias

@@ -28,7 +28,7 @@ def default_pipeline() -> Pipeline:
 
 
 def float_passes(pipeline: Pipeline) -> Sequence[Pass]:
-    """Those before the first that needs a calibration table or hides tensors from it."""
+    """Passes before the first that needs a calibration table or hides tensors from it."""
     names = [step.name for step in pipeline.passes]
     ends = [names.index(name) for name in ("fuse", "quantize") if name in names]
     return pipeline.passes[: min(ends, default=len(names))]

@@ -25,7 +25,7 @@ from toolchain.passes.context import Context
 
 @dataclass(frozen=True)
 class FoldBatchNorm(Pass):
-    """Those that follow no convolution or dense layer become one, which stays: a template may make a convolution of it."""
+    """Unite a chain of scales that follows no convolution or dense layer; a template may make a convolution of the one that stays."""
 
     name: ClassVar[str] = "fold_batch_norm"
     requires: ClassVar[tuple[str, ...]] = ("no_constant_nodes",)

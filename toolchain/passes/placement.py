@@ -1,4 +1,4 @@
-"""Which operations run on the machine: those that it takes, in regions that save more time than their border costs."""
+"""Choose the operations that run on the machine: supported ones, in regions that save more time than their borders cost."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -106,7 +106,7 @@ class Quantize(Pass):
 
 
 def _calibrated(model: ir.Model, context: Context) -> str:
-    """Where the ranges come from. model: in floating point, with the ranges that a quantised model declares as metadata."""
+    """Origin of the ranges. model: in floating point, with the ranges that a quantised model declares as metadata."""
     if context.recorded:
         return RECORDED
     return DECLARED if declares_ranges(model) else MADE_UP
@@ -150,7 +150,7 @@ class _Emitter:
         self._remove_limits()
 
     def _remove_limits(self) -> None:
-        """Those that conversions took over and that no other node reads."""
+        """Nodes that conversions replaced and that no other node reads."""
         for node in reversed(list(self.model.graph)):
             if is_operator(node, *LIMITS) and not node.outputs[0].uses() and not node.outputs[0].is_graph_output():
                 self.model.graph.remove(node, safe=True)
@@ -268,7 +268,7 @@ def _unlimited(value: ir.Value) -> tuple[ir.Value, Interval]:
 
 
 def _names(call: Call, numerics: Numerics) -> tuple[str, ...]:
-    """What the constants of an integer call are called."""
+    """Names of the constants of an integer call."""
     if call.operation.form == "table":
         return (f"{call.name}.table",)
     known, ends = call.inputs[len(call.data) :], scaling_operands(call.operation, numerics)

@@ -36,7 +36,7 @@ HALVINGS = 4
 TRIED = 2
 """Scales that are tried with the best rounding: those that are best for weights rounded to the nearest."""
 FRACTIONS = tuple(1 - n / 16 for n in range(10))
-"""The same for machines whose scales are not powers of two."""
+"""The limit for machines whose scales are not powers of two."""
 MAX_BYTES = 1 << 30
 """The most bytes of one float tensor on all samples; where it is larger, fewer samples are looked at."""
 

@@ -111,6 +111,6 @@ def qdq_table(model: ir.Model) -> Table:
 
 
 def _kept(value: ir.Value) -> Spread:
-    """What the model's own quantisation kept of a tensor."""
+    """Interval of a tensor that the model's own quantisation keeps."""
     largest, low, high = (float.fromhex(text) for text in value.metadata_props[RANGE].split())
     return Spread(largest, (), low, high)

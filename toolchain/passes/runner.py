@@ -50,6 +50,6 @@ def _history(done: Sequence[str]) -> str:
 
 
 def _explained(error: UserError, step: Pass, done: Sequence[str]) -> UserError:
-    """The same diagnostics, each saying in which pass it happened."""
+    """The diagnostics, each naming the pass that raised it."""
     note = f" (in the pass '{step.name}'; {_history(done)})"
     return UserError(*(Diagnostic(d.code, d.message + note, d.span, d.hint, d.place, d.severity) for d in error.diagnostics))

@@ -69,7 +69,7 @@ class Template:
 
 
 def default_templates(kinds: Kinds | None = None) -> tuple[Template, ...]:
-    """Those that operations bring, the largest patterns first."""
+    """Templates that operations bring, the largest patterns first."""
     return _default(kinds) if kinds is not None else _builtin()
 
 
@@ -108,7 +108,7 @@ def read_templates(source: Source, kinds: Kinds | None = None) -> tuple[Template
 
 
 def templates_of(section: Outline, kinds: Kinds | None = None) -> tuple[Template, ...]:
-    """Those of a machine's section `fusion`. Raises as `read_templates`."""
+    """Templates of a machine's section `fusion`. Raises as `read_templates`."""
     root = Node({"fusion": section.node}, section.node.span, ())
     validate(root, SCHEMA)
     return tuple(gather(partial(_template, kinds or builtin_kinds()), section.node.children()))

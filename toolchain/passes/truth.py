@@ -23,8 +23,8 @@ NOISE = 1e-6
 """Share of an output's energy that rounding may account for, through all of a network; one operator at a time, far less is allowed."""
 
 TIES = 1e-2
-"""The same where operators on stored integers were written out: sums halfway between two steps may fall to either, layer after layer (measured on
-EfficientNet-lite0 with fifty layers: 1e-3)."""
+"""Share of the energy where operators on stored integers were written out: sums halfway between two steps may fall to either, layer after layer
+(1e-3 measured on EfficientNet-lite0 with fifty layers)."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def placed_text(placed: Placement) -> str:
 
 
 def time_rows(costs: Costs) -> list[tuple[str, str]]:
-    """Where the time goes, name and text."""
+    """Rows of the time table: name and text."""
     regions = counted(len(costs.on(MACHINE)), "region")
     if not costs.priced:
         return [("machine", f"{ms_text(costs.machine_ms)} ms in {regions}; the machine's file does not say what the host costs")]

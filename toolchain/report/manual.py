@@ -39,7 +39,7 @@ def manual_markdown(machine: Machine) -> str:
 
 
 def manual_html(machine: Machine) -> str:
-    """The same page as one self-contained HTML file."""
+    """The manual as one self-contained HTML file."""
     from markdown_it import MarkdownIt
 
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(manual_markdown(machine))

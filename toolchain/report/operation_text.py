@@ -74,7 +74,7 @@ def _where(kind: OperationKind, kinds: Kinds, made: frozenset[str]) -> str:
 
 
 def _instead(kind: OperationKind, kinds: Kinds, made: frozenset[str]) -> list[str]:
-    """Of an operation that no model holds by itself, such as `depthwise`: how those that it is a way of are computed without it."""
+    """Explain an operation that no model holds by itself, such as `depthwise`: its callers and their other ways."""
     if kind.binds:
         return []
     return sorted({name for other in kinds.values() if kind.name in (ways := reachable(other, kinds)) for name in ways & made})

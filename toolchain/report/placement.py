@@ -1,4 +1,4 @@
-"""Where each node of a model went, and why: folded away, onto the machine in a region, or to the host."""
+"""Placement of each node and its reason: folded away, on the machine in a region, or on the host."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which nodes of a partitioned model run together: host nodes and region calls take turns, as few turns as can be."""
+"""Cut a partitioned model into host segments and region calls, in as few turns as possible."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -40,7 +40,7 @@ def dram_of(machine: Machine) -> str:
 
 @dataclass
 class DeviceMemory:
-    """Which parts of DRAM are taken. Buffers begin on a page that is also an element of every view; the first page is never given away."""
+    """The allocated parts of DRAM. Buffers begin on a page that is also an element of every view; the first page is never given away."""
 
     machine: Machine
     _taken: dict[int, Buffer] = field(default_factory=dict[int, Buffer])

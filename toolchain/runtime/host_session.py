@@ -28,7 +28,7 @@ def open_segment(model: bytes, members: Mapping[str, bytes], place: str, optimis
 
 
 def _locations(proto: onnx.ModelProto, place: str) -> Iterator[str]:
-    """Where external data lies, of every tensor wherever it hides."""
+    """The locations of all external data, tensors within attributes and subgraphs included."""
     bodies = [proto.graph.node, *(function.node for function in proto.functions)]
     tensors = [*proto.graph.initializer, *(t for s in proto.graph.sparse_initializer for t in (s.values, s.indices))]
     tensors += [tensor for body in bodies for tensor in _tensors(body)]

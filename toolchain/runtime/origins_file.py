@@ -23,7 +23,7 @@ class _Columns:
 
 
 def origins_bytes(origins: Origins) -> bytes:
-    """What `read_origins` reads."""
+    """The file that `read_origins` reads."""
     runs, number = runs_of(origins), {name: index for index, name in enumerate(origins.steps)}
     columns = _Columns(
         origins.steps,

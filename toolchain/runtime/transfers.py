@@ -18,7 +18,7 @@ Sample = Mapping[str, Array]
 
 
 def buffer_of(held: DramMap, tensor: str) -> Range:
-    """Where the whole buffer of a tensor stands; tensors side by side share one."""
+    """The range of the whole buffer that holds a tensor; tensors side by side share one."""
     stored = held.tensors[tensor]
     return Range(stored.segment, stored.offset, stored.bytes)
 

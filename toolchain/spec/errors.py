@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 _BREAKS = ("\r\n", "\r", "\x85", "\u2028", "\u2029")
-"""Where YAML breaks lines, beside a line feed; `str.splitlines` knows more breaks and would count differently."""
+"""Characters that break a line in YAML, beside a line feed; `str.splitlines` knows more breaks and would count differently."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that break a line, drive a terminal, turn the direction of writing, or are none."""

@@ -34,7 +34,7 @@ def report_answer(job: Job) -> str:
 
 
 def explain_answer(job: Job) -> str:
-    """The same for `explain`."""
+    """Answer `explain`."""
     if not sys.stdout.isatty():
         return text_answer(explain_file, job)
     from toolchain.report.explain import Explanation

@@ -1,4 +1,4 @@
-"""Whose build folders are, from a build's first piece of work to its end: builds of the same things share them, others wait.
+"""Claims on build folders, held from a build's first action to its end: builds of the same things share one, others wait.
 
 A stage's own lock (locks.py) keeps two builds from writing at once; a claim keeps another model of the same name, or another choice of variables,
 from taking the folder over between two stages of one build.

@@ -43,7 +43,7 @@ def stamped(path: Path, digest: str) -> Seen:
 
 
 def changed(files: Mapping[Path, Seen]) -> list[Path]:
-    """Those that are not as they were."""
+    """Files that changed since they were hashed."""
     return [path for path, before in files.items() if (look(path, before) or ABSENT).digest != before.digest]
 
 

@@ -50,7 +50,7 @@ class Target:
 
     @property
     def folder(self) -> Path:
-        """Where the machine's kernels and templates are."""
+        """The folder of the machine's kernels and templates."""
         kernels = companion(self.path, self.name, "kernels.yaml")
         return kernels.parent if kernels else self.path.parent / self.name
 
@@ -94,7 +94,7 @@ def _read(path: Path) -> _Known | None:
 
 
 def _keep(path: Path, found: _Known) -> None:
-    """Where the folder cannot be written, whatever needs it says so; nothing to do needs no folder."""
+    """Make the folder if possible. A later write reports a failure; an up-to-date build needs no folder."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -92,7 +92,7 @@ class Step:
 
     @property
     def chain(self) -> tuple["Step", ...]:
-        """All that the step needs, each once and after what it needs itself, the step last."""
+        """The step's dependences and the step itself, each once, in topological order."""
         found = {each.stage.name: each for before in self.before for each in before.chain}
         return (*found.values(), self)
 

@@ -88,7 +88,7 @@ def _assemble(program: Program, columns: Ints, who: Ints, resource: Ints, moved:
 
 
 def _instance(machine: Machine, resource: Resource, stream: Ints) -> Ints:
-    """Which of a resource's instances each stream uses; replicas below a stream share out its bytes and count as one."""
+    """The instance of a resource that each stream uses; replicas below a stream share its bytes and count as one."""
     return stream // max(machine.streams // machine.instances(resource.scope), 1)
 
 

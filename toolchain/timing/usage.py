@@ -1,4 +1,4 @@
-"""Where a program's cycles go: busy and idle by cause for each unit, bytes, bounds, and the constants that all this rests on."""
+"""Usage of a program's cycles: busy and idle by cause for each unit, bytes, bounds, and the constants behind them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

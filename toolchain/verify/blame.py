@@ -1,4 +1,4 @@
-"""Which instruction wrote an element of a tensor, from the footprints."""
+"""Find the instruction that wrote an element of a tensor, from the footprints."""
 
 from collections.abc import Sequence
 

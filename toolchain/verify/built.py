@@ -39,7 +39,7 @@ class Built:
 
     @cached_property
     def plain(self) -> Given:
-        """The same without ONNX Runtime's own rewriting."""
+        """The model's session without ONNX Runtime's own rewriting."""
         return self._given(optimise=False)
 
     @cached_property

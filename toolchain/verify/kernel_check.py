@@ -131,7 +131,7 @@ def _shifts(numerics: Numerics) -> tuple[int, int]:
 
 
 def _channels(kind: OperationKind, numerics: Numerics, numbers: Mapping[str, int], rng: np.random.Generator) -> dict[str, Array]:
-    """What scales each channel, where the machine has that."""
+    """Scales per channel, where the machine has them."""
     if not by_channel(kind, numerics):
         return {}
     count = numbers[kind.operand[kind.bias].extents[0]]

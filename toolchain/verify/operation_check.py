@@ -184,7 +184,7 @@ def _check_integers(case: Case, rng: np.random.Generator, number: int) -> None:
 
 
 def _numerics(number: int, rng: np.random.Generator) -> Numerics:
-    """Of some machine: each rounding and order in turn, then scales that are multiplied, and tensors with zeros of their own."""
+    """Numerics to check under: each rounding and order in turn, then multiplied scales, and zero points."""
     rounding, order = ROUNDINGS[number % len(ROUNDINGS)], "shift_first" if number // 4 % 2 else "activation_first"
     plain = Numerics(rounding=rounding, order=order)
     if number < 2 * len(ROUNDINGS):

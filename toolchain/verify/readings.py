@@ -34,7 +34,7 @@ class Readings:
         return ON_CHIP if self.peek and self.peek.knows(tensor) else ""
 
     def pieces(self, tensors: Iterable[str]) -> list[Piece]:
-        """Of those that are read on chip, in the order of the program."""
+        """Readings of tensors on chip, in program order."""
         peek = self.peek
         wanted = [name for name in tensors if peek and name not in self.subject.map.tensors]
         return sorted((piece for name in wanted for piece in peek.pieces(name, self.subject.origins)), key=lambda p: p.stop) if peek else []

@@ -1,4 +1,4 @@
-"""The same hazards as toolchain/analysis/hazards/races.py, in C over a shadow of every memory."""
+"""Find the hazards of toolchain/analysis/hazards/races.py in C, over a shadow of every memory."""
 
 import ctypes
 from pathlib import Path

@@ -39,7 +39,7 @@ class Repeats:
         return len(self.instruction)
 
     def severe(self, program: Program, error: bool) -> "Repeats":
-        """Those that are errors, or those that are warnings."""
+        """The findings that are errors, or those that are warnings."""
         kinds = np.array([i.pipelined is not None and (i.pipelined.hazard == "error") == error for i in program.machine.instructions])
         chosen = kinds[program.kind[self.instruction]]
         return Repeats(self.instruction[chosen], self.memory[chosen], self.first[chosen], self.second[chosen], self.granule[chosen])

@@ -18,7 +18,7 @@ TOLERATED = {
 
 
 def soundness(tolerated: Mapping[str, int]) -> str:
-    """What checks that refuse nothing have found. tolerated: by code, hazards that the machine's file calls warnings."""
+    """Findings of checks that only warn. tolerated: by code, hazards that the machine's file calls warnings."""
     named = [f"{count} {TOLERATED[code][count > 1]}" for code, count in sorted(tolerated.items()) if count]
     race = [] if tolerated.get("E0601") else ["no race"]
     held = [f"{' and '.join(named)} that the machine's file calls {'warnings' if sum(tolerated.values()) > 1 else 'a warning'}"] if named else []

@@ -46,7 +46,7 @@ class _Look:
     timeline: Timeline
 
     def used(self, kind: int, memory: int, readers: Ints) -> Ints:
-        """Those of the readers, all of one kind, of which something that rests on the memory's values may be read later."""
+        """Readers, all of one kind, whose results rest on the memory's values and may be read later."""
         machine = self.prints.program.machine
         name = machine.instructions[kind].name
         written = value_flows(machine_semantics(machine)[name]).get(machine.memories[memory].name)
@@ -60,14 +60,14 @@ class _Look:
         return np.unique(np.concatenate(found))
 
     def _happening(self, occurrence: Occurrence, kind: int, instructions: Ints) -> Ints:
-        """Those of the instructions that come to this access at all."""
+        """Instructions that reach this access."""
         program, machine = self.prints.program, self.prints.program.machine
         alone = project(machine, replace(occurrence, index=(Const(0),), at=()), self.prints.alike)
         frame = self.provenance.rows(kind).frame(program.row[instructions])
         return np.unique(np.concatenate([np.zeros(0, np.int64), *(part.instructions for part in iterations(frame, alone.path))]))
 
     def _outlives(self, memory: str, writers: Ints) -> Ints:
-        """Those of the writers of which a granule outlives the program, or is not overwritten as a whole by the next access to it."""
+        """Writers with a granule that outlives the program or is not overwritten whole by its next access."""
         machine, runs = self.prints.program.machine, self.prints.runs
         if machine.memory[memory].control or not machine.memory[memory].transient:
             return writers

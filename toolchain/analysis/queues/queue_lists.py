@@ -24,7 +24,7 @@ def moves_of(moves: Moves) -> list[list[tuple[int, int]]]:
 
 
 class QueueLists(ABC):
-    """Where each queue stands, what counters hold, and which queues wait for them.
+    """Position of each queue, values of the counters, and the queues that wait for them.
 
     fetched: per stream, the next instruction to fetch; waiting: per queue, how many are fetched and have not started.
     head: per queue, how many are done. waiter: per counter, the queues whose next instruction lacks its tokens.

@@ -18,7 +18,7 @@ def sync_faults(program: Program, tokens: SyncTokens, order: Ints, clocks: Clock
 
 
 def _early_ends(program: Program, clocks: Clocks) -> Iterator[Diagnostic]:
-    """Where the end must run last: everything else of its stream has to be complete before it starts."""
+    """Check that the end runs last: all else of its stream is complete before it starts."""
     rules, names = program.machine.program, [i.name for i in program.machine.instructions]
     if not rules.last:
         return

@@ -1,4 +1,4 @@
-"""Which post an instruction's wait takes its token from: first posted, first taken, for every counter at once.
+"""The post that each wait takes its token from: first posted, first taken, for every counter at once.
 
 Where a counter has one posting queue, the k-th token is the same in every execution. Where it has several, a wait
 takes the same set of tokens in every execution only if each later post comes after the tokens before it; clocks.py checks that.

@@ -16,7 +16,7 @@ MASK = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class TokenRun:
-    """Where a run of tokens ended.
+    """The end of a token run.
 
     order: the instructions issued. tokens: count of every counter. head: per queue, how many of its instructions are done.
     fetched: per stream, the next instruction to fetch. posted: bool per entry of SyncTokens.posts.

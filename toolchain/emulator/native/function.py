@@ -130,7 +130,7 @@ class Function:
         return f"at_{view_number(self.machine, access.view)}({', '.join(self.scalar(i).text for i in access.index)})"
 
     def base(self, access: ir.Access, first: bool = False) -> str:
-        """Where the instance meant starts."""
+        """Offset of the accessed instance."""
         memory = self.machine.memory[access.view.memory]
         return f"m_{memory.name} + {self.instance(memory, access.at, first)} * INT64_C({memory.bytes})"
 

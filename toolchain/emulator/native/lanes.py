@@ -27,7 +27,7 @@ class Sheet:
     own_names: set[str] = field(default_factory=set[str])
 
     def place(self, name: str, path: str, varies: bool) -> list[str]:
-        """Where the line that sets `name` belongs."""
+        """The block to which the line that sets `name` belongs."""
         if not varies and not any(own in path for own in self.own_names):
             return self.shared
         self.varies = True

@@ -24,7 +24,7 @@ class Element:
 
 
 def locate(memory: Memory, view: View, instance: int, index: Sequence[int], place: str) -> Element:
-    """Where an index leads. Raises UserError E0701 when that is outside the memory; `place` names the instruction."""
+    """Address of an index. Raises UserError E0701 outside the memory; `place` names the instruction."""
     bank, address = (index[0], index[1]) if len(index) == 2 else (0, index[0])
     shown = f"{view.name}[{', '.join(map(str, index))}]"
     if not 0 <= bank < memory.banks:

@@ -42,7 +42,7 @@ def recompute(program: Program, state: State, index: int, elements: int | None =
 
 
 def disagreements(state: State, written: Sequence[Written]) -> tuple[Written, ...]:
-    """Those whose bytes the state, after another engine has executed the instruction, holds differently."""
+    """Elements whose bytes differ in the state after another engine executed the instruction."""
     return tuple(w for w in written if read_bytes(state, w.element) != w.data)
 
 

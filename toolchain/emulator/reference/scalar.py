@@ -312,7 +312,7 @@ def lane_of(access: ir.Access) -> Value:
 
 
 def _lane_by_name(view: View, names: Sequence[str]) -> Value:
-    """The same where every lane is a name, as in most of all the work."""
+    """Fast path for accesses whose every lane is a name, the bulk of the work."""
     steps = list(zip(names, view.element.dims, strict=True))
 
     def number(frame: Frame) -> int:
@@ -389,5 +389,5 @@ def _register(register: str, index: Value, field_name: str) -> Value:
 
 @functools.lru_cache(maxsize=4096)
 def _field_number(key: MachineKey, instruction: str, name: str) -> int:
-    """Where a latched register keeps a field."""
+    """Position of a field in a latched register."""
     return [f.name for f in key.machine.instruction[instruction].fields].index(name)

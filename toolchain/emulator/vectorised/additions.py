@@ -1,4 +1,4 @@
-"""Which elements `+=` adds to, each once, and the matrix products that give what is added."""
+"""Elements that `+=` adds to, each once, and the matrix products that give the addends."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ def kept_axes(axes: Axes, at: Value) -> list[bool]:
 
 
 def target(axes: Axes, at: Value, mask: Value, found: Value) -> Target:
-    """Where data is added. at: scalar; mask: the iterations that take part, or None; found: the data, or one number."""
+    """An addition to memory. at: scalar; mask: the iterations that take part, or None; found: the data, or one number."""
     inner = np.shape(found)[: max(np.ndim(found) - len(axes.lanes), 0)]
     return _target(axes, at, mask, inner)
 
@@ -97,7 +97,7 @@ def _part(product: Product, operands: Operands, at: Value, keep: list[bool], tim
 
 
 def _groups(at: Value, axis: int) -> list[Value]:
-    """Which iterations of an axis have equal positions in all others."""
+    """Iterations of an axis whose positions are equal in all others."""
     found: dict[bytes, list[int]] = {}
     for number, part in enumerate(np.moveaxis(at, axis, 0)):
         found.setdefault(part.tobytes(), []).append(number)

@@ -1,4 +1,4 @@
-"""Where an access leads: positions in a memory's instances laid end to end, bounds checked."""
+"""Addresses of an access: positions in a memory's instances laid end to end, bounds checked."""
 
 from collections.abc import Callable
 

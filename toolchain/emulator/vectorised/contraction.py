@@ -69,7 +69,7 @@ class Operands:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where the factors of one product are. shape, order: how [batch, rows, lanes, columns, lanes] becomes data; times: how often it counts."""
+    """Layout of the factors of one product. shape, order: how [batch, rows, lanes, columns, lanes] becomes data; times: how often it counts."""
 
     a: Positions
     b: Positions
@@ -155,7 +155,7 @@ class Product:
         return Plan(places_a, places_b, split, *self._layout([*batch, *rows], columns, split), times)
 
     def _layout(self, left: list[int], right: list[int], split: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Which axis of the split product comes where in data, and the shape of the data."""
+        """Permutation from the split product's axes to the data's, and the shape of the data."""
         made = [*left, *self.a.kept, *right, *self.b.kept]
         wanted = [*range(self.axes.loops), *self.axes.lanes]
         order = tuple(made.index(key) for key in wanted if key in made)
@@ -196,7 +196,7 @@ def _arranged(values: NDArray[Any], batch: list[int], outer: list[int], summed: 
 
 
 def _masked(operands: Operands) -> tuple[Ints, Ints, Bools | None, Bools | None]:
-    """Which factor the mask makes zero: the one that depends on all its axes, else A made to depend on them."""
+    """The factor that the mask zeroes: the one that depends on all its axes, else A made to depend on them."""
     a, b, mask = operands.a, operands.b, operands.mask
     if mask is None:
         return a, b, None, None

@@ -31,7 +31,7 @@ class TooLargeError(Exception):
 
 
 class Axes:
-    """Where loops and lanes stand in arrays. replicas: lockstep levels with more than one instance, outermost first.
+    """Axes of loops and lanes in arrays. replicas: lockstep levels with more than one instance, outermost first.
 
     nested: how deep loops nest, loops: with the lockstep levels.
     extents: the size of each of those axes when no loop runs. names, temps: how many of them a frame holds.

@@ -48,7 +48,7 @@ class Gathering:
         return assign
 
     def _kept(self, name: str) -> list[bool]:
-        """Which loop axes a temporary has."""
+        """Loop axes of a temporary."""
         return [axis < self.structure.temp_depth(name) or axis >= self.axes.nested for axis in range(self.axes.loops)]
 
     def _sum(self, stmt: ir.SetTemp) -> Action:

@@ -69,7 +69,7 @@ class Keys:
         self._numbers, self._sites = itertools.count(), itertools.count()
 
     def number(self, needs: Needs) -> int:
-        """Which key of a frame belongs to these needs."""
+        """The frame key for these needs."""
         if needs not in self._needs:
             self._needs.append(needs)
             self._known.append({})

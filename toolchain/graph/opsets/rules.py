@@ -1,4 +1,4 @@
-"""Which operators need rewriting, and up to which operator set. Every other change since the first one only added: types, attributes, inputs."""
+"""The operators that need rewriting, and up to which operator set. Every other change since the first one only added: types, attributes, inputs."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -23,7 +23,7 @@ class TokenError(Exception):
         self.code, self.message, self.hint, self.offset, self.ahead = code, message, hint, offset, ahead
 
     def moved(self, offset: int = 0, ahead: int = 0) -> "TokenError":
-        """The same error at another place."""
+        """This error, moved to another place."""
         return TokenError(self.code, self.message, self.hint, offset, ahead)
 
 

@@ -1,4 +1,4 @@
-"""Where an instruction's bits stand in the words of a program; encode and decode both read it."""
+"""Positions of an instruction's bits in the words of a program, for encode and decode alike."""
 
 import math
 from dataclasses import dataclass

@@ -100,7 +100,7 @@ def merge_runs(runs: Runs) -> Runs:
 
 
 def _merged(fresh: NDArray[np.bool_], start: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """Where joined runs begin, and where each of them stops. fresh: bool [n], the first of each group; start ascends in a group."""
+    """Starts and stops of joined runs. fresh: bool [n], the first of each group; start ascends in a group."""
     span = int(stop.max()) + 2
     if span * int(fresh.sum()) >= 1 << 62:  # places too far apart to lay the groups end to end: their ranks are not
         places, ranks = np.unique(np.concatenate([start, stop]), return_inverse=True)

@@ -71,7 +71,7 @@ def _nests(machine: Machine, touching: list[Occurrence]) -> list[Nest]:
 
 
 def _steps(machine: Machine, memory: str, touching: list[Occurrence]) -> Steps:
-    """Of accesses that `missing_steps` has nothing against. A place that is read and then written in one iteration counts once, as written."""
+    """Steps of accesses that `missing_steps` accepts. A place that is read and then written in one iteration counts once, as written."""
     nests = _nests(machine, touching)
     alone = {(n.occurrence.index, n.occurrence.at, n.path, n.access.view): n for n in sorted(nests, key=lambda n: n.occurrence.kind == "write")}
     chosen = [replace(n, path=tuple(replace(i, step=None) if isinstance(i, Loop) else i for i in n.path)) for n in alone.values()]

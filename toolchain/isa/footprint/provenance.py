@@ -1,4 +1,4 @@
-"""Which instruction's fields stand in a latched register when another one reads it, for all instructions at once."""
+"""For every read of a latched register, the instruction whose fields it holds; all instructions at once."""
 
 import functools
 from collections.abc import Iterator, Mapping

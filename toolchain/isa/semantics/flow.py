@@ -1,4 +1,4 @@
-"""Where the values go that an instruction reads as data: into which of its writes."""
+"""Data flow within an instruction: the writes that each value read as data reaches."""
 
 from collections.abc import Mapping
 

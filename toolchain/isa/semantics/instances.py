@@ -1,4 +1,4 @@
-"""Which instance of a memory an instruction means: its stream's place in the topology, and its lockstep replicas."""
+"""Memory instances that an instruction accesses: those of its stream's place in the topology and of its lockstep replicas."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping

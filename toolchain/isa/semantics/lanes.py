@@ -1,4 +1,4 @@
-"""Which lanes a value has, which a reduction sums over, and what must hold of them where the value is written."""
+"""Lanes of a value, lanes that a reduction sums over, and the rules for both where the value is written."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which names an expression may use, and what is wrong with one that uses others."""
+"""The names that an expression may use, and the errors for any other."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

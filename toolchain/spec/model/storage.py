@@ -1,4 +1,4 @@
-"""Where data stands and who touches it: topology, memories, views of them, units."""
+"""Topology, memories, views of memories, and the units that access them."""
 
 from dataclasses import dataclass, field
 

@@ -48,7 +48,7 @@ class SyncRule:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What an instruction of unit `target` does with these memories comes after what earlier instructions of `source` do with them.
+    """Accesses of unit `target` to these memories come after those of earlier instructions of `source`.
 
     lag: the two run coupled: what `source` writes streams into `target`, which may start so many cycles after it started and ends no earlier
     than it does. None: it starts when those before it are done.
@@ -62,11 +62,11 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Interlock:
-    """What the hardware orders by itself, in each stream, by the order in which its instructions are issued.
+    """Orders that the hardware keeps by itself in each stream, by issue order.
 
-    window: instructions that are under way at most, the next one is not issued; None is unbounded. looks_back: how many instructions before
-    it an instruction is compared with; None is all. granularity: elements of a memory that are compared as one; 0 is all of them.
-    fences: instructions that start when everything before them is done, and before everything after them starts.
+    window: the most instructions under way; the next one is not issued. None is unbounded. looks_back: the number of earlier instructions
+    that an instruction is compared with; None is all. granularity: elements of a memory that are compared as one; 0 is all of them.
+    fences: instructions that start when all before them are done, and before any after them starts.
     """
 
     watches: tuple[Watch, ...]

@@ -9,7 +9,7 @@ from toolchain.spec.yaml_nodes import Node
 
 
 def check_coupled(pairs: Sequence[Watch], number: int, memories: Sequence[Memory], units: Sequence[Unit], node: Node) -> None:
-    """That the interlock orders all that two coupled units share. node: where the pair of that number is declared.
+    """Check that the interlock orders everything that two coupled units share. node: where the pair of that number is declared.
 
     Raises UserError E0146 with the reason why they cannot run so.
     """

@@ -1,4 +1,4 @@
-"""Where the stages leave what later ones read."""
+"""Paths of the files that stages write and later stages read."""
 
 import json
 from collections.abc import Generator
@@ -89,7 +89,7 @@ def summary_file(job: Job) -> Path:
 
 
 def report_file(job: Job) -> Path:
-    """The same with accuracy and exactness, and a line for each operation."""
+    """The report: the summary with accuracy and exactness, and a line for each operation."""
     return job.folder / "report" / "report.txt"
 
 

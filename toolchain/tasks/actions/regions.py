@@ -28,7 +28,7 @@ class Partitioned:
 
 
 def regions_of(job: Job) -> Partitioned:
-    """What the machine computes of a model. Raises UserError E0001 where the graph is not built, E10xx."""
+    """Regions that the machine computes of a model. Raises UserError E0001 where the graph is not built, E10xx."""
     receipt = read_receipt(job.folder / "graph.receipt.json")
     return _regions(graph_file(job), receipt.result if receipt else "", machine_key(job))
 

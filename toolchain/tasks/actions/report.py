@@ -82,7 +82,7 @@ def page_file(job: Job) -> Path:
 
 
 def artefacts_of(job: Job) -> dict[str, str]:
-    """Where things are, for whoever reads a report."""
+    """Paths of a build's files, for readers of a report."""
     page = {"page": str(page_file(job))} if job.variables.html else {}
     return page | {"bundle": str(bundle_file(job)), "programs": str(bundle_file(job).parent), "stages": str(job.folder / "graph")}
 

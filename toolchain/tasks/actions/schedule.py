@@ -1,4 +1,4 @@
-"""What runs when and where on the machine, region by region: the search's choice, or the user's own."""
+"""Schedule each region: by search, or from the user's own file."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
