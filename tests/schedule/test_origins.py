@@ -32,6 +32,8 @@ def test_what_is_made_from_nothing_belongs_to_nothing() -> None:
     assert found.operation.tolist() == [NONE, 5, 5]
     assert found.renumbered([0, 0, 0, 0, 0, 2]).operation.tolist() == [NONE, 2, 2]
     assert found.does("load").tolist() == [False, True, True]
+    assert not found.does("store", "compute").any()
+    assert found.does("store", "load").tolist() == [False, True, True]
 
 
 def test_every_instruction_of_a_program_has_its_step() -> None:

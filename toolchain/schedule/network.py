@@ -17,7 +17,7 @@ from toolchain.schedule.groups.rings import RingPlaces
 from toolchain.schedule.groups.search import GroupSearch, with_groups
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.placement.residency import Candidate, Residents, find_candidates, place_residents, without
+from toolchain.schedule.placement.residency import Candidate, Residents, find_candidates, in_dram, place_residents, without
 from toolchain.schedule.placement.storage import plan_storage
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.stray_accesses import check_buffers, rooms_of
@@ -112,10 +112,9 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
         own = [kept_problem(region, storage, residents, problem, index) for index, problem in enumerate(problems)]
         tilings, crowded = _tilings(own, choice, residents, options)
         if crowded is None:
-            dram = {name: buffer for name, buffer in storage.buffers.items() if residents.stored(name)}
             planned = run_side_by_side(region, storage, list(zip(own, tilings, strict=True)), choice)
             own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
-            plan = Plan(region, tuple(range(len(problems))), own, tilings, residents, replace(storage, buffers=dram))
+            plan = Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents))
             search = GroupSearch(plan, RingPlaces(machine, every, residents), Members(region, storage, problems, choice))
             return with_groups(plan, every, storage, search.best()) if options.grouped else plan
         candidates = without(candidates, [crowded])

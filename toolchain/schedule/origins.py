@@ -37,9 +37,9 @@ class Origins:
         """The same with other indices for operations, by the present ones."""
         return replace(self, operation=np.array([*order, NONE], np.int64)[self.operation])
 
-    def does(self, kind: str) -> NDArray[np.bool_]:
-        """bool [n]: whether an instruction belongs to a step of this kind."""
-        wanted = [number for number, name in enumerate(self.steps) if name.kind == kind]
+    def does(self, *kinds: str) -> NDArray[np.bool_]:
+        """bool [n]: whether an instruction belongs to a step of one of these kinds."""
+        wanted = [number for number, name in enumerate(self.steps) if name.kind in kinds]
         return np.isin(self.step, wanted)
 
 

@@ -28,9 +28,8 @@ class Rooms:
     room: Mapping[str, int]
 
     def buffers(self, item: Instance) -> Buffers:
-        """Those of a step's own place and of the places that it uses."""
-        memories = {place.name: place.memory for place in self.part.problem.kernel.places}
-        kept = self.part.problem.kept
+        """The buffers of a step's own place and of the places that it uses."""
+        kept, memories = self.part.problem.kept, self.part.problem.memories
         slots = {name: kept[name].slot if name in kept else slot for name, slot in item.slots.items() if name in self.room}
         return tuple((memories[name], slot, self.room[name]) for name, slot in slots.items())
 

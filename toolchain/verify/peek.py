@@ -5,7 +5,7 @@ real program is done, the store instructions of its counterpart are executed on 
 run as a group, a tensor may never be there as a whole: its stores are executed piece by piece, each as soon as the steps before it are done.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,6 +23,8 @@ from toolchain.schedule.regions.region import Region
 from toolchain.verify.blame import element_address
 from toolchain.verify.verdict import Coordinates
 
+WORK = ("start", "compute", "finish")
+"""Steps that make a result."""
 UNWRITTEN = 0x55
 """Stands where no instruction stores anything; a whole tensor is never like it."""
 
@@ -113,21 +115,19 @@ class Peek:
 
 def _after_work(real: Origins, stored: Origins, operation: int) -> Iterator[tuple[int, Ints]]:
     """Where the real program has done as many steps of the operation as stand before a store in its counterpart, and that store's instructions."""
-    work = ("start", "compute", "finish")
-    done = _steps(real, operation, work)
-    before, stores = _steps(stored, operation, work), _steps(stored, operation, ("store",))
-    for instance, instructions in stores.items():
-        count = sum(other < instance for other in before)
-        last = list(done.values())[count - 1]
-        yield int(last[-1]) + 1, instructions
+    _, done = _steps(real, operation, *WORK)
+    before, _ = _steps(stored, operation, *WORK)
+    instances, stores = _steps(stored, operation, "store")
+    counts: list[int] = np.searchsorted(before, instances).tolist()
+    for count, instructions in zip(counts, stores, strict=True):
+        yield int(done[count - 1][-1]) + 1, instructions
 
 
-def _steps(origins: Origins, operation: int, kinds: Sequence[str]) -> dict[int, Ints]:
-    """The instructions of each step of these kinds, by instance, in order."""
-    wanted = np.logical_or.reduce([origins.does(kind) for kind in kinds]) & (origins.operation == operation)
-    index = np.flatnonzero(wanted)
+def _steps(origins: Origins, operation: int, *kinds: str) -> tuple[Ints, list[Ints]]:
+    """The instances of the steps of these kinds, ascending, and the instructions of each."""
+    index = np.flatnonzero(origins.does(*kinds) & (origins.operation == operation))
     instances, first = np.unique(origins.instance[index], return_index=True)
-    return dict(zip(instances.tolist(), np.split(index, first[1:]), strict=True))
+    return instances, np.split(index, first[1:])
 
 
 def _part_of(region: Region, tensor: str, whole: str) -> bool:

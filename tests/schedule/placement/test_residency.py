@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.schedule.kernels.pools import Pool, Slot
-from toolchain.schedule.placement.residency import Candidate, place_residents
+from toolchain.schedule.placement.residency import Candidate, Residents, RowRing, group_numbers, place_residents
 
 POOLS = {"fm": (Pool(0, 8), Pool(4, 4))}
 
@@ -51,3 +51,37 @@ def test_a_result_lies_over_an_operand_that_nobody_needs_any_more() -> None:
 def test_room_that_is_still_read_is_left_alone_where_there_is_other() -> None:
     found = place_residents({"a": candidate("a", 4, 0, 1), "b": candidate("b", 4, 2, 3), "c": candidate("c", 4, 3, 4)}, POOLS, 5).slots
     assert found["a"] != found["b"] != found["c"]
+
+
+@given(CANDIDATES)
+def test_buffers_that_the_search_places_do_not_collide(given_sizes: list[tuple[int, int, int]]) -> None:
+    candidates = {f"n{k}": candidate(f"n{k}", size, first, first + length) for k, (size, first, length) in enumerate(given_sizes)}
+    assert not list(place_residents(candidates, POOLS, 13).collisions())
+
+
+def resident(*rings: str, **slots: Slot) -> Residents:
+    kept = {name: candidate(name, 3, 0, 1) for name in slots}
+    return Residents(slots, kept, range(2), POOLS, {name: RowRing(2, 8) for name in rings})
+
+
+def test_buffers_on_one_another_collide_at_the_same_time_only() -> None:
+    found = resident(a=Slot(0, 0), b=Slot(0, 2), c=Slot(4, 0), d=Slot(0, 5))
+    assert list(found.collisions()) == [("b", "a")]
+    later = {**found.candidates, "b": candidate("b", 3, 2, 2)}
+    assert not list(replace(found, candidates=later).collisions())
+
+
+def test_rings_that_go_round_share_a_pool_with_each_other_alone() -> None:
+    assert list(resident("a", "b", a=Slot(0, 0), b=Slot(0, 1), c=Slot(0, 5)).collisions()) == [("c", "a"), ("c", "b")]
+
+
+def test_a_buffer_may_stand_in_the_place_of_its_operand() -> None:
+    found = resident(a=Slot(0, 0), b=Slot(0, 0))
+    over = {**found.candidates, "b": replace(found.candidates["b"], over=("a",))}
+    assert list(found.collisions()) == [("b", "a")]
+    assert not list(replace(found, candidates=over).collisions())
+
+
+def test_operations_of_a_group_share_its_number() -> None:
+    assert group_numbers(6, [range(1, 3), range(3, 5)]) == (0, 1, 1, 2, 2, 3)
+    assert group_numbers(3, []) == (0, 1, 2)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from toolchain.schedule.form.schedule import ChipBuffer, Schedule
 from toolchain.schedule.kernels.pools import Pool, wraps
-from toolchain.schedule.placement.residency import Candidate, Residents, RowRing, streamed
+from toolchain.schedule.placement.residency import Candidate, Residents, RowRing
 from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.model import Machine, Memory
 from toolchain.spec.suggest import nearest
@@ -15,11 +15,7 @@ Pools = Mapping[str, tuple[Pool, ...]]
 
 def read_buffers(machine: Machine, schedule: Schedule, candidates: Mapping[str, Candidate], pools: Pools) -> Residents:
     """candidates: what may stay on chip. pools: of the machine. Raises UserError E1404 for a buffer that cannot be as the schedule says."""
-    rings = {buffer.tensor for buffer in schedule.buffers if buffer.pitch}
-    candidates = {name: streamed(c, schedule.numbers) if name in rings else c for name, c in candidates.items()}
     faults = [fault for number, buffer in enumerate(schedule.buffers) for fault in _faults(machine, schedule, number, buffer, candidates, pools)]
-    if not faults:
-        faults = list(_overlaps(schedule, candidates))
     if faults:
         raise UserError(*faults)
     slots = {buffer.tensor: buffer.slot for buffer in schedule.buffers}
@@ -31,7 +27,10 @@ def read_buffers(machine: Machine, schedule: Schedule, candidates: Mapping[str, 
         for buffer in schedule.buffers
         if buffer.pitch
     }
-    return Residents(slots, kept, schedule.numbers, pools, found)
+    residents = Residents(slots, kept, schedule.numbers, pools, found)
+    if faults := list(_overlaps(schedule, residents)):
+        raise UserError(*faults)
+    return residents
 
 
 def _faults(
@@ -67,7 +66,7 @@ def _faults(
 
 
 def _ring_faults(memory: Memory, schedule: Schedule, number: int, buffer: ChipBuffer, candidate: Candidate, pool: Pool) -> Iterator[Diagnostic]:
-    """Of a ring of rows."""
+    """Faults of a ring of rows."""
     lines, path = candidate.lines, ("buffers", number, "pitch")
     if lines is None:
         text = f"'{buffer.tensor}' cannot be a ring of rows in '{buffer.memory}'"
@@ -86,22 +85,8 @@ def _ring_faults(memory: Memory, schedule: Schedule, number: int, buffer: ChipBu
         yield schedule.fault("E1404", text, ("buffers", number, "address"))
 
 
-def _overlaps(schedule: Schedule, candidates: Mapping[str, Candidate]) -> Iterator[Diagnostic]:
-    """Buffers that need the same room at the same time, but for those that are made over another, place by place."""
-    for number, buffer in enumerate(schedule.buffers):
-        for other in schedule.buffers[:number]:
-            one, two = candidates[buffer.tensor], candidates[other.tensor]
-            if _share(buffer, other, one, two) and not (buffer.slot == other.slot and (one.name in two.over or two.name in one.over)):
-                text = f"'{buffer.tensor}' takes the room of '{other.tensor}' while both are needed"
-                yield schedule.fault("E1404", text, ("buffers", number, "address"))
-
-
-def _share(buffer: ChipBuffer, other: ChipBuffer, one: Candidate, two: Candidate) -> bool:
-    """Whether both need some element at some moment. Rings of one pool share it; whether they clash is seen when their rows are known."""
-    if one.memory != two.memory or buffer.slot.bank != other.slot.bank or not one.meets(two):
-        return False
-    round_all = [bool(each.pitch and not each.lines) for each in (buffer, other)]
-    if any(round_all):
-        return not all(round_all)
-    ends = [each.slot.address + (each.lines * each.pitch or candidate.size) for each, candidate in ((buffer, one), (other, two))]
-    return buffer.slot.address < ends[1] and other.slot.address < ends[0]
+def _overlaps(schedule: Schedule, residents: Residents) -> Iterator[Diagnostic]:
+    """Buffers that need the same room at the same time."""
+    numbers = {buffer.tensor: number for number, buffer in enumerate(schedule.buffers)}
+    for name, other in residents.collisions():
+        yield schedule.fault("E1404", f"'{name}' takes the room of '{other}' while both are needed", ("buffers", numbers[name], "address"))

@@ -17,18 +17,11 @@ def read_groups(schedule: Schedule, plan: Plan, storage: Storage) -> dict[int, R
 
     Raises UserError E1410 where operations have no common loop of rows, E1411 where a ring is too short.
     """
-    found = {number: _group(schedule, plan, storage, number, members) for number, members in _members(schedule) if len(members) > 1}
+    found = {number: _group(schedule, plan, storage, number, members) for number, (members, _) in enumerate(plan.runs()) if len(members) > 1}
     faults = [fault for number, group in found.items() for fault in _clashes(schedule, plan, number, group)]
     if faults:
         raise UserError(*faults)
     return found
-
-
-def _members(schedule: Schedule) -> Iterator[tuple[int, range]]:
-    first = 0
-    for number, group in enumerate(schedule.groups):
-        yield number, range(first, first + len(group.operations))
-        first += len(group.operations)
 
 
 def _group(schedule: Schedule, plan: Plan, storage: Storage, number: int, members: range) -> RowGroup:

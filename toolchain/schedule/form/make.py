@@ -21,7 +21,7 @@ def make_schedule(machine: Machine, plan: Plan) -> Schedule:
 def _buffers(plan: Plan) -> Iterator[ChipBuffer]:
     for name, candidate in plan.residents.candidates.items():
         ring = plan.residents.rings.get(name)
-        yield ChipBuffer(name, candidate.memory, plan.residents.slots[name], candidate.stored, *(ring.said if ring else (0, 0)))
+        yield ChipBuffer(name, candidate.memory, plan.residents.slots[name], candidate.stored, *((ring.pitch, ring.lines) if ring else (0, 0)))
 
 
 def _operation(plan: Plan, index: int, rings: frozenset[str]) -> ScheduledOperation:
@@ -42,8 +42,7 @@ def _tile(problem: Problem, tiling: Tiling) -> tuple[Cut, ...]:
 
 def _slots(problem: Problem, tiling: Tiling, rings: frozenset[str]) -> dict[str, Slots]:
     """A memory that is filled round and round has no fixed places."""
-    memories = {p.name: p.memory for p in problem.kernel.places}
     return {
-        name: len(slots) if memories[name] in rings and name in problem.known else slots
+        name: len(slots) if problem.memories[name] in rings and name in problem.known else slots
         for name, slots in tiling.places.items()
     }  # fmt: skip

@@ -53,7 +53,7 @@ def _faults(region: Region, schedule: Schedule) -> Iterator[Diagnostic]:
 
 
 def _early(ordered: Region, schedule: Schedule) -> Iterator[Diagnostic]:
-    """What is read before it is made."""
+    """Operations that read a tensor before it is made."""
     parts: dict[str, list[str]] = {}
     for name, piece in ordered.slices.items():
         parts.setdefault(piece.parent, []).append(name)

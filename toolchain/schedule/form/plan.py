@@ -39,9 +39,8 @@ class Plan:
         """By memory, elements of each bank that slots and buffers reach, at most."""
         found: dict[str, int] = {}
         for problem, tiling in zip(self.problems, self.tilings, strict=True):
-            memories = {p.name: p.memory for p in problem.kernel.places}
             for name, slots in tiling.places.items():
-                found[memories[name]] = max(found.get(memories[name], 0), *(slot.address + tiling.room[name] for slot in slots))
+                found[problem.memories[name]] = max(found.get(problem.memories[name], 0), *(slot.address + tiling.room[name] for slot in slots))
         for name, candidate in self.residents.candidates.items():
             ring = self.residents.rings.get(name)
             top = ring.depth if ring and not ring.lines else self.residents.slots[name].address + self.residents.size(name)

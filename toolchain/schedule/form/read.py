@@ -20,9 +20,14 @@ def read_schedule(source: Source) -> Schedule:
     version = head.value["version"]
     if version.value != VERSION:
         raise fail("E1401", f"the schedule's version is {version.value}, this program reads {VERSION}", version.span, "build the model again")
-    groups = tuple(Group(tuple(map(_operation, group.entries("operations"))), _ahead(group)) for group in root.entries("groups"))
+    groups = tuple(map(_group, root.entries("groups")))
     buffers = tuple(map(_buffer, root.entries("buffers")))
     return Schedule(head.text("region"), head.text("machine"), head.text("config"), head.text("fingerprint"), buffers, groups, root)
+
+
+def _group(node: Node) -> Group:
+    ahead = node.get("ahead")
+    return Group(tuple(map(_operation, node.entries("operations"))), int(ahead.value) if ahead else 0)
 
 
 def _buffer(node: Node) -> ChipBuffer:
@@ -35,10 +40,6 @@ def _buffer(node: Node) -> ChipBuffer:
         int(held.get("pitch", 0)),
         int(held.get("lines", 0)),
     )
-
-
-def _ahead(group: Node) -> int:
-    return int(group.plain().get("ahead", 0))
 
 
 def _operation(node: Node) -> ScheduledOperation:

@@ -14,12 +14,12 @@ from toolchain.schedule.form.slots import SlotReader
 from toolchain.schedule.form.tiles import check_tile
 from toolchain.schedule.form.within import narrowed
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.kernels.pools import Slot, beside
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
-from toolchain.schedule.placement.residency import Residents, find_candidates, grouped
-from toolchain.schedule.placement.storage import Storage, lasting, plan_storage
+from toolchain.schedule.placement.residency import Residents, find_candidates, grouped, in_dram
+from toolchain.schedule.placement.storage import Storage, plan_storage
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tiling.ring import find_rings
+from toolchain.schedule.tiling.slots_beside import SlotsBeside
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import UserError
 from toolchain.spec.findings import gather
@@ -28,7 +28,7 @@ from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Path
 
 MOST_TILES = 1 << 20
-"""Of a region; more take minutes to write down, and no search comes near."""
+"""The most tiles of a region; more take minutes to write down, and no search comes near."""
 Entry = tuple[int, Path, ScheduledOperation]
 
 
@@ -39,15 +39,15 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     entries = [(index, path, operation) for index, (path, operation) in enumerate(schedule.entries())]
     problems = gather(lambda entry: _stated(machine, kernels, ordered, schedule, entry), entries)
     storage = _storage(machine, ordered, problems, schedule)
-    candidates = grouped(find_candidates(ordered, problems, storage), schedule.numbers)
+    rings = {buffer.tensor for buffer in schedule.buffers if buffer.pitch}
+    candidates = grouped(find_candidates(ordered, problems, storage), schedule.numbers, rings)
     residents = read_buffers(machine, schedule, candidates, problems[0].pools)
     own = [kept_problem(ordered, storage, residents, problem, index, stored) for index, problem in enumerate(problems)]
     own = gather(lambda entry: narrowed(schedule, entry[1], entry[2], own[entry[0]]), entries)
     reader = _Tiles(schedule, own, frozenset(find_rings(own)))
     tilings = gather(reader.tiling, entries)
     _check_work(schedule, own, tilings, entries)
-    dram = {n: lasting(buffer, schedule.numbers) for n, buffer in storage.buffers.items() if stored or residents.stored(n)}
-    plan = Plan(ordered, order, own, tilings, residents, replace(storage, buffers=dram))
+    plan = Plan(ordered, order, own, tilings, residents, in_dram(storage, residents, stored))
     return replace(plan, groups=read_groups(schedule, plan, storage))
 
 
@@ -95,21 +95,18 @@ def _check_work(schedule: Schedule, problems: Sequence[Problem], tilings: Sequen
 
 @dataclass(frozen=True)
 class _Tiles:
-    """rings: memories that are filled round and round. taken: by group and memory, the slots of the operations before."""
+    """rings: memories that are filled round and round. beside: the slots of each group, by its number."""
 
     schedule: Schedule
     problems: Sequence[Problem]
     rings: Collection[str]
-    taken: dict[tuple[int, str], list[tuple[Slot, int]]] = field(default_factory=dict[tuple[int, str], list[tuple[Slot, int]]])
+    beside: dict[int, SlotsBeside] = field(default_factory=dict[int, SlotsBeside])
 
     def tiling(self, entry: Entry) -> Tiling:
         index, path, operation = entry
-        problem, group = self.problems[index], self.schedule.numbers[index]
-        left = {memory: beside(pools, self.taken.get((group, memory), [])) for memory, pools in problem.pools.items()}
-        size = check_tile(self.schedule, path, operation, replace(problem, pools=left))
+        problem, beside = self.problems[index], self.beside.setdefault(self.schedule.numbers[index], SlotsBeside(self.rings))
+        size = check_tile(self.schedule, path, operation, replace(problem, pools=beside.left(problem)))
         places = SlotReader(self.schedule, path, operation, size, self.rings).read()
-        for name, slots in places.items():
-            memory = next(p.memory for p in problem.kernel.places if p.name == name)
-            if memory not in self.rings or name not in problem.known:
-                self.taken.setdefault((group, memory), []).extend((slot, size.rooms[name]) for slot in slots)
-        return Tiling(size.sizes, tuple(cut.dimension for cut in operation.tile), places, size.rooms)
+        tiling = Tiling(size.sizes, tuple(cut.dimension for cut in operation.tile), places, size.rooms)
+        beside.add(problem, tiling)
+        return tiling

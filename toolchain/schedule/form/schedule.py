@@ -80,7 +80,7 @@ class Schedule:
         return UserError(self.fault(code, message, path, hint))
 
     def fault(self, code: str, message: str, path: Path, hint: str = "") -> Diagnostic:
-        """The same as one of several."""
+        """A finding about a part of the file, one of several."""
         return Diagnostic(code, message, self.span(path), hint)
 
     @property

@@ -56,7 +56,7 @@ class SlotReader:
         return self.schedule.fault("E1406", message, (*self.path, "slots", *place), hint)
 
     def _memory(self, name: str) -> str:
-        return next(p.memory for p in self.problem.kernel.places if p.name == name)
+        return self.problem.memories[name]
 
     def _unknown(self, rooms: Mapping[str, int]) -> Iterator[Diagnostic]:
         for name in self.operation.slots:

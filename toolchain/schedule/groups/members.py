@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from toolchain.schedule.kernels.pools import Pool, Slot, beside
+from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
 from toolchain.schedule.placement.residency import Residents
 from toolchain.schedule.placement.storage import Storage
@@ -12,6 +12,7 @@ from toolchain.schedule.rows.row_group import RowGroup, group_tensors
 from toolchain.schedule.rows.row_loop import HEIGHT, RowLoop, row_dimension
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.ring import find_rings
+from toolchain.schedule.tiling.slots_beside import SlotsBeside
 from toolchain.schedule.tiling.tile_size import size_limits
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import UserError
@@ -47,10 +48,11 @@ class Members:
     def tiles(self, group: RowGroup, residents: Residents) -> Planned | None:
         """The members with what is on chip, and their tiles beside each other; None where a member finds no room."""
         problems = [self._kept(index, loop, residents) for index, loop in zip(group.operations, group.loops, strict=True)]
-        rings, taken = find_rings(problems), dict[str, list[tuple[Slot, int]]]()
-        needy, tilings = sum(any(not _stands(p, name) for name in _places(p)) for p in problems), list[Tiling]()
+        rings = find_rings(problems)
+        slots, tilings = SlotsBeside(rings), list[Tiling]()
+        needy = sum(any(not _stands(p, name) for name in p.memories) for p in problems)
         for problem in problems:
-            left = {m: pools if m in rings else _share(beside(pools, taken.get(m, [])), needy) for m, pools in problem.pools.items()}
+            left = {memory: pools if memory in rings else _share(pools, needy) for memory, pools in slots.left(problem).items()}
             try:
                 tiling = self.choice.best(replace(problem, pools=left))
             except UserError as error:
@@ -58,11 +60,8 @@ class Members:
                     raise
                 return None
             tilings.append(tiling)
-            needy -= any(not _stands(problem, name) for name in _places(problem))
-            for name, slots in tiling.places.items():
-                memory = _places(problem)[name]
-                if memory not in rings:
-                    taken.setdefault(memory, []).extend((slot, tiling.room[name]) for slot in slots)
+            needy -= any(not _stands(problem, name) for name in problem.memories)
+            slots.add(problem, tiling)
         depths = {memory: ring.depth for memory, ring in rings.items()}
         return (problems, tilings) if _stay(problems, tilings, depths) else None
 
@@ -85,11 +84,6 @@ def _row_loop(problem: Problem, over: bool) -> RowLoop | None:
     return RowLoop(problem, name, size)
 
 
-def _places(problem: Problem) -> dict[str, str]:
-    """Memories by place."""
-    return {place.name: place.memory for place in problem.kernel.places}
-
-
 def _stands(problem: Problem, place: str) -> bool:
     return place in problem.kept or place in problem.known
 
@@ -100,13 +94,13 @@ def _share(pools: Sequence[Pool], needy: int) -> tuple[Pool, ...]:
 
 
 def _stay(problems: Sequence[Problem], tilings: Sequence[Tiling], depths: Mapping[str, int]) -> bool:
-    """Whether all that is known when compiling fits at once: it is needed again for every slab."""
+    """Tests whether all constants fit at once: it is needed again for every slab."""
     for memory, depth in depths.items():
         rooms = [
             tiling.room[name] * len(slots)
             for problem, tiling in zip(problems, tilings, strict=True)
             for name, slots in tiling.places.items()
-            if _places(problem)[name] == memory
+            if problem.memories[name] == memory
         ]
         if sum(rooms) + max(rooms, default=0) > depth:
             return False

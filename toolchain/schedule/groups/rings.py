@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from toolchain.schedule.groups.layout import Stream, lay_rings
 from toolchain.schedule.kernels.pools import Pool, Slot, wraps
-from toolchain.schedule.placement.residency import Candidate, Residents, RowRing, find_room, grouped, streamed
+from toolchain.schedule.placement.residency import Candidate, Residents, RowRing, find_room, group_numbers, grouped
 from toolchain.schedule.rows.row_group import RowGroup, made_over, ring_buffers
 from toolchain.spec.model import Machine
 
 MOST_RINGS = 16
-"""Of a group; with more, there are too many ways to share the pools."""
+"""The most rings of one group; with more, there are too many ways to share the pools."""
 SLABS = (2, 3, 1)
 """Slabs in a ring that begins again at its end: one is made while another is read."""
 Laid = dict[str, tuple[Slot, RowRing]]
@@ -19,8 +19,8 @@ Laid = dict[str, tuple[Slot, RowRing]]
 
 @dataclass(frozen=True)
 class OnChip:
-    """What a group has on chip. whole: names of buffers that stand where they did. ringed: those that become rings, in the order in which they are
-    made. kept: all of them, with the groups of `groups`. over: rings that stand in the place of another, by name."""
+    """The tensors of a group on chip. whole: names of buffers that stand where they did. ringed: those that become rings, in the order in which they
+    are made. kept: all of them, with the groups of `groups`. over: rings that stand in the place of another, by name."""
 
     whole: Sequence[str]
     ringed: Sequence[str]
@@ -39,16 +39,16 @@ class RingPlaces:
 
     def choices(self, members: range) -> Iterator[OnChip]:
         """First with as much as before there as a whole, then with rings for all that only the members use."""
-        groups = numbers_of(len(self.base.groups), members)
+        groups = group_numbers(len(self.base.groups), [members])
         inner = sorted((c for c in self.candidates.values() if self._is_inner(c, members)), key=lambda c: c.first)
         fresh = [c for c in inner if c.name not in self.base.candidates]
         for chosen in (fresh, inner) if len(fresh) < len(inner) else (fresh,):
             ringed = [c.name for c in chosen]
             live = [c.name for c in self.base.candidates.values() if c.first <= members[-1] and members[0] <= c.last]
             whole = [name for name in live if name not in ringed]
-            kept = grouped({**{n: self.base.candidates[n] for n in whole}, **{n: self.candidates[n] for n in ringed}}, groups)
-            kept |= {name: streamed(kept[name], groups) for name in ringed}
-            if 0 < len(ringed) <= MOST_RINGS and not self._collide(whole, kept):
+            kept = grouped({**{n: self.base.candidates[n] for n in whole}, **{n: self.candidates[n] for n in ringed}}, groups, ringed)
+            beside = Residents({name: self.base.slots[name] for name in whole}, kept, groups, self.base.pools)
+            if 0 < len(ringed) <= MOST_RINGS and not any(beside.collisions()):
                 over = {n: other for n in ringed for other in kept[n].over if other in ringed and kept[other].lines == kept[n].lines}
                 yield OnChip(whole, ringed, kept, groups, over)
 
@@ -58,16 +58,6 @@ class RingPlaces:
         fits = candidate.lines is not None
         elsewhere = candidate.name in self.base.candidates and candidate.last not in members
         return made and fits and not elsewhere and any(use.operation in members for use in candidate.reads)
-
-    def _collide(self, whole: Sequence[str], kept: Mapping[str, Candidate]) -> bool:
-        """Whether buffers that followed one another would be there at once."""
-        for one, two in itertools.combinations(whole, 2):
-            first, second = self.base.slots[one], self.base.slots[two]
-            apart = first.address + kept[one].size <= second.address or second.address + kept[two].size <= first.address
-            over = first == second and (one in kept[two].over or two in kept[one].over)
-            if kept[one].memory == kept[two].memory and first.bank == second.bank and not apart and not over:
-                return True
-        return False
 
     def placed(self, chip: OnChip, group: RowGroup) -> Iterator[Residents]:
         """Every way in which the rings can stand: going round pools that wrap and hold nothing else, in as few of them as possible first; then in
@@ -118,7 +108,7 @@ class RingPlaces:
     def _streams(self, chip: OnChip, group: RowGroup) -> list[Stream]:
         """Rings that stand in the place of another go with it."""
         made = {tensors["y"]: member for member, tensors in enumerate(group.tensors) if tensors["y"] in chip.ringed}
-        rows = {name: group.loops[member].made(group.loops[member].count - 1).stop for name, member in made.items()}
+        rows = {name: group.loops[member].height for name, member in made.items()}
         tallest = max(chip.ringed, key=lambda name: rows[name])
         late, done = dict[int, int](), 0
         for turn in group.turns:
@@ -131,11 +121,6 @@ class RingPlaces:
             if name not in chip.over and lines is not None:
                 found.append(Stream(name, lines, rows[name], late[made[name]]))
         return found
-
-
-def numbers_of(operations: int, members: range) -> tuple[int, ...]:
-    """The number of each operation's group where only the members share one."""
-    return tuple(min(index, members[0]) if index <= members[-1] else index - len(members) + 1 for index in range(operations))
 
 
 def _splits(streams: Sequence[Stream], pools: Sequence[Pool]) -> Iterator[list[tuple[Pool, Sequence[Stream]]]]:

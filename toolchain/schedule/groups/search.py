@@ -1,14 +1,15 @@
-"""Which neighbouring operations become a group: the cut of a region into stretches that is estimated to take the least time."""
+"""Chooses which neighbouring operations become a group: the cut of a region into stretches that is estimated to take the least time."""
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.groups.members import Members
 from toolchain.schedule.groups.rings import RingPlaces
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.placement.residency import Candidate, Residents, grouped, streamed
+from toolchain.schedule.placement.residency import Candidate, Residents, group_numbers, grouped, in_dram
 from toolchain.schedule.placement.storage import Storage
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.tiles import FRICTION, Tiling
@@ -66,13 +67,16 @@ class GroupSearch:
 
     def _begins(self, first: int) -> bool:
         """Whether an operation makes a tensor that could be a ring and is not on chip."""
-        known = self.plan.residents.candidates
-        return any(c.first == first and c.lines is not None and name not in known for name, c in self.places.candidates.items())
+        return any(c.first == first for c in self._passing)
 
     def _gains(self, members: range) -> bool:
         """Whether the last one reads a tensor that goes through DRAM until now."""
-        candidates = (c for name, c in self.places.candidates.items() if name not in self.plan.residents.candidates and c.lines is not None)
-        return any(c.first in members and any(use.operation == members[-1] for use in c.reads) for c in candidates)
+        return any(c.first in members and any(use.operation == members[-1] for use in c.reads) for c in self._passing)
+
+    @cached_property
+    def _passing(self) -> list[Candidate]:
+        """Tensors that could be rings and go through DRAM until now."""
+        return [c for name, c in self.places.candidates.items() if name not in self.plan.residents.candidates and c.lines is not None]
 
     def propose(self, members: range) -> Proposal | None:
         """The members as one group; None where they have no room on chip."""
@@ -104,17 +108,14 @@ def with_groups(plan: Plan, candidates: Mapping[str, Candidate], storage: Storag
     """The plan with some of its operations in groups. candidates, storage: of operations one by one, all of them."""
     if not chosen:
         return plan
-    starts = {index for p in chosen for index in p.group.operations[1:]}
-    numbers = tuple(itertools.accumulate((index not in starts for index in range(len(plan.problems))), initial=-1))[1:]
+    numbers = group_numbers(len(plan.problems), [p.group.operations for p in chosen])
     rings = {name: ring for p in chosen for name, ring in p.residents.rings.items()}
     slots = {**plan.residents.slots, **{name: p.residents.slots[name] for p in chosen for name in p.residents.rings}}
-    kept = grouped({name: candidates[name] if name in rings else plan.residents.candidates[name] for name in candidates if name in slots}, numbers)
-    kept = {name: streamed(c, numbers) if name in rings else c for name, c in kept.items()}
-    residents = Residents(slots, kept, numbers, plan.residents.pools, rings)
+    kept = {name: candidates[name] if name in rings else plan.residents.candidates[name] for name in candidates if name in slots}
+    residents = Residents(slots, grouped(kept, numbers, rings), numbers, plan.residents.pools, rings)
     problems, tilings = list(plan.problems), list(plan.tilings)
     for p in chosen:
         problems[p.group.operations.start : p.group.operations.stop] = p.problems
         tilings[p.group.operations.start : p.group.operations.stop] = p.tilings
-    dram = {name: buffer for name, buffer in storage.buffers.items() if residents.stored(name)}
     groups = {numbers[p.group.operations[0]]: p.group for p in chosen}
-    return Plan(plan.region, plan.order, problems, tilings, residents, replace(storage, buffers=dram), groups)
+    return Plan(plan.region, plan.order, problems, tilings, residents, in_dram(storage, residents), groups)

@@ -62,6 +62,11 @@ class Problem:
         """Tensors whose values are known when compiling."""
         return frozenset(t.name for t in self.kernel.tensors if t.values is not None)
 
+    @cached_property
+    def memories(self) -> dict[str, str]:
+        """By place, the memory that its tiles stand in."""
+        return {place.name: place.memory for place in self.kernel.places}
+
     def rows(self, window: Window, first: int, size: int) -> dict[str, int]:
         """What `window_names` gives for a range of output rows; ranges come back for every channel tile."""
         key = window.name, first, size

@@ -85,7 +85,7 @@ class DramMap:
         return state.memories[self.memory][0, first : first + stored.bytes]
 
     def plain(self) -> dict[str, Any]:
-        """What JSON can say; `from_plain` reads it."""
+        """Plain data for JSON; `from_plain` reads it."""
         return asdict(self)
 
     @classmethod

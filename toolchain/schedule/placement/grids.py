@@ -14,9 +14,9 @@ from toolchain.spec.arrays import Ints
 
 Array = NDArray[Any]
 MOST_GRIDS = 64
-"""Of a tensor; where it takes more, an index is as good."""
+"""The most grids of a tensor; where it takes more, an index is as good."""
 MOST_AXES = 32
-"""Of a grid; numpy has no arrays of many more."""
+"""The most axes of a grid; numpy has no arrays of many more."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Grid:
         return box.reshape([count for count, _ in self._levels])  # axes are only split, which never copies
 
     def of_stored(self, stored: Array) -> Array:
-        """The same view of the stored array, which is contiguous and has every place that the grid was found in."""
+        """The view of the box in the stored array, which is contiguous and has every place that the grid was found in."""
         flat = stored.reshape(-1)[sum(piece.start for piece in self.pieces) :]
         return as_strided(flat, [count for count, _ in self._levels], [step * flat.itemsize for _, step in self._levels])
 

@@ -71,7 +71,7 @@ class Packing:
         return find_grids(self.index, self.shape)
 
     def part(self, axis: int, first: int, count: int) -> "Packing":
-        """Of a range of an axis of the host's shape: where these elements stand in the same stored array."""
+        """The packing of a range of an axis of the host's shape: where these elements stand in the same stored array."""
         if (first, count) == (0, self.extents[axis]):
             return self
         key = axis, first, count
@@ -101,7 +101,7 @@ def packing(machine: Machine, tensor: Tensor, numbers: Mapping[str, int]) -> Pac
 
 
 def view_packing(machine: Machine, view: str, layout: str, extents: tuple[int, ...]) -> Packing:
-    """Of a tensor with these extents, through a layout, in the scalars that it declares, else in those of a view."""
+    """The packing of a tensor with these extents, through a layout, in the scalars that it declares, else in those of a view."""
     found = next(item for item in machine.layouts if item.name == layout)
     scalar = found.type or machine.view[view].element.scalar
     return _packing(found, f"<{'i' if scalar.signed else 'u'}{scalar.bits // 8}", extents)

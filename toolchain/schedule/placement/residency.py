@@ -1,5 +1,6 @@
 """Which tensors stay on chip between operations, and where: lives and sizes decide, nothing is moved once it is there."""
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -7,7 +8,7 @@ from typing import NamedTuple
 from toolchain.schedule.kernels.kernel import Place, Whole
 from toolchain.schedule.kernels.pools import Pool, Slot, beside
 from toolchain.schedule.kernels.problem import Kept, Problem
-from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.placement.storage import Storage, lasting
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.evaluate import constant
 
@@ -145,14 +146,28 @@ def _with_over(region: Region, storage: Storage, found: Mapping[str, Candidate],
     return replace(candidate, over=tuple(over))
 
 
-def grouped(candidates: Mapping[str, Candidate], groups: Sequence[int]) -> dict[str, Candidate]:
-    """The same where operations are in groups, whose numbers are given: they work at the same time, so a buffer that several of one group read is
-    not made over before all of them are done."""
+def group_numbers(operations: int, groups: Sequence[range]) -> tuple[int, ...]:
+    """The number of each operation's group, where `groups` are those of several operations."""
+    inside = {index for members in groups for index in members[1:]}
+    return tuple(itertools.accumulate((index not in inside for index in range(operations)), initial=-1))[1:]
+
+
+def grouped(candidates: Mapping[str, Candidate], groups: Sequence[int], rings: Collection[str] = ()) -> dict[str, Candidate]:
+    """The candidates where operations are in groups, whose numbers are given: they work at the same time, so a buffer that several of one group read
+    is not made over before all of them are done. rings: names of those that are rings of rows."""
     alone = {name for name, c in candidates.items() if len({use.operation for use in c.reads if groups[use.operation] == groups[c.last]}) == 1}
-    return {
+    found = {
         name: replace(c, first=groups[c.first], last=groups[c.last], over=tuple(other for other in c.over if other in alone))
         for name, c in candidates.items()
     }
+    return {name: _streamed(c, groups) if name in rings else c for name, c in found.items()}
+
+
+def _streamed(candidate: Candidate, groups: Sequence[int]) -> Candidate:
+    """The candidate for a ring of rows: only the group that makes it reads it there, any other operation in DRAM."""
+    group = candidate.first
+    reads = tuple(use for use in candidate.reads if groups[use.operation] == group)
+    return replace(candidate, reads=reads, last=group, stored=candidate.stored or len(reads) < len(candidate.reads))
 
 
 class RowRing(NamedTuple):
@@ -162,11 +177,6 @@ class RowRing(NamedTuple):
     pitch: int
     depth: int
     lines: int = 0
-
-    @property
-    def said(self) -> tuple[int, int]:
-        """As a schedule has it."""
-        return self.pitch, self.lines
 
 
 @dataclass(frozen=True)
@@ -203,7 +213,7 @@ class Residents:
         live, found = self.live(self.groups[operation]), dict[str, tuple[Pool, ...]]()
         for memory, whole in self.pools.items():
             mine = [c.name for c in live if c.memory == memory]
-            round_all = [name for name in mine if name in self.rings and not self.rings[name].lines]
+            round_all = [name for name in mine if self.goes_round(name)]
             ringed = {self.slots[name].bank for name in round_all}
             here = [(self.slots[name], self.size(name)) for name in mine if name not in round_all]
             here += [(Slot(pool.bank, pool.start), pool.depth) for pool in whole if pool.bank in ringed]
@@ -217,6 +227,31 @@ class Residents:
     def stored(self, name: str) -> bool:
         """Whether a buffer must be in DRAM."""
         return name not in self.candidates or self.candidates[name].stored
+
+    def goes_round(self, name: str) -> bool:
+        """Whether a buffer is a ring that goes round all of its pool."""
+        return name in self.rings and not self.rings[name].lines
+
+    def collisions(self) -> Iterator[tuple[str, str]]:
+        """Pairs of buffers that need some element at the same time, the later one of `slots` first."""
+        names = list(self.slots)
+        return ((name, other) for number, name in enumerate(names) for other in names[:number] if self._collide(name, other))
+
+    def _collide(self, name: str, other: str) -> bool:
+        """Rings that go round one pool share it: whether their rows meet is seen when these are known."""
+        one, two, slots = self.candidates[name], self.candidates[other], (self.slots[name], self.slots[other])
+        if one.memory != two.memory or slots[0].bank != slots[1].bank or not one.meets(two):
+            return False
+        if self.goes_round(name) or self.goes_round(other):
+            return not (self.goes_round(name) and self.goes_round(other))
+        over = slots[0] == slots[1] and (name in two.over or other in one.over)
+        return not over and slots[0].address < slots[1].address + self.size(other) and slots[1].address < slots[0].address + self.size(name)
+
+
+def in_dram(storage: Storage, residents: Residents, every: bool = False) -> Storage:
+    """The buffers that must be in DRAM, each for as long as groups use it. every: all of them."""
+    needed = {name: lasting(buffer, residents.groups) for name, buffer in storage.buffers.items() if every or residents.stored(name)}
+    return replace(storage, buffers=needed)
 
 
 def place_residents(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], operations: int) -> Residents:
@@ -271,13 +306,6 @@ def find_room(size: int, others: Sequence[tuple[Slot, int]], pools: Sequence[Poo
         if at + size <= pool.start + pool.depth:
             return Slot(pool.bank, at)
     return None
-
-
-def streamed(candidate: Candidate, groups: Sequence[int]) -> Candidate:
-    """The candidate for a ring of rows: only the group that makes it reads it there, any other operation in DRAM."""
-    group = candidate.first
-    reads = tuple(use for use in candidate.reads if groups[use.operation] == group)
-    return replace(candidate, reads=reads, last=group, stored=candidate.stored or len(reads) < len(candidate.reads))
 
 
 def without(candidates: Mapping[str, Candidate], names: Collection[str]) -> dict[str, Candidate]:

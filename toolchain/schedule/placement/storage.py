@@ -1,4 +1,4 @@
-"""Which buffer of DRAM each tensor of a region stands in: a concat's operands are channel ranges of its result, so nothing is copied."""
+"""The buffer of DRAM that each tensor of a region stands in: a concat's operands are channel ranges of its result, so nothing is copied."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence

@@ -28,12 +28,12 @@ class RowGroup:
         return interleave(self.loops, [list(self._feeds(member)) for member in range(len(self.loops))], self.ahead)
 
     def turns_with(self, problems: Sequence[Problem]) -> list[Turn]:
-        """The same with the slots of rings that begin again. problems: of the members, with what is on chip."""
+        """The turns with the slots of rings that begin again. problems: of the members, with what is on chip."""
         found: list[Turn] = []
         for turn in self.turns:
             loop, kept = self.loops[turn.member], problems[turn.member].kept
-            rows = {**loop.read(turn.slab), "y": loop.made(turn.slab)}
-            found.append(turn._replace(slots={place: kept[place].slot_for(part.start) for place, part in rows.items() if place in kept}))
+            slots = {place: kept[place].slot_for(rows.start) for place, rows in loop.touched(turn.slab).items() if place in kept}
+            found.append(turn._replace(slots=slots))
         return found
 
     def most_rows(self, tensor: str) -> int:
@@ -41,15 +41,14 @@ class RowGroup:
         found = [0]
         for loop, tensors in zip(self.loops, self.tensors, strict=True):
             for slab in range(min(loop.count, 2)):
-                rows = {**loop.read(slab), "y": loop.made(slab)}
-                found += [len(part) for place, part in rows.items() if tensors.get(place) == tensor]
+                found += [len(rows) for place, rows in loop.touched(slab).items() if tensors.get(place) == tensor]
         return max(found)
 
     def crossing(self, rings: Mapping[str, RingBuffer]) -> tuple[str, range] | None:
         """A ring, and rows of it that a slab makes or reads on both sides of its end."""
         for turn in self.turns:
             loop, tensors = self.loops[turn.member], self.tensors[turn.member]
-            for place, rows in {**loop.read(turn.slab), "y": loop.made(turn.slab)}.items():
+            for place, rows in loop.touched(turn.slab).items():
                 ring = rings.get(tensors.get(place, ""))
                 if ring is not None and ring.crosses(rows):
                     return tensors[place], rows

@@ -24,11 +24,15 @@ class RowLoop:
         """Slabs."""
         return -(-self.problem.extents[self.dimension] // self.size)
 
+    @property
+    def height(self) -> int:
+        """Rows of the whole result."""
+        return self.problem.operation.output[HEIGHT]
+
     def made(self, slab: int) -> range:
         """The rows of the result that a slab makes."""
-        height = self.problem.operation.output[HEIGHT]
-        unit = -(-height // self.problem.extents[self.dimension])
-        return range(slab * self.size * unit, min((slab + 1) * self.size * unit, height))
+        unit = -(-self.height // self.problem.extents[self.dimension])
+        return range(slab * self.size * unit, min((slab + 1) * self.size * unit, self.height))
 
     def read(self, slab: int) -> dict[str, range]:
         """By computed operand, the rows that a slab reads."""
@@ -48,6 +52,10 @@ class RowLoop:
         parts = {name: found[name] for name in whole if HEIGHT in PICTURE_AXES.get(len(found.get(name, ())), ())}
         heights = {name: part[PICTURE_AXES[len(part)].index(HEIGHT)] for name, part in parts.items()}
         return whole | {name: range(part.first, part.stop) for name, part in heights.items()}
+
+    def touched(self, slab: int) -> dict[str, range]:
+        """By place, the rows of all computed tensors that a slab reads or makes."""
+        return {**self.read(slab), "y": self.made(slab)}
 
     def slab_of(self, row: int) -> int:
         """The slab that makes a row of the result."""

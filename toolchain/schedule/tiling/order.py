@@ -30,7 +30,7 @@ class Instance:
     slots: Mapping[str, Slot]
 
     def names(self, problem: Problem) -> dict[str, int]:
-        """What its template may name of the tile: DIMENSION, DIMENSION_at, windows, PLACE_slot, PLACE_bank, and what places name."""
+        """Names that its template may use: DIMENSION, DIMENSION_at, windows, PLACE_slot, PLACE_bank, and the names of places."""
         names: dict[str, int] = {}
         for place, slot in self.slots.items():
             names |= {f"{place}_slot": slot.address, f"{place}_bank": slot.bank}
@@ -73,7 +73,7 @@ Placed = tuple[int, Instance]
 
 
 def order_steps(problem: Problem, tiling: Tiling, rings: Mapping[str, Ring] | None = None) -> list[Instance]:
-    """The same for an operation that is a group of its own."""
+    """All step instances of an operation that is a group of its own, in an order in which they could run one by one."""
     return [item for _, item in order_group([(problem, tiling)], None, rings or {})]
 
 
@@ -123,7 +123,7 @@ class _Order:
         return self.slots[member][name].use(_key(place, tile), now)
 
     def _load(self, turn: Turn, load: Step, name: str, tile: Tile, slot: Slot, early: int) -> None:
-        """What another member makes is there when its slab is done."""
+        """A load no earlier than `early`, nor than the slabs of other members that make its operands are done."""
         kept = self.members[turn.member][0].kept
         ready = (self.finished.get(slab, 0) for use in (name, *load.uses) for slab in turn.after.get(use, ()))
         early = max(early, self.loads[-1][0] if self.loads else 0, *ready)
@@ -175,7 +175,7 @@ def _work(problem: Problem, tiling: Tiling) -> Iterator[tuple[Step, Tile]]:
 
 
 def _chosen(tiling: Tiling, dimensions: Sequence[Dimension]) -> list[str]:
-    """Those of the dimensions that the tiling orders, in its order."""
+    """Dimensions that the tiling orders, in its order."""
     names = {d.name for d in dimensions}
     return [name for name in tiling.order if name in names]
 

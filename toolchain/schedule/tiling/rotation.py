@@ -8,7 +8,7 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.tiles import Tiling
 
 Stretch = tuple[str, Pool]
-"""Of a memory."""
+"""A memory and a stretch of it."""
 
 
 @dataclass
@@ -19,8 +19,7 @@ class Rotation:
 
     def turn(self, problem: Problem, tiling: Tiling) -> Tiling:
         """The tiling with each pool's slots from where the last operation's end, wrapping; from the start where they do not fit so."""
-        memories = {p.name: p.memory for p in problem.kernel.places}
-        slots = [(memories[name], slot, tiling.room[name]) for name, held in tiling.places.items() for slot in held]
+        slots = [(problem.memories[name], slot, tiling.room[name]) for name, held in tiling.places.items() for slot in held]
         moved: dict[tuple[str, Slot], Slot] = {}
         for memory, pools in problem.pools.items():
             for pool in pools:
@@ -29,7 +28,7 @@ class Rotation:
                 self.ends[memory, pool] = end
                 for (old, _), new in zip(here, addresses, strict=True):
                     moved[memory, Slot(pool.bank, pool.start + old)] = Slot(pool.bank, pool.start + new)
-        return replace(tiling, places={name: tuple(moved[memories[name], slot] for slot in held) for name, held in tiling.places.items()})
+        return replace(tiling, places={name: tuple(moved[problem.memories[name], slot] for slot in held) for name, held in tiling.places.items()})
 
 
 def _inside(slot: Slot, pool: Pool) -> bool:

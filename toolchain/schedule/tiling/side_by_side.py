@@ -13,7 +13,7 @@ from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import UserError
 
 WORTH = 0.9
-"""Of the time one after the other, what the longer one may take when they share the memory."""
+"""The share of the time one after the other that the longer one may take when they share the memory."""
 
 Planned = tuple[Problem, Tiling]
 
@@ -48,8 +48,8 @@ def _units(problem: Problem) -> set[str]:
 
 def _shares(first: Problem, second: Problem, choice: TileChoice) -> Iterator[tuple[Planned, Planned]]:
     """Both with tiles in parts of the memories that the second's operands go through: one stretch for it, for the first what is left."""
-    for memory in sorted({p.memory for p in second.kernel.places if second.loads(p.name) and p.name not in second.known}):
-        made = [(kept.slot, kept.size) for name, kept in second.kept.items() if name == "y" and _memory(second, name) == memory]
+    for memory in sorted({memory for name, memory in second.memories.items() if second.loads(name) and name not in second.known}):
+        made = [(kept.slot, kept.size) for name, kept in second.kept.items() if name == "y" and second.memories[name] == memory]
         for stretch in _stretches(second.pools[memory]):
             taken = [(Slot(stretch.bank, stretch.start), stretch.depth), *made]
             left = beside(first.pools[memory], taken)
@@ -58,10 +58,6 @@ def _shares(first: Problem, second: Problem, choice: TileChoice) -> Iterator[tup
                 yield (own[0], choice.best(own[0])), (own[1], choice.best(own[1]))
             except UserError:
                 continue
-
-
-def _memory(problem: Problem, place: str) -> str:
-    return next(p.memory for p in problem.kernel.places if p.name == place)
 
 
 def _stretches(pools: Sequence[Pool]) -> Iterator[Pool]:

@@ -26,7 +26,7 @@ STEP = 2.0
 FRICTION = 1 / 16
 """The share of the other units' work that does not hide behind the busiest one, for ranking; timing decides."""
 HANDOVER = 1 / 256
-"""What a cycle costs for which the next operation waits: little, as it mostly has something else to do, but tiles get no larger than need be."""
+"""The cost of a cycle for which the next operation waits: little, as it mostly has something else to do, but tiles get no larger than need be."""
 
 FEW = 3
 """Sizes of each dimension that are tried first where any tile will do."""
@@ -81,7 +81,7 @@ def tile_fits(problem: Problem) -> bool:
 
 
 def crowded(problem: Problem) -> str:
-    """What even the smallest tile does not fit: a field of an instruction, or the memories."""
+    """The limit that even the smallest tile breaks: a field of an instruction, or the memories."""
     smallest = {name: sizes[:1] for name, sizes in _candidates(problem, 1).items()}
     fault = next(tile_faults(problem, tile_names(problem, smallest)), None)
     return f"its fields: {fault.reason}" if fault else "on chip"
@@ -206,8 +206,8 @@ class _Candidates:
         runs, the less surely the more of the memory it takes. What stays on chip is handed over when all tiles of the same rows are
         complete."""
         if step.kind == "load" and self.problem.chained and step.place in self.problem.known:
-            memory = next(p.memory for p in self.problem.kernel.places if p.name == step.place)
-            return self.slots[step.place] * self.rooms[step.place] / sum(pool.depth for pool in self.problem.pools[memory])
+            pools = self.problem.pools[self.problem.memories[step.place]]
+            return self.slots[step.place] * self.rooms[step.place] / sum(pool.depth for pool in pools)
         if step.kind == "compute" and step.place in self.problem.kept:
             rows = [window.of for window in self.problem.kernel.windows][:1]
             trips = (self.problem.extents[d.name] / self.sizes[d.name] for d in self.problem.kernel.loops if d.name not in rows)
@@ -216,8 +216,7 @@ class _Candidates:
 
     def _tiling(self, index: int, order: tuple[str, ...], value: float) -> Tiling:
         used = {name: int(room[index]) for name, room in self.rooms.items() if room[index]}
-        memories = {p.name: p.memory for p in self.problem.kernel.places}
-        places = {name: slots_of(self.taken[name], index, room, self.problem.pools[memories[name]]) for name, room in used.items()}
+        places = {name: slots_of(self.taken[name], index, room, self.problem.pools[self.problem.memories[name]]) for name, room in used.items()}
         sizes = {name: int(size[index]) for name, size in self.sizes.items()}
         busy = {unit: float(cycles[index]) for unit, cycles in self._busy(order).items()} if self.problem.slab else {}
         return Tiling(sizes, order, places, used, value, busy)
