@@ -42,6 +42,8 @@ def test_emulate_writes_what_it_is_asked_for(golden_program: tuple[Path, Path, b
     moved = {memory["name"]: (memory["read_bytes"], memory["written_bytes"]) for memory in data["memories"]}
     assert (moved["dram"], moved["inp"][1], moved["wgt"][1]) == ((5792, 1152), 2304, 12 * 256)
     assert json.loads(trace.read_text())["traceEvents"]
+    assert main([*words, "--trace", str(tmp_path / "timeline.html")]) == 0
+    assert (tmp_path / "timeline.html").read_text().startswith("<!doctype html>")
 
 
 def test_a_parameter_of_the_machine_can_be_set_for_a_run(golden_program: tuple[Path, Path, bytes], tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def _emulate(emulate: argparse.ArgumentParser) -> None:
     form, out = "NAME=FILE[@OFFSET:LENGTH]", "write a memory after the run; alone: as much as was loaded or touched"
     emulate.add_argument("--out", metavar=form, action="append", default=[], help=out)
     emulate.add_argument("--engine", choices=["fast", "reference"], default="fast")
-    emulate.add_argument("--trace", metavar="FILE", help="timeline for Perfetto or chrome://tracing")
+    emulate.add_argument("--trace", metavar="FILE", help="timeline: a page for a browser (.html), or a trace for Perfetto and chrome://tracing")
     emulate.add_argument("--json", metavar="FILE", help="counts, cycles and times")
     emulate.add_argument("--no-check", action="store_true", help="run without looking for hazards first")
     emulate.set_defaults(run="emulate:emulate")

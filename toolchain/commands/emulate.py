@@ -106,13 +106,23 @@ def _used(job: Job, region: Region, footprints: Footprints) -> int:
     return max(touched, *loaded, 0)
 
 
+def _draw(path: Path, name: str, timeline: Timeline) -> None:
+    """A page for a browser or a trace, by the ending of the path."""
+    from toolchain.report.timeline_page import write_timeline_page
+    from toolchain.timing.trace import write_trace
+
+    if path.suffix == ".html":
+        write_timeline_page(path, f"{name} on {timeline.program.machine.label}", timeline)
+    else:
+        write_trace(timeline, path)
+
+
 def _report(arguments: argparse.Namespace, job: Job, timeline: Timeline) -> None:
     from toolchain.timing.summary import summary_data, summary_text
-    from toolchain.timing.trace import write_trace
 
     if arguments.trace:
         with job.watch.stage("trace"):
-            write_trace(timeline, Path(arguments.trace))
+            _draw(Path(arguments.trace), Path(arguments.program).name, timeline)
     data = summary_data(timeline) | {"seconds": {name: round(value, 6) for name, value in job.watch.seconds.items()}}
     if arguments.json:
         write_atomic(Path(arguments.json), (json.dumps(data, indent=2) + "\n").encode())

@@ -14,12 +14,11 @@ from toolchain.report.placement import Placement, place_nodes
 from toolchain.report.reasons import Reason, find_reasons
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
 from toolchain.runtime.timing import Modelled, modelled, program_time, samples_of
-from toolchain.schedule.regions.read_region import read_region
 from toolchain.schedule.selection import images_per_run
 from toolchain.spec.model import Host, Machine
 from toolchain.timing.usage import Basis
 from toolchain.verify.built import Built
-from toolchain.verify.subject import bundled_subject
+from toolchain.verify.subject import built_subject
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class Told:
 def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     """stages: the folder of the graph's stages. Raises UserError E11xx for a bundle that is damaged, E0501 for a program that deadlocks."""
     machine, manifest, verified = built.machine, built.bundle.manifest, tell.verified
-    uses = [_use(built, name) for name in (call.op_type for call in region_calls(built.partitioned))]
+    uses = [use_region(built_subject(built, call)) for call in region_calls(built.partitioned)]
     right: Mapping[str, float | None] = (tell.inferred or {}).get("right", {})
     compared = sum(len(region["compared"]) for region in (verified or {}).get("regions", ()))
     placement = place_nodes(built.floating, built.partitioned, stages)
@@ -105,13 +104,6 @@ def built_costs(built: Built, placement: Placement) -> Costs:
     samples = samples_of(manifest.regions)
     times = {region.name: program_time(built.machine, region, samples) for region in manifest.regions}
     return cost_rows(built.machine, built.partitioned, {node.node: node.operator for node in placement.nodes}, times, samples)
-
-
-def _use(built: Built, region: str) -> RegionUse:
-    call = next(call for call in region_calls(built.partitioned) if call.op_type == region)
-    program = next(item for item in built.bundle.manifest.regions if item.name == region)
-    found = read_region(built.machine, built.kernels, built.partitioned, call)
-    return use_region(bundled_subject(built.bundle, program, found, built.machine, built.place))
 
 
 def _constants(machine: Machine, uses: Sequence[RegionUse]) -> tuple[Basis, ...]:

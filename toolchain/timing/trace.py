@@ -36,13 +36,13 @@ def write_events(timeline: Timeline, file: TextIO) -> None:
 def _rows(program: Program) -> Iterator[str]:
     """Names of processes (streams) and threads (units)."""
     for stream in range(program.machine.streams):
-        yield f'{{"name":"process_name","ph":"M","pid":{stream},"args":{{"name":"{_place(program, stream)}"}}}}'
+        yield f'{{"name":"process_name","ph":"M","pid":{stream},"args":{{"name":"{place_of(program, stream)}"}}}}'
         for number, unit in enumerate(program.machine.units):
             yield f'{{"name":"thread_name","ph":"M","pid":{stream},"tid":{number},"args":{{"name":"{unit.name}"}}}}'
             yield f'{{"name":"thread_sort_index","ph":"M","pid":{stream},"tid":{number},"args":{{"sort_index":{number}}}}}'
 
 
-def _place(program: Program, stream: int) -> str:
+def place_of(program: Program, stream: int) -> str:
     """`cluster 1 core 3`, or the machine's name where there is one stream."""
     words: list[str] = []
     for level in reversed(stream_levels(program.machine)):
@@ -64,14 +64,19 @@ def _events(timeline: Timeline, first: int, last: int) -> Iterator[str]:
     causes = [""] * (last - first)
     gaps: list[str] = []
     for at in np.flatnonzero((timeline.waited[chosen] > 0) | (timeline.contended[chosen] > 0) | (timeline.held[chosen] > 0)).tolist():
-        texts, idle = _causes(timeline, first + at)
+        texts, idle = _delays(timeline, first + at)
         causes[at] = "".join(f',"{key}":"{text}"' for key, text in texts)
         gaps += [GAP % (what, stream[at], unit[at], begin * scale, length * scale, labels[at]) for what, begin, length in idle]
     yield from map(SPAN.__mod__, zip(kinds, stream, unit, start.tolist(), busy.tolist(), labels, causes, strict=True))
     yield from gaps
 
 
-def _causes(timeline: Timeline, i: int) -> tuple[list[tuple[str, str]], list[tuple[str, float, float]]]:
+def delay_reasons(timeline: Timeline, instruction: int) -> list[tuple[str, str]]:
+    """Why it was late or slow: `waited`, `contended` or `held`, each with its sentence."""
+    return _delays(timeline, instruction)[0]
+
+
+def _delays(timeline: Timeline, i: int) -> tuple[list[tuple[str, str]], list[tuple[str, float, float]]]:
     """(argument, sentence) pairs, and (name, start, cycles) of the gaps beside instruction i."""
     program, result, names = timeline.program, timeline.result, timeline.tokens.names
     texts: list[tuple[str, str]] = []

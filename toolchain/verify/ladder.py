@@ -16,12 +16,10 @@ from toolchain.graph.regions import region_calls, region_function
 from toolchain.graph.work import host_work
 from toolchain.passes.fuse import sources_of
 from toolchain.passes.truth import check_import
-from toolchain.runtime.contents import RegionProgram
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
 from toolchain.schedule.form.read import read_schedule
 from toolchain.schedule.network import Options, compile_region
-from toolchain.schedule.regions.read_region import read_region
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.selection import images_per_run
 from toolchain.spec.errors import Source
@@ -33,7 +31,7 @@ from toolchain.verify.oracle import first_samples, oracle_tensors
 from toolchain.verify.peek import Peek
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.region_ladder import climb_region
-from toolchain.verify.subject import Subject, bundled_subject
+from toolchain.verify.subject import Subject, built_subject
 from toolchain.verify.verdict import ModelVerdict, OutputVerdict, RegionVerdict
 
 Array = NDArray[Any]
@@ -85,11 +83,10 @@ def _macs(model: ir.Model) -> int:
 
 
 def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: SampleSize, say: Callable[[str], object]) -> RegionVerdict:
-    region = read_region(built.machine, built.kernels, built.partitioned, call)
     say("on the machine")
-    program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
-    subject = bundled_subject(built.bundle, program, region, built.machine, built.place)
-    verdict = climb_region(subject, expected, size, _peek(built, subject, program, say))
+    subject = built_subject(built, call)
+    region = subject.region
+    verdict = climb_region(subject, expected, size, _peek(built, subject, say))
     lost = tuple((name, "no operation of the region stands for it") for name in lost_tensors(region, region_function(built.partitioned, call)))
     return replace(verdict, unseen=(*verdict.unseen, *lost))
 
@@ -101,7 +98,7 @@ def lost_tensors(region: Region, nodes: Iterable[ir.Node]) -> list[str]:
     return [value.name or "" for node in apart for value in node.outputs if value.name not in region.tensors]
 
 
-def _peek(built: Built, subject: Subject, program: RegionProgram, say: Callable[[str], object]) -> Peek | None:
+def _peek(built: Built, subject: Subject, say: Callable[[str], object]) -> Peek | None:
     """Needed where some tensor stays on chip: the region compiled once more, as the bundle's schedule says, and with every tensor stored.
 
     Raises UserError E14xx for a schedule that is not the region's."""
@@ -109,6 +106,7 @@ def _peek(built: Built, subject: Subject, program: RegionProgram, say: Callable[
     if all(name in subject.map.tensors for name in region.tensors):
         return None
     say("with every tensor stored")
+    program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
     text = built.bundle.members[program.schedule].decode("utf-8", "replace")
     schedule = read_schedule(Source(f"{built.place}/{program.schedule}", text))
     return Peek(compile_region(built.machine, built.kernels, region, Options(check=False, stored=True), schedule))

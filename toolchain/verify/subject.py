@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 from numpy.typing import NDArray
 
 from toolchain.analysis.state import State
@@ -15,9 +16,11 @@ from toolchain.runtime.origins_file import read_origins
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.origins import Origins
 from toolchain.schedule.placement.dram_map import DramMap
+from toolchain.schedule.regions.read_region import read_region
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
+from toolchain.verify.built import Built
 
 Bytes = NDArray[np.uint8]
 
@@ -82,3 +85,10 @@ def bundled_subject(bundle: Bundle, program: RegionProgram, region: Region, mach
     labels = tuple("".join(line.split(maxsplit=2)[2:]) for line in lines)
     origins = read_origins(bundle.members[program.origins], len(image.program), len(region.operations), program.name, place)
     return Subject(region, image.program, labels, origins, image.map, image.constants)
+
+
+def built_subject(built: Built, call: ir.Node) -> Subject:
+    """The program of a region call. Raises UserError as `bundled_subject` does, and E10xx for a region that its kernels cannot compute."""
+    region = read_region(built.machine, built.kernels, built.partitioned, call)
+    program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
+    return bundled_subject(built.bundle, program, region, built.machine, built.place)

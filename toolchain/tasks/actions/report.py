@@ -1,20 +1,20 @@
 """The report of a model on the machine: its costs, how right it is, and why each node is where it is."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from toolchain.analysis.checks import prepare_program
+from toolchain.graph.regions import region_calls
 from toolchain.report.explain_text import costs_text
 from toolchain.report.page import report_page
 from toolchain.report.plan_line import plan_line
 from toolchain.report.sheets import rows_sheet
 from toolchain.report.summary import Told, summarise_model
 from toolchain.report.summary_text import operations_text, summary_data, summary_text
-from toolchain.runtime.bundle import read_bundle
-from toolchain.runtime.executor import region_image
+from toolchain.report.timeline_page import region_legend, write_timeline_page
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import (
     bundle_file,
@@ -32,6 +32,7 @@ from toolchain.tasks.work import Made
 from toolchain.timing.simulate import time_program
 from toolchain.timing.trace import write_trace
 from toolchain.verify.built import Built, read_built
+from toolchain.verify.subject import built_subject
 
 BETWEEN = "\n\n"
 """The text between a summary and its tables."""
@@ -60,20 +61,23 @@ def make_report(step: Step, say: Say) -> Made:
     if job.variables.html:
         write_atomic(page_file(job), report_page(summary, plan_line(built.machine, built.bundle.manifest), inferred, verified).encode())
         written.append(page_file(job))
-    say("drawing time lines")
-    return Made([*written, *_traces(job)])
+    say("drawing timelines")
+    return Made([*written, *_timelines(job, built)])
 
 
-def _traces(job: Job) -> list[Path]:
-    """REGION.trace.json for Perfetto and chrome://tracing."""
-    machine, bundle = machine_of(job), read_bundle(bundle_file(job))
-    paths: list[Path] = []
-    for region in bundle.manifest.regions:
-        image = region_image(bundle, region, machine, str(bundle_file(job)))
-        ready = prepare_program(image.program, image.map.state(machine, image.constants))
-        paths.append(report_file(job).parent / f"{region.name}.trace.json")
-        write_trace(time_program(image.program, ready.footprints, ready.provenance, ready.tokens), paths[-1])
-    return paths
+def _timelines(job: Job, built: Built) -> Iterator[Path]:
+    """REGION.trace.json for Perfetto and chrome://tracing; with `html=yes` REGION.timeline.html for any browser."""
+    for call in region_calls(built.partitioned):
+        subject = built_subject(built, call)
+        ready = prepare_program(subject.program, subject.state({}))
+        timeline = time_program(subject.program, ready.footprints, ready.provenance, ready.tokens)
+        trace, page = (report_file(job).parent / f"{subject.region.name}{end}" for end in (".trace.json", ".timeline.html"))
+        write_trace(timeline, trace)
+        yield trace
+        if job.variables.html:
+            title = f"{built.bundle.manifest.model} on {built.machine.label}, {subject.region.name}"
+            write_timeline_page(page, title, timeline, region_legend(subject))
+            yield page
 
 
 def page_file(job: Job) -> Path:

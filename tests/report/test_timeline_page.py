@@ -1,0 +1,130 @@
+"""The timeline page: whole in itself, safe with any name, the same every time; in a browser it says what the summary says."""
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.report.networks import cases
+from tests.timing.test_trace import small
+from toolchain.analysis.checks import prepare_program
+from toolchain.graph.regions import region_calls
+from toolchain.report.timeline_page import Legend, Node, page_data, region_legend, timeline_page, write_timeline_page
+from toolchain.timing.simulate import Timeline, time_program
+from toolchain.timing.usage import summarise
+from toolchain.verify.subject import built_subject
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+HOSTILE = "</script><script>document.title = 'taken'</script>{{ 1 + 1 }}"
+browsed = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+
+
+class Tags(HTMLParser):
+    """Keeps the names of elements."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, _: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+
+@pytest.fixture(scope="module")
+def region(tmp_path_factory: pytest.TempPathFactory) -> tuple[Timeline, Legend]:
+    built = cases(tmp_path_factory.mktemp("cases"))["split on dpuv3"].built
+    subject = built_subject(built, region_calls(built.partitioned)[0])
+    ready = prepare_program(subject.program, subject.state({}))
+    return time_program(subject.program, ready.footprints, ready.provenance, ready.tokens), region_legend(subject)
+
+
+def shown(path: Path, hash_part: str = "") -> str:
+    """The page's elements after its script has run."""
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={path.parent / 'profile'}", "--virtual-time-budget=4000", "--dump-dom"]
+    run = subprocess.run([str(BROWSER), *flags, f"file://{path}{hash_part}"], capture_output=True, text=True, timeout=120, check=True)
+    return run.stdout
+
+
+def test_columns_have_an_entry_an_instruction(region: tuple[Timeline, Legend]) -> None:
+    timeline, legend = region
+    data = page_data("t", timeline, legend)
+    assert {len(column) for column in data["columns"].values()} == {len(timeline.program)}
+    assert data["columns"]["end"] == timeline.result.end.tolist()
+    assert [node["name"] for node in data["operations"]] == [node.name for node in legend.nodes] != []
+    late = {i for i in range(len(timeline.program)) if timeline.waited[i] > 0 or timeline.contended[i] > 0 or timeline.held[i] > 0}
+    assert set(data["causes"]) == late != set()
+
+
+def test_operations_are_joined_by_what_they_read(region: tuple[Timeline, Legend]) -> None:
+    for number, node in enumerate(region[1].nodes):
+        assert all(0 <= other < number for other in node.reads)
+
+
+def test_it_needs_nothing_else_and_is_the_same_again(region: tuple[Timeline, Legend]) -> None:
+    text = timeline_page("a region", *region)
+    assert text == timeline_page("a region", *region)
+    assert not re.search(r"src=|href=|https?://(?!www.w3.org/2000/svg)|@import|url\(", text)
+    assert text.endswith("</html>\n")
+
+
+def test_names_stay_text() -> None:
+    timeline = small()
+    count = len(timeline.program)
+    text = timeline_page(HOSTILE, timeline, Legend((Node(HOSTILE, "add", ()),), [0] * count, [HOSTILE] * count))
+    parser = Tags()
+    parser.feed(text)
+    assert parser.tags.count("script") == 2
+    assert text.count("<script") == 2
+    assert "{{ 1 + 1 }}" in text
+
+
+@browsed
+def test_a_browser_shows_utilisation_operations_and_memories(region: tuple[Timeline, Legend], tmp_path: Path) -> None:
+    timeline, legend = region
+    write_timeline_page(tmp_path / "page.html", "a region", timeline, legend)
+    page = shown(tmp_path / "page.html")
+    assert f'data-instructions="{len(timeline.program)}"' in page
+    for unit in summarise(timeline).units:
+        if unit.instructions:
+            busy = float(
+                np.sum(
+                    (timeline.result.end - timeline.result.start)[
+                        timeline.program.unit == [u.name for u in timeline.program.machine.units].index(unit.name)
+                    ]
+                )
+            )
+            assert re.search(rf"<b>{unit.name}</b><span>{100 * busy / timeline.cycles:.1f} %</span>", page)
+    assert page.count("<li") == len(legend.nodes)
+    assert page.count("<path") == sum(len(node.reads) for node in legend.nodes)
+    assert re.search(r"<b>fm</b><span>[0-9.]+ %</span>", page)
+    assert f"{len(timeline.program)} instructions" in page
+
+
+@browsed
+def test_a_browser_finds_and_explains_an_instruction(region: tuple[Timeline, Legend], tmp_path: Path) -> None:
+    timeline, legend = region
+    write_timeline_page(tmp_path / "page.html", "a region", timeline, legend)
+    data = page_data("a region", timeline, legend)
+    late = next(iter(data["causes"]))
+    page = shown(tmp_path / "page.html", f"#choose={late}")
+    detail = re.search(r'<pre id="detail">(.*?)</pre>', page, re.DOTALL)
+    assert detail
+    assert detail[1].startswith(f"#{late} {data['kinds'][data['columns']['kind'][late]]}")
+    assert data["causes"][late][0] in detail[1]
+    assert data["columns"]["footprint"][late] in detail[1]
+    wanted = sum("CONVINIT" in text for text in data["columns"]["text"])
+    assert re.search(rf'<span id="matches">{wanted} of ', shown(tmp_path / "page.html", "#find=convinit"))
+
+
+@browsed
+def test_a_hostile_name_does_not_run(tmp_path: Path) -> None:
+    timeline = small()
+    count = len(timeline.program)
+    write_timeline_page(tmp_path / "page.html", HOSTILE, timeline, Legend((Node(HOSTILE, "add", ()),), [0] * count, [HOSTILE] * count))
+    page = shown(tmp_path / "page.html")
+    assert "<title>taken" not in page
+    assert f'data-instructions="{count}"' in page
