@@ -81,7 +81,7 @@ CHANGES = [
 def test_only_what_a_change_touches_runs_again(
     old: str, new: str, path: str, wanted: list[str], folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A word of the model's file changes no graph, which ends it. Of a machine each stage depends on everything but notes, the graph not on cycles."""
+    """A word of the model's file changes no graph, which ends it. Of a machine each stage depends on everything but notes, the graph on no cycles."""
     text = (folder / path).read_text()
     assert old in text
     (folder / path).write_text(text.replace(old, new, 1) if old else new + text)
