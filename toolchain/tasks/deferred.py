@@ -9,7 +9,7 @@ from importlib.util import LazyLoader
 from types import ModuleType
 
 RARE = ("sympy", "onnx_ir._symbolic_shapes")
-"""Arithmetic with open sizes. onnx_ir imports them first of all, which takes longer than the rest of it, and a network whose sizes are fixed has none."""
+"""Arithmetic with open sizes. onnx_ir imports them whole, which takes longer than the rest of it, and a network whose sizes are fixed has none."""
 
 
 class _Deferring(MetaPathFinder):
