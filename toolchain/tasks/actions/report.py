@@ -14,7 +14,7 @@ from toolchain.report.sheets import rows_sheet
 from toolchain.report.summary import Told, summarise_model
 from toolchain.report.summary_text import operations_text, summary_data, summary_text
 from toolchain.runtime.bundle import read_bundle
-from toolchain.runtime.executor import region_image
+from toolchain.runtime.image import region_image
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import (
     bundle_file,
