@@ -105,9 +105,9 @@ class Selection:
     def _allow(self, operation: Operation) -> None:
         """Raises UserError E1003 for an operation that the machine does not take, whatever its kernels."""
         numerics = self.machine.quantisation or Numerics()
-        reach, accumulator = operation.reach(numerics.reach), numerics.accumulator_bits
-        if reach >= 1 << (accumulator - 1):
-            raise fail("E1003", f"a sum of '{operation.name}' may reach {reach}, which {accumulator} bits do not hold")
+        accumulator = numerics.accumulator_bits
+        if not operation.stays_below(1 << (accumulator - 1), numerics.reach):
+            raise fail("E1003", f"a sum of '{operation.name}' may reach {operation.reach(numerics.reach)}, which {accumulator} bits do not hold")
         for condition in self.machine.operators.get(operation.kind.name, ()):
             if not constant(condition.that, operation.numbers):
                 raise fail("E1003", condition.message, condition.that.span)
