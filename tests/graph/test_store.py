@@ -1,13 +1,17 @@
 """Stages share their weights and come out the same every time."""
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 
 from tests.graph.onnx_builder import conv_net, save
 from toolchain.graph.load import load_graph
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import Store
+from toolchain.graph.weights import INLINE_BYTES
 from toolchain.passes.context import Context
 from toolchain.passes.fold_batch_norm import FoldBatchNorm
 from toolchain.passes.fold_constants import FoldConstants
@@ -43,3 +47,43 @@ def test_weights_are_written_once(tmp_path: Path) -> None:
     files = list((tmp_path / "out").glob("weights-*.bin"))
     assert len(files) == 1
     assert (tmp_path / "out" / "a.onnx").read_bytes() == (tmp_path / "out" / "b.onnx").read_bytes()
+
+
+def external(folder: Path) -> Path:
+    """The network with its weights in a file beside it."""
+    proto = conv_net()
+    onnx.save_model(proto, folder / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=1024)
+    return folder / "net.onnx"
+
+
+def test_weights_that_another_stage_wrote_are_copied_as_they_are(tmp_path: Path) -> None:
+    path = external(tmp_path)
+    data, alone, given = path.with_name("net.data"), Store(tmp_path / "alone"), load_graph(path, {"batch": 1})
+    digest = hashlib.sha256(data.read_bytes()).hexdigest()
+    store = Store(tmp_path / "out", lent={data.absolute(): digest})
+    left = store.save("a", given)
+    (weights,) = (tmp_path / "out").glob("weights-*.bin")
+    assert weights.name == f"weights-{digest[:16]}.bin"
+    assert store.written == [weights, left]
+    assert store.digests == {weights: digest}
+    assert weights.read_bytes() == data.read_bytes()
+    x = {"x": np.random.default_rng(3).normal(size=(1, 3, 8, 8)).astype(np.float32)}
+    wanted = run_session(open_session(alone.save("a", load_graph(path, {"batch": 1}))), x)
+    assert run_session(open_session(left), x)["y"].tobytes() == wanted["y"].tobytes()
+    assert not [found for found in (tmp_path / "out").iterdir() if found.name.startswith(".")]
+
+
+def test_a_stage_after_that_changes_some_weights_writes_those_alone(tmp_path: Path) -> None:
+    path = external(tmp_path)
+    data = path.with_name("net.data")
+    store = Store(tmp_path / "out", lent={data.absolute(): "0" * 64})
+    model = load_graph(path, {"batch": 1})
+    store.save("a", model)
+    value = next(value for value in model.graph.initializers.values() if value.const_value is not None and value.const_value.nbytes > INLINE_BYTES)
+    assert value.const_value is not None
+    value.const_value = ir.tensor(value.const_value.numpy() + np.float32(1), name=value.name)
+    store.save("b", model)
+    sizes = {found.name: found.stat().st_size for found in (tmp_path / "out").glob("weights-*.bin")}
+    assert len(sizes) == 2
+    assert sizes.pop(f"weights-{'0' * 16}.bin") == data.stat().st_size
+    assert list(sizes.values()) == [value.const_value.nbytes]

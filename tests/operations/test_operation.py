@@ -32,6 +32,21 @@ def test_the_largest_sum_is_reached_and_never_passed() -> None:
     assert made.average_pool("p", (1, 1, 4, 4), made.Window((2, 2)), 7, made.Requantise(2)).reach() == 4 * 7 * 128 + 2
 
 
+@pytest.mark.parametrize("zero", [0, 77])
+def test_sizes_alone_show_that_a_sum_stays_small_and_weights_that_it_may_not(zero: int) -> None:
+    weight, bias = RNG.integers(-128, 128, (3, 4, 3, 3), np.int8), np.array([5, -700, 40], np.int32)
+    for operation in (
+        made.conv2d("c", (1, 4, 3, 3), weight, bias, shift=3, zero_x=zero),
+        made.conv2d("c", (1, 4, 3, 3), np.full_like(weight, -128), bias, shift=3, zero_x=zero),
+        made.add("a", (1, 1, 1, 1), 3, -5, made.Requantise(4)),
+    ):
+        for most in (128, 255):
+            reach = operation.reach(most)
+            assert operation.stays_below(reach + 1, most)
+            assert not operation.stays_below(reach, most)
+            assert operation.stays_below(1 << 40, most)
+
+
 def test_a_folded_bias_is_for_stored_integers() -> None:
     """The sum of what stands for the integers, around the edges too, is that of the integers themselves with the zero point around them."""
     weight, bias = RNG.integers(-128, 128, (3, 4, 3, 3), np.int8), np.array([5, -700, 40], np.int32)

@@ -10,8 +10,14 @@ import pytest
 from onnx import helper
 
 from tests.graph.imported import F, imported, normal
+from tests.graph.onnx_builder import save
+from tests.schedule.corners import corners, samples
+from tests.slower import slower
 from toolchain.graph.calibration import calibrate
 from toolchain.graph.functions import INTEGER, kind_of
+from toolchain.graph.regions import region_calls, region_function
+from toolchain.graph.store import Store
+from toolchain.passes.build import build_graph, calibration_table
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.placement import is_operation
@@ -117,3 +123,19 @@ def test_a_layout_of_shifts_and_masks_is_taken_like_one_of_divisions(tmp_path: P
     machine = load_file(tmp_path / path.name)
     assert machine.layouts[0].map != load_machine("dpuv3").layouts[0].map
     assert channel_block(machine) == BLOCK
+
+
+@pytest.mark.parametrize("name", ["vta", "dpuv3", "dnnvm"])
+def test_how_long_anything_takes_changes_no_stage_of_the_graph(name: str, tmp_path: Path) -> None:
+    """The stage `graph` is not run again for another number of the section `timing`: what it leaves must be the same."""
+    path, machine = save(corners(), tmp_path), load_machine(name)
+    table, left = calibration_table(path, {}, samples(2)), list[object]()
+    for one in (machine, slower(machine)):
+        device = device_of(one, load_kernels(one))
+        context = Context(str(path), numerics=one.quantisation, table=table, device=device, everything=True)
+        model = build_graph(path, {}, context, Store(tmp_path / "stages"))
+        stages = sorted((tmp_path / "stages").glob("*.onnx"))
+        prices = [device.prices(list(region_function(model, call))) for call in region_calls(model)]
+        assert prices
+        left.append((prices, [stage.read_bytes() for stage in stages]))
+    assert left[0] == left[1]

@@ -34,9 +34,9 @@ def depthwise(kernel: int, dilation: int = 1, group: int = 32) -> Lowered:
 
 
 def test_one_filter_a_channel_is_an_operation_of_its_own_or_a_convolution_with_zeros() -> None:
-    assert Selection(MACHINE, KERNELS).choose(depthwise(3)).kind.name == "depthwise"
+    assert Selection(MACHINE, KERNELS).choose(depthwise(3)).operation.kind.name == "depthwise"
     without = {name: kernel for name, kernel in KERNELS.items() if kernel.computes != "depthwise"}
-    dense = Selection(MACHINE, without).choose(depthwise(3))
+    dense = Selection(MACHINE, without).choose(depthwise(3)).operation
     assert dense.kind.name == "conv2d"
     weight = dense.arrays["weight"]
     assert weight.shape == (32, 32, 3, 3)
@@ -46,7 +46,7 @@ def test_one_filter_a_channel_is_an_operation_of_its_own_or_a_convolution_with_z
 
 def test_a_dilated_kernel_is_filled_with_zeros_where_there_is_no_dilation() -> None:
     machine = replace(MACHINE, operators={"conv2d": (Constraint(condition("dh == 1"), "there is no dilation"),)})
-    found = Selection(machine, KERNELS).choose(depthwise(3, 2, 1))
+    found = Selection(machine, KERNELS).choose(depthwise(3, 2, 1)).operation
     assert found.arrays["weight"].shape == (32, 32, 5, 5)
     np.testing.assert_array_equal(found.arrays["weight"][:, :, ::2, ::2], depthwise(3, 2, 1).constants[0])
     assert np.count_nonzero(found.arrays["weight"]) == np.count_nonzero(depthwise(3, 2, 1).constants[0])
@@ -72,6 +72,43 @@ def test_a_section_that_names_what_is_not_there_is_refused(kind: str, text: str,
         Selection(replace(MACHINE, operators={kind: (Constraint(condition(text), ""),)}), KERNELS)
 
 
+def test_a_choice_that_was_made_is_confirmed_without_choosing_again() -> None:
+    selection = Selection(MACHINE, KERNELS)
+    for lowered in (depthwise(3), depthwise(3, 1, 1), depthwise(3, 1, 4)):
+        chosen = selection.choose(lowered)
+        found = Selection(MACHINE, KERNELS).confirm(lowered, chosen.way, chosen.kernel)
+        assert (found.way, found.kernel, found.operation.numbers) == (chosen.way, chosen.kernel, chosen.operation.numbers)
+        assert all(np.array_equal(array, chosen.operation.arrays[name]) for name, array in found.operation.arrays.items())
+
+
+def test_the_kernel_of_a_choice_is_the_one_that_takes_the_way() -> None:
+    chosen = Selection(MACHINE, {name: kernel for name, kernel in KERNELS.items() if kernel.computes != "depthwise"}).choose(depthwise(3))
+    assert chosen.way > 0
+    assert KERNELS[chosen.kernel].computes == "conv2d"
+
+
+@pytest.mark.parametrize(
+    ("way", "kernel", "words"),
+    [
+        (0, "depthwize", "E1010 the graph gives 'c' to kernel 'depthwize', which machine 'vta' does not have; did you mean 'depthwise'"),
+        (0, "conv2d", "E1010 the graph gives 'c', computed as depthwise, to kernel 'conv2d', which computes conv2d"),
+        (9, "conv2d", "E1010 the graph computes 'c' in way 9, which it does not have"),
+    ],
+)
+def test_a_choice_that_cannot_be_is_refused(way: int, kernel: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        Selection(MACHINE, KERNELS).confirm(depthwise(3), way, kernel)
+
+
+def test_a_confirmed_kernel_must_be_able_to_do_it_and_the_machine_must_take_it() -> None:
+    wide = replace(depthwise(3, 1, 1), pads=(15, 15, 15, 15))
+    with pytest.raises(UserError, match="E1003 kernel 'conv2d' cannot do this"):
+        Selection(MACHINE, KERNELS).confirm(wide, 0, "conv2d")
+    operators = {"conv2d": (Constraint(condition("kh <= 2"), "a conv2d has at most 2 rows"),)}
+    with pytest.raises(UserError, match="E1003 a conv2d has at most 2 rows"):
+        Selection(replace(MACHINE, operators=operators), KERNELS).confirm(depthwise(3, 1, 1), 0, "conv2d")
+
+
 def test_lockstep_levels_run_several_images() -> None:
     assert [images_per_run(load_machine(name)) for name in ("vta", "dpuv3")] == [1, 4]
 
@@ -84,7 +121,7 @@ def leaky(slope: int, shift: int, low: int = -128) -> Lowered:
 
 def test_slopes_that_change_nothing_are_none_and_steep_ones_are_refused() -> None:
     selection = Selection(MACHINE, KERNELS)
-    found = [selection.choose(leaky(*slope)).numbers for slope in ((0, 0, 0), (8, 3), (13, 7))]
+    found = [selection.choose(leaky(*slope)).operation.numbers for slope in ((0, 0, 0), (8, 3), (13, 7))]
     assert [(n["slope"], n["slope_shift"]) for n in found] == [(0, 0), (0, 0), (13, 7)]
     for slope, text in (((2, 0), "2"), ((-1, 2), "-0.25")):
         with pytest.raises(UserError, match=f"E1003 'c' has a slope of {text} below zero"):

@@ -1,9 +1,14 @@
 """The fingerprint follows what programs depend on, and nothing else."""
 
+from dataclasses import replace
+
 import pytest
 
+from tests.slower import slower
 from tests.spec.small import small
-from toolchain.spec.fingerprint import fingerprint, section_hashes
+from toolchain.spec.expr import Binary, Const, Name, walk
+from toolchain.spec.fingerprint import fingerprint, placing_hash, section_hashes
+from toolchain.spec.load import load_machine
 
 SAME = [
     ("policy: fifo", "policy: fair"),
@@ -50,3 +55,29 @@ def test_it_is_stable() -> None:
 def test_sections() -> None:
     one, other = section_hashes(small()), section_hashes(small(("value: 100000", "value: 200000")))
     assert {name for name in one if one[name] != other[name]} == {"timing"}
+
+
+def test_placing_reads_the_clock_the_peak_and_the_fields_that_cycles_depend_on() -> None:
+    machine = load_machine("dpuv3")
+    timing = machine.timing
+    conv = next(c for c in timing.classes if c.name == "conv")
+    name = next(e for e in walk(conv.cycles) if isinstance(e, Name))
+    for other in (
+        replace(timing, clock_khz=timing.clock_khz + 1),
+        replace(timing, peak_macs=(timing.peak_macs or 0) + 1),
+        replace(timing, classes=timing.classes[1:]),
+        *(replace(timing, classes=(*(c for c in timing.classes if c is not conv), replace(conv, **{part: Const(1)}))) for part in ("cycles",)),
+        *(
+            replace(timing, classes=(*(c for c in timing.classes if c is not conv), replace(conv, **{part: Binary("+", name, Name("height"))})))
+            for part in ("setup", "latency")
+        ),
+        replace(timing, classes=tuple(replace(c, transfers=()) for c in timing.classes)),
+    ):
+        assert placing_hash(replace(machine, timing=other)) != placing_hash(machine)
+
+
+def test_how_long_anything_takes_is_nothing_to_placing() -> None:
+    for name in ("vta", "dpuv3", "dnnvm"):
+        machine = load_machine(name)
+        assert placing_hash(slower(machine)) == placing_hash(machine)
+        assert section_hashes(slower(machine))["timing"] != section_hashes(machine)["timing"]

@@ -65,7 +65,8 @@ def test_a_comment_is_no_change(folder: Path, capfd: pytest.CaptureFixture[str])
 REST = ["graph", "schedule", "bundle", "summary"]
 KERNELS = "targets/vta/kernels.yaml"
 CHANGES = [
-    ("a timing number", "targets/vta.yaml", "GEMM_LATENCY: {value: 4", "GEMM_LATENCY: {value: 5", REST),
+    ("a timing number", "targets/vta.yaml", "GEMM_LATENCY: {value: 4", "GEMM_LATENCY: {value: 5", REST[1:]),
+    ("the clock", "targets/vta.yaml", "clock_khz: {value: CLOCK_KHZ", "clock_khz: {value: CLOCK_KHZ + 1", REST),
     ("what may be offloaded", "targets/vta.yaml", "  activation: [-128, 127]", "  activation: [-127, 127]", REST),
     ("a reason of offloading", "targets/vta.yaml", "message: this configuration has", "message: this one has", REST),
     ("a host cost", "targets/vta.yaml", "launch_us: {value: 50", "launch_us: {value: 51", REST),
@@ -80,7 +81,7 @@ CHANGES = [
 def test_only_what_a_change_touches_runs_again(
     old: str, new: str, path: str, wanted: list[str], folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A word of the model's file changes no graph, which ends it. Of a machine each stage depends on everything but notes."""
+    """A word of the model's file changes no graph, which ends it. Of a machine each stage depends on everything but notes, the graph on no cycles."""
     text = (folder / path).read_text()
     assert old in text
     (folder / path).write_text(text.replace(old, new, 1) if old else new + text)

@@ -1,6 +1,6 @@
 """Parts of a model as a model of their own: some tensors, computed from others that are fed."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -61,10 +61,14 @@ OPERAND = "operand/"
 
 
 class Pieces:
-    """Gathers pieces of one model; each has copies of its operators. Fed tensors, constants and operators that read the same are shared."""
+    """Gathers pieces of one model; each has copies of its operators. Fed tensors, constants and operators that read the same are shared.
 
-    def __init__(self, source: ir.Model) -> None:
+    shapes: of fed tensors that are not fed whole; tensors between have no shapes then.
+    """
+
+    def __init__(self, source: ir.Model, shapes: Mapping[str, tuple[int, ...]] | None = None) -> None:
         self._source = source
+        self._shapes = shapes or {}
         self._inputs: dict[str, ir.Value] = {}
         self._constants: dict[ir.Value, ir.Value] = {}
         self._nodes: list[ir.Node] = []
@@ -86,7 +90,8 @@ class Pieces:
         number = len(self._results)
         copy = ir.Node(node.domain, node.op_type, given, node.attributes.values(), num_outputs=len(node.outputs), name=f"{number}/{node.name}")
         for old, new in zip(node.outputs, copy.outputs, strict=True):
-            new.name, new.shape, new.type = f"{number}/{old.name}" if old.name else "", old.shape, old.type
+            new.name, new.type = f"{number}/{old.name}" if old.name else "", old.type
+            new.shape = None if self._shapes else old.shape
         self._nodes.append(copy)
         self._copies[node, given] = copy
         return copy
@@ -98,7 +103,8 @@ class Pieces:
                 self._constants[value] = ir.Value(name=name, const_value=value.const_value, shape=value.shape, type=value.type)
             return self._constants[value]
         if name in operands:
-            return self._inputs.setdefault(name, ir.Value(name=f"{OPERAND}{name}", shape=value.shape, type=value.type))
+            shape = ir.Shape(self._shapes[name]) if name in self._shapes else value.shape
+            return self._inputs.setdefault(name, ir.Value(name=f"{OPERAND}{name}", shape=shape, type=value.type))
         return known[name]
 
     def model(self) -> ir.Model:

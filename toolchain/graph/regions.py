@@ -6,6 +6,12 @@ REGION = "tilewright.region"
 """The domain of region functions; the name of one is the region's."""
 TARGET = "tilewright.target"
 """Metadata of a region's function and of its call: the machine that it is for."""
+BATCH = "tilewright.batch"
+"""Metadata of a region's function: how many images, or rows of matrices, one run of its program takes."""
+KERNEL = "tilewright.kernel"
+"""Metadata of an integer call in a region: the machine's kernel that does it; none for one that only says where tensors stand."""
+WAY = "tilewright.way"
+"""Metadata beside it: which of the ways to compute the call the kernel does, by number."""
 
 
 def region_calls(model: ir.Model) -> list[ir.Node]:

@@ -21,7 +21,7 @@ def open_model(model: ir.Model, watched: Sequence[ir.Value] = (), place: str = "
     with _store(store) as files:
         try:
             graph.outputs.extend(value for value in dict.fromkeys(watched) if not value.is_graph_output() and not value.is_graph_input())
-            with files.lent(model) as path:
+            with files.borrowed(model) as path:
                 return open_session(path, optimise, place=place)
         finally:
             graph.outputs.clear()

@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Generator
+import shutil
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,12 +24,14 @@ Place = tuple[str, int, int]
 class Store:
     """folder: where everything goes; written: all that went there. Tensors that an earlier stage wrote are pointed to, never written again.
 
-    digests: SHA-256 in hex of the files of weights, known from writing them.
+    digests: SHA-256 in hex of the files of weights, known from writing them. lent: the same of files in other folders of the build that tensors may
+    stand in: those are copied as they are, which takes a third of the time.
     """
 
     folder: Path
     written: list[Path] = field(default_factory=list[Path])
     digests: dict[Path, str] = field(default_factory=dict[Path, str])
+    lent: Mapping[Path, str] = field(default_factory=dict[Path, str])
     _places: dict[int, tuple[ir.TensorProtocol, Place]] = field(default_factory=dict[int, tuple[ir.TensorProtocol, Place]])
 
     def save(self, name: str, model: ir.Model) -> Path:
@@ -39,6 +42,7 @@ class Store:
             raise fail("E0005", f"cannot make the folder: {error.strerror}", place=str(self.folder)) from None
         large = [value.const_value for value in model.graph.initializers.values() if value.const_value is not None]
         large = [tensor for tensor in large if tensor.nbytes > INLINE_BYTES]
+        self._copy([tensor for tensor in large if id(tensor) not in self._places and isinstance(tensor, ir.ExternalTensor)])
         self._write([tensor for tensor in large if id(tensor) not in self._places])
         path = self.folder / f"{name}.onnx"
         write_atomic(path, self._proto(model).SerializeToString(deterministic=True))
@@ -46,7 +50,7 @@ class Store:
         return path
 
     @contextmanager
-    def lent(self, model: ir.Model) -> Generator[Path]:
+    def borrowed(self, model: ir.Model) -> Generator[Path]:
         """A file of a model for the moment: it points to weights that stages left, and whatever it adds goes again. Raises UserError E0005."""
         own = Store(self.folder, _places={**self._places})
         try:
@@ -54,6 +58,18 @@ class Store:
         finally:
             for path in {*own.written} - {*self.written}:
                 path.unlink(missing_ok=True)
+
+    def _copy(self, tensors: list[ir.ExternalTensor]) -> None:
+        """Tensors that stand in lent files stay where they are; the files come into the folder, named by content too."""
+        for tensor in tensors:
+            source = Path(tensor.path)
+            if source in self.lent:
+                path = self.folder / f"weights-{self.lent[source][:16]}.bin"
+                if path not in self.digests:
+                    _copy_file(source, path)
+                    self.written.append(path)
+                    self.digests[path] = self.lent[source]
+                self._places[id(tensor)] = (tensor, (path.name, tensor.offset or 0, tensor.length or tensor.nbytes))
 
     def _write(self, tensors: list[ir.TensorProtocol]) -> None:
         """One file for the new tensors of a stage; equal files have equal names, so a rebuild finds its own."""
@@ -99,6 +115,18 @@ class Store:
         finally:
             for value, tensor in kept.items():
                 value.const_value = tensor
+
+
+def _copy_file(source: Path, path: Path) -> None:
+    """Whole or not at all. Raises UserError E0005."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        shutil.copyfile(source, beside)
+        beside.replace(path)
+    except OSError as error:
+        raise fail("E0005", f"cannot write the file: {error.strerror}", place=str(path)) from None
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _bytes(tensor: ir.TensorProtocol) -> memoryview:

@@ -63,6 +63,8 @@ class _Evaluation:
 
     def raw(self, expr: Expr, rows: Ints | None) -> Value:
         """The value, perhaps as a numpy scalar."""
+        if type(expr) is Name:  # most of them by far
+            return self.leaf(expr, rows)
         match expr:
             case Const(value=number):
                 return number

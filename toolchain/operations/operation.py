@@ -82,6 +82,20 @@ class Operation:
             return over * abs(self.numbers["multiply"]) * most + half
         return over * kind.factors.size * most**kind.factors.total + half if kind.form == "computed" else most
 
+    def stays_below(self, limit: int, most: int = 128) -> bool:
+        """Whether no partial sum reaches `limit`, which most operations show by their sizes alone. most: as in `reach`."""
+        return self._quick_reach(most) < limit or self.reach(most) < limit
+
+    def _quick_reach(self, most: int) -> float:
+        """No less than `reach`, without a look at the weights; infinite where zeros of what they multiply count."""
+        kind = self.kind
+        if kind.form != "weighted" or (kind.bias and self.numbers.get(f"zero_{kind.data[0]}", 0)):
+            return math.inf
+        over = math.prod(self.numbers[extent] for extent in kind.meaning.over.values())
+        largest = 1 << (8 * self.arrays[kind.weights].dtype.itemsize - 1)
+        bias = int(np.abs(self.arrays[kind.bias].astype(np.int64)).max()) if kind.bias else 0
+        return over * largest * most + bias + self.numbers.get(UNIT, 0) * most + self.numbers["half"]
+
     @property
     def _only_shifts(self) -> bool:
         """Whether what is rounded is the sum itself, not a product of it."""

@@ -23,6 +23,10 @@ class Price:
     border: float
 
 
+def _unsettled(model: ir.Model, call: ir.Node) -> None:
+    del model, call
+
+
 def _unpriced(nodes: Sequence[ir.Node]) -> Price | None:  # noqa: ARG001
     return None
 
@@ -33,12 +37,14 @@ class Device:
 
     prices: a region, given by its calls; None where the machine's file does not say what the host costs.
     computes: names of the operations that it may take; None where nothing is known of that.
+    settles: writes into the function of a region, given by its call, which kernel does each operation of it.
     """
 
     name: str
     refuses: Callable[[ir.Node], str]
     prices: Callable[[Sequence[ir.Node]], Price | None] = _unpriced
     computes: frozenset[str] | None = None
+    settles: Callable[[ir.Model, ir.Node], None] = _unsettled
 
 
 def _silent(text: str) -> None:

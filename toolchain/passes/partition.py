@@ -1,4 +1,5 @@
-"""Makes regions of what the machine computes: maximal convex sets of operations, each a local function; the rest says why it stays."""
+"""Makes regions of what the machine computes: maximal convex sets of operations, each a local function that names its kernels; the rest says why it
+stays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +40,9 @@ class Partition(Pass):
         if not self.fallback:
             _refuse([node for node in left if not is_boundary(node)], context)
         for number, region in enumerate(placement.regions):
-            outline(model, region, REGION, f"region{number}", {TARGET: context.device.name if context.device else ""})
+            call = outline(model, region, REGION, f"region{number}", {TARGET: context.device.name if context.device else ""})
+            if context.device:
+                context.device.settles(model, call)
         model.graph.sort()
         return model
 

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from toolchain.analysis.checks import prepare_program
 from toolchain.graph.calibration import sample_count
 from toolchain.graph.session import run_session
-from toolchain.isa.binary.container import read_container
-from toolchain.isa.binary.decode import decode
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, RegionProgram, Step
 from toolchain.runtime.device import Device, Image, Loaded
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.host_session import open_segment
+from toolchain.runtime.image import region_image
 from toolchain.runtime.machine import bundle_machine, target_of
 from toolchain.runtime.plan_checks import step_names, step_of
 from toolchain.runtime.timing import Modelled, Shares, modelled, samples_of
@@ -67,13 +66,6 @@ def open_bundle(bundle: Bundle, given: Machine | str | None, device: Device, pla
     if manifest.target.timing != target_of(machine).timing:
         manifest = replace(manifest, regions=tuple(replace(r, cycles=cycles_of(i)) for r, i in zip(manifest.regions, images, strict=True)))
     return Executor(manifest, machine, hosts, tuple(device.load(image) for image in images))
-
-
-def region_image(bundle: Bundle, region: RegionProgram, machine: Machine, place: str = "") -> Image:
-    """The program of a region as a device loads it. Raises UserError E032x and E03xx for a program that is damaged or not the machine's."""
-    streams = read_container(machine, bundle.members[region.binary], f"{place} {region.binary}")
-    constants = {name: bundle.members[member] for name, member in region.constants.items()}
-    return Image(region.name, decode(machine, streams, f"{place} {region.binary}"), region.map, constants)
 
 
 def cycles_of(image: Image) -> float:

@@ -16,10 +16,10 @@ from toolchain.schedule.groups.members import Members
 from toolchain.schedule.groups.rings import RingPlaces
 from toolchain.schedule.groups.search import GroupSearch, with_groups
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.residency import Candidate, Residents, find_candidates, in_dram, place_residents, without
 from toolchain.schedule.placement.storage import plan_storage
-from toolchain.schedule.regions.region import Region
+from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.stray_accesses import check_buffers, rooms_of
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.order import Instance, order_group
@@ -103,7 +103,7 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
     """What the search chooses: what stays on chip, and the tiles of every operation. Where no tile fits beside what stays, the largest tensor goes
     to DRAM. Slots do not go round yet. Raises UserError E1003, E1004, E1007, E1008."""
     options = options or Options()
-    problems = [choose_kernel(machine, kernels, bound.operation, region.alone(bound)) for bound in region.operations]
+    problems = [_problem(machine, kernels, region, bound) for bound in region.operations]
     storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])
     choice = TileChoice(options.contexts, options.timed)
     every = candidates = find_candidates(region, problems, storage) if options.resident else dict[str, Candidate]()
@@ -118,6 +118,13 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
             search = GroupSearch(plan, RingPlaces(machine, every, residents), Members(region, storage, problems, choice))
             return with_groups(plan, every, storage, search.best()) if options.grouped else plan
         candidates = without(candidates, [crowded])
+
+
+def _problem(machine: Machine, kernels: Mapping[str, Kernel], region: Region, bound: Bound) -> Problem:
+    """The operation for its kernel."""
+    if bound.kernel:
+        return state_problem(machine, kernels[bound.kernel], bound.operation)
+    return choose_kernel(machine, kernels, bound.operation, region.alone(bound))
 
 
 def _tilings(problems: Sequence[Problem], choice: TileChoice, residents: Residents, options: Options) -> tuple[list[Tiling], str | None]:

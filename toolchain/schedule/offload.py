@@ -27,6 +27,7 @@ from toolchain.schedule.regions.pictures import (
     picture_of,
     shuffle_after,
 )
+from toolchain.schedule.regions.read_region import settle_region
 from toolchain.schedule.selection import Selection, images_per_run
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
@@ -37,7 +38,7 @@ def device_of(machine: Machine, kernels: Mapping[str, Kernel]) -> Device:
     selection = Selection(machine, kernels)
     made = {kernel.computes for kernel in kernels.values()}
     free = [kind.name for kind in selection.kinds.values() if kind.placed or kind.absorbed or reachable(kind, selection.kinds) & made]
-    return Device(machine.name, _Offload(selection).refusal, partial(region_price, machine), frozenset(free))
+    return Device(machine.name, _Offload(selection).refusal, partial(region_price, machine), frozenset(free), partial(settle_region, selection))
 
 
 def channel_block(machine: Machine) -> int:

@@ -1,9 +1,10 @@
-"""Which operation computes an integer call: the first way to compute it that the machine takes and a kernel can do."""
+"""Which kernel does an integer call, and which way of computing it: the first way that the machine takes and a kernel can do."""
 
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 
 from toolchain.operations.library import Kinds, kinds_of
 from toolchain.operations.operation import Operation
@@ -18,7 +19,7 @@ from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.suggest import nearest
 
-Key = tuple[str, tuple[tuple[str, int], ...]]
+Key = tuple[str, tuple[tuple[str, int], ...], tuple[str, ...]]
 
 
 def images_per_run(machine: Machine) -> int:
@@ -27,15 +28,24 @@ def images_per_run(machine: Machine) -> int:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """way: which of the ways to compute the call, by number (`lower`). operation: the call, computed so. kernel: the one that does it, by name."""
+
+    way: int
+    operation: Operation
+    kernel: str
+
+
+@dataclass(frozen=True)
 class Selection:
-    """Chooses operations for one machine; answers are remembered by the operation's numbers.
+    """Chooses kernels for one machine; a kernel that was chosen is remembered by the operation's numbers.
 
     Raises UserError E0107 and E0121 where section `operators` names what operations do not have.
     """
 
     machine: Machine
     kernels: Mapping[str, Kernel]
-    _fits: dict[Key, bool] = field(default_factory=dict[Key, bool], compare=False, repr=False)
+    _done: dict[Key, str] = field(default_factory=dict[Key, str], compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for kind, conditions in self.machine.operators.items():
@@ -51,29 +61,53 @@ class Selection:
         """The operations that there are."""
         return kinds_of(self.machine)
 
-    def choose(self, lowered: Lowered, given: Collection[str] = ()) -> Operation:
+    def choose(self, lowered: Lowered, given: Collection[str] = ()) -> Chosen:
         """given: the kernel's tensors that the host writes. Raises UserError E1003, E1004 with the reasons of every way where none will do, and
         E1008 where no kernel computes any of them."""
         reasons: list[Diagnostic] = []
-        for operation in lower(lowered, self.kinds):
+        for way, operation in enumerate(lower(lowered, self.kinds)):
             try:
-                self._check(operation, given)
-                return operation
+                return Chosen(way, operation, self._kernel(operation, given))
             except UserError as error:
                 reasons += [reason for reason in error.diagnostics if reason not in reasons]
         raise UserError(*([reason for reason in reasons if reason.code != "E1008"] or reasons))
 
-    def _check(self, operation: Operation, given: Collection[str]) -> None:
+    def confirm(self, lowered: Lowered, way: int, kernel: str, given: Collection[str] = ()) -> Chosen:
+        """A choice that was made before, which may have been edited since; whether a tile fits, the search will see.
+
+        Raises UserError E1010 where there is no such way or kernel, or they do not go together, E1003 where the kernel cannot do it.
+        """
+        if kernel not in self.kernels:
+            text = f"the graph gives '{lowered.call.name}' to kernel '{kernel}', which machine '{self.machine.name}' does not have"
+            raise fail("E1010", text, hint=nearest(kernel, self.kernels) or f"known: {', '.join(self.kernels)}")
+        operation = next(islice(lower(lowered, self.kinds), max(way, 0), None), None)
+        if operation is None:
+            raise fail("E1010", f"the graph computes '{lowered.call.name}' in way {way}, which it does not have")
+        own = self.kernels[kernel]
+        if operation.kind.name != own.computes:
+            text = f"the graph gives '{lowered.call.name}', computed as {operation.kind.name}, to kernel '{kernel}', which computes {own.computes}"
+            raise fail("E1010", text)
+        self._allow(operation)
+        choose_kernel(self.machine, {kernel: own}, operation, given)
+        return Chosen(way, operation, kernel)
+
+    def _kernel(self, operation: Operation, given: Collection[str]) -> str:
+        """The first kernel that can do an operation, if a tile of it fits."""
+        self._allow(operation)
+        key = operation.kind.name, tuple(operation.numbers.items()), tuple(given)
+        if key not in self._done:
+            problem = choose_kernel(self.machine, self.kernels, operation, given)
+            if not tile_fits(problem):
+                raise fail("E1004", f"no tile of it fits {crowded(problem)}", problem.kernel.span)
+            self._done[key] = problem.kernel.name
+        return self._done[key]
+
+    def _allow(self, operation: Operation) -> None:
+        """Raises UserError E1003 for an operation that the machine does not take, whatever its kernels."""
         numerics = self.machine.quantisation or Numerics()
-        reach, accumulator = operation.reach(numerics.reach), numerics.accumulator_bits
-        if reach >= 1 << (accumulator - 1):
-            raise fail("E1003", f"a sum of '{operation.name}' may reach {reach}, which {accumulator} bits do not hold")
+        accumulator = numerics.accumulator_bits
+        if not operation.stays_below(1 << (accumulator - 1), numerics.reach):
+            raise fail("E1003", f"a sum of '{operation.name}' may reach {operation.reach(numerics.reach)}, which {accumulator} bits do not hold")
         for condition in self.machine.operators.get(operation.kind.name, ()):
             if not constant(condition.that, operation.numbers):
                 raise fail("E1003", condition.message, condition.that.span)
-        problem = choose_kernel(self.machine, self.kernels, operation, given)
-        key = problem.kernel.name, tuple(problem.numbers.items())
-        if key not in self._fits:
-            self._fits[key] = tile_fits(problem)
-        if not self._fits[key]:
-            raise fail("E1004", f"no tile of it fits {crowded(problem)}", problem.kernel.span)

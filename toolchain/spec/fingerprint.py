@@ -5,8 +5,10 @@ import json
 import re
 from typing import Any, cast
 
+from toolchain.spec.expr import Call, Expr, Index, Member, Name, walk
 from toolchain.spec.model import Machine
 from toolchain.spec.render import NOTES, render
+from toolchain.spec.unparse import unparse
 
 ARCHITECTURE = ("topology", "memories", "views", "units", "encoding", "instructions", "functions", "numerics", "sync", "program")
 
@@ -25,6 +27,24 @@ def fingerprint(machine: Machine) -> str:
 def section_hashes(machine: Machine, ordered: bool = False) -> dict[str, str]:
     """SHA-256 in hex of every section, without its documentation and sources; with `ordered` its entries' order counts too."""
     return {name: _digest(_code(section), ordered) for name, section in render(machine, NOTES).items() if name != "assumptions"}
+
+
+def placing_hash(machine: Machine) -> str:
+    """SHA-256 in hex of all that decides in the timing section which operations a machine takes, and with which kernels: its clock, its peak, and
+    what the cycles of each class depend on, but not how many they are."""
+    timing = machine.timing
+    classes = {c.name: sorted(_leaves(c.cycles, c.setup, c.latency, *(t.bytes for t in c.transfers))) for c in timing.classes}
+    return _digest({"clock_khz": timing.clock_khz, "peak_macs": timing.peak_macs, "classes": classes})
+
+
+def _leaves(*exprs: Expr) -> set[str]:
+    """The fields, registers, memories and functions that expressions name."""
+    return {unparse(e) for expr in exprs for e in walk(expr) if isinstance(e, Name | Member | Index) or (isinstance(e, Call) and _counts(e))}
+
+
+def _counts(call: Call) -> bool:
+    """Whether a call counts the bytes that an instruction moves."""
+    return isinstance(call.function, Name) and call.function.id in ("reads", "writes")
 
 
 def notes_hash(machine: Machine) -> str:

@@ -20,6 +20,7 @@ class _Known:
     name: str
     config: str
     sections: Mapping[str, str]
+    placing: str
     notes: str
     models: tuple[str, ...]
 
@@ -29,7 +30,7 @@ class Target:
     """given: as the user named it. text: of its file, which the whole build takes as it was read once. models: its own choice.
 
     sections: hash of each section of the elaborated machine that can change a result, the order of its entries included.
-    notes: hash of all that it says, for people too.
+    placing: hash of what placing operations reads of the section `timing`. notes: hash of all that it says, for people too.
     """
 
     given: str
@@ -38,6 +39,7 @@ class Target:
     params: tuple[tuple[str, str], ...]
     path: Path
     sections: Mapping[str, str]
+    placing: str
     notes: str
     models: tuple[str, ...]
     text: str = field(repr=False)
@@ -66,7 +68,7 @@ def load_target(given: str, params: tuple[tuple[str, str], ...], cache: Path) ->
     if found is None:
         found = _elaborated(text, path, config, params)
         _keep(kept, found)
-    return Target(given, found.name, found.config, params, path, found.sections, found.notes, found.models, text)
+    return Target(given, found.name, found.config, params, path, found.sections, found.placing, found.notes, found.models, text)
 
 
 def _code() -> tuple[str, ...]:
@@ -75,14 +77,14 @@ def _code() -> tuple[str, ...]:
 
 def _elaborated(text: str, path: Path, config: str, params: tuple[tuple[str, str], ...]) -> _Known:
     from toolchain.isa.check_machine import check_machine
-    from toolchain.spec.fingerprint import notes_hash, section_hashes
+    from toolchain.spec.fingerprint import notes_hash, placing_hash, section_hashes
     from toolchain.spec.load import load_text
 
     machine = load_text(text, str(path), config, dict(params))
     check_machine(machine)
     sections = section_hashes(machine, ordered=True)
     del sections["target"]  # its name is the folder's, the rest are notes
-    return _Known(machine.name, machine.config, sections, notes_hash(machine), machine.models)
+    return _Known(machine.name, machine.config, sections, placing_hash(machine), notes_hash(machine), machine.models)
 
 
 def _read(path: Path) -> _Known | None:

@@ -18,8 +18,9 @@ class Stage:
     """doc: what it leaves. packages: the toolchain's own code that it can reach. libraries: others' whose results may differ from version to version.
 
     after: stages whose results it reads. of_model: its files depend on no machine; those of any other stage depend on all of it, kernels and
-    templates included. notes: they also show what the machine's file says for people alone. reads_model: it reads the model file.
-    options: variables that it reads. edited: users may be tempted to change its files in place, which is refused.
+    templates included. untimed: but of its timing only on what placing operations reads (`placing_hash`). notes: they also show what the machine's
+    file says for people alone. reads_model: it reads the model file. options: variables that it reads. edited: users may be tempted to change its
+    files in place, which is refused.
     action: `module:function` below toolchain.tasks.actions.
     """
 
@@ -30,6 +31,7 @@ class Stage:
     libraries: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     of_model: bool = False
+    untimed: bool = False
     notes: bool = False
     options: tuple[str, ...] = ()
     reads_model: bool = False
@@ -122,7 +124,8 @@ class Step:
         if given := self._given_schedule():
             found["schedule file"] = digest_of({path.name: files[path].digest for path in given})
         if not self.stage.of_model:
-            found |= {f"section {name}": digest for name, digest in self.job.target.sections.items()}
+            sections = {**self.job.target.sections, **({"timing": self.job.target.placing} if self.stage.untimed else {})}
+            found |= {f"section {name}": digest for name, digest in sections.items()}
             folder = self.job.target.folder
             found["section kernels"] = digest_of({str(path.relative_to(folder)): files[path].digest for path in files if path.is_relative_to(folder)})
         if self.stage.notes:

@@ -35,6 +35,7 @@ STAGES = (
         (*_MACHINE, "models"),
         GRAPH_LIBRARIES,
         after=("onnx", "calibration"),
+        untimed=True,
         options=("fallback", "place", "calibration"),
         reads_model=True,
     ),

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from toolchain.spec.errors import UserError, fail
+from toolchain.tasks.deferred import rare_modules_deferred
 from toolchain.tasks.hashes import Seen, changed
 from toolchain.tasks.locks import locked
 from toolchain.tasks.receipts import Receipt, new_receipt, write_receipt
@@ -95,7 +96,8 @@ def _rare_collections() -> Generator[None]:
 
 def _action(step: Step) -> Action:
     module, _, name = step.stage.action.partition(":")
-    return getattr(import_module(f"toolchain.tasks.actions.{module}"), name)
+    with rare_modules_deferred():
+        return getattr(import_module(f"toolchain.tasks.actions.{module}"), name)
 
 
 def _tidy(folder: Path, written: Sequence[Path]) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from toolchain.analysis.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.runtime.contents import Bundle, RegionProgram
-from toolchain.runtime.executor import region_image
+from toolchain.runtime.image import region_image
 from toolchain.runtime.origins_file import read_origins
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.origins import Origins

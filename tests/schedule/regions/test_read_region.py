@@ -16,7 +16,7 @@ from tests.schedule.made_regions import expected
 from toolchain.graph.calls import REASON
 from toolchain.graph.functions import kind_of
 from toolchain.graph.integer_graph import integer_tensors
-from toolchain.graph.regions import REGION, region_calls, region_function
+from toolchain.graph.regions import BATCH, KERNEL, REGION, WAY, region_calls, region_function
 from toolchain.graph.running import open_model
 from toolchain.graph.session import run_session
 from toolchain.graph.store import Store
@@ -27,6 +27,7 @@ from toolchain.schedule.offload import device_of
 from toolchain.schedule.regions.read_region import read_region
 from toolchain.schedule.regions.region import Region, Slice
 from toolchain.schedule.selection import images_per_run
+from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 
 Samples = Callable[[int], dict[str, np.ndarray]]
@@ -49,6 +50,7 @@ def parted(proto: onnx.ModelProto, inputs: Samples, target: str, folder: Path) -
     regions = [read_region(machine, kernels, stored, call) for call in region_calls(stored)]
     for call, region in zip(region_calls(model), regions, strict=True):
         function = region_function(model, call)
+        assert [bound.kernel for bound in region.operations] == [node.metadata_props[KERNEL] for node in function if KERNEL in node.metadata_props]
         assert region.outputs == tuple(value.name for value in function.outputs)
         given = {name: found[name].reshape(region.tensors[name]) for name in region.inputs}
         for name, array in expected(region, given, machine.quantisation).items():
@@ -92,3 +94,41 @@ def test_the_corners(target: str, tmp_path: Path) -> None:
     assert reasons["rows_sum"] == "it computes with what was flattened"
     assert "is part of what 'nested' makes already" in reasons["wide"]
     assert not {"row_sum", "last", "dilated", "max_of_pad"} & set(reasons)
+
+
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("branchy")
+    parted(branchy(), branchy_samples, "vta", folder)
+    return folder / "stages" / "10-partition.onnx"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "words"),
+    [
+        (KERNEL, "conv3d", "E1010 .* to kernel 'conv3d', which machine 'vta' does not have"),
+        (KERNEL, "add", "E1010 .* to kernel 'add', which computes add"),
+        (KERNEL, "", "E1010 .* to kernel ''"),
+        (WAY, "7", "E1010 .* in way 7"),
+        (WAY, "-1", "E1010 the graph says nothing of 'tilewright.way'"),
+        (WAY, "9" * 5000, "E1010 the graph says nothing of 'tilewright.way'"),
+        (BATCH, "two", "E1010 the graph says nothing of 'tilewright.batch' for 'region0'"),
+    ],
+)
+def test_an_edited_choice_is_checked(key: str, text: str, words: str, stages: Path) -> None:
+    machine, model = load_machine("vta"), ir.load(stages)
+    call = region_calls(model)[0]
+    function = region_function(model, call)
+    holder = function if key == BATCH else next(node for node in function if kind_of(node) == "conv2d")
+    holder.metadata_props[key] = text
+    with pytest.raises(UserError, match=words):
+        read_region(machine, load_kernels(machine), model, call)
+
+
+def test_reading_a_region_tries_no_tile(stages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tried(problem: object) -> bool:
+        raise AssertionError(problem)
+
+    monkeypatch.setattr("toolchain.schedule.selection.tile_fits", tried)
+    machine, model = load_machine("vta"), ir.load(stages)
+    assert all(read_region(machine, load_kernels(machine), model, call).operations for call in region_calls(model))

@@ -98,6 +98,8 @@ def _issue_faults(machine: Machine, issue: Issue, known: Known, rows: Ints) -> I
         formula = issue.fields[name]
         if known.knows(formula):
             value, described = known.frame.value(formula), instruction.field(name)
+            if isinstance(value, int) and described.low <= value <= described.high:
+                continue
             wrong = np.broadcast_to((np.asarray(value) < described.low) | (np.asarray(value) > described.high), (known.frame.count,))
             if wrong.any():
                 found = np.flatnonzero(wrong)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -88,8 +88,7 @@ def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Ke
     choices: dict[str, tuple[str, ...]] = {}
     for (param, choice), _ in sorted(machine.choices.items(), key=lambda item: item[1]):
         choices[param] = (*choices.get(param, ()), choice)
-    names = {**{c.name: c.value for c in machine.timing.constants}, **machine.params}
-    context = Context(root, machine.config, names, choices)
+    context = Context(root, machine.config, machine.params, choices)
     shared = _shared(machine, context, root)
     known = kinds_of(machine)
     kernels = {name: with_common(root, node) for name, node in root.members("kernels")}
@@ -210,6 +209,11 @@ class _Reader:
         if wrong:
             raise UserError(*wrong)
         return found
+
+    def cycles(self, node: Node, names: Iterable[str]) -> Expr:
+        """The cycles of a template: they alone may name constants of the timing section, for time never changes a result."""
+        timed = {c.name: c.value for c in self.machine.timing.constants}
+        return replace(self, context=self.context.with_names({**timed, **self.machine.params})).expr(node.value["cycles"], names)
 
     def optional(self, node: Node, key: str, names: Iterable[str], default: int) -> Expr:
         found = node.get(key)
@@ -349,7 +353,7 @@ class _Reader:
             return Loading(items, view, issues(items)[0].unit, None)
         _complete(node)
         unit = self.known(node.value["unit"], self.units(), "unit")
-        return Loading(self.template(node.value["template"]), view, unit, self.expr(node.value["cycles"], ["count"]))
+        return Loading(self.template(node.value["template"]), view, unit, self.cycles(node, ["count"]))
 
     def of_tensor(self, tensor: Tensor) -> list[str]:
         """What templates see of a tensor in DRAM."""
@@ -373,7 +377,7 @@ class _Reader:
             return Step(kind, place, items, uses, constants, tuple(sorted({i.unit for i in issues(items)})), None, when, node.span)
         _complete(node)
         template, unit = self.template(node.value["template"]), self.known(node.value["unit"], self.units(), "unit")
-        return Step(kind, place, template, uses, constants, (unit,), self.expr(node.value["cycles"], seen.sized), when, node.span)
+        return Step(kind, place, template, uses, constants, (unit,), self.cycles(node, seen.sized), when, node.span)
 
 
 def _bound(expr: Expr, bound: Mapping[str, Expr]) -> Expr:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -87,12 +87,47 @@ def state_problem(machine: Machine, kernel: Kernel, operation: Operation) -> Pro
     """Raises UserError E1003 where the kernel cannot do the operation."""
     if operation.kind.name != kernel.computes:
         raise fail("E1003", f"kernel '{kernel.name}' computes {kernel.computes}, and '{operation.name}' is a {operation.kind.name}", kernel.span)
-    numbers = numbers_of(kernel, operation.numbers)
+    found = _case(_Given(machine, kernel, tuple(operation.numbers.items())))
+    return Problem(machine, kernel, operation, found.numbers, found.extents, found.steps, found.pools)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Given:
+    """One machine, one kernel, and the numbers of an operation. Machines and kernels never change, and are compared by identity."""
+
+    machine: Machine
+    kernel: Kernel
+    numbers: tuple[tuple[str, int], ...]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Given):
+            return NotImplemented
+        return self.machine is other.machine and self.kernel is other.kernel and self.numbers == other.numbers
+
+    def __hash__(self) -> int:
+        return hash((id(self.machine), id(self.kernel), self.numbers))
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What follows from an operation's numbers, as in Problem."""
+
+    numbers: Mapping[str, int]
+    extents: Mapping[str, int]
+    steps: tuple[Step, ...]
+    pools: Mapping[str, tuple[Pool, ...]]
+
+
+@lru_cache(maxsize=1024)
+def _case(given: _Given) -> _Case:
+    """Found once for the stages of a build, which all state the same problems."""
+    machine, kernel = given.machine, given.kernel
+    numbers = numbers_of(kernel, dict(given.numbers))
     extents = {d.name: constant(d.extent, numbers) for d in kernel.tile}
     numbers |= {f"{name}_all": extent for name, extent in extents.items()} | {f"{p.name}_kept": 0 for p in kernel.places}
     steps = _steps(kernel, numbers)
     _check_fields(machine, kernel, steps, numbers)
-    return Problem(machine, kernel, operation, numbers, extents, steps, pools_of(machine, kernel.pools))
+    return _Case(numbers, extents, steps, pools_of(machine, kernel.pools))
 
 
 def _check_fields(machine: Machine, kernel: Kernel, steps: tuple[Step, ...], numbers: Mapping[str, int]) -> None:

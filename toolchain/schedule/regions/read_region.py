@@ -1,40 +1,76 @@
 """A region of a partitioned model, a local function, as the operations and tensors that the machine side works on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
 from toolchain.graph.calls import read_call
-from toolchain.graph.regions import describe_inputs, region_function
+from toolchain.graph.regions import BATCH, KERNEL, WAY, describe_inputs, region_function
 from toolchain.graph.rewrite import shape_of
 from toolchain.passes.fuse import sources_of
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.regions.lowering import Lowered
 from toolchain.schedule.regions.pictures import array_of, data_of, is_call, is_placed, known_of, merged_pads, picture_of, shuffle_after
 from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
-from toolchain.schedule.selection import Selection, images_per_run
-from toolchain.spec.errors import UserError
+from toolchain.schedule.selection import Chosen, Selection, images_per_run
+from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 
 REFUSED = ("E1003", "E1004", "E1008")
 """What a kernel that takes no more than one row is refused with."""
+LONGEST = 9
+"""Digits of a number in the metadata."""
+Decide = Callable[[ir.Node, Lowered, Sequence[str]], Chosen]
+"""How the machine does a call; of the tensors that it reads, those that the host writes for it alone."""
 
 
-def read_region(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model, call: ir.Node) -> Region:
-    """The region that a call runs. Tensors are named as in the graph; one that was flattened still stands as a picture.
+def settle_region(selection: Selection, model: ir.Model, call: ir.Node) -> None:
+    """Chooses a kernel for every operation of the region that a call runs, and writes it into the region's function, once for all stages after.
 
     A run takes as many images as run in lockstep; of matrices alone it takes all rows, where every kernel does.
     Raises UserError E1003, E1004 and E1008 for an operation that the machine does not take.
     """
-    images, rows = images_per_run(machine), _rows([v for v in call.inputs if v is not None and not v.is_initializer()])
+    images, rows = images_per_run(selection.machine), _rows([v for v in call.inputs if v is not None and not v.is_initializer()])
     if images == 1 < rows:
         try:
-            return _read(machine, kernels, model, call, rows)
+            return _settle(selection, model, call, rows)
         except UserError as error:
             if any(reason.code not in REFUSED for reason in error.diagnostics):
                 raise
-    return _read(machine, kernels, model, call, images)
+    return _settle(selection, model, call, images)
+
+
+def _settle(selection: Selection, model: ir.Model, call: ir.Node, batch: int) -> None:
+    def decide(node: ir.Node, lowered: Lowered, given: Sequence[str]) -> Chosen:
+        chosen = selection.choose(lowered, given)
+        node.metadata_props.update({KERNEL: chosen.kernel, WAY: str(chosen.way)})
+        return chosen
+
+    _read(selection, model, call, batch, decide)
+    region_function(model, call).metadata_props[BATCH] = str(batch)
+
+
+def read_region(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model, call: ir.Node) -> Region:
+    """The region that a call runs, with the kernels that its function names. Tensors are named as in the graph; one that was flattened still stands
+    as a picture.
+
+    Raises UserError E1010 for a kernel that is not there or does something else, E1003 for one that cannot do the operation.
+    """
+    selection = Selection(machine, kernels)
+
+    def decide(node: ir.Node, lowered: Lowered, given: Sequence[str]) -> Chosen:
+        return selection.confirm(lowered, _number(node, WAY), node.metadata_props.get(KERNEL, ""), given)
+
+    return _read(selection, model, call, _number(region_function(model, call), BATCH), decide)
+
+
+def _number(holder: ir.Node | ir.Function, key: str) -> int:
+    """A number among the metadata. Raises UserError E1010 where it is not there."""
+    text = holder.metadata_props.get(key, "")
+    if not text.isdecimal() or not text.isascii() or len(text) > LONGEST:
+        raise fail("E1010", f"the graph says nothing of '{key}' for '{holder.name}'", hint="build the graph again")
+    return int(text)
 
 
 def _rows(given: Sequence[ir.Value]) -> int:
@@ -43,13 +79,13 @@ def _rows(given: Sequence[ir.Value]) -> int:
     return shapes[0][0] if shapes and all(len(shape) == 2 for shape in shapes) else 1
 
 
-def _read(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model, call: ir.Node, images: int) -> Region:
+def _read(selection: Selection, model: ir.Model, call: ir.Node, batch: int, decide: Decide) -> Region:
     function = region_function(model, call)
     outer = dict(zip(function.inputs, call.inputs, strict=True))
     describe_inputs(model, call)
     constants = {inner: value for inner, value in outer.items() if value is not None and value.is_initializer()}
     inputs = [value for value in function.inputs if value not in constants]
-    reader = _Reader(Selection(machine, kernels), images, constants, set(inputs))
+    reader = _Reader(selection, batch, constants, set(inputs), decide)
     for value in inputs:
         reader.note(value)
     operations = tuple(bound for node in function for bound in reader.bound(node))
@@ -59,12 +95,13 @@ def _read(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model, call
 
 @dataclass
 class _Reader:
-    """Walks through a function's calls; tensors and slices fill on the way."""
+    """Walks through a function's calls; tensors and slices fill on the way. decide: how the machine does a call."""
 
     selection: Selection
     images: int
     constants: Mapping[ir.Value, ir.Value]
     given: set[ir.Value]
+    decide: Decide
     tensors: dict[str, Shape] = field(default_factory=dict[str, Shape])
     slices: dict[str, Slice] = field(default_factory=dict[str, Slice])
 
@@ -93,10 +130,10 @@ class _Reader:
         shuffle = shuffle_after(node, kinds)
         result, group = (node.outputs[0], 1) if shuffle is None else (shuffle.outputs[0], int(read_call(shuffle, kinds).attributes["group"]))
         lowered = Lowered(call, arrays, {name: self.tensors[value.name or ""] for name, value in names.items()}, pads, group)
-        operation = self.selection.choose(lowered, [name for name, value in names.items() if value in self.given and len(value.uses()) == 1])
+        chosen = self.decide(node, lowered, [name for name, value in names.items() if value in self.given and len(value.uses()) == 1])
         self.note(result)
         tensors = {name: value.name or "" for name, value in names.items()} | {"y": result.name or ""}
-        return Bound(operation, tensors, tuple(self._nodes(node, shuffle)))
+        return Bound(chosen.operation, tensors, tuple(self._nodes(node, shuffle)), chosen.kernel)
 
     def _nodes(self, node: ir.Node, shuffle: ir.Node | None) -> Iterator[str]:
         """The nodes of the float graph that an operation stands for."""

@@ -18,11 +18,15 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Bound:
-    """tensors: the region's tensor for each computed operand and for the result, y. nodes: names of the graph's nodes that it stands for."""
+    """tensors: the region's tensor for each computed operand and for the result, y. nodes: names of the graph's nodes that it stands for.
+
+    kernel: the one that does it, by name; empty in a region that was made by hand, where the first that can do it will.
+    """
 
     operation: Operation
     tensors: Mapping[str, str]
     nodes: tuple[str, ...] = ()
+    kernel: str = ""
 
 
 @dataclass(frozen=True)

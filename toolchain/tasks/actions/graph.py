@@ -1,6 +1,7 @@
 """The graph side: every pass, each of whose results is an ONNX file that runs."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from toolchain.graph.calibration import read_table
 from toolchain.graph.store import Store
@@ -21,6 +22,7 @@ from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.tasks.actions.paths import blaming, machine_of, model_of, onnx_file, sizes_of, table_file
 from toolchain.tasks.hashes import seen
+from toolchain.tasks.receipts import read_receipt
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 
@@ -41,10 +43,17 @@ def make_graph(step: Step, say: Say) -> Made:
     context = Context(
         str(onnx_file(job)), templates_for(machine), machine.quantisation, table, samples, device, model.host, everything, recorded, say, kinds=kinds
     )
-    store = Store(step.folder)
+    store = Store(step.folder, lent=_written(job))
     with blaming(job):
         build_graph(onnx_file(job), sizes_of(job), context, store, pipeline_of(machine, job, model))
     return Made(store.written, read, store.digests)
+
+
+def _written(job: Job) -> dict[Path, str]:
+    """The files of the stage `onnx`, with their hashes."""
+    folder = onnx_file(job).parent
+    receipt = read_receipt(folder.with_name("onnx.receipt.json"))
+    return {(folder / name).absolute(): entry.digest for name, entry in receipt.written.items()} if receipt else {}
 
 
 def pipeline_of(machine: Machine, job: Job, model: Model) -> Pipeline:
