@@ -93,7 +93,8 @@ def _bound(known: Known, item: Item) -> Known:
         if formula.names <= (known.names if item.call else names):
             frame.formulas[name] = formula, known.frame if item.call else frame
             names |= {name}
-            settled |= {name} if formula.names <= (known.settled if item.call else settled) else set()
+            if formula.names <= (known.settled if item.call else settled):
+                settled |= {name}
     return Known(frame, names, settled)
 
 
