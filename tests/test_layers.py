@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ def imports(tree: ast.AST, known: dict[str, Path]) -> Iterator[str]:
             yield from (name if (name := f"{node.module}.{alias.name}") in known else node.module for alias in node.names)
 
 
+@cache
 def arrows(folder: Path) -> set[tuple[str, str]]:
     """(importer, imported) for every pair of modules of the package in a folder."""
     known = modules(folder)

@@ -23,7 +23,7 @@ def random_costs(n: int, seed: int) -> Costs:
     return Costs(setup, cycles, latency, Ports(("port",), zeros[:1]), first, zeros, work, work, zeros)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("path", [p for p in GOLDEN if p.stem[0] in "rc"], ids=lambda p: p.stem)
 def test_random_latencies_leave_the_same_memory(path: Path, seed: int) -> None:
     def by_start(program: Program) -> Ints:

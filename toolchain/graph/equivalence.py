@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.cropping import cropped, enough
+from toolchain.graph.cropping import WHOLE, Crop, cropped, enough
 from toolchain.graph.intervals import interval_of
 from toolchain.graph.pieces import OPERAND, Pieces, Source
 from toolchain.graph.rewrite import captured, is_float, known_shape
@@ -55,8 +55,7 @@ class _Piece:
     node: ir.Node
     before: tuple[set[str], list[ir.Node]]
     after: tuple[set[str], list[ir.Node]]
-    size: int = 0
-    """Rows and columns that are enough of its operands; 0 for all."""
+    crop: Crop = WHOLE
 
     @property
     def fed(self) -> set[str]:
@@ -72,11 +71,11 @@ def find_mismatch(before: ir.Model, after: ir.Model, deviations: Mapping[str, fl
     old, new = Source(before), Source(after)
     functions = {**before.functions, **after.functions}
     pieces = [piece for piece in _new_pieces(old, new) if all(known_shape(old.values[name]) is not None for name in piece.fed)]
-    pieces = [replace(p, size=enough([old.values[n] for n in sorted(p.fed)], [*p.before[1], *p.after[1]], functions)) for p in pieces]
+    pieces = [replace(p, crop=enough([old.values[n] for n in sorted(p.fed)], [*p.before[1], *p.after[1]], functions)) for p in pieces]
     wrong: list[tuple[int, Mismatch]] = []
-    for group in _groups([p for p in pieces if p.size], old) + _groups([p for p in pieces if not p.size], old):
-        sizes = {name: max(p.size for p in group if name in p.fed) for name in sorted({name for piece in group for name in piece.fed})}
-        shapes = {name: cropped(old.values[name], size) for name, size in sizes.items()}
+    for group in _groups(pieces, old):
+        names = sorted({name for piece in group for name in piece.fed})
+        shapes = {name: cropped(old.values[name], group[0].crop) for name in names}
         feeds = {
             f"{OPERAND}{name}": _made_up(old.values[name], shape, deviations.get(name, 1.0), number)
             for number, (name, shape) in enumerate(shapes.items())
@@ -123,11 +122,11 @@ def same_operator(one: ir.Node, other: ir.Node) -> bool:
 
 
 def _groups(pieces: Sequence[_Piece], old: Source) -> list[list[_Piece]]:
-    """As many as may be fed at once."""
+    """As many as may be fed at once, of the same rows and columns."""
     groups, total = list[list[_Piece]](), 0
-    for piece in pieces:
-        size = sum(4 * prod(cropped(old.values[name], piece.size)) for name in piece.fed)
-        if not groups or total + size > MAX_BYTES:
+    for piece in sorted(pieces, key=lambda piece: piece.crop):
+        size = sum(4 * prod(cropped(old.values[name], piece.crop)) for name in piece.fed)
+        if not groups or total + size > MAX_BYTES or groups[-1][0].crop != piece.crop:
             groups, total = [*groups, []], 0
         groups[-1].append(piece)
         total += size

@@ -17,9 +17,9 @@ from toolchain.schedule.origins import Origins
 from toolchain.schedule.placement.packing import Packing, Region, packing, place_regions, tensor_values
 from toolchain.schedule.stray_accesses import Rooms, rooms_of
 from toolchain.schedule.tiling.order import order_steps
+from toolchain.schedule.tiling.step_cost import own_channels
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.schedule.writer import POOL, part_of
-from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline, time_program
 
@@ -116,12 +116,7 @@ def emit_alone(problem: Problem, tiling: Tiling, tensors: Tensors) -> Compiled:
 
 def _absolute(problem: Problem, regions: Mapping[str, Region]) -> dict[str, int]:
     """What templates see of tensors that have a buffer each, at an absolute address: all base registers hold zero."""
-    scope = {f"{name}_base": region.base for name, region in regions.items()} | {f"{name}_segment": 0 for name in regions}
-    for tensor in problem.kernel.tensors:
-        domain = next(item.domain for item in problem.machine.layouts if item.name == tensor.layout)
-        if "c" in domain:
-            scope[f"{tensor.name}_channels"] = constant(tensor.extents[domain.index("c")], problem.numbers)
-    return scope
+    return {f"{name}_base": region.base for name, region in regions.items()} | {f"{name}_segment": 0 for name in regions} | own_channels(problem)
 
 
 def _state(problem: Problem, regions: Mapping[str, Region], blobs: Mapping[str, bytes]) -> State:

@@ -13,6 +13,7 @@ from toolchain.isa.semantics import ir
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Binary, Call, Compare, Const, Expr, Member, Name, Unary, rewrite
 from toolchain.spec.model import Instruction, Machine, Resource, TimingClass
+from toolchain.timing.sharing import cycles_alone, through_one_port
 
 NEGATED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -52,11 +53,9 @@ def timing_class(machine: Machine, instruction: Instruction) -> TimingClass:
 
 
 def _work(machine: Machine, resource: str, moved: Value) -> Value:
-    """Cycles that a transfer takes alone; replicas below a stream share out its bytes."""
+    """Cycles that a transfer takes alone."""
     found: Resource = next(r for r in machine.timing.resources if r.name == resource)
-    copies = max(machine.instances(found.scope) // machine.streams, 1)
-    share = -(-moved // copies)
-    return -(-share * found.per // found.bytes_per_cycle)
+    return cycles_alone(found, through_one_port(machine, found, moved))
 
 
 def _value(machine: Machine, instruction: Instruction, expr: Expr, fields: Fields) -> Value:

@@ -14,6 +14,7 @@ from toolchain.isa.semantics.instances import stream_levels
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Call, Expr, Index, Member, Name
 from toolchain.spec.model import Machine, Resource, TimingClass
+from toolchain.timing.sharing import cycles_alone, ports_of_stream, through_one_port
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,9 @@ def _assemble(program: Program, columns: Ints, who: Ints, resource: Ints, moved:
     port, work, rank, share = (np.zeros(len(who), np.int64) for _ in range(4))
     for number, item in enumerate(resources):
         chosen = np.flatnonzero(resource == number)
-        copies = max(counts[number] // machine.streams, 1)
-        share[chosen] = -(-moved[chosen] // copies)
-        port[chosen] = base[number] + _instance(machine, item, program.stream[who[chosen]]) * copies
-        work[chosen] = -(-share[chosen] * item.per // item.bytes_per_cycle)
+        share[chosen] = through_one_port(machine, item, moved[chosen])
+        port[chosen] = base[number] + _instance(machine, item, program.stream[who[chosen]]) * ports_of_stream(machine, item)
+        work[chosen] = cycles_alone(item, share[chosen])
         rank[chosen] = _ranks(machine, item)[program.unit[who[chosen]]]
     names = tuple(_names(resources, counts))
     of = np.repeat(np.arange(len(resources)), counts)

@@ -52,6 +52,16 @@ def test_faults_are_told_with_their_place(old: str, new: str, message: str, tmp_
     assert line in places or "residency" in old or "windows" in message
 
 
+def test_time_is_named_in_cycles_alone(tmp_path: Path) -> None:
+    """Which operations a kernel does never depends on how long anything takes."""
+    text, name = write_template_kernels(tmp_path), MACHINE.timing.constants[0].name
+    slow = text.replace("cycles: ", f"cycles: {name} + ", 1)
+    found = read_kernels(MACHINE, Source("kernels.yaml", slow), tmp_path / "vta")
+    assert found != read_kernels(MACHINE, Source("kernels.yaml", text), tmp_path / "vta")
+    with pytest.raises(UserError, match=f"E0107 unknown name '{name}'"):
+        read_kernels(MACHINE, Source("kernels.yaml", text.replace("size: oc * ic", f"size: {name} * oc * ic", 1)), tmp_path / "vta")
+
+
 def test_an_unknown_kernel_and_a_machine_without() -> None:
     with pytest.raises(UserError, match="E1001 machine 'vta' has no kernel 'conv3d'; did you mean 'conv2d'"):
         load_kernel(MACHINE, "conv3d")

@@ -21,7 +21,7 @@ from toolchain.spec.load import load_machine
 from toolchain.timing.cost import instruction_costs
 from toolchain.verify.kernel_check import draw_operation
 
-MACHINES = {name: load_machine(name) for name in ("dnnvm", "vta")}
+MACHINES = {name: load_machine(name) for name in ("dnnvm", "dpuv3", "vta")}
 MOST = 40
 """Tiles of a program, so that the tests take seconds."""
 KERNELS = [(name, kernel) for name, machine in MACHINES.items() for kernel in load_kernels(machine)]

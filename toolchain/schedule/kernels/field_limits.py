@@ -29,10 +29,12 @@ class Fault:
 
 @dataclass(frozen=True)
 class Known:
-    """A frame, and the names in it whose values are known."""
+    """A frame, and the names in it whose values are known. settled: those of them that were known before: fields that depend on them alone were
+    looked at then."""
 
     frame: Frame
     names: frozenset[str]
+    settled: frozenset[str] = frozenset()
 
     def knows(self, formula: Formula) -> bool:
         return formula.names <= self.names
@@ -65,7 +67,8 @@ def _entered(item: Item, known: Known) -> Iterator[tuple[Known, Ints | None]]:
             if not bound.knows(item.when):
                 continue
             met = np.flatnonzero(np.broadcast_to(np.asarray(bound.frame.value(item.when)), bound.frame.count))
-            bound, chosen = replace(bound, frame=bound.frame.take(met)), met if chosen is None else chosen[met]
+            settled = bound.settled if item.when.names <= bound.settled else frozenset[str]()
+            bound, chosen = replace(bound, frame=bound.frame.take(met), settled=settled), met if chosen is None else chosen[met]
         yield bound, chosen
 
 
@@ -78,25 +81,28 @@ def _ends(known: Known, chosen: Ints | None, name: str, count: Formula, swept: b
         rows = np.flatnonzero(counts > least)
         frame = known.frame.take(rows)
         frame.names[name] = last * (counts[rows] - 1)
-        yield Known(frame, known.names | {name}), rows if chosen is None else chosen[rows]
+        settled = known.settled | {name} if count.names <= known.settled else known.settled - {name}
+        yield Known(frame, known.names | {name}, settled), rows if chosen is None else chosen[rows]
 
 
 def _bound(known: Known, item: Item) -> Known:
     if not item.let:
         return known
-    frame, names = known.frame.inner(), known.names - item.let.keys()
+    frame, names, settled = known.frame.inner(), known.names - item.let.keys(), known.settled - item.let.keys()
     for name, formula in item.let.items():
         if formula.names <= (known.names if item.call else names):
             frame.formulas[name] = formula, known.frame if item.call else frame
             names |= {name}
-    return Known(frame, names)
+            if formula.names <= (known.settled if item.call else settled):
+                settled |= {name}
+    return Known(frame, names, settled)
 
 
 def _issue_faults(machine: Machine, issue: Issue, known: Known, rows: Ints) -> Iterator[Fault]:
     instruction = machine.instruction[issue.instruction]
     for name in issue.limited:
         formula = issue.fields[name]
-        if known.knows(formula):
+        if known.knows(formula) and not formula.names <= known.settled:
             value, described = known.frame.value(formula), instruction.field(name)
             if isinstance(value, int) and described.low <= value <= described.high:
                 continue

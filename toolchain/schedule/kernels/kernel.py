@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolchain.schedule.kernels.sequence import Code, Formula
-from toolchain.spec.errors import Span
+from toolchain.spec.errors import Span, fail
+from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr
 
 
@@ -188,3 +189,14 @@ class Kernel:
     @property
     def reductions(self) -> tuple[Dimension, ...]:
         return tuple(d for d in self.tile if d.reduces)
+
+
+def numbers_of(kernel: Kernel, numbers: Mapping[str, int]) -> dict[str, int]:
+    """The operation's numbers and what the kernel derives from them. Raises UserError E1003 with the reason why it cannot do it."""
+    known = dict(numbers)
+    for name, expr in kernel.let.items():
+        known[name] = constant(expr, known)
+    for require in kernel.requires:
+        if not constant(require.that, known):
+            raise fail("E1003", f"kernel '{kernel.name}' cannot do this: {require.message}", require.that.span)
+    return known

@@ -1,6 +1,6 @@
 """What several kernels of a file have in common stands once, under `common`, and becomes part of each kernel that names it."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -73,3 +73,11 @@ def _both(key: str, first: Node, second: Node) -> Node:
 def _rank(step: Node) -> int:
     """Loads first; what is no step of a known kind is left to the reader to refuse."""
     return next((number for number, kind in enumerate(STEPS) if step.get(kind)), 0)
+
+
+def known_word(node: Node, names: Iterable[str], what: str) -> str:
+    """A word that must be one of `names`. Raises UserError E1002."""
+    names = list(names)
+    if node.value not in names:
+        raise fail("E1002", f"unknown {what} '{node.value}'", node.span, nearest(str(node.value), names) or f"known: {', '.join(names)}")
+    return str(node.value)

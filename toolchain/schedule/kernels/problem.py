@@ -9,8 +9,7 @@ import numpy as np
 from toolchain.operations.operation import Operation
 from toolchain.schedule.kernels.field_limits import Known, faults
 from toolchain.schedule.kernels.frame import Frame
-from toolchain.schedule.kernels.kernel import Kernel, Step, Window
-from toolchain.schedule.kernels.kernel_file import numbers_of
+from toolchain.schedule.kernels.kernel import Kernel, Step, Window, numbers_of
 from toolchain.schedule.kernels.pools import Pool, Slot, pools_of
 from toolchain.schedule.kernels.windows import window_names
 from toolchain.spec.errors import fail

@@ -51,7 +51,8 @@ def _known(problem: Problem, names: Mapping[str, Ints]) -> Known:
     for window in problem.kernel.windows:
         own |= _edges(problem, window)
     frame = Frame(len(some), lambda name: problem.numbers[name], dict(own))
-    found = Known(frame, frozenset(own) | frozenset(problem.numbers))
+    told = frozenset(problem.numbers) - {f"{p.name}_kept" for p in problem.kernel.places}  # by `state_problem`, of a tensor that is not kept
+    found = Known(frame, frozenset(own) | frozenset(problem.numbers), told)
     for place in problem.kernel.places:
         kept = problem.kept.get(place.name)
         for name, expr in place.names.items():

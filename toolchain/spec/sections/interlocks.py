@@ -6,6 +6,7 @@ from toolchain.spec.context import Context
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Instruction, Interlock, Memory, Unit, Watch
 from toolchain.spec.sections.coupled import check_coupled, with_ports_of_guests
+from toolchain.spec.sections.known import one_of
 from toolchain.spec.sections.storage import absent, number_in
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
@@ -31,7 +32,7 @@ def interlock(context: Context, memories: Sequence[Memory], units: Sequence[Unit
     pairs = list(_pairs(context, node, known, gone, names, looked)) or [Watch(a, b, looked) for a in names for b in names]
     for number, pair in enumerate(node.entries("pairs")):
         check_coupled(pairs, number, memories, with_ports_of_guests(units, instructions), pair)
-    fences = tuple(_expect("instruction", entry, [i.name for i in instructions]) for entry in node.entries("fences"))
+    fences = tuple(one_of("instruction", entry, [i.name for i in instructions]) for entry in node.entries("fences"))
     return Interlock(tuple(pairs), window, back, tuple(_granularity(context, node, known, gone)), fences)
 
 
@@ -47,7 +48,7 @@ def _pairs(
     context: Context, node: Node, known: Collection[str], gone: Collection[str], units: Collection[str], looked: tuple[str, ...]
 ) -> Iterator[Watch]:
     for pair in node.entries("pairs"):
-        source, target = (_expect("unit", pair.value[key], units) for key in ("from", "to"))
+        source, target = (one_of("unit", pair.value[key], units) for key in ("from", "to"))
         lag = number_in(context, n, 0, MOST, "a lag") if (n := pair.get("lag")) else None
         yield Watch(source, target, _listed(pair, known, gone, looked), lag)
 
@@ -55,10 +56,4 @@ def _pairs(
 def _listed(node: Node, known: Collection[str], gone: Collection[str], otherwise: tuple[str, ...]) -> tuple[str, ...]:
     """The memories that a list names, of those that there are; `otherwise` where there is no list."""
     named = node.entries("memories")
-    return tuple(_expect("memory", entry, known) for entry in named if entry.value not in gone) if named else otherwise
-
-
-def _expect(what: str, node: Node, known: Collection[str]) -> str:
-    if node.value not in known:
-        raise fail("E0107", f"unknown {what} '{node.value}'", node.span, nearest(str(node.value), known))
-    return str(node.value)
+    return tuple(one_of("memory", entry, known) for entry in named if entry.value not in gone) if named else otherwise

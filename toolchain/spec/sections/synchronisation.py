@@ -8,6 +8,7 @@ from toolchain.spec.errors import UserError, fail
 from toolchain.spec.expr import Binary, Const, Expr, Name
 from toolchain.spec.findings import Findings
 from toolchain.spec.model import Counter, Illegal, Instruction, SyncRule, Unit
+from toolchain.spec.sections.known import one_of
 from toolchain.spec.sections.storage import number_in
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
@@ -63,18 +64,13 @@ def _counters(context: Context, name: str, node: Node, units: Collection[str]) -
     initial = number("initial", 0, 0, 1 << 40 if depth is None else depth)
     shape = (depth, initial, number("count", 1, 1, MAX_COUNTERS), node.text("scope", "device"), node.text("mode", "counting"), node.text("doc"))
     for end in [*node.entries("pairs"), *(n for key in ("from", "to") if (n := node.get(key)))]:
-        _expect("unit", end, units)
+        one_of("unit", end, units)
     if node.get("pairs") is None:
         return [Counter(name, node.text("from"), node.text("to"), *shape)]
     ends = [n.value for n in node.entries("pairs")]
     if len(ends) > MAX_PAIRED:
         raise fail("E0139", f"pairs of {len(ends)} units are more than those of {MAX_PAIRED}", node.value["pairs"].span)
     return [Counter(f"{name}.{a}.{b}", a, b, *shape) for a in ends for b in ends]
-
-
-def _expect(what: str, node: Node, known: Collection[str]) -> None:
-    if node.value not in known:
-        raise fail("E0107", f"unknown {what} '{node.value}'", node.span, nearest(str(node.value), known))
 
 
 def _carrier(kind: str, field: str, node: Node, known: _Known, rules: list[SyncRule], illegal: list[Illegal]) -> None:
@@ -112,7 +108,7 @@ def _mask(kind: str, field: str, node: Node, known: _Known, carriers: tuple[str,
         raise fail("E0132", f"the mask names {len(entries)} units, the field '{field}' has {width} bits", entries[width].span)
     rules: list[SyncRule] = []
     for bit, entry in enumerate(entries):
-        _expect("unit", entry, known.units)
+        one_of("unit", entry, known.units)
         when: Expr = Binary("&", Binary(">>", Name(field), Const(bit)), Const(1))
         for unit in known.units:
             source, target = (entry.value, unit) if kind == "wait" else (unit, entry.value)
@@ -129,7 +125,7 @@ def _rule(context: Context, node: Node, known: _Known) -> SyncRule:
     names = [i.name for i in known.instructions]
     chosen = node.entries("instructions")
     for entry in chosen:
-        _expect("instruction", entry, names)
+        one_of("instruction", entry, names)
     return SyncRule(
         kind,
         node.text(kind),

@@ -1,0 +1,36 @@
+"""Replicas below a stream share out what a transfer moves, and the last byte takes a cycle of its own."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolchain.spec.load import load_machine
+from toolchain.spec.model import Resource
+from toolchain.timing.sharing import cycles_alone, ports_of_stream, through_one_port
+
+MACHINE = load_machine("dpuv3")
+PORT = MACHINE.timing.resources[0]
+
+
+@pytest.mark.parametrize("name", ["vta", "dpuv3", "dnnvm"])
+def test_a_resource_of_the_device_has_one_port(name: str) -> None:
+    machine = load_machine(name)
+    assert {ports_of_stream(machine, r) for r in machine.timing.resources if r.scope == "device"} == {1}
+
+
+def test_replicas_have_ports_of_their_own() -> None:
+    own = replace(PORT, scope=next(level.name for level in MACHINE.levels if level.count > 1))
+    assert ports_of_stream(MACHINE, own) == MACHINE.instances(own.scope) // MACHINE.streams > 1
+
+
+@given(st.integers(0, 1 << 40), st.integers(1, 512), st.integers(1, 9))
+def test_bytes_and_cycles_are_rounded_up(moved: int, width: int, per: int) -> None:
+    resource = Resource("r", width, "fifo", next(level.name for level in MACHINE.levels if level.count > 1), per=per)
+    share, ports = through_one_port(MACHINE, resource, moved), ports_of_stream(MACHINE, resource)
+    assert share * ports >= moved > (share - 1) * ports or moved == share == 0
+    cycles = cycles_alone(resource, share)
+    assert cycles * width >= share * per > (cycles - 1) * width or share == cycles == 0
+    assert cycles_alone(resource, np.array([share, share])).tolist() == [cycles, cycles]

@@ -1,0 +1,235 @@
+"""Reads one kernel: every name checked against the machine and the operation."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from toolchain.operations.kind import OperationKind
+from toolchain.schedule.kernels.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Rows, Step, Tensor, Whole, Window
+from toolchain.schedule.kernels.kernel_common import STEPS, known_word
+from toolchain.schedule.kernels.kernel_names import OF_WINDOW, Seen
+from toolchain.schedule.kernels.kernel_shapes import shaped, with_words
+from toolchain.schedule.kernels.kernel_shared import Shared
+from toolchain.schedule.kernels.sequence import Code, issues
+from toolchain.schedule.kernels.sequence_file import SequenceReader, formula_of
+from toolchain.spec.checks.scope import Scope, problems
+from toolchain.spec.context import Context
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.expr import Const, Expr
+from toolchain.spec.model import Layout, Machine
+from toolchain.spec.yaml_nodes import Node
+
+PICTURE = "nchw"
+"""The indices of a tensor that operations pass on."""
+
+
+@dataclass(frozen=True)
+class KernelReader:
+    """One kernel of a file. node: with the parts that it has in common with others. kind: the operation that it computes."""
+
+    machine: Machine
+    context: Context
+    node: Node
+    folder: Path
+    kind: OperationKind
+    shared: Shared
+
+    def kernel(self, name: str) -> Kernel:
+        node = self.node
+        let: dict[str, Expr] = {}
+        for key, value in self.sorted_let():
+            let[key] = self.expr(value, {*self.kind.numbers, *let})
+        given = {*self.kind.numbers, *let}
+        dims = tuple(self.dimension(key, value, given) for key, value in node.members("tile"))
+        windows = tuple(self.window(key, value, given, [d.name for d in dims]) for key, value in node.members("windows"))
+        sized = given | {f"{d.name}{end}" for d in dims for end in ("", "_all")} | {f"{w.name}_{part}" for w in windows for part in OF_WINDOW}
+        kept = {f"{key}_kept" for key, _ in node.members("places")}
+        places = tuple(self.place(key, value, sized | kept, given | kept, dims, windows) for key, value in node.members("places"))
+        slotted = sized | {f"{p.name}_{part}" for p in places for part in ("slot", "bank", *p.names)}
+        constants = tuple(self.constant(key, value, slotted) for key, value in node.members("constants"))
+        residency = node.get("residency")
+        if len({c.memory for c in constants}) > 1 or (constants and residency is None):
+            raise fail("E1002", "constants stand in one memory, and 'residency' says how they get there", node.where())
+        tensors = tuple(self.tensor(key, value, given) for key, value in node.members("tensors"))
+        stored = {name for tensor in tensors for name in self.of_tensor(tensor)}
+        emitted = given | kept | {f"{d.name}_all" for d in dims}
+        seen = Seen(
+            frozenset(sized | kept),
+            frozenset(given | kept),
+            frozenset(emitted),
+            frozenset(stored),
+            dims,
+            windows,
+            places,
+            tuple(c.name for c in constants),
+        )
+        return Kernel(
+            name, node.text("computes"), self.folder, let, tuple(self.requirement(n, given) for n in node.entries("requires")), dims,
+            tuple(self.expr(n.value["that"], sized | kept) for n in node.entries("where")), windows, places,
+            tensors, constants, tuple(self.step(n, seen) for n in node.entries("steps")),
+            self.loading(residency) if residency else None, self.code(node, "end", ()) or self.sequences.ending(), node.where(),
+            self.shared.pools, self.shared.registers, self.shared.segments, self.code(node, "begin", emitted | stored),
+        )  # fmt: skip
+
+    def sorted_let(self) -> Iterator[tuple[str, Node]]:
+        """The kernel's own numbers, each after those that it names: a common part may name what the kernel says."""
+        waiting = dict(self.node.members("let"))
+        named = {key: formula_of(self.context.parse(value)).names - {key} for key, value in waiting.items()}
+        while waiting:
+            key = next((key for key in waiting if not named[key] & waiting.keys()), next(iter(waiting)))
+            yield key, waiting.pop(key)
+
+    def expr(self, node: Node, names: Iterable[str], arrays: Iterable[str] = (), bound: Mapping[str, Expr] | None = None) -> Expr:
+        """An expression over these names, the machine's parameters in place. bound: what other names stand for; `place` for a place's own."""
+        found = self.context.resolve(with_words(self.context.parse(node), bound)) if bound else self.context.expr(node)
+        wrong = list(problems(found, Scope(frozenset(names), hosted=frozenset(arrays))))
+        if wrong:
+            raise UserError(*wrong)
+        return found
+
+    def cycles(self, node: Node, names: Iterable[str]) -> Expr:
+        """The cycles of a template: they alone may name constants of the timing section, for time never changes a result."""
+        timed = {c.name: c.value for c in self.machine.timing.constants}
+        return replace(self, context=self.context.with_names({**timed, **self.machine.params})).expr(node.value["cycles"], names)
+
+    def optional(self, node: Node, key: str, names: Iterable[str], default: int) -> Expr:
+        found = node.get(key)
+        return self.expr(found, names) if found else Const(default)
+
+    def words(self, node: Node, key: str, names: Iterable[str], what: str) -> tuple[str, ...]:
+        return tuple(known_word(n, names, what) for n in node.entries(key))
+
+    def template(self, node: Node) -> str:
+        """The name of a template beside the file."""
+        if not (self.folder / str(node.value)).is_file():
+            raise fail("E1002", f"there is no template '{node.value}' in {self.folder}", node.span)
+        return str(node.value)
+
+    @cached_property
+    def sequences(self) -> SequenceReader:
+        return SequenceReader(self.machine, self.context, self.shared.sequences)
+
+    def code(self, node: Node, key: str, names: Iterable[str]) -> Code:
+        """A template's name or instructions; none where there is no such key."""
+        found = node.get(key)
+        if found is None:
+            return ()
+        return self.template(found) if isinstance(found.value, str) else self.sequences.step(found, names, ())
+
+    def requirement(self, node: Node, given: Iterable[str]) -> Require:
+        return Require(self.expr(node.value["that"], given), node.text("message"))
+
+    def dimension(self, name: str, node: Node, given: Iterable[str]) -> Dimension:
+        most, multiple = (self.expr(node.value[key], given) if node.get(key) else None for key in ("most", "multiple"))
+        return Dimension(name, self.expr(node.value["of"], given), most, multiple, node.flag("reduces"))
+
+    def window(self, name: str, node: Node, given: Iterable[str], dims: Iterable[str]) -> Window:
+        stride, reach, extent = (self.expr(node.value[key], given) for key in ("stride", "reach", "extent"))
+        before, step = self.optional(node, "before", given, 0), self.optional(node, "step", given, 1)
+        return Window(name, known_word(node.value["of"], dims, "dimension"), stride, reach, before, extent, step)
+
+    def place(self, name: str, node: Node, sized: Iterable[str], given: Iterable[str], dims: Iterable[Dimension], windows: Iterable[Window]) -> Place:
+        node, bound = shaped(self.context, self.shared.shapes, name, node)
+        memory = known_word(node.value["memory"], self.machine.memory, "memory")
+        by = self.words(node, "by", [d.name for d in dims], "dimension")
+        own = {f"{d}{end}" for d in by for end in ("", "_at")} | {f"{w.name}_{part}" for w in windows if w.of in by for part in OF_WINDOW}
+        seen = {*given, *own, *(f"{d.name}_all" for d in dims)}
+        names = {key: self.expr(value, seen, bound=bound) for key, value in node.members("names")}
+        stands = seen | {f"{name}_{part}" for part in ("slot", "bank", *names)}
+        starts = {key: formula_of(self.expr(value, stands, bound=bound)) for key, value in node.members("starts")}
+        found = node.get("whole")
+        whole = self.whole(name, found, names, given, dims, bound) if found else None
+        return Place(name, memory, by, self.expr(node.value["size"], sized, bound=bound), names, whole, starts)
+
+    def whole(
+        self, place: str, node: Node, tile: Mapping[str, Expr], given: Iterable[str], dims: Iterable[Dimension], bound: Mapping[str, Expr]
+    ) -> Whole:
+        seen = {*given, *(f"{d.name}_all" for d in dims), f"{place}_channels", f"{place}_channel"}
+        names = {key: self.expr(value, seen, bound=bound) for key, value in node.members("names")}
+        if set(names) != set(tile):
+            raise fail("E1002", f"a whole '{place}' has other names than a tile of it: {', '.join(sorted(set(names) ^ set(tile)))}", node.span)
+        over = self.words(node, "over", [key for key, _ in self.node.members("places")], "place")
+        when = self.expr(node.value["when"], seen, bound=bound) if node.get("when") else None
+        rows = self.rows(node.value["rows"], names, given, dims, bound) if node.get("rows") else None
+        return Whole(self.expr(node.value["size"], seen, bound=bound), names, over, when, rows)
+
+    def rows(self, node: Node, names: Iterable[str], given: Iterable[str], dims: Iterable[Dimension], bound: Mapping[str, Expr]) -> Rows:
+        of, pitch = known_word(node.value["of"], [d.name for d in dims], "dimension"), known_word(node.value["pitch"], names, "name of the place")
+        together, most = (self.expr(node.value[key], given, bound=bound) for key in ("together", "most"))
+        return Rows(of, together, pitch, most)
+
+    def tensor(self, name: str, node: Node, given: Iterable[str]) -> Tensor:
+        layouts = {item.name: item for item in self.machine.layouts}
+        layout = layouts[known_word(node.value["layout"], layouts, "layout")]
+        view = known_word(node.value["view"], self.machine.view, "view")
+        if len(node.entries("extents")) != len(layout.domain):
+            raise fail("E1002", f"layout '{layout.name}' has {len(layout.domain)} extents: {' '.join(layout.extents)}", node.value["extents"].span)
+        self.indices(layout, node, given)
+        extents = tuple(self.expr(n, given) for n in node.entries("extents"))
+        names, let = {*given, *layout.domain}, dict[str, Expr]()
+        for key, value in node.members("let"):
+            let[key] = self.expr(value, {*names, *let}, self.kind.arrays)
+        values = node.get("values")
+        return Tensor(
+            name, view, layout.name, extents, let, self.expr(values, {*names, *let}, self.kind.arrays) if values else None, node.flag("written")
+        )
+
+    def indices(self, layout: Layout, node: Node, given: Iterable[str]) -> None:
+        """Raises UserError E1002 for index names that mean nothing for a picture, or two things where values are spelled out."""
+        where, names = node.value["layout"].span, " ".join(layout.domain)
+        if node.get("values") is None and sorted(layout.domain) != sorted(PICTURE):
+            text = f"layout '{layout.name}' has the indices {names}; those of a tensor that operations read or write are n, c, h and w"
+            raise fail("E1002", text, where, "only a tensor with 'values' may have others")
+        twice = sorted({*layout.domain} & {*given, *self.kind.arrays, *(key for key, _ in node.members("let"))})
+        if node.get("values") is not None and twice:
+            raise fail("E1002", f"'{twice[0]}' is an index of layout '{layout.name}' and another name of this kernel", where)
+
+    def constant(self, name: str, node: Node, slotted: Iterable[str]) -> Constant:
+        memory = self.machine.memory[known_word(node.value["memory"], self.machine.memory, "memory")]
+        record = [f.name for f in memory.element.record]
+        over = {key: self.expr(value, slotted) for key, value in node.members("over")}
+        fields = {key: self.expr(value, {*slotted, *over}) for key, value in node.members("fields")}
+        for key, value in node.members("fields"):
+            known_word(Node(key, value.where(), ()), record, f"field of an element of '{memory.name}'")
+        return Constant(name, memory.name, over, fields)
+
+    def loading(self, node: Node) -> Loading:
+        view = known_word(node.value["view"], self.machine.view, "view")
+        if node.get("do"):
+            items = self.sequences.step(node.value["do"], ("count",), ("slot", "base"))
+            return Loading(items, view, issues(items)[0].unit, None)
+        _complete(node)
+        unit = known_word(node.value["unit"], self.units(), "unit")
+        return Loading(self.template(node.value["template"]), view, unit, self.cycles(node, ["count"]))
+
+    def of_tensor(self, tensor: Tensor) -> list[str]:
+        """What templates see of a tensor in DRAM."""
+        domain = next(item.domain for item in self.machine.layouts if item.name == tensor.layout)
+        return [f"{tensor.name}_{part}" for part in ("base", "segment", *(["channels"] if "c" in domain else []))]
+
+    def units(self) -> list[str]:
+        return [u.name for u in self.machine.units]
+
+    def step(self, node: Node, seen: Seen) -> Step:
+        found = [(kind, node.value[kind]) for kind in STEPS if node.get(kind)]
+        if len(found) != 1:
+            raise fail("E1002", f"a step is one of {', '.join(STEPS)}", node.span)
+        kind, named = found[0]
+        place = known_word(named, [p.name for p in seen.places], "place")
+        uses = self.words(node, "uses", [p.name for p in seen.places], "place")
+        constants = self.words(node, "constants", seen.constants, "constant")
+        when = self.expr(node.value["when"], seen.given) if node.get("when") else None
+        if node.get("do"):
+            items = self.sequences.step(node.value["do"], seen.step(kind, place, uses), seen.placed(place, uses, constants))
+            return Step(kind, place, items, uses, constants, tuple(sorted({i.unit for i in issues(items)})), None, when, node.span)
+        _complete(node)
+        template, unit = self.template(node.value["template"]), known_word(node.value["unit"], self.units(), "unit")
+        return Step(kind, place, template, uses, constants, (unit,), self.cycles(node, seen.sized), when, node.span)
+
+
+def _complete(node: Node) -> None:
+    """Raises UserError E0109 where instructions are given neither as `do` nor by a template with its unit and cycles."""
+    lacking = [key for key in ("template", "unit", "cycles") if node.get(key) is None]
+    if lacking:
+        raise fail("E0109", f"missing {' and '.join(repr(key) for key in lacking)}, or 'do' with instructions", node.where())

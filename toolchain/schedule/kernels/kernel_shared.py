@@ -1,0 +1,51 @@
+"""What all kernels of a file have in common: pools, registers, segments, and parts that they name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolchain.spec.context import Context
+from toolchain.spec.errors import fail
+from toolchain.spec.model import Machine
+from toolchain.spec.suggest import nearest
+from toolchain.spec.yaml_nodes import Node
+
+
+@dataclass(frozen=True)
+class Shared:
+    """As in Kernel. sequences, shapes: by name, as written."""
+
+    pools: Mapping[str, int]
+    registers: str
+    segments: Mapping[str, int]
+    sequences: Mapping[str, Node]
+    shapes: Mapping[str, Node]
+
+
+def read_shared(machine: Machine, context: Context, root: Node) -> Shared:
+    """Raises UserError E1002 for memories, registers and segments that the machine lacks, and for sequences that are called like instructions."""
+    pools = {name: _pool(machine, context, name, node) for name, node in root.members("pools")}
+    sequences, shapes = dict(root.members("sequences")), dict(root.members("shapes"))
+    for name, node in sequences.items():
+        if name in machine.instruction:
+            raise fail("E1002", f"'{name}' is an instruction, and cannot be a sequence", node.where())
+    node = root.get("registers")
+    if node is None:
+        return Shared(pools, "", {}, sequences, shapes)
+    held = machine.memory.get(str(node.value))
+    if held is None or not held.host:
+        known = [m.name for m in machine.memories if m.host]
+        raise fail("E1002", f"the host sets no registers '{node.value}'", node.span, nearest(str(node.value), known))
+    for name, n in root.members("segments"):
+        if n.value >= held.depths[0]:
+            raise fail("E1002", f"segment '{name}' has register {n.value}, and '{held.name}' has {held.depths[0]}", n.span)
+    return Shared(pools, held.name, {name: int(n.value) for name, n in root.members("segments")}, sequences, shapes)
+
+
+def _pool(machine: Machine, context: Context, name: str, node: Node) -> int:
+    """How many banks a pool of this memory has."""
+    size = context.number(node.value["banks"])
+    if name not in machine.memory:
+        raise fail("E1002", f"unknown memory '{name}'", node.span, nearest(name, machine.memory))
+    if size < 1 or machine.memory[name].banks % size:
+        raise fail("E1002", f"the {machine.memory[name].banks} banks of '{name}' do not divide into pools of {size}", node.span)
+    return size
