@@ -30,8 +30,8 @@ SPREAD = 4.0
 
 @dataclass(frozen=True)
 class FoldBatchNorm(Pass):
-    """Unite a chain of scales that follows no convolution or dense layer. The one that stays goes into the convolution that alone reads it; a template
-    may make a convolution of any other."""
+    """Unite a chain of scales that follows no convolution or dense layer. The one that stays goes into the convolution that alone reads it; a
+    template may make a convolution of any other."""
 
     name: ClassVar[str] = "fold_batch_norm"
     requires: ClassVar[tuple[str, ...]] = ("no_constant_nodes",)
