@@ -108,7 +108,7 @@ def test_what_is_never_negative_has_its_zero_at_the_least_integer() -> None:
     relu, both = Spread(6.0, (), 0.0, 6.0), Spread(6.0, (), -2.0, 6.0)
     assert (choose_zero([relu], BYTES), choose_zero([both], BYTES), choose_zero([relu, both], Range(-128, 127))) == (0, 64, -64)
     assert choose_zero([Spread(3.0, ())], BYTES) == 128
-    assert [choose_step([relu], BYTES, "multiplier", method, 1.0) for method in METHODS] == [6 / 255] * 3
+    assert [choose_step([relu], BYTES, "multiplier", method, 1.0) for method in METHODS] == [6 / 255] * len(METHODS)
     assert choose_step([Spread(0.0, (), 0.0, 0.0)], BYTES, "multiplier", "max", 1.0) == 1.0
 
 

@@ -105,6 +105,28 @@ def test_a_chain_without_a_sum_is_left(tmp_path: Path) -> None:
     assert not touched(nodes, {name: constants[name] for name in ("w1", "b1", "w4")}, {"y": None}, tmp_path)
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**20), st.sampled_from(["BatchNormalization", "Conv"]), st.booleans())
+def test_what_a_depthwise_layer_reads_is_equalised(tmp_path_factory: pytest.TempPathFactory, seed: int, maker: str, normed: bool) -> None:
+    """Made by a scale and an offset of each channel or a convolution; read by a batch norm too."""
+    rng = np.random.default_rng(seed)
+    constants = {"s": rng.normal(size=4).astype(F), "o": rng.normal(size=4).astype(F), "m": rng.normal(size=4).astype(F),
+                 "v": rng.uniform(0.5, 2, 4).astype(F), "w": rng.normal(size=(4, 4, 1, 1)).astype(F),
+                 "d": (rng.normal(size=(4, 1, 3, 3)) * 10.0 ** rng.uniform(-1.5, 1.5, (4, 1, 1, 1))).astype(F)}  # fmt: skip
+    first = n(maker, ["x", *({"Conv": ["w", "o"], "BatchNormalization": ["s", "o", "m", "v"]}[maker])], ["a"], "first")
+    more = [n("BatchNormalization", ["a", "s", "o", "m", "v"], ["z"], "norm")] if normed else [n("Relu", ["x"], ["z"], "other")]
+    nodes = [first, n("Conv", ["a", "d"], ["y"], "depthwise", group=4, pads=[1, 1, 1, 1]), *more]
+    path = save(model(nodes, {"x": [1, 4, 6, 6]}, {"y": None, "z": None}, constants), tmp_path_factory.mktemp("e"))
+    (before,) = groups_of(load_graph(path).graph)
+    result = Equalise(1.0).run(load_graph(path), Context())
+    x = {"x": rng.normal(size=(1, 4, 6, 6)).astype(F)}
+    found, wanted = run_session(open_model(result), x), run_session(open_session(path), x)
+    for name, array in wanted.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-4 * np.abs(array).max())
+    (after,) = groups_of(result.graph)
+    assert np.abs(np.log(factors_of(after, 1.0))).max() <= np.abs(np.log(factors_of(before, 1.0))).max()
+
+
 def test_a_model_that_is_quantised_keeps_its_weights(tmp_path: Path) -> None:
     nodes, constants = residual(0, THROUGH["relu"])
     loaded = load_graph(save(model(nodes, {"x": [1, 4, 6, 6]}, {"y": None, "z": None}, constants), tmp_path))

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import helper
 
 from tests.graph.imported import F, imported, normal, run
@@ -65,3 +67,31 @@ def test_one_that_others_read_stays_apart(tmp_path: Path) -> None:
     result = FoldBatchNorm().run(graph, Context())
     assert [node.op_type for node in result.graph] == ["Relu", "Mul", "Add", "Add"]
     np.testing.assert_array_equal(run(result, x)["y"], wanted)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**20), st.sampled_from([1, 2, 4]), st.booleans(), st.booleans())
+def test_the_layer_after_takes_a_scale_and_an_offset_in(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, group: int, biased: bool, pad: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    known = {"k": rng.uniform(0.6, 2, (4, 1, 1)).astype(F), "w": rng.normal(size=(8, 4 // group, 3, 3)).astype(F), "b": rng.normal(size=8).astype(F)}
+    known |= {} if pad else {"o": rng.normal(size=(4, 1, 1)).astype(F)}
+    affine = [n("Mul", ["r", "k"], ["p"], "scale"), *([] if pad else [n("Add", ["p", "o"], ["q"], "offset")])]
+    layer = n("Conv", ["p" if pad else "q", "w", *(["b"] if biased else [])], ["y"], "layer", group=group, pads=[int(pad)] * 4)
+    graph = imported(tmp_path_factory.mktemp("f"), [n("Relu", ["x"], ["r"]), *affine, layer], (2, 4, 5, 5), known)
+    x = {"x": rng.normal(size=(2, 4, 5, 5)).astype(F)}
+    wanted = run(graph, x)["y"]
+    result = FoldBatchNorm().run(graph, Context())
+    assert [node.op_type for node in result.graph] == ["Relu", "Conv"]
+    np.testing.assert_allclose(run(result, x)["y"], wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("factors", "offset", "pads"), [([1, 2, 3], 0.5, 1), ([1, 2, 8], 0.0, 0), ([1, 2, 0], 0.5, 0), ([1, float("inf"), 2], 0.0, 0)]
+)
+def test_zeros_around_and_unlike_factors_keep_a_scale_apart(factors: list[float], offset: float, pads: int, tmp_path: Path) -> None:
+    known = {"k": np.array(factors, F).reshape(3, 1, 1), "o": np.full((3, 1, 1), offset, F), "w": normal(0, 4, 3, 3, 3)}
+    nodes = [n("Relu", ["x"], ["r"]), n("Mul", ["r", "k"], ["p"]), n("Add", ["p", "o"], ["q"]), n("Conv", ["q", "w"], ["y"], pads=[pads] * 4)]
+    result = FoldBatchNorm().run(imported(tmp_path, nodes, (1, 3, 4, 4), known), Context())
+    assert len(result.graph) > 2

@@ -15,6 +15,7 @@ SOURCES = {
     "passes/bindings.py": (),
     "passes/matching.py": (),
     "passes/leave.py": ("_unseen",),
+    "schedule/regions/views.py": ("unviewable",),
     "schedule/offload.py": ("_uncomputed", "_unshuffled", "_misplaced", "_claimed", "_unmerged"),
 }
 """Modules whose functions return reasons as texts, and which functions, all where none is named."""

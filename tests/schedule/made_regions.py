@@ -27,7 +27,7 @@ def expected(region: Region, inputs: Mapping[str, Array], numerics: Numerics) ->
 def _tensor(region: Region, known: Mapping[str, Array], name: str) -> Array:
     if name in known:
         return known[name]
-    parts = sorted((part.channel, child) for child, part in region.slices.items() if part.parent == name)
+    parts = sorted((region.slices[child].channel, child) for child in region.parts.get(name, ()))
     if parts:
         return np.concatenate([_tensor(region, known, child) for _, child in parts], axis=1)
     part = region.slices[name]
@@ -59,10 +59,12 @@ class Builder:
         return Region("random", self.tensors, tuple(self.inputs), ends, tuple(self.operations), self.slices)
 
     def step(self) -> None:
-        """One operation, or a concat, of tensors that are there."""
-        kind = str(self.rng.choice([*sorted(self.kinds), "concat"]))
+        """One operation, a concat or a view, of tensors that are there."""
+        kind = str(self.rng.choice([*sorted(self.kinds), "concat", "view"]))
         if kind == "concat":
             self.concat()
+        elif kind == "view":
+            self.view()
         elif kind == "add":
             self.add()
         else:
@@ -129,3 +131,16 @@ class Builder:
         second, name = str(self.rng.choice(others)), f"cat{len(self.slices)}"
         self.tensors[name] = Shape(self.batch, channels + self.tensors[second].channels, size[0], size[1])
         self.slices |= {first: Slice(name, 0), second: Slice(name, channels)}
+
+    def view(self) -> None:
+        """Some whole blocks of the channels of a tensor that has several, or all from one on."""
+        wide = [n for n in sorted(self.tensors) if self.tensors[n].channels > 16]
+        if not wide:
+            return
+        source = str(self.rng.choice(wide))
+        batch, channels, *size = self.tensors[source]
+        first = 16 * int(self.rng.integers(0, (channels - 1) // 16 + 1))
+        end = int(self.rng.choice([*range(first + 16, channels, 16), channels]))
+        name = f"view{len(self.slices)}"
+        self.tensors[name] = Shape(batch, end - first, size[0], size[1])
+        self.slices[name] = Slice(source, first, view=True)

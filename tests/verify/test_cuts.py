@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -32,3 +34,11 @@ def test_an_operation_that_is_done_early_is_looked_at_early() -> None:
 def test_an_operation_without_instructions_is_refused() -> None:
     with pytest.raises(ValueError, match="operation 1 has no instruction"):
         find_cuts(side_by_side(), np.array([0, 2]))
+
+
+def test_what_is_read_out_of_a_tensor_is_complete_with_it() -> None:
+    region = side_by_side()
+    views = {"half": Slice("both", 4, view=True), "quarter": Slice("half", 2, view=True)}
+    region = replace(region, tensors={**region.tensors, "half": SHAPE, "quarter": SHAPE}, slices={**region.slices, **views})
+    done = {name: cut.operation for cut in find_cuts(region, np.array([0, 1, 2])) for name in cut.tensors}
+    assert done["half"] == done["quarter"] == done["both"]

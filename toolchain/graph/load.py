@@ -11,6 +11,7 @@ from toolchain.graph.dims import fix_dims
 from toolchain.graph.external_data import check_constants
 from toolchain.graph.fold_nodes import lift_constants
 from toolchain.graph.inlining import inline_functions
+from toolchain.graph.parts import write_parts
 from toolchain.graph.proto_file import read_proto
 from toolchain.graph.quantized_operators import WRITTEN, share_floats, write_out
 from toolchain.graph.resolve import resolve_shapes
@@ -39,6 +40,7 @@ def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
     model = _graph(_shaped(proto, dims or {}, weights, path), path)
     _attach(model, weights, path)
     check_finite(model, path)
+    write_parts(model)
     chain_concats(model)
     return model
 

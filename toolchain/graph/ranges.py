@@ -7,22 +7,23 @@ from typing import Literal
 from toolchain.graph.histogram import Spread
 from toolchain.graph.numerics import Form, Range
 
-Method = Literal["max", "percentile", "error"]
-METHODS: tuple[Method, ...] = ("max", "percentile", "error")
+Method = Literal["max", "percentile", "error", "output"]
+METHODS: tuple[Method, ...] = ("max", "percentile", "error", "output")
 FINER = 4
 """How many halvings of the step below the one that clips nothing are tried."""
 FRACTIONS = 64
 
 
 def choose_scale(spreads: Sequence[Spread], stored: Range, form: Form, method: Method, percentile: float) -> float:
-    """The scale for tensors that share one. max: nothing is clipped. percentile: this share is kept. error: least mean squared error."""
+    """The scale for tensors that share one. max: nothing is clipped. percentile: this share is kept. error: least mean squared error; and of
+    `output` where no samples tell of outputs (see output_ranges)."""
     largest = max(spread.maximum for spread in spreads)
     if largest == 0:
         return 1.0
     if method == "percentile":
         largest = max(max(spread.percentile(percentile) for spread in spreads), largest / 2**20)
     first = fitting_scale(largest, stored.high, form)
-    if method != "error":
+    if method in ("max", "percentile"):
         return first
     finer = [first / 2**n for n in range(FINER + 1)] if form == "power_of_two" else [first * (1 - n / FRACTIONS) for n in range(FRACTIONS * 7 // 8)]
     return min(finer, key=lambda scale: sum(spread.squared_error(scale, scale * stored.high) for spread in spreads))
@@ -38,7 +39,7 @@ def choose_step(spreads: Sequence[Spread], stored: Range, form: Form, method: Me
     if method == "percentile":
         largest = max(max(spread.percentile(percentile) for spread in spreads), largest / 2**20)
     first = fitting_scale(largest * span, steps, form)
-    if method != "error":
+    if method in ("max", "percentile"):
         return first
     finer = [first / 2**n for n in range(FINER + 1)] if form == "power_of_two" else [first * (1 - n / FRACTIONS) for n in range(FRACTIONS * 7 // 8)]
     return min(finer, key=lambda scale: sum(spread.squared_error(scale, scale * steps / span) for spread in spreads))

@@ -1,7 +1,7 @@
 """One scale for every tensor of a fused network: seen ranges, tensors forced together, limits of the machine's shifts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
@@ -9,6 +9,7 @@ import onnx_ir as ir
 from toolchain.graph.calibration import Table
 from toolchain.graph.calls import Call, is_candidate, read_call, window_of
 from toolchain.graph.numerics import Numerics, average_fraction
+from toolchain.graph.output_ranges import Choice
 from toolchain.graph.ranges import Method, choose_scale, choose_step, choose_zero, position
 from toolchain.operations.library import Kinds
 from toolchain.spec.errors import fail
@@ -24,10 +25,16 @@ LEAST_SCALE = 2.0**-126
 
 @dataclass(frozen=True)
 class RangeChoice:
-    """How scales are chosen; percentile is the share of values that is kept."""
+    """How scales are chosen. percentile: the share of values that is kept. measured: by tensor, the scale of least error at the outputs of layers."""
 
     method: Method = "error"
     percentile: float = 0.9999
+    measured: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def known(self, names: Sequence[str]) -> float | None:
+        """The scale that was measured for tensors that share one; None where they did not share one then."""
+        found = {self.measured.get(name) for name in names}
+        return found.pop() if len(found) == 1 else None
 
 
 def fused_calls(model: ir.Model, kinds: Kinds) -> list[Call]:
@@ -71,13 +78,25 @@ def choose_scales(
         raise fail("E0918", f"the calibration table has no tensor '{missing}'", hint=hint, place=place)
     choose = choose_step if numerics.zero_points else choose_scale
     chosen = {
-        group: choose([table.tensors[name].spread for name in names], numerics.activation, numerics.form, choice.method, choice.percentile)
+        group: choice.known(names)
+        or choose([table.tensors[name].spread for name in names], numerics.activation, numerics.form, choice.method, choice.percentile)
         for group, names in members.items()
     }
     if numerics.form == "power_of_two":
         positions = _settled(calls, groups, {group: position(scale) for group, scale in chosen.items()}, weights, numerics)
         chosen = {group: 2.0**-place for group, place in positions.items()}
     return {name: max(float(np.float32(chosen[group])), LEAST_SCALE) for name, group in groups.items()}
+
+
+def scale_choices(calls: Sequence[Call], numerics: Numerics, table: Table) -> dict[str, Choice]:
+    """Tensor to the scales that it may have, one object for those that share one: the scale that clips nothing, and finer ones."""
+    zeros, found = choose_zeros(calls, numerics, table), dict[str, Choice]()
+    choose = choose_step if numerics.zero_points else choose_scale
+    for names in _members(groups_of(calls, numerics)).values():
+        first = choose([table.tensors[name].spread for name in names], numerics.activation, numerics.form, "max", 1.0)
+        shares = (1.0, 0.5, 0.25) if numerics.form == "power_of_two" else tuple(1 - n / 16 for n in range(11))
+        found |= dict.fromkeys(names, Choice([first * share for share in shares], zeros.get(names[0], 0)))
+    return found
 
 
 def choose_zeros(calls: Sequence[Call], numerics: Numerics, table: Table) -> dict[str, int]:

@@ -64,10 +64,10 @@ def groups_of(call: Call) -> int:
     return int(call.attributes.get("group", 1))
 
 
-def sampled(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> list[Array]:
-    """Output positions of each sample that are looked at: every n-th, so that there are at most MAX_ROWS of all samples."""
+def sampled(call: Call, inputs: Sequence[Array], weights: tuple[int, ...], most: int = 0) -> list[Array]:
+    """Output positions of each sample that are looked at: every n-th, so that there are at most `most`, or MAX_ROWS, of all samples."""
     counts = [_positions(call, array, weights) for array in inputs]
-    step, found, total = -(-sum(counts) // MAX_ROWS), list[Array](), 0
+    step, found, total = -(-sum(counts) // (most or MAX_ROWS)), list[Array](), 0
     for count in counts:
         found.append(np.arange((-total) % step, count, step))
         total += count

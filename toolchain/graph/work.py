@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from toolchain.graph.bodies import bodies_of
 from toolchain.graph.functions import kind_of
 from toolchain.graph.rewrite import known_shape
 from toolchain.operations.kind import OperationKind
@@ -28,25 +29,47 @@ class Work:
     bytes: int
 
 
+NOTHING = Work(0, 0, 0)
+
+
 def host_work(nodes: Sequence[ir.Node], element_bytes: int = 0, kinds: Kinds | None = None) -> dict[str, Work]:
     """By kind: of a fused or integer call its kind, of any other node its operator, but `depthwise` for a convolution that has as many groups as
     channels, and `uncounted` for a product whose shapes are not known. Tensors of unknown shape count as nothing.
 
+    What is inside control flow counts as often as it runs, of an If the branch with more to do; it is no node of its own.
     element_bytes: of every computed tensor, 0 for its own type's. kinds: the operations that there are, the toolchain's where none are given.
     """
     found: dict[str, Work] = {}
     for node in nodes:
-        kind, macs = _kind(node), node_macs(node, kinds)
+        kind, macs = _kind(node), _own_macs(node, kinds)
         kind = UNCOUNTED if not macs and _multiplies(node, kinds) else kind
-        before = found.get(kind, Work(0, 0, 0))
         tensors = (value for value in (*node.inputs, *node.outputs) if value is not None)
         size = sum(_bytes(value, element_bytes) for value in tensors)
-        found[kind] = Work(before.nodes + 1, before.macs + macs, before.bytes + size)
+        found[kind] = _sum(found.get(kind, NOTHING), Work(1, macs, size))
+        for inner, work in _inside(node, element_bytes, kinds).items():
+            found[inner] = _sum(found.get(inner, NOTHING), Work(0, work.macs, work.bytes))
     return dict(sorted(found.items()))
 
 
+def _sum(one: Work, other: Work) -> Work:
+    return Work(one.nodes + other.nodes, one.macs + other.macs, one.bytes + other.bytes)
+
+
+def _inside(node: ir.Node, element_bytes: int, kinds: Kinds | None) -> dict[str, Work]:
+    """The work of the bodies of control flow."""
+    found = [(host_work(list(graph), element_bytes, kinds), times) for graph, times in bodies_of(node)]
+    if not found:
+        return {}
+    work, times = max(found, key=lambda body: tuple(sum(getattr(each, key) for each in body[0].values()) for key in ("macs", "bytes")))
+    return {kind: Work(each.nodes, each.macs * times, each.bytes * times) for kind, each in work.items()}
+
+
 def node_macs(node: ir.Node, kinds: Kinds | None = None) -> int:
-    """Multiply-accumulates of one node; 0 where shapes are not known."""
+    """Multiply-accumulates of one node, what is inside it included; 0 where shapes are not known."""
+    return sum(work.macs for work in host_work([node], kinds=kinds).values())
+
+
+def _own_macs(node: ir.Node, kinds: Kinds | None) -> int:
     described = (kinds or builtin_kinds()).get(kind_of(node))
     return _macs(node.op_type, node) if described is None else _described_macs(described, node)
 

@@ -117,7 +117,8 @@ class OperationKind:
     may be left out. fixed: numbers that are always the same.
 
     floats, integers: the ONNX bodies; see graph.functions. activates: an activation may follow. placed: the operands are parts of the result in
-    memory, so that nothing has to be done. absorbed: neighbours take it into their own numbers and weights. binds: fusion templates as in a
+    memory, so that nothing has to be done. viewed: the result can be read where the operand stands, if it begins there at a block. absorbed:
+    neighbours take it into their own numbers and weights. binds: fusion templates as in a
     machine's section `fusion`. bodies: where `float` and `integer` stand.
     """
 
@@ -134,6 +135,7 @@ class OperationKind:
     activates: bool
     placed: bool
     absorbed: bool
+    viewed: bool
     floats: str
     integers: str
     ways: tuple[Way, ...]

@@ -58,8 +58,8 @@ class _Reader:
         name = str(root.value["operation"].value)
         kind = OperationKind(
             name, root.text("doc"), inputs, result, attributes, defaults, fixed, shape, checks, meaning, root.flag("activates"),
-            root.flag("placed"), root.flag("absorbed"), floats, integers, (), tuple(root.entries("binds")), root.value["operation"].span,
-            {key: node.key_span or node.span for key, node in root.members("onnx")},
+            root.flag("placed"), root.flag("absorbed"), root.flag("viewed"), floats, integers, (), tuple(root.entries("binds")),
+            root.value["operation"].span, {key: node.key_span or node.span for key, node in root.members("onnx")},
         )  # fmt: skip
         self.scaled(kind)
         ways = tuple(self.way(node, kind) for node in root.entries("ways"))

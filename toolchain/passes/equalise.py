@@ -2,7 +2,8 @@
 
 Nagel et al., Data-Free Quantization Through Weight Equalization and Bias Correction (2019), section 4.1: a tensor's channel may be divided by a
 factor that the weights of its readers take in, where all that lies between is positively homogeneous. Here for the sums of residual networks and
-what makes and reads them, where factors are shared by many layers.
+what makes and reads them, where factors are shared by many layers; and for what a depthwise convolution reads, where no sum over channels evens
+their errors out.
 """
 
 from collections import Counter
@@ -13,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from toolchain.graph.affine import affine_of
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, integer, is_operator, known_shape, multiplied
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
@@ -28,7 +30,7 @@ TRANSPARENT = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool
 
 @dataclass(frozen=True)
 class Group:
-    """Tensors that share the factors of their channels, in the order of the graph; the convolutions that make and that read them."""
+    """Tensors that share the factors of their channels, in the order of the graph; the convolutions and batch norms that make and that read them."""
 
     tensors: tuple[ir.Value, ...]
     makers: tuple[ir.Node, ...]
@@ -54,9 +56,11 @@ class Equalise(Pass):
 
 
 def groups_of(graph: ir.Graph) -> Iterator[Group]:
-    """Every set of tensors with a sum among them that only convolutions with constant weights make and read."""
+    """Every set of tensors with a sum among them, or a depthwise reader, that only convolutions and batch norms of constants make and read."""
     parents: dict[ir.Value, ir.Value] = {}
     for node in graph:
+        if is_depthwise(node) and node.inputs[0] is not None:
+            parents.setdefault(node.inputs[0], node.inputs[0])
         if is_operator(node, "Add", *TRANSPARENT):
             _unite(parents, [value for value in (*node.inputs[:2], node.outputs[0]) if value is not None and constant(value) is None])
     sets: dict[ir.Value, list[ir.Value]] = {}
@@ -84,21 +88,29 @@ def _root(parents: dict[ir.Value, ir.Value], value: ir.Value) -> ir.Value:
 
 
 def _group(values: Sequence[ir.Value]) -> Group | None:
-    """None where something else makes or reads a tensor, or where no sum is among them."""
+    """None where something else makes or reads a tensor, or where there is neither a sum nor a depthwise reader."""
     shapes, makers = [known_shape(value) or () for value in values], [value.producer() for value in values]
     if any(len(shape) != 4 for shape in shapes) or len({shape[:2] for shape in shapes}) != 1:
         return None
-    if any(value.is_graph_output() for value in values) or not any(is_operator(maker, "Add") for maker in makers):
+    if any(value.is_graph_output() for value in values):
         return None
     layers = [maker for maker in makers if maker is not None and not is_operator(maker, "Add", *TRANSPARENT)]
     users = {node: None for value in values for node, _ in value.uses() if not is_operator(node, "Add", *TRANSPARENT)}
     inside = set(values)
-    fits = all(_is_layer(node) for node in (*layers, *users)) and all(node.inputs[0] in inside for node in users)
+    worth = any(is_operator(maker, "Add") for maker in makers) or any(map(is_depthwise, users))
+    fits = worth and all(map(_is_layer, (*layers, *users))) and all(node.inputs[0] in inside for node in users)
     return Group(tuple(values), tuple(layers), tuple(users)) if fits and layers and users else None
 
 
 def _is_layer(node: ir.Node) -> bool:
-    return is_operator(node, "Conv") and all(constant(value) is not None for value in node.inputs[1:] if value is not None)
+    known = all(constant(value) is not None for value in node.inputs[1:] if value is not None)
+    return known and (is_operator(node, "Conv") or (affine_of(node) is not None and is_operator(node, "BatchNormalization")))
+
+
+def is_depthwise(node: ir.Node) -> bool:
+    """Whether a node is a convolution with one filter for each channel, of several pixels."""
+    weights = constant(node.inputs[1]) if is_operator(node, "Conv") else None
+    return weights is not None and weights.ndim == 4 and len(weights) == integer(node, "group", 1) > 1 and weights[0].size > 1
 
 
 def factors_of(group: Group, power: float) -> Vector:
@@ -119,12 +131,16 @@ def _shares(ranges: Array) -> Vector:
 def _by_input(node: ir.Node) -> Array:
     """Magnitudes of weights [input channels, others]."""
     weights, groups = np.abs(_weights(node)), integer(node, "group", 1)
+    if weights.ndim == 1:
+        return weights[:, None]
     parts = weights.reshape(groups, len(weights) // groups, weights.shape[1], -1)
     return parts.transpose(0, 2, 1, 3).reshape(groups * weights.shape[1], -1)
 
 
 def _weights(node: ir.Node) -> Array:
-    array = constant(node.inputs[1])
+    """Of a batch norm, the factor of each channel."""
+    found = affine_of(node) if is_operator(node, "BatchNormalization") else None
+    array = constant(node.inputs[1]) if found is None else found[1]
     assert array is not None
     return array
 
@@ -132,9 +148,13 @@ def _weights(node: ir.Node) -> Array:
 def _scale(graph: ir.Graph, group: Group, factors: Vector) -> None:
     """Divides every tensor of a group by the factors; it gets another name, since it holds other values."""
     for node in group.makers:
-        for index in range(1, len(node.inputs)):
+        for index in range(1, min(len(node.inputs), 3)):
             _replace(graph, node, index, 1 / factors)
     for node in group.readers:
+        if is_operator(node, "BatchNormalization"):
+            _replace(graph, node, 1, factors)
+            _replace(graph, node, 3, 1 / factors)
+            continue
         weights, groups = _weights(node), integer(node, "group", 1)
         spread = np.repeat(factors.reshape(groups, -1), len(weights) // groups, axis=0).reshape(*weights.shape[:2], *(1,) * (weights.ndim - 2))
         _replace(graph, node, 1, spread)

@@ -1,4 +1,4 @@
-"""Batch norm, and products and sums with one constant a channel, go into the weights before them."""
+"""Batch norm, and products and sums with one constant a channel, go into the weights before them, or into those after them."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,20 +12,26 @@ from toolchain.graph.rewrite import (
     constant,
     drop_unused_constants,
     integer,
+    ints,
     is_operator,
     known_shape,
     multiplied,
     real,
     replace_value,
     single_use,
+    text,
 )
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 
+SPREAD = 4.0
+"""Factors of channels that a layer takes in: the largest over the least."""
+
 
 @dataclass(frozen=True)
 class FoldBatchNorm(Pass):
-    """Unite a chain of scales that follows no convolution or dense layer; a template may make a convolution of the one that stays."""
+    """Unite a chain of scales that follows no convolution or dense layer. The one that stays goes into the convolution that alone reads it; a
+    template may make a convolution of any other."""
 
     name: ClassVar[str] = "fold_batch_norm"
     requires: ClassVar[tuple[str, ...]] = ("no_constant_nodes",)
@@ -39,6 +45,10 @@ class FoldBatchNorm(Pass):
                 _fold(graph, node, *found)
             elif found is not None:
                 _unite(graph, node, *found)
+        for node in list(graph):
+            found = affine_of(node)
+            if found is not None and _reader(node, *found) is not None:
+                _fold_ahead(graph, node, *found)
         drop_unused_constants(graph)
         return model
 
@@ -67,6 +77,42 @@ def _unite(graph: ir.Graph, node: ir.Node, value: ir.Value, a: Vector, b: Vector
     graph.insert_after(node, made)
     replace_value(node.outputs[0], made.outputs[0])
     graph.remove([node, before], safe=True)
+
+
+def _reader(node: ir.Node, value: ir.Value, a: Vector, b: Vector) -> ir.Node | None:
+    """The convolution that alone reads an affine node's result and can take it in; None where there is none.
+
+    Zeros around a picture are zeros after the offset: with one, there may be none. Channels of very unlike factors stay apart from the weights, which
+    share a scale.
+    """
+    result = node.outputs[0]
+    layer = next((node for node, _ in result.uses()), None) if single_use(result) else None
+    if layer is None or not is_operator(layer, "Conv") or layer.inputs[0] is not result or _bias(layer) is None or value.dtype != result.dtype:
+        return None
+    padded = any(ints(layer, "pads", ())) or text(layer, "auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+    factors = np.abs(a)
+    alike = np.isfinite([a, b]).all() and 0 < factors.max() <= SPREAD * factors.min()
+    return layer if alike and not (padded and b.any()) else None
+
+
+def _fold_ahead(graph: ir.Graph, node: ir.Node, value: ir.Value, a: Vector, b: Vector) -> None:
+    """In float64, rounded once; w (a x + b) + c becomes (w a) x + (c + w b)."""
+    layer = _reader(node, value, a, b)
+    assert layer is not None
+    assert layer.inputs[1] is not None
+    weights, bias, group = constant(layer.inputs[1]), _bias(layer), integer(layer, "group", 1)
+    assert weights is not None
+    assert bias is not None
+    rows = (group, len(weights) // group, weights.shape[1], *(1,) * (weights.ndim - 2))
+    scale, offset = (np.broadcast_to(v.reshape(group, 1, -1, *rows[3:]), rows).reshape(len(weights), *rows[2:]) for v in (a, b))
+    moved = (weights * offset).reshape(len(weights), -1).sum(1)
+    name = layer.inputs[1].name or "weight"
+    layer.replace_input_with(1, add_constant(graph, f"{name}.folded", multiplied(weights, scale)))
+    if len(layer.inputs) < 3:
+        layer.resize_inputs(3)
+    layer.replace_input_with(2, add_constant(graph, f"{name}.bias", (bias + moved).astype(weights.dtype)))
+    layer.replace_input_with(0, value)
+    graph.remove(node, safe=True)
 
 
 def _bias(node: ir.Node) -> Vector | None:

@@ -16,7 +16,7 @@ from toolchain.passes.convex import convex_groups
 NO_DEVICE = "no machine was named"
 ONLY_MOVES = "no operation beside it is computed on the machine"
 KEPT = "the model's file keeps it on the host"
-PLACED = ("concat", "flatten", "pad", "shuffle")
+PLACED = ("concat", "flatten", "pad", "shuffle", "slice")
 """Kinds that a machine does by where tensors stand, without an instruction."""
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,10 +14,11 @@ from toolchain.graph.calls import ACTIVATION, FLOAT_NAME, REASON, SCALE, ZERO, C
 from toolchain.graph.functions import FUSED, kind_of, variant_of
 from toolchain.graph.intervals import ANY, Interval, limits_of
 from toolchain.graph.numerics import Numerics
+from toolchain.graph.output_ranges import Reader, judge_scales
 from toolchain.graph.ranges import METHODS, Method
 from toolchain.graph.requantisation import Stored, channel_factors, product, table, total, weight_scale
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, is_operator
-from toolchain.graph.scales import RangeChoice, choose_scales, choose_zeros, fused_calls
+from toolchain.graph.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
 from toolchain.operations.ending import quantize, scaling_operands, zero_names
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
@@ -25,7 +26,7 @@ from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.leave import leave_border_activations, leave_calls, leave_unseen, leave_worst
 from toolchain.passes.placement import place_calls
-from toolchain.passes.refine import layer_of, refine
+from toolchain.passes.refine import affordable, layer_of, refine
 from toolchain.passes.remove_qdq import declares_ranges
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.suggest import nearest
@@ -33,6 +34,8 @@ from toolchain.spec.suggest import nearest
 LIMITS = ("Clip", "Relu")
 """Operators whose limits a conversion to integers takes over."""
 EFFORTS = ("auto", "fast", "accurate")
+JUDGED = 16
+"""The most samples on which ranges are judged."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class Quantize(Pass):
     """Gives the machine's operations integers; all others stay in floating point, each with its reason.
 
     method: `fast`, `accurate` (weights and biases by the error of each layer's output, see refine), or `auto`: accurate where samples are recorded.
-    ranges: max, percentile or error (see graph.ranges). correct: take the mean error of rounded weights out of the bias.
+    ranges: max, percentile, error, or output, which is error where the method is not accurate (see graph.ranges, graph.output_ranges).
+    correct: take the mean error of rounded weights out of the bias.
     samples: that the accurate method looks at. float_percent: of all multiply-accumulates, how many may stay in floating point; the layers
     whose integers put their output off by most do, which the accurate method alone knows. strict: an operation without integers is an error.
     """
@@ -61,7 +65,7 @@ class Quantize(Pass):
         numerics, table = context.numerics, context.table
         if numerics is None or table is None:
             raise fail("E0918", "there is no calibration table, or no machine to quantise for", place=context.place)
-        choice, budget = self._choice(context), self.float_percent
+        choice, budget, judged = self._choice(context), self.float_percent, not self._judges(context, table)
         while True:
             leave_border_activations(model, context.kinds)
             leave_unseen(model, table, context.kinds)
@@ -69,6 +73,9 @@ class Quantize(Pass):
             self._emit(trial, numerics, table, choice, context)
             placement = place_calls(list(trial.graph), context.device, context.everything)
             if context.device is None or not placement.refused:
+                if not judged:
+                    choice, judged = replace(choice, measured=self._measured(model, numerics, table, context)), True
+                    continue
                 trial.metadata_props[CALIBRATED] = _calibrated(model, context)
                 errors = self._refine(trial, model, numerics, table, context)
                 if not budget or not leave_worst(model, errors, budget):
@@ -84,10 +91,29 @@ class Quantize(Pass):
             raise fail("E0912", f"'{name}' cannot be '{value}'", hint=nearest(value, known) or f"known: {', '.join(known)}", place=context.place)
         return RangeChoice(method, self.percentile)
 
+    def _accurate(self, context: Context, table: Table) -> bool:
+        """Whether samples decide, because that was asked for or because they are real."""
+        wanted = self.method == "accurate" or (self.method == "auto" and context.recorded)
+        return wanted and bool(context.samples) and not table.failure
+
+    def _judges(self, context: Context, table: Table) -> bool:
+        """Whether ranges are chosen by the outputs of layers on samples."""
+        return self.ranges == "output" and self._accurate(context, table)
+
+    def _measured(self, model: ir.Model, numerics: Numerics, table: Table, context: Context) -> Mapping[str, float]:
+        """By tensor, the scale of least error at the outputs of the layers that read it. model: the fused network."""
+        calls = fused_calls(model, context.kinds)
+        choices, readers = scale_choices(calls, numerics, table), dict[str, list[Reader]]()
+        for call in calls:
+            if call.operation.bias:
+                readers.setdefault(call.data[0], []).append(Reader(call, _floats(model, _weights(call))))
+        context.say("ranges by the outputs of layers")
+        judge_scales(model, choices, readers, context.samples or {}, affordable(model, min(self.samples, JUDGED)), numerics)
+        return {name: choice.best for name, choice in choices.items()}
+
     def _refine(self, model: ir.Model, floating: ir.Model, numerics: Numerics, table: Table, context: Context) -> Mapping[str, float]:
         """Chooses weights and biases on samples, where that was asked for; the error of each layer. floating: the fused network."""
-        wanted = self.method == "accurate" or (self.method == "auto" and context.recorded)
-        if wanted and context.samples and not table.failure:
+        if context.samples and self._accurate(context, table):
             seen = table if table.samples <= self.samples or context.observe is None else context.observe(self.samples)
             biased = [node for node in floating.graph if node.domain == FUSED and context.kinds[kind_of(node)].bias]
             layers = {node.name or "": layer_of(floating, node, context.kinds) for node in biased}

@@ -155,8 +155,8 @@ class _Tally:
     def _price(self, node: ir.Node) -> tuple[float, int, int]:
         """Milliseconds, multiply-accumulates and bytes of a run."""
         found = host_work([node])
-        (work,) = found.values()
-        return self.samples * (work_ms(found, self.host) if self.host else 0.0), self.samples * work.macs, self.samples * work.bytes
+        macs, size = (sum(getattr(work, key) for work in found.values()) for key in ("macs", "bytes"))
+        return self.samples * (work_ms(found, self.host) if self.host else 0.0), self.samples * macs, self.samples * size
 
     def _sources(self, node: ir.Node) -> list[str]:
         return [name for name in sources_of(node) if name]

@@ -70,7 +70,7 @@ def _where(kind: OperationKind, kinds: Kinds, made: frozenset[str]) -> str:
     if kind.name in made:
         return "kernel"
     others = sorted(reachable(kind, kinds) & made) or _instead(kind, kinds, made)
-    return f"as {others[0]}" if others else "in place" if kind.placed else "in its neighbour" if kind.absorbed else "host"
+    return f"as {others[0]}" if others else "in place" if kind.placed or kind.viewed else "in its neighbour" if kind.absorbed else "host"
 
 
 def _instead(kind: OperationKind, kinds: Kinds, made: frozenset[str]) -> list[str]:

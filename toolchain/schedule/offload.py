@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import onnx_ir as ir
 
@@ -13,7 +13,6 @@ from toolchain.operations.library import Kinds
 from toolchain.operations.ways import reachable
 from toolchain.passes.context import Device
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.placement.blocks import block_of
 from toolchain.schedule.region_price import region_price
 from toolchain.schedule.regions.lowering import Lowered
 from toolchain.schedule.regions.pictures import (
@@ -28,6 +27,7 @@ from toolchain.schedule.regions.pictures import (
     shuffle_after,
 )
 from toolchain.schedule.regions.read_region import settle_region
+from toolchain.schedule.regions.views import channel_block, is_view, unviewable
 from toolchain.schedule.selection import Selection, images_per_run
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
@@ -37,13 +37,9 @@ def device_of(machine: Machine, kernels: Mapping[str, Kernel]) -> Device:
     """What partitioning asks for this machine. Raises UserError E0107 and E0121 for a wrong section `operators`."""
     selection = Selection(machine, kernels)
     made = {kernel.computes for kernel in kernels.values()}
-    free = [kind.name for kind in selection.kinds.values() if kind.placed or kind.absorbed or reachable(kind, selection.kinds) & made]
+    kinds = selection.kinds
+    free = [kind.name for kind in kinds.values() if kind.placed or kind.absorbed or kind.viewed or reachable(kind, kinds) & made]
     return Device(machine.name, _Offload(selection).refusal, partial(region_price, machine), frozenset(free), partial(settle_region, selection))
-
-
-def channel_block(machine: Machine) -> int:
-    """A tensor can begin inside another at multiples of this many channels, in every layout of pictures that the machine writes."""
-    return math.lcm(*(block_of(layout, "c") for layout in machine.layouts if layout.written and "c" in layout.domain))
 
 
 def _told(error: UserError) -> str:
@@ -76,7 +72,13 @@ class _Offload:
             return self._unmerged(node)
         if kind == "shuffle":
             return self._unshuffled(node)
+        if kind == "slice":
+            return self._unviewed(node)
         return self._uncomputed(node)
+
+    @cached_property
+    def block(self) -> int:
+        return channel_block(self.selection.machine)
 
     @property
     def kinds(self) -> Kinds:
@@ -110,6 +112,11 @@ class _Offload:
             return f"'{maker.name}', whose channels it shuffles, does not run on the machine"
         return self._uncomputed(maker, shuffle=int(read_call(node, self.kinds).attributes["group"]))
 
+    def _unviewed(self, node: ir.Node) -> str:
+        """A slice is read where its operand stands; where it cannot be, a kernel may copy it."""
+        reason, made = unviewable(node, self.block, self.kinds), {kernel.computes for kernel in self.selection.kernels.values()}
+        return self._uncomputed(node) if reason and reachable(self.kinds["slice"], self.kinds) & made else reason
+
     def _made_here(self, value: ir.Value) -> bool:
         """Whether the machine writes a tensor; a node that is being asked about reads nothing of its own."""
         maker = value.producer()
@@ -123,7 +130,7 @@ class _Offload:
 
     def _misplaced(self, node: ir.Node) -> str:
         """Why the operands cannot stand side by side in the result."""
-        values, channel, block = data_of(node, self.kinds), 0, channel_block(self.selection.machine)
+        values, channel, block = data_of(node, self.kinds), 0, self.block
         if len(set(values)) < len(values):
             return "one tensor stands in it twice"
         shapes = [picture_of(value, 1) for value in values]
@@ -141,8 +148,11 @@ class _Offload:
         return kind is not None and bool(kind.pads) and kind.meaning.outside in outside
 
     def _claimed(self, node: ir.Node) -> str:
-        """A tensor can be part of one other only: of the first in the graph that can hold it."""
+        """A tensor can be part of one other only: of what it was read out of, or of the first in the graph that can hold it."""
         for value in data_of(node, self.kinds):
+            maker = value.producer()
+            if maker is not None and is_view(maker, self.block, self.kinds):
+                return f"'{value.name}' is part of '{data_of(maker, self.kinds)[0].name}' already"
             earlier = [user for user, _ in value.uses() if is_placed(user, self.kinds) and self._place(user) < self._place(node)]
             holder = next((user for user in sorted(earlier, key=self._place) if not self.refusal(user)), None)
             if holder is not None:

@@ -38,20 +38,18 @@ def _last(owner: Ints, operation: int) -> int:
 
 
 def _completed(region: Region, stops: Sequence[int]) -> Mapping[str, int]:
-    """By tensor: the operation after which it is complete, -1 where the host writes it. Tensors put side by side wait for the last of them.
+    """By tensor: the operation after which it is complete, -1 where the host writes it. Tensors put side by side wait for the last of them, one that
+    is read out of another for that one.
 
     stops: how much of the program each operation takes to be done."""
     made = dict.fromkeys(region.inputs, -1) | {bound.tensors["y"]: number for number, bound in enumerate(region.operations)}
-    parts: dict[str, list[str]] = {}
-    for name, piece in region.slices.items():
-        parts.setdefault(piece.parent, []).append(name)
 
     def completed(name: str) -> Iterator[int]:
         if name in made:
             yield made[name]
         else:
-            for part in parts.get(name, ()):
+            for part in region.parts.get(name, ()):
                 yield from completed(part)
 
-    found = {name: max(completed(name), key=lambda number: (0, *stops)[number + 1], default=-2) for name in region.tensors}
+    found = {name: max(completed(region.viewed(name)), key=lambda number: (0, *stops)[number + 1], default=-2) for name in region.tensors}
     return {name: number for name, number in found.items() if number >= -1}

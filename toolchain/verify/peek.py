@@ -104,9 +104,10 @@ class Peek:
         return State(machine, copy, fresh.host, kept, {name: array.copy() for name, array in state.written.items()})
 
     def _makers(self, tensor: str) -> list[int]:
-        """The operations that make the tensor, or the tensors that stand in it side by side."""
+        """The operations that make the tensor, or the tensors that stand in it side by side, or the one that it is read out of."""
         region = self.stored.region
-        return [number for number, bound in enumerate(region.operations) if _part_of(region, bound.tensors["y"], tensor)]
+        whole = region.viewed(tensor)
+        return [number for number, bound in enumerate(region.operations) if _part_of(region, bound.tensors["y"], whole)]
 
     def _stores(self, tensor: str) -> Ints:
         """The instructions that store it."""

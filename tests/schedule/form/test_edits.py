@@ -59,7 +59,7 @@ class Editor:
 
     def reordered(self, groups: list[Any]) -> Iterator[Any]:
         """Some order in which everything is made before it is read."""
-        left, made = list(groups), set(self.region.inputs)
+        left, made = list(groups), self.whole(set(self.region.inputs))
         while left:
             ready = [group for group in left if all(name in made for name in self.reads(group))]
             chosen = self.draw.choice(ready)
@@ -76,10 +76,9 @@ class Editor:
 
     def whole(self, made: set[str]) -> set[str]:
         """Concats all of whose parts are made, and parts of what is."""
-        parents = {part.parent for part in self.region.slices.values()}
-        grown = {p for p in parents if all(name in made for name, part in self.region.slices.items() if part.parent == p)}
-        found = grown | {name for name, part in self.region.slices.items() if part.parent in made | grown}
-        return found if found <= made else found | self.whole(made | found)
+        grown = made | {parent for parent, parts in self.region.parts.items() if all(name in made for name in parts)}
+        grown |= {name for name, part in self.region.slices.items() if part.parent in grown}
+        return grown if grown == made else self.whole(grown)
 
     def operation(self, data: dict[str, Any]) -> None:
         """Another tile, another order of loops, other slots."""

@@ -1,6 +1,6 @@
 """Whether a schedule is for this region and machine, and has each of its operations once, after whatever it reads."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from toolchain.schedule.form.schedule import Schedule
@@ -54,18 +54,15 @@ def _faults(region: Region, schedule: Schedule) -> Iterator[Diagnostic]:
 
 def _early(ordered: Region, schedule: Schedule) -> Iterator[Diagnostic]:
     """Operations that read a tensor before it is made."""
-    parts: dict[str, list[str]] = {}
-    for name, piece in ordered.slices.items():
-        parts.setdefault(piece.parent, []).append(name)
     made = set(ordered.inputs)
     for (path, _), bound in zip(schedule.entries(), ordered.operations, strict=True):
         for place, tensor in bound.tensors.items():
-            if place != "y" and not _known(ordered, parts, made, tensor):
+            if place != "y" and not _known(ordered, made, ordered.viewed(tensor)):
                 yield schedule.fault("E1403", f"'{bound.operation.name}' reads '{tensor}' before it is made", path)
         made.add(bound.tensors["y"])
 
 
-def _known(region: Region, parts: Mapping[str, list[str]], made: set[str], tensor: str) -> bool:
+def _known(region: Region, made: set[str], tensor: str) -> bool:
     """Whether a tensor is made: itself, all parts of it, or a tensor that it is a part of."""
     above = tensor
     while above not in made and above in region.slices:
@@ -74,7 +71,7 @@ def _known(region: Region, parts: Mapping[str, list[str]], made: set[str], tenso
     while above not in made and open_parts:
         name = open_parts.pop()
         if name not in made:
-            if name not in parts:
+            if name not in region.parts:
                 return False
-            open_parts += parts[name]
+            open_parts += region.parts[name]
     return True

@@ -13,6 +13,7 @@ from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.regions.lowering import Lowered
 from toolchain.schedule.regions.pictures import array_of, data_of, is_call, is_placed, known_of, merged_pads, picture_of, shuffle_after
 from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
+from toolchain.schedule.regions.views import channel_block, first_channel, is_view
 from toolchain.schedule.selection import Chosen, Selection, images_per_run
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
@@ -112,6 +113,8 @@ class _Reader:
         """The operation of a call; none for one that only says where tensors stand."""
         if is_placed(node, self.selection.kinds):
             self._place(node)
+        elif is_call(node, "slice") and is_view(node, channel_block(self.selection.machine), self.selection.kinds):
+            self._view(node)
         elif not is_call(node, "pad", "shuffle"):
             yield self._operation(node)
 
@@ -121,6 +124,11 @@ class _Reader:
         for value in data_of(node, self.selection.kinds):
             self.slices[value.name or ""] = Slice(node.outputs[0].name or "", channel)
             channel += self.tensors[value.name or ""].channels
+
+    def _view(self, node: ir.Node) -> None:
+        self.note(node.outputs[0])
+        (value,) = data_of(node, self.selection.kinds)
+        self.slices[node.outputs[0].name or ""] = Slice(value.name or "", first_channel(node, self.selection.kinds), view=True)
 
     def _operation(self, node: ir.Node) -> Bound:
         kinds = self.selection.kinds

@@ -1,7 +1,8 @@
 """An offloaded region of a model as the machine side sees it: operations over tensors, and which tensors are parts of others."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from toolchain.operations.operation import Operation
@@ -31,18 +32,22 @@ class Bound:
 
 @dataclass(frozen=True)
 class Slice:
-    """A tensor that is a range of its parent's channels, from `channel` on, and of its parent's images, rows and columns."""
+    """A tensor that is a range of its parent's channels, from `channel` on, of all its images, rows and columns.
+
+    view: the parent is made otherwise, and this is read out of it; else it is one of the tensors that make the parent.
+    """
 
     parent: str
     channel: int
+    view: bool = False
 
 
 @dataclass(frozen=True)
 class Region:
     """operations: in an order in which they can run. inputs, outputs: tensors that the host writes and reads, int8.
 
-    slices: of tensors that a concat puts side by side; a parent may be a slice itself. A tensor that no operation makes and that
-    is no input is a parent whose slices are made.
+    slices: of tensors that a concat puts side by side, and of those that are read out of another; a parent may be a slice itself. A tensor that no
+    operation makes and that is no input is a parent whose slices are made, or a slice whose parent is.
     """
 
     name: str
@@ -51,6 +56,21 @@ class Region:
     outputs: tuple[str, ...]
     operations: tuple[Bound, ...]
     slices: Mapping[str, Slice]
+
+    @cached_property
+    def parts(self) -> Mapping[str, Sequence[str]]:
+        """By parent, the tensors that make it."""
+        found: dict[str, list[str]] = {}
+        for name, piece in self.slices.items():
+            if not piece.view:
+                found.setdefault(piece.parent, []).append(name)
+        return found
+
+    def viewed(self, name: str) -> str:
+        """The tensor that one is read out of; itself where something makes it."""
+        while name in self.slices and self.slices[name].view:
+            name = self.slices[name].parent
+        return name
 
     def alone(self, bound: Bound) -> list[str]:
         """The kernel's tensors that the host writes for this operation and no other, so that any layout will do."""
