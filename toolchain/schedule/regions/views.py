@@ -7,7 +7,7 @@ import onnx_ir as ir
 from toolchain.graph.calls import read_call
 from toolchain.graph.rewrite import shape_of
 from toolchain.operations.library import Kinds
-from toolchain.schedule.placement.blocks import block_of
+from toolchain.schedule.regions.blocks import block_of
 from toolchain.schedule.regions.pictures import data_of, is_call
 from toolchain.spec.model import Machine
 
