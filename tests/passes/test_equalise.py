@@ -98,6 +98,13 @@ def test_other_makers_and_readers_end_it(reader: str, tmp_path: Path) -> None:
     assert not touched(nodes, constants, outputs, tmp_path)
 
 
+def test_a_constant_that_is_added_ends_it(tmp_path: Path) -> None:
+    """A factor would have to go into the constant, too."""
+    nodes, constants = residual(4, [n("Add", ["a", "shift"], ["t"], "shifted")])
+    path = save(model(nodes, {"x": [1, 4, 6, 6]}, {"y": None, "z": None}, constants | {"shift": np.ones((8, 1, 1), F)}), tmp_path)
+    assert list(groups_of(load_graph(path).graph)) == []
+
+
 def test_a_chain_without_a_sum_is_left(tmp_path: Path) -> None:
     """Where one layer reads another alone, rectified linear units between them mostly have limits of their own."""
     _, constants = residual(0, [])

@@ -88,8 +88,10 @@ def _root(parents: dict[ir.Value, ir.Value], value: ir.Value) -> ir.Value:
 
 
 def _group(values: Sequence[ir.Value]) -> Group | None:
-    """None where something else makes or reads a tensor, or where there is neither a sum nor a depthwise reader."""
+    """None where something else makes or reads a tensor, or adds a constant to it, or where there is neither a sum nor a depthwise reader."""
     shapes, makers = [known_shape(value) or () for value in values], [value.producer() for value in values]
+    if any(maker is not None and is_operator(maker, "Add") and any(constant(value) is not None for value in maker.inputs) for maker in makers):
+        return None
     if any(len(shape) != 4 for shape in shapes) or len({shape[:2] for shape in shapes}) != 1:
         return None
     if any(value.is_graph_output() for value in values):
