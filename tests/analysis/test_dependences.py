@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from tests.schedule import many_cores
 from tests.schedule.cells import EVERY, Op, cells, copies, memory, program
-from toolchain.analysis.dependences import Dependences, find_dependences
+from toolchain.analysis.dependences import Dependences, find_dependences, find_dependences_across
 from toolchain.analysis.footprints.quickest import footprints
+from toolchain.isa.footprint.footprints import Runs
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Program
 
@@ -31,6 +33,28 @@ def test_needs_are_the_latest_writers_and_readers_of_each_unit(ops: list[Op]) ->
         ]
         assert needs[index] == expected
     assert needs[-1] == [-1, -1, -1]
+
+
+@given(lines=many_cores.programs(many_cores.chip(2, 2), 16))
+@settings(max_examples=25, deadline=None)
+def test_across_streams_they_are_the_latest_of_each_queue_that_touch_the_same(lines: list[many_cores.Line]) -> None:
+    machine = many_cores.chip(2, 2)
+    made, order = many_cores.program(machine, lines)
+    state = many_cores.memory(machine)
+    provenance = Provenance(made, state, order)
+    prints = footprints(made, state, order, provenance)
+    touched = [prints.runs.take(np.arange(prints.first[i], prints.first[i + 1])) for i in range(len(made))]
+    found = find_dependences_across(made, order, prints.runs, provenance)
+    queues, indices = np.unique(made.queue).tolist(), order.tolist()
+    for place, index in enumerate(indices):
+        before = [other for other in indices[:place] if _meet(touched[index], touched[other])]
+        assert found.needs[index].tolist() == [max((other for other in before if made.queue[other] == queue), default=-1) for queue in queues]
+
+
+def _meet(one: Runs, other: Runs) -> bool:
+    """Whether both touch something that at least one of them writes."""
+    shared = (one.start[:, None] < other.stop) & (other.start < one.stop[:, None])
+    return bool((shared & (one.memory[:, None] == other.memory) & (one.write[:, None] | other.write)).any())
 
 
 @given(ops=copies(quiet=True, most=30))

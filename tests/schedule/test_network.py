@@ -22,7 +22,7 @@ from toolchain.graph.numerics import Numerics
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.network import Options, compile_region
+from toolchain.schedule.network import Options, compile_region, find_schedule
 from toolchain.schedule.placement.dram_map import DramMap
 from toolchain.schedule.regions.region import Bound, Region, Shape
 from toolchain.spec.errors import UserError
@@ -117,6 +117,45 @@ def test_the_map_survives_json() -> None:
 def test_no_kernel_is_one_line() -> None:
     with pytest.raises(UserError, match="E1008 machine 'vta' has no kernel for 'conv2d'"):
         compile_region(MACHINES["vta"], {}, two_convolutions())
+
+
+def three_convolutions(size: int) -> Region:
+    """Windows of three rows, so that who makes rows also reads those of neighbours."""
+    shape = (1, 32, size, size)
+    chain = [replace(convolution(shape, (32, 3, 3), pads=(1, 1, 1, 1)), name=f"c{k}") for k in range(3)]
+    bound = tuple(Bound(one, {"x": x, "y": y}) for one, x, y in zip(chain, "xtu", "tuy", strict=True))
+    return Region("three", {name: Shape(*shape) for name in "xtuy"}, ("x",), ("y",), bound, {})
+
+
+@pytest.mark.parametrize("streams", [1, 2, 3, 8, 32])
+def test_streams_share_every_operation_and_meet_where_they_read_each_others_rows(streams: int) -> None:
+    machine = load_machine("stcp920")
+    compiled = compile_region(machine, load_kernels(machine), three_convolutions(24), Options(streams=streams))
+    assert all(proven(compiled, machine, seed) for seed in (None, 1, 2))
+    assert compiled.checked.warnings == ()
+    busy = np.unique(compiled.program.stream[compiled.owner >= 0])
+    assert len(busy) == streams if streams <= 8 else len(busy) > 8
+    waits = [machine.instructions[kind].name for kind in compiled.program.kind.tolist()].count("WAIT")
+    assert (waits > 0) == (streams > 1)
+    for label, owner in zip(compiled.listing, compiled.owner.tolist(), strict=True):
+        assert label.split()[0] == f"c{owner}" if owner >= 0 else label in ("", "end")
+
+
+def test_four_cores_are_faster_than_one() -> None:
+    machine, region = load_machine("stcp920"), three_convolutions(48)
+    one, four = (compile_region(machine, load_kernels(machine), region, Options(streams=count, resident=False, grouped=False)) for count in (1, 4))
+    assert four.cycles < 0.5 * one.cycles
+
+
+def test_streams_that_cannot_share_the_work_are_refused() -> None:
+    with pytest.raises(UserError, match="E1007 2 streams cannot share the work: the machine runs 1"):
+        compile_region(MACHINES["vta"], KERNELS["vta"], two_convolutions(), Options(streams=2))
+    machine = load_machine("stcp920")
+    kernels, region = load_kernels(machine), two_convolutions()
+    schedule = find_schedule(machine, kernels, region)
+    assert schedule.buffers
+    with pytest.raises(UserError, match="E1404 't' cannot stay on chip where 2 streams share the work"):
+        compile_region(machine, kernels, region, Options(streams=2), schedule)
 
 
 def block(size: int, channels: int = 16) -> Region:

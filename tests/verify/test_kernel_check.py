@@ -13,7 +13,7 @@ from toolchain.spec.load import load_machine
 from toolchain.verify.kernel_check import check_kernel
 
 TARGETS = Path(__file__).resolve().parents[2] / "targets"
-CASES = [(name, kernel) for name in ("vta", "dpuv3", "dnnvm") for kernel in load_kernels(load_machine(name))]
+CASES = [(name, kernel) for name in ("vta", "dpuv3", "dnnvm", "stcp920") for kernel in load_kernels(load_machine(name))]
 
 
 @pytest.mark.parametrize(("target", "kernel"), CASES)

@@ -26,7 +26,8 @@ FEW = 8
 
 @dataclass(frozen=True)
 class Dependences:
-    """needs: int32 [n, units], the latest instruction of each unit of the same stream that must be done first; -1: none.
+    """needs: int32 [n, units], the latest instruction of each unit of the same stream that must be done first; -1: none. Across streams, of each
+    queue that has instructions.
 
     What needs several instructions of a unit needs the latest alone: a unit finishes in order.
     stores: bool [n], whether an instruction writes what outlives the program: a memory of kind dram.
@@ -41,10 +42,29 @@ def find_dependences(program: Program, runs: Runs, provenance: Provenance) -> De
     needs = no_needs(program)
     for _, accesses in accesses_by_memory(program, runs, provenance):
         sweep(accesses, program.unit, needs)
+    return Dependences(needs, _stores(program, runs))
+
+
+def find_dependences_across(program: Program, order: Ints, runs: Runs, provenance: Provenance) -> Dependences:
+    """The same for streams that share memories. order: int64 [n], one in which the instructions of all streams could run one by one; each stream's
+    own are in the program's order. runs: the footprints of the program executed so."""
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    used, column = np.unique(program.queue, return_inverse=True)
+    needs = np.full((len(program), len(used)), -1, np.int32)
+    accesses = join_runs([runs, register_runs(provenance)])
+    for memory in np.unique(accesses.memory[accesses.write]).tolist():
+        here = accesses.take(accesses.memory == memory)
+        sweep(here.take(np.argsort(position[here.instruction], kind="stable")), column, needs)
+    return Dependences(needs, _stores(program, runs))
+
+
+def _stores(program: Program, runs: Runs) -> Flags:
+    """bool [n]: who writes what outlives the program."""
     stores = np.zeros(len(program), np.bool_)
     outlives = np.array([m.kind == "dram" for m in program.machine.memories])
     stores[runs.instruction[runs.write & outlives[runs.memory]]] = True
-    return Dependences(needs, stores)
+    return stores
 
 
 def no_needs(program: Program) -> Needs:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from toolchain.analysis.state import State
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.program import Program
@@ -10,8 +12,9 @@ from toolchain.schedule.emission_errors import blamed
 from toolchain.schedule.kernels.constants import Residency, constant_bytes, plan_residency
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.origins import NONE, Origins, Run, origins_of
+from toolchain.schedule.synchronisation.across import synchronise_streams
 from toolchain.schedule.synchronisation.synchronise import synchronise
-from toolchain.schedule.writer import Part, Writer
+from toolchain.schedule.writer import TURN, Part, Writer
 from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.expr import Name, walk
 from toolchain.spec.model import Machine
@@ -91,29 +94,41 @@ def emit(
     residency: Residency,
     scopes: Sequence[Mapping[str, int]],
     state: State,
+    dealt: Sequence[int] | None = None,
 ) -> Emitted:
     """The program of the steps of these parts. scopes: what templates see of each part's tensors (X_base and the like), and
-    `constants_base` where there are any. state: what stands in memory before it runs.
+    `constants_base` where there are any. state: what stands in memory before it runs. dealt: the stream of each step of the sequence, in which all
+    could run one by one; without it, one stream does all.
 
-    Raises UserError E1005 for a template, and all of `assemble` and `synchronise`.
+    Raises UserError E1005 for a template, E1007 for constants of several streams, and all of `assemble` and `synchronise`.
     """
     writer = Writer(machine)
     first, last = parts[0].problem, parts[-1].problem.kernel
-    writer.add(first.kernel, first.kernel.begin, {**first.numbers, **scopes[0]}, "begin", Run(0, NONE, None, NONE))
+    streams = sorted(set(dealt)) if dealt else [0]
+    if dealt and residency.pool:
+        raise fail("E1007", "kernels with records in a control memory run on one stream", first.kernel.span)
+    for stream in streams:
+        writer.turn(stream)
+        writer.add(first.kernel, first.kernel.begin, {**first.numbers, **scopes[0]}, "begin", Run(0, NONE, None, NONE))
     places: list[list[tuple[int, ...]]] = [[()] * len(part.steps) for part in parts]
     for (number, instance), held in zip(sequence, residency.places, strict=True):
         places[number][instance] = held
     for number, (part, scope) in enumerate(zip(parts, scopes, strict=True)):
         writer.prepare(number, part, scope, places[number])
-    for (number, instance), fetches in zip(sequence, residency.fetches, strict=True):
+    for (number, instance), fetches, stream in zip(sequence, residency.fetches, dealt or [0] * len(sequence), strict=True):
+        writer.turn(stream)
         writer.step(number, parts[number], instance, scopes[number], fetches, places[number][instance])
-    writer.add(last, last.end, {}, "end", Run(0, NONE, None, NONE))
+    for stream in streams:
+        writer.turn(stream)
+        writer.add(last, last.end, {}, "end", Run(0, NONE, None, NONE))
     text = "".join(writer.lines)
     try:
         program = assemble(machine, Source(f"{name}.asm", text))
     except UserError as error:
         raise blamed(error, f"{name}.asm", writer.labels, writer.sources) from None
-    found = synchronise(program, state)
-    labels = [*writer.labels, ""]
-    source: list[int] = found.source.tolist()
-    return Emitted(found.program, text, tuple(labels[i] for i in source), origins_of(writer.runs).taken(found.source))
+    order = np.argsort(np.argsort(writer.streams, kind="stable"), kind="stable")
+    found = synchronise_streams(program, order, state) if dealt else synchronise(program, state)
+    labels = [*(label for label, line in zip(writer.labels, writer.lines, strict=True) if not line.startswith(TURN)), ""]
+    source = np.append(np.argsort(order), NONE)[found.source]
+    lines: list[int] = source.tolist()
+    return Emitted(found.program, text, tuple(labels[i] for i in lines), origins_of(writer.runs).taken(source))

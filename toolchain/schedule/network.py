@@ -22,13 +22,13 @@ from toolchain.schedule.placement.storage import plan_storage
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.stray_accesses import check_buffers, rooms_of
 from toolchain.schedule.tile_choice import TileChoice
-from toolchain.schedule.tiling.order import Instance, order_group
+from toolchain.schedule.tiling.order import Instance, order_dealt, order_group
 from toolchain.schedule.tiling.ring import find_rings
 from toolchain.schedule.tiling.rotation import Rotation
 from toolchain.schedule.tiling.side_by_side import run_side_by_side
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.schedule.writer import Part, part_of
-from toolchain.spec.errors import UserError
+from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import time_program
 
@@ -38,8 +38,8 @@ class Options:
     """contexts: slots of each place, at least. timed: how many tilings of an operation are timed exactly, the best of them being taken.
 
     check: the race checker looks at the whole program. resident: tensors stay on chip where they can. grouped: neighbours share a loop of rows
-    where that is quicker. stored: every tensor is stored to DRAM as well, so that it can be looked at. progress: is told which operation of how
-    many is compiled now.
+    where that is quicker. streams: how many of the machine's share the tiles of every operation; its tensors then go through DRAM. stored: every
+    tensor is stored to DRAM as well, so that it can be looked at. progress: is told which operation of how many is compiled now.
     """
 
     contexts: int = 2
@@ -47,6 +47,7 @@ class Options:
     check: bool = True
     resident: bool = True
     grouped: bool = True
+    streams: int = 1
     stored: bool = False
     progress: Callable[[int, int, str], None] | None = None
 
@@ -62,13 +63,13 @@ def compile_region(
     options = options or Options()
     schedule = schedule or find_schedule(machine, kernels, region, options)
     plan = realise(machine, kernels, region, schedule, options.stored)
-    parts, sequence = _ordered(plan)
+    parts, sequence, dealt = _dealt(plan, schedule, options.streams) if options.streams > 1 else (*_ordered(plan), None)
     residency = plan_constants(machine, parts, sequence)
     kernel = pool_kernel(parts)
     view = kernel.loading.view if kernel and kernel.loading else ""
     placed = place_region(machine, plan.region, plan.problems, plan.dram, (view, residency.pool))
     state = placed.map.state(machine, placed.constants)
-    found = emit(machine, region.name, parts, sequence, residency, placed.scopes, state)
+    found = emit(machine, region.name, parts, sequence, residency, placed.scopes, state, dealt)
     finished = _finished(machine, region, plan, schedule, placed, found, options)
     rooms = [rooms_of(part, tiling) for part, tiling in zip(parts, plan.tilings, strict=True)]
     check_buffers(machine, rooms, found.origins, finished.checked.footprints)
@@ -88,6 +89,26 @@ def _ordered(plan: Plan) -> tuple[list[Part], Sequenced]:
     return [part_of(problem, own) for problem, own in zip(plan.problems, steps, strict=True)], sequence
 
 
+def _dealt(plan: Plan, schedule: Schedule, streams: int) -> tuple[list[Part], Sequenced, list[int]]:
+    """The same for streams that share the tiles of every operation, and the stream of each step in that order.
+
+    Raises UserError E1007 for more streams than the machine has, E1404 for a tensor that stays on chip, as each stream has memories of its own.
+    """
+    if streams > (there := plan.problems[0].machine.streams):
+        raise fail("E1007", f"{streams} streams cannot share the work: the machine runs {there}")
+    if schedule.buffers:
+        text = f"'{schedule.buffers[0].tensor}' cannot stay on chip where {streams} streams share the work"
+        raise schedule.error("E1404", text, ("buffers", 0), "without an entry it goes through DRAM")
+    rings = [find_rings(plan.problems) for _ in range(streams)]
+    parts, sequence, dealt = list[Part](), list[tuple[int, int]](), list[int]()
+    for number, (problem, tiling) in enumerate(zip(plan.problems, plan.tilings, strict=True)):
+        placed = order_dealt(problem, tiling, rings)
+        parts.append(part_of(problem, [item for _, item in placed]))
+        sequence += [(number, instance) for instance in range(len(placed))]
+        dealt += [stream for stream, _ in placed]
+    return parts, sequence, dealt
+
+
 def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Schedule:
     """The search's. Raises UserError E1003, E1004, E1007, E1008."""
     plan = plan_region(machine, kernels, region, options)
@@ -105,12 +126,15 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
     options = options or Options()
     problems = [_problem(machine, kernels, region, bound) for bound in region.operations]
     storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])
-    choice = TileChoice(options.contexts, options.timed)
-    every = candidates = find_candidates(region, problems, storage) if options.resident else dict[str, Candidate]()
+    choice = TileChoice(options.contexts, options.timed, options.streams)
+    resident = options.resident and options.streams == 1
+    every = candidates = find_candidates(region, problems, storage) if resident else dict[str, Candidate]()
     while True:
         residents = place_residents(candidates, problems[0].pools, len(problems))
         own = [kept_problem(region, storage, residents, problem, index) for index, problem in enumerate(problems)]
         tilings, crowded = _tilings(own, choice, residents, options)
+        if crowded is None and options.streams > 1:
+            return Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents))
         if crowded is None:
             planned = run_side_by_side(region, storage, list(zip(own, tilings, strict=True)), choice)
             own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]

@@ -25,6 +25,8 @@ from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine
 
 POOL = "constants"
+TURN = ".stream "
+"""How a line begins that says which stream the next ones belong to."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def part_of(problem: Problem, steps: Sequence[Instance]) -> Part:
 class Writer:
     """lines: the text; labels: what each is for; sources: the template or place of the kernel file that says it; runs: which steps they are from.
 
-    written: the instructions of steps, by part and instance.
+    streams: of each instruction. stream: of the next ones. written: the instructions of steps, by part and instance.
     """
 
     machine: Machine
@@ -61,9 +63,19 @@ class Writer:
     labels: list[str] = field(default_factory=list[str])
     sources: list[Path | Span] = field(default_factory=list[Path | Span])
     runs: list[Run] = field(default_factory=list[Run])
+    streams: list[int] = field(default_factory=list[int])
+    stream: int = 0
     renderer: Renderer = field(default_factory=Renderer)
     written: dict[tuple[int, int], list[Line]] = field(default_factory=dict[tuple[int, int], list[Line]])
     writers: dict[Path, LineWriter] = field(default_factory=dict[Path, LineWriter])
+
+    def turn(self, stream: int) -> None:
+        """What follows belongs to this stream."""
+        if stream != self.stream:
+            self.lines.append(f"{TURN}{stream}\n")
+            self.labels.append("")
+            self.sources.append(Path())
+            self.stream = stream
 
     def step(self, number: int, part: Part, instance: int, scope: Mapping[str, int], fetches: Sequence[Fetch], held: Sequence[int]) -> None:
         """A step after the constants that it lacks. held: where its constants are. Raises UserError E1005 for a template, E0304 for a field."""
@@ -113,6 +125,7 @@ class Writer:
 
     def _label(self, lines: Sequence[str], label: str, run: Run) -> None:
         self.lines += lines
+        self.streams += [self.stream] * len(lines)
         self.labels += [label] * len(lines)
         self.runs.append(run._replace(length=len(lines)))
 

@@ -40,7 +40,10 @@ MOST_MACS = 1 << 24
 
 @dataclass(frozen=True)
 class KernelChecked:
-    """computed: operations that ran and were equal. refused: those that the kernel's conditions do not admit. tilings: programs that were run."""
+    """computed: operations that ran and were equal. refused: those that the kernel's conditions do not admit, or that no tile fits.
+
+    tilings: programs that were run.
+    """
 
     kernel: str
     operation: str
@@ -54,12 +57,13 @@ def check_kernel(machine: Machine, kernel: Kernel, kinds: Kinds, count: int = 6,
     conditions, and all that a program that breaks the machine's rules raises."""
     rng, computed, refused, tilings = np.random.default_rng(seed), 0, 0, 0
     for problem in _problems(machine, kernel, kinds[kernel.computes], rng):
-        if problem is None:
+        ran = sum(1 for tiling in _tilings(problem, rng) if _compare(problem, tiling, rng)) if problem else 0
+        if not ran:
             refused += 1
             if refused > TRIES * count:
                 break
             continue
-        tilings += sum(1 for tiling in _tilings(problem, rng) if _compare(problem, tiling, rng))
+        tilings += ran
         computed += 1
         if computed == count:
             break

@@ -9,6 +9,7 @@ from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 
+TARGETS = Path(__file__).resolve().parents[3] / "targets"
 LEFT_OUT: dict[str, tuple[Change, str]] = {
     "multipliers": (("kernels.yaml", "multipliers[c] if r == 1", "1 if r == 1"), "'conv2d' does not use 'multipliers': with scale: multiplier, each"),
     "shifts": (("kernels.yaml", "shifts[c] if r == 2", "31 if r == 2"), "'conv2d' does not use 'shifts'"),
@@ -27,6 +28,17 @@ def test_what_is_left_out_is_told(case: str, tmp_path: Path) -> None:
         load_kernels(machine)
     assert message in str(caught.value)
     assert "kernels.yaml:" in str(caught.value)
+
+
+def test_fields_of_instructions_count_as_named(tmp_path: Path) -> None:
+    for file in ("stcp920.yaml", "stcp920/kernels.yaml"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text((TARGETS / file).read_text())
+    assert "rescale" in load_kernels(load_machine(str(tmp_path / "stcp920.yaml")))
+    kernels = tmp_path / "stcp920" / "kernels.yaml"
+    kernels.write_text(kernels.read_text().replace("scale_a: multiply * multiplier", "scale_a: multiply"))
+    with pytest.raises(UserError, match="'rescale' does not use 'multiplier'"):
+        load_kernels(load_machine(str(tmp_path / "stcp920.yaml")))
 
 
 def test_either_way_to_treat_a_zero_point_will_do(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def _needed(kind: OperationKind, numerics: Numerics) -> Iterator[tuple[tuple[str
 
 def _named(kernel: Kernel) -> frozenset[str]:
     """Every name in the kernel's expressions, instructions and templates."""
-    codes = {step.code for step in kernel.steps}
+    codes = [step.code for step in kernel.steps]
     written = frozenset[str]().union(*(template_names(kernel.folder, code)[0] for code in codes if isinstance(code, str)))
     written = written.union(*(formula.names for code in codes if not isinstance(code, str) for formula in formulas(code)))
     return written | {e.id for expr in _expressions(kernel) for e in walk(expr) if isinstance(e, Name)}

@@ -45,16 +45,20 @@ class _Use:
 @dataclass
 class _Run:
     """An execution that goes on wherever it can. started: instructions of each unit that began; owing: the last of them holds
-    its unit, because a counter is full; fetched: instructions that entered their queues, which hold `depth` at most."""
+    its unit, because a counter is full; fetched: instructions of each stream that entered their queues, which hold `depth` at most."""
 
     plan: Plan
     started: list[int] = field(default_factory=list[int])
     owing: list[bool] = field(default_factory=list[bool])
-    fetched: int = 0
+    fetched: list[int] = field(default_factory=list[int])
 
     def __post_init__(self) -> None:
         units = range(len(self.plan.members))
-        self.started, self.owing = [0 for _ in units], [False for _ in units]
+        self.started, self.owing, self.fetched = [0 for _ in units], [False for _ in units], [0] * self.plan.streams
+        self.width = len(self.plan.machine.units)
+        self.issued: list[list[int]] = [[] for _ in self.fetched]
+        for unit in self.plan.unit:
+            self.issued[unit // self.width].append(unit)
         uses = [_Use(link) for link in self.plan.links.values()]
         self.into = [[u for u in uses if u.link.channel.target == unit] for unit in units]
         self.out = [[u for u in uses if u.link.channel.source == unit] for unit in units]
@@ -64,27 +68,27 @@ class _Run:
         """Runs to the end, merging wherever nothing can go on."""
         total = len(self.plan.source)
         while sum(self.started) < total or any(self.owing):
-            moved = self._fetch()
+            moved = sum(self._fetch(stream) for stream in range(self.plan.streams)) > 0
             for unit in range(len(self.started)):
                 while self._step(unit):
                     moved = True
             if not moved:
                 self._merge()
 
-    def _fetch(self) -> bool:
-        before, plan = self.fetched, self.plan
-        while self.fetched < len(plan.unit) and self._room_in_window():
-            unit = plan.unit[self.fetched]
-            room = plan.machine.units[unit].depth
+    def _fetch(self, stream: int) -> bool:
+        before, units = self.fetched[stream], self.issued[stream]
+        while self.fetched[stream] < len(units) and self._room_in_window(stream):
+            unit = units[self.fetched[stream]]
+            room = self.plan.its(unit).depth
             if room is not None and self.entered[unit] - self.started[unit] >= room:
                 break
             self.entered[unit] += 1
-            self.fetched += 1
-        return self.fetched > before
+            self.fetched[stream] += 1
+        return self.fetched[stream] > before
 
-    def _room_in_window(self) -> bool:
-        interlock = self.plan.machine.interlock
-        return interlock is None or interlock.window is None or self.fetched - sum(map(self._done, range(len(self.started)))) < interlock.window
+    def _room_in_window(self, stream: int) -> bool:
+        interlock, own = self.plan.machine.interlock, range(stream * self.width, (stream + 1) * self.width)
+        return interlock is None or interlock.window is None or self.fetched[stream] - sum(map(self._done, own)) < interlock.window
 
     def _step(self, unit: int) -> bool:
         """Pays what the unit owes, or starts its next instruction and then pays; False where neither can be."""

@@ -23,13 +23,18 @@ class Bit:
 
 @dataclass(frozen=True)
 class Channel:
-    """A counter from one unit to another (indices into machine.units), one for each stream. depth: None is unbounded."""
+    """A counter from one queue to another. depth: None is unbounded. event: which one of the target's stream, where instructions of their own
+    post and take; of another channel -1.
+
+    Queues are indices into machine.units where each stream has such a counter, and stream * units + unit in a plan of several streams.
+    """
 
     counter: str
     source: int
     target: int
     mode: str
     depth: int | None
+    event: int = -1
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,8 @@ class Carriers:
     bits: Mapping[tuple[int, int, str, str], Bit]
 
     def carries(self, kind: int, unit: int, action: str, channel: Channel) -> bool:
-        """Whether such an instruction can wait on the channel, or post to it; posts to all_prior need nothing."""
-        return (kind, unit, action, channel.counter) in self.bits or (action == POST and channel.mode == "all_prior")
+        """Whether such an instruction can wait on the channel, or post to it; posts to all_prior need nothing, events are moved beside it."""
+        return channel.event >= 0 or (kind, unit, action, channel.counter) in self.bits or (action == POST and channel.mode == "all_prior")
 
 
 def carriers(machine: Machine) -> Carriers:

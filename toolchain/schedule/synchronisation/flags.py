@@ -25,7 +25,7 @@ def flag_poster(plan: Plan, link: Link, poster: int) -> int | None:
     later = (i for i in plan.members[unit][plan.place[poster] :] if plan.can_post(i, link.channel) and _certain(plan, i, taker))
     found = next(later, None)
     if found is None:
-        raise fail("E0520", f"no instruction of unit '{plan.machine.units[unit].name}' can know that the flag '{link.channel.counter}' was "
+        raise fail("E0520", f"no instruction of {plan.label(unit)} can know that the flag '{link.channel.counter}' was "
                    "taken before it is set again", hint="declare a counter back that is not a flag")  # fmt: skip
     return found
 

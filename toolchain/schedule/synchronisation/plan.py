@@ -1,11 +1,12 @@
 """The synchronised program while it grows: instructions in order, what each knows to be done, and the tokens chosen so far."""
 
 from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from toolchain.schedule.synchronisation.carriers import POST, WAIT, Carriers, Channel
-from toolchain.spec.model import Machine
+from toolchain.schedule.synchronisation.events import EventPool
+from toolchain.spec.model import Machine, Unit
 
 ADDED = -1
 """The source of an instruction that the original program does not have."""
@@ -26,15 +27,16 @@ class Link:
 
 
 class Plan:
-    """Instructions of one stream, in order; new ones come last. source: their index in the original program, or ADDED.
+    """Instructions of one stream, or of several in an order in which they could run alone; new ones come last. source: their index in the original
+    program, or ADDED. unit: the queue of each, its unit where there is one stream, else stream * units + unit.
 
-    held: those for which the interlock holds each instruction. rows[i][u]: how many instructions of unit u are certainly done before i
-    starts (a lower bound, where i was told more later). place: where an instruction stands in members[unit]. barrier: the last fence that was
-    added, which everything after it is held for.
+    pool: of the events by which streams meet. held: those for which the interlock holds each instruction. rows[i][u]: how many instructions of
+    queue u are certainly done before i starts (a lower bound, where i was told more later). place: where an instruction stands in members[unit].
+    barrier: the last fence that was added, which everything after it is held for.
     """
 
-    def __init__(self, machine: Machine, carriers: Carriers) -> None:
-        self.machine, self.carriers = machine, carriers
+    def __init__(self, machine: Machine, carriers: Carriers, streams: int = 1, pool: EventPool | None = None) -> None:
+        self.machine, self.carriers, self.streams, self.pool = machine, carriers, streams, pool
         names, kinds = [u.name for u in machine.units], [i.name for i in machine.instructions]
         self.nops: Mapping[int, int] = {names.index(n.unit): kinds.index(n.instruction) for n in machine.nops}
         self.source: list[int] = []
@@ -43,9 +45,36 @@ class Plan:
         self.place: list[int] = []
         self.held: list[tuple[int, ...]] = []
         self.rows: list[list[int]] = []
-        self.members: list[list[int]] = [[] for _ in machine.units]
+        self.members: list[list[int]] = [[] for _ in range(streams * len(names))]
         self.barrier: int | None = None
-        self.links = {ends: Link(channel) for ends, channel in carriers.channels.items()}
+        self.links: dict[tuple[int, int], Link] = {}
+        for first in range(0, len(self.members), len(names)):
+            for channel in carriers.channels.values():
+                self._add(replace(channel, source=first + channel.source, target=first + channel.target))
+
+    def its(self, queue: int) -> Unit:
+        """The unit of a queue."""
+        return self.machine.units[queue % len(self.machine.units)]
+
+    def label(self, queue: int) -> str:
+        """How messages name a queue."""
+        where = f" of stream {queue // len(self.machine.units)}" if self.streams > 1 else ""
+        return f"unit '{self.its(queue).name}'{where}"
+
+    def _add(self, channel: Channel) -> Link:
+        return self.links.setdefault((channel.source, channel.target), Link(channel))
+
+    def ring(self, streams: Sequence[int]) -> None:
+        """Links each of these streams with the next one."""
+        for channel in self.pool.ring(streams) if self.pool else ():
+            self._add(channel)
+
+    def link(self, source: int, target: int) -> Link | None:
+        """The tokens from one queue to another; a channel that the machine's events still have room for is opened."""
+        found = self.links.get((source, target))
+        if found is None and self.pool and (channel := self.pool.open(source, target)):
+            found = self._add(channel)
+        return found
 
     def append(self, source: int, kind: int, unit: int, row: list[int], held: tuple[int, ...] = ()) -> int:
         """Adds an instruction that starts knowing `row`. held: those for which the interlock holds it."""
@@ -65,13 +94,13 @@ class Plan:
         if self.members[unit]:
             last = self.members[unit][-1]
             row = self.rows[last].copy()
-            if not self.machine.units[unit].overlaps:
+            if not self.its(unit).overlaps:
                 row[unit] = self.place[last] + 1
         return row if self.barrier is None else self.learn(row, self.barrier)
 
     def fence(self) -> bool:
         """Adds an instruction that comes after everything before it and before everything after it; False where the machine names none."""
-        fences = self.machine.interlock.fences if self.machine.interlock else ()
+        fences = self.machine.interlock.fences if self.machine.interlock and self.streams == 1 else ()
         found = next(((unit, kind) for unit, kind in self.nops.items() if self.machine.instructions[kind].name in fences), None)
         if found is None:
             return False
@@ -105,12 +134,19 @@ class Plan:
         return members[at] if at < len(members) else None
 
     def can_wait(self, index: int, channel: Channel) -> bool:
-        return self.carriers.carries(self.kind[index], self.unit[index], WAIT, channel)
+        return self.carries(self.kind[index], self.unit[index], WAIT, channel)
 
     def can_post(self, index: int, channel: Channel) -> bool:
-        return self.carriers.carries(self.kind[index], self.unit[index], POST, channel)
+        return self.carries(self.kind[index], self.unit[index], POST, channel)
+
+    def carries(self, kind: int, queue: int, action: str, channel: Channel) -> bool:
+        """Whether such an instruction of a queue can wait on the channel, or post to it."""
+        return self.carriers.carries(kind, queue % len(self.machine.units), action, channel)
 
     def nop(self, unit: int, action: str, channel: Channel) -> int | None:
-        """The kind of instruction with which a unit can pass a token on, if it has one."""
-        kind = self.nops.get(unit)
-        return kind if kind is not None and self.carriers.carries(kind, unit, action, channel) else None
+        """The kind of instruction with which a unit can pass a token on, if it has one: one that does nothing, or one that moves events."""
+        kind = self.nops.get(unit % len(self.machine.units))
+        if kind is not None and self.carries(kind, unit, action, channel):
+            return kind
+        movers = self.pool.events.kinds if self.pool else frozenset[int]()
+        return max(movers) if movers and all(self.carries(mover, unit, action, channel) for mover in movers) else None

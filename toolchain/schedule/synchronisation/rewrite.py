@@ -1,6 +1,7 @@
 """Plans to programs: sets the bits that say wait and post, puts added instructions in, encodes anew."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from toolchain.isa.checks import build_program
 from toolchain.isa.program import Ints, Program
 from toolchain.schedule.synchronisation.carriers import POST, WAIT, Bit, Carriers
 from toolchain.schedule.synchronisation.plan import ADDED, Plan
+from toolchain.spec.model import Machine
 
 Columns = list[dict[str, Ints]]
 
@@ -24,38 +26,72 @@ def without_tokens(program: Program, known: Carriers) -> Program:
     return build_program(program.machine, streams, program.kind, program.stream, offset, tuple(columns))
 
 
+@dataclass(frozen=True)
+class Table:
+    """Instructions of all streams, stream by stream. source: where each comes from, ADDED: from nowhere. fields: of those that were added, by place.
+
+    moves: of counters between two units, WAIT or POST, the counter, and who.
+    """
+
+    source: Ints
+    kind: Ints
+    unit: Ints
+    stream: Ints
+    fields: Mapping[int, Mapping[str, int]]
+    moves: Sequence[tuple[str, str, Ints]]
+
+
 def rewritten(program: Program, plans: Sequence[Plan], known: Carriers) -> tuple[Program, Ints]:
     """The program as planned, one plan a stream, and int64 [n] where each of its instructions comes from; ADDED: from nowhere."""
     source, kind, unit = (np.array([x for plan in plans for x in getattr(plan, name)], np.int64) for name in ("source", "kind", "unit"))
     stream = np.repeat(np.arange(len(plans)), [len(plan.source) for plan in plans])
-    columns = _columns(program, source, kind, unit)
-    row = np.empty(len(kind), np.int64)
-    for k in range(len(columns)):
-        row[kind == k] = np.arange(int((kind == k).sum()))
     first = np.searchsorted(stream, np.arange(len(plans)))
-    for start, plan in zip(first.tolist(), plans, strict=True):
-        for link in plan.links.values():
-            for action, who in ((WAIT, link.takes), (POST, link.posts)):
-                if action == WAIT or link.channel.mode != "all_prior":
-                    _set(columns, known.bits, (action, link.channel.counter), np.array(who, np.int64) + start, (kind, unit, row))
-    streams, offset = encode_streams(program.machine, kind, stream, columns)
-    return build_program(program.machine, streams, kind, stream, offset, tuple(columns)), source
+    moves = [
+        (action, link.channel.counter, np.array(who, np.int64) + start)
+        for start, plan in zip(first.tolist(), plans, strict=True)
+        for link in plan.links.values()
+        for action, who in ((WAIT, link.takes), (POST, link.posts))
+        if action == WAIT or link.channel.mode != "all_prior"
+    ]
+    idle = idle_fields(program.machine)
+    fields = {at: idle[int(unit[at])] for at in np.flatnonzero(source == ADDED).tolist()}
+    return write(program, Table(source, kind, unit, stream, fields, moves), known)
 
 
-def _columns(program: Program, source: Ints, kind: Ints, unit: Ints) -> Columns:
-    """Fields of every kind of instruction, those of added ones as the machine's nops say."""
-    nops = {u.name: n for n in program.machine.nops for u in program.machine.units if u.name == n.unit}
-    names = [u.name for u in program.machine.units]
+def idle_fields(machine: Machine) -> Mapping[int, Mapping[str, int]]:
+    """By unit, all fields of the instruction with which it does nothing."""
+    units, kinds = [u.name for u in machine.units], {i.name: i for i in machine.instructions}
+    found: dict[int, Mapping[str, int]] = {}
+    for nop in machine.nops:
+        its = kinds[nop.instruction]
+        found[units.index(nop.unit)] = {f.name: matched_value(its, f) if f.name in its.match else nop.fields[f.name] for f in its.fields}
+    return found
+
+
+def write(program: Program, table: Table, known: Carriers) -> tuple[Program, Ints]:
+    """The table encoded, with fields from the program where instructions come from it; and its sources."""
+    columns = _columns(program, table)
+    row = np.empty(len(table.kind), np.int64)
+    for k in range(len(columns)):
+        row[table.kind == k] = np.arange(int((table.kind == k).sum()))
+    for action, counter, who in table.moves:
+        _set(columns, known.bits, (action, counter), who, (table.kind, table.unit, row))
+    streams, offset = encode_streams(program.machine, table.kind, table.stream, columns)
+    return build_program(program.machine, streams, table.kind, table.stream, offset, tuple(columns)), table.source
+
+
+def _columns(program: Program, table: Table) -> Columns:
+    """Fields of every kind of instruction."""
     found: Columns = []
     for k, instruction in enumerate(program.machine.instructions):
-        rows = np.flatnonzero(kind == k)
-        old, added = source[rows] != ADDED, np.flatnonzero(source[rows] == ADDED).tolist()
+        rows = np.flatnonzero(table.kind == k)
+        old, added = table.source[rows] != ADDED, np.flatnonzero(table.source[rows] == ADDED).tolist()
         held: dict[str, Ints] = {}
         for f in instruction.fields:
             column = np.zeros(len(rows), np.int64)
-            column[old] = program.columns[k][f.name][program.row[source[rows[old]]]]
+            column[old] = program.columns[k][f.name][program.row[table.source[rows[old]]]]
             for at in added:
-                column[at] = matched_value(instruction, f) if f.name in instruction.match else nops[names[int(unit[rows[at]])]].fields[f.name]
+                column[at] = table.fields[int(rows[at])][f.name]
             held[f.name] = column
         found.append(held)
     return found

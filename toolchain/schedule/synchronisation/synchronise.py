@@ -18,6 +18,7 @@ from toolchain.schedule.synchronisation.carriers import Carriers, carriers
 from toolchain.schedule.synchronisation.plan import Plan
 from toolchain.schedule.synchronisation.rewrite import rewritten, without_tokens
 from toolchain.schedule.synchronisation.tokens import TokenChoice
+from toolchain.spec.model import Machine
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def _moving(moves: Moves, counters: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def _stream_plan(program: Program, dependences: Dependences, held: Needs, known: Carriers, who: Ints, fences: Sequence[NDArray[np.bool_]]) -> Plan:
     """The plan of one stream, whose instructions are `who`."""
     plan = Plan(program.machine, known)
-    choice, ends = TokenChoice(plan), [i.name for i in program.machine.instructions].index(program.machine.program.ends)
+    choice, ends = TokenChoice(plan), ending_kind(program.machine)
     original, kinds, units = _list(who), _list(program.kind[who]), _list(program.unit[who])
     signals, holds = (_list(fence[who].astype(np.int64)) for fence in fences)
     at = dict[int, int]()
@@ -82,7 +83,7 @@ def _stream_plan(program: Program, dependences: Dependences, held: Needs, known:
         behind = tuple(at[other] for other in _list(held[index]) if other >= 0) if ordered else ()
         fence = None
         if kinds[number] == ends:
-            more, fence = _end(plan, units[number], dependences.stores)
+            more, fence = end_needs(plan, units[number], dependences.stores)
             wanted += more
         elif signals[number]:
             wanted += [members[-1] for members in plan.members if members]
@@ -95,11 +96,18 @@ def _list(column: NDArray[np.int64] | NDArray[np.int32]) -> list[int]:
     return column.tolist()
 
 
-def _end(plan: Plan, unit: int, stores: NDArray[np.bool_]) -> tuple[list[int], int | None]:
-    """What the end must come after, and the instruction of its own unit that it waits for by a token where there is a counter:
+def ending_kind(machine: Machine) -> int:
+    """The kind of instruction that ends a stream."""
+    return [i.name for i in machine.instructions].index(machine.program.ends)
+
+
+def end_needs(plan: Plan, queue: int, stores: NDArray[np.bool_]) -> tuple[list[int], int | None]:
+    """What the end of a stream must come after, and the instruction of its own queue that it waits for by a token where there is a counter:
     an end need not go through the queue of its unit as other instructions do."""
-    stored = [next((i for i in reversed(members) if plan.source[i] >= 0 and stores[plan.source[i]]), None) for members in plan.members]
+    first, unit = divmod(queue, len(plan.machine.units))
+    queues = plan.members[first * len(plan.machine.units) :][: len(plan.machine.units)]
+    stored = [next((i for i in reversed(members) if plan.source[i] >= 0 and stores[plan.source[i]]), None) for members in queues]
     own = None if plan.machine.units[unit].overlaps else stored[unit]
     if plan.machine.program.last:
-        return [members[-1] for members in plan.members if members], own
+        return [members[-1] for members in queues if members], own
     return [i for i in stored if i is not None], own

@@ -37,7 +37,7 @@ class TokenChoice:
                 row = self._arrange(need, kind, unit, row, tokens) if self._leads(plan.unit[need], unit) else self._fence(need, unit, tokens)
         if len(tokens) > 1:
             self._prune(unit, tokens, held)
-        if fence is not None and (unit, unit) in plan.links and plan.carriers.carries(kind, unit, WAIT, plan.links[unit, unit].channel):
+        if fence is not None and (unit, unit) in plan.links and plan.carries(kind, unit, WAIT, plan.links[unit, unit].channel):
             row = self._arrange(fence, kind, unit, row, tokens)
         index = plan.append(source, kind, unit, row, held)
         for link, poster in tokens:
@@ -52,7 +52,7 @@ class TokenChoice:
         poster = self._poster(link, via)
         if poster is None:
             return list(map(max, row, plan.next_row(unit)))
-        if plan.carriers.carries(kind, unit, WAIT, link.channel):
+        if plan.carries(kind, unit, WAIT, link.channel):
             tokens[:] = [token for token in tokens if token[0] is not link] + [(link, max([poster, *(p for other, p in tokens if other is link)]))]
             return plan.learn(row, poster)
         self._wait_before(link, poster)
@@ -60,6 +60,8 @@ class TokenChoice:
 
     def _leads(self, source: int, unit: int) -> bool:
         """Whether tokens can get from one unit to another."""
+        if self.plan.link(source, unit) is not None:
+            return True
         if (source, unit) not in self.reached:
             found, waiting = set[int](), [source]
             while waiting:
@@ -135,7 +137,7 @@ class TokenChoice:
     def _bring(self, need: int, unit: int) -> int:
         """An instruction after `need` whose unit has a channel to `unit`: `need` itself, one that knows, or a relay."""
         plan = self.plan
-        if (plan.unit[need], unit) in plan.links:
+        if plan.link(plan.unit[need], unit) is not None:
             return need
         knowing = [plan.first_to_know(source, need) for source, target in plan.links if target == unit and source != unit]
         found = min((i for i in knowing if i is not None), default=None)
@@ -186,9 +188,9 @@ class TokenChoice:
     # refusals
 
     def _apart(self, need: int, unit: int) -> UserError:
-        units = self.plan.machine.units
-        return fail("E0520", f"unit '{units[unit].name}' must wait for {self._label(need)}, and no counters lead there from unit "
-                    f"'{units[self.plan.unit[need]].name}'", hint=self._way_out(need))  # fmt: skip
+        ends = self.plan.label(unit), self.plan.label(self.plan.unit[need])
+        text = f"{ends[0]} must wait for {self._label(need)}, and no counters lead there from {ends[1]}"
+        return fail("E0520", text, hint=self._way_out(need))
 
     def _way_out(self, need: int) -> str:
         machine, ends = self.plan.machine, self.plan.machine.program.ends
@@ -197,7 +199,7 @@ class TokenChoice:
         return "declare a counter, or keep the data in one unit's hands"
 
     def _silent(self, need: int, channel: Channel, action: str) -> UserError:
-        unit = self.plan.machine.units[channel.target if action == WAIT else channel.source].name
+        unit = self.plan.its(channel.target if action == WAIT else channel.source).name
         verb = "wait on" if action == WAIT else "post to"
         return fail("E0520", f"what follows {self._label(need)} needs an instruction of unit '{unit}' that can {verb} '{channel.counter}', "
                     "and there is none", hint=f"name one that does nothing: sync.nops.{unit}")  # fmt: skip

@@ -91,6 +91,24 @@ def order_group(members: Sequence[Member], turns: Sequence[Turn] | None, rings: 
     return list(_merged(order.events, order.loads))
 
 
+def order_dealt(problem: Problem, tiling: Tiling, rings: Sequence[Mapping[str, Ring]]) -> list[tuple[int, Instance]]:
+    """The same for an operation whose tiles several streams share: neighbours in one stream, in slots of its own memories. Each step with its stream.
+
+    rings: of every stream. All sums of a tile are one stream's, so no tile waits for another one.
+    """
+    loops = [d.name for d in problem.kernel.loops]
+    tiles = [list(work) for _, work in itertools.groupby(_work(problem, tiling), key=lambda item: [item[1][name] for name in loops])]
+    parts: list[list[Instance]] = []
+    for stream, own in enumerate(rings):
+        order = _Order([(problem, tiling)], {name: Tiles(ring, False) for name, ring in own.items()})
+        first, stop = (number * len(tiles) // len(rings) for number in (stream, stream + 1))
+        for step, tile in itertools.chain(*tiles[first:stop]):
+            order.add(Turn(0, 0, {}), step, tile)
+        parts.append([item for _, item in _merged(order.events, order.loads)])
+    rounds = itertools.zip_longest(*parts)
+    return [(stream, item) for items in rounds for stream, item in enumerate(items) if item is not None]
+
+
 class _Order:
     """The growing order. events: all steps but the loads. loads: with the moment before which each one runs."""
 

@@ -1,0 +1,129 @@
+"""Streams that meet at events: nothing races, nothing deadlocks, memory is as in the order given, and no token is for nothing."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.schedule.laws import assert_ordered, complaints
+from tests.schedule.many_cores import Line, chip, memory, program, programs, token_pairs, without
+from toolchain.analysis.queues.interlock_counters import program_tokens
+from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.state import new_state
+from toolchain.emulator import reference
+from toolchain.isa.assembly.assembler import assemble
+from toolchain.schedule.synchronisation.across import synchronise_streams
+from toolchain.schedule.synchronisation.synchronise import Synchronised
+from toolchain.spec.errors import Source, UserError
+from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
+
+
+def derive(machine: Machine, lines: list[Line], seeds: tuple[int | None, ...] = (None, 1, 2)) -> Synchronised:
+    """Synchronises, has the result checked, and runs it in several orders: memory is as after the order given."""
+    made, order = program(machine, lines)
+    state = memory(machine)
+    found = synchronise_streams(made, order, state)
+    assert_ordered(found.program, state)
+    kept = found.source[found.source >= 0]
+    np.testing.assert_array_equal(kept, np.arange(len(made)))
+    np.testing.assert_array_equal(made.kind[kept], found.program.kind[found.source >= 0])
+    expected, tokens = state.copy(), program_tokens(found.program, state)
+    reference.run(made, expected, order)
+    for seed in seeds:
+        after = state.copy()
+        reference.run(found.program, after, issue_order(found.program, seed, tokens))
+        for name, content in expected.memories.items():
+            assert np.array_equal(after.memories[name], content), name
+    return found
+
+
+SHAPES = {"a cluster": (1, 3), "two clusters": (2, 2), "one event": (1, 3, 255, 1), "few events": (2, 2, 255, 2), "shallow": (2, 2, 1, 16)}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_nothing_races_and_the_result_is_that_of_the_order_given(shape: str, data: st.DataObject) -> None:
+    machine = chip(*SHAPES[shape])
+    derive(machine, data.draw(programs(machine)))
+
+
+@pytest.mark.parametrize("shape", ["a cluster", "two clusters"])
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_every_token_is_needed(shape: str, data: st.DataObject) -> None:
+    machine = chip(*SHAPES[shape])
+    found = derive(machine, data.draw(programs(machine, 12)), ()).program
+    ends = np.flatnonzero(found.kind == 0)
+    inside = [pair for pair in token_pairs(found) if pair[2] not in ends]  # an end comes last in its own queue anyway
+    for pair in inside:
+        assert complaints(without(found, pair), memory(machine)), pair
+
+
+def spelled(found: Synchronised) -> list[str]:
+    """What was added, by stream: signals with their event and masks, waits with theirs."""
+    made, names = found.program, [i.name for i in found.program.machine.instructions]
+    texts: list[str] = []
+    for i in np.flatnonzero(found.source < 0).tolist():
+        name = names[int(made.kind[i])]
+        masks = f" {made.field(i, 'clusters'):b} {made.field(i, 'cores'):b}" if name == "SIGNAL" else ""
+        texts.append(f"{made.stream[i]} {name} {made.field(i, 'queue')} {made.field(i, 'event')}{masks}")
+    return texts
+
+
+def test_one_signal_reaches_all_that_read_and_none_goes_to_who_knows() -> None:
+    """A core fills two lines of L1 of three cores; each adds them, where one wait tells of both."""
+    lines = [(0, "LOAD space=ddr local=0 remote=0 cores=1110 width=2"), *((core, "ADD a=0 b=1 target=2 width=1") for core in (1, 2, 3))]
+    found = derive(chip(1, 4), lines)
+    assert spelled(found) == ["0 SIGNAL 0 0 0 1110", "1 WAIT 3 0", "2 WAIT 3 0", "3 WAIT 3 0"]
+
+
+def test_cores_of_other_clusters_are_a_rectangle_or_several() -> None:
+    written, read = (0, "STORE space=ddr local=0 remote=0"), "LOAD space=ddr local=0 remote=0"
+    for cores, masks in (((3, 5, 6, 8), ["110 101"]), ((3, 5, 6), ["10 101", "100 1"]), ((3, 4), ["10 11"]), ((3, 6), ["110 1"])):
+        found = derive(chip(3, 3), [written, *((core, read) for core in cores)])
+        assert [text.split(maxsplit=4)[4] for text in spelled(found) if "SIGNAL" in text] == masks, cores
+
+
+def test_what_a_later_relay_says_of_more_still_waits_for_what_the_first_was_told() -> None:
+    """The load needs the store through the second core, and what that core's own unit makes: one signal tells of both, behind both waits."""
+    lines = [
+        (1, "REQUANT acc=3 target=3 params=64 width=1"),
+        (0, "STORE space=llb local=2 remote=2"),
+        (2, "LOAD space=llb local=3 remote=2 cores=111"),
+    ]
+    derive(chip(1, 3, 255, 1), lines)
+
+
+def test_tokens_go_round_by_others_where_events_are_few() -> None:
+    """With one event a core hears of its predecessor alone: what the first one stores, the third learns of through the second."""
+    found = derive(chip(1, 3, 255, 1), [(0, "STORE space=ddr local=0 remote=0"), (2, "LOAD space=ddr local=1 remote=0")])
+    assert spelled(found) == ["0 SIGNAL 0 0 0 10", "1 WAIT 0 0", "1 SIGNAL 0 0 0 100", "2 WAIT 0 0"]
+
+
+def test_where_two_cores_hold_each_other_up_two_tokens_become_one() -> None:
+    """Both store two lines before either loads the other's: of events that hold one token, the second posts wait for takers behind them."""
+    stores = [(core, f"STORE space=ddr local={line} remote={2 * core + line}") for core in (0, 1) for line in (0, 1)]
+    loads = [(core, f"LOAD space=ddr local={2 + line} remote={2 * (1 - core) + line}") for core in (0, 1) for line in (0, 1)]
+    deep, shallow = (derive(chip(1, 2, depth), [*stores, *loads]) for depth in (2, 1))
+    events = [sum(name.startswith("event") for name, _, _ in token_pairs(found.program)) for found in (deep, shallow)]
+    assert events == [4, 3]
+
+
+def test_what_a_program_had_is_forgotten() -> None:
+    machine, lines = chip(1, 2), [(0, "STORE space=ddr local=0 remote=0"), (1, "LOAD space=ddr local=1 remote=0")]
+    made, order = program(machine, [lines[0], (0, "SIGNAL event=3 cores=10"), (1, "WAIT event=3"), lines[1]])
+    again = synchronise_streams(made, order, memory(machine)).program
+    assert again.streams == derive(machine, lines).program.streams
+
+
+def test_streams_without_events_are_refused_where_they_meet() -> None:
+    machine = load_machine("dnnvm:zu9")
+    moved = "reg=result address=0 ddr_address=0 width=1"
+    lines = f".stream 0\nSAVE {moved}\nEND\n.stream 1\nLOAD {moved}\nEND\n.stream 2\nEND"
+    made = assemble(machine, Source("test.asm", lines))
+    with pytest.raises(
+        UserError, match="E0520 unit 'load' of stream 1 must wait for #0 SAVE, and no counters lead there from unit 'save' of stream 0"
+    ):
+        synchronise_streams(made, np.arange(len(made)), new_state(machine))
