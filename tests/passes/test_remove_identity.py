@@ -13,7 +13,8 @@ from toolchain.passes.remove_identity import RemoveIdentity
 
 n = helper.make_node
 CONSTANTS = {"none": np.zeros(8, np.int64), "some": np.array([0, 0, 1, 0, 0, 0, 0, 0]), "same": np.array([1, 3, 4, 4]),
-             "other": np.array([1, 12, 2, 2]), "half": F(0.5), "yes": np.array(True), "no": np.array(False)}  # fmt: skip
+             "other": np.array([1, 12, 2, 2]), "half": F(0.5), "yes": np.array(True), "no": np.array(False),
+             "one": np.ones((3, 1, 1), F), "zero": F(0), "wide": np.ones((2, 3, 4, 4), F)}  # fmt: skip
 GONE = {
     "identity": n("Identity", ["a"], ["b"]),
     "dropout": n("Dropout", ["a"], ["b"]),
@@ -23,12 +24,21 @@ GONE = {
     "cast to the same": n("Cast", ["a"], ["b"], to=TensorProto.FLOAT),
     "concat of one": n("Concat", ["a"], ["b"], axis=1),
     "maximum of one": n("Max", ["a"], ["b"]),
+    "product with one": n("Mul", ["a", "one"], ["b"]),
+    "quotient by one": n("Div", ["a", "one"], ["b"]),
+    "sum with zero": n("Add", ["a", "zero"], ["b"]),
+    "difference to zero": n("Sub", ["a", "zero"], ["b"]),
 }
 STAY = {
     "pad": n("Pad", ["a", "some"], ["b"]),
     "reshape": n("Reshape", ["a", "other"], ["b"]),
     "cast": n("Cast", ["a"], ["b"], to=TensorProto.FLOAT16),
     "concat of two": n("Concat", ["a", "a"], ["b"], axis=1),
+    "product with a half": n("Mul", ["a", "half"], ["b"]),
+    "product with zero": n("Mul", ["a", "zero"], ["b"]),
+    "sum with one": n("Add", ["a", "one"], ["b"]),
+    "one over it": n("Div", ["one", "a"], ["b"]),
+    "product that is larger": n("Mul", ["a", "wide"], ["b"]),
     "a mask that is read": n("Dropout", ["a"], ["d", "b"]),
     "dropout in training": n("Dropout", ["a", "half", "yes"], ["b"], seed=1),
 }

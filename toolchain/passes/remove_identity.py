@@ -1,6 +1,8 @@
 """Takes out nodes that pass their input on unchanged."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -11,11 +13,13 @@ from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+NEUTRAL: Mapping[str, int] = MappingProxyType({"Mul": 1, "Div": 1, "Add": 0, "Sub": 0})
+"""The second operand with which an operator changes nothing; swish is exported with a product with one."""
 
 
 @dataclass(frozen=True)
 class RemoveIdentity(Pass):
-    """Identity, inference Dropout, Pad by nothing, Concat and Sum of one, casts and reshapes to what already is."""
+    """Identity, products with one, sums with zero, inference Dropout, Pad by nothing, Concat and Sum of one, casts and reshapes to what is."""
 
     name: ClassVar[str] = "remove_identity"
     requires: ClassVar[tuple[str, ...]] = ()
@@ -43,4 +47,7 @@ def passes_through(node: ir.Node) -> bool:
         return (before := known_shape(node.inputs[0])) is not None and before == known_shape(node.outputs[0])
     if is_operator(node, "Cast"):
         return node.inputs[0].dtype is not None and node.inputs[0].dtype == node.outputs[0].dtype
+    if is_operator(node, *NEUTRAL) and (known := constant(node.inputs[1])) is not None:
+        same = (before := known_shape(node.inputs[0])) is not None and before == known_shape(node.outputs[0])
+        return same and bool(np.all(known == NEUTRAL[node.op_type]))
     return is_operator(node, "Identity") or (is_operator(node, "Concat", "Sum", "Max", "Min", "Mean") and len(node.inputs) == 1)
