@@ -79,7 +79,7 @@ class Model:
     """path: the file that says all this. gops: published, 2 x MAC / 10**9. host: patterns of nodes that stay on the host.
 
     quantisation: options of the pass `quantize` by name. task: what the outputs mean, for measures that a user knows.
-    place: `pays` for regions that save time, `all` for whatever the machine takes. stand_in: why it is not the network of that name, empty where it is.
+    place: `pays` for regions that save time, `all` for whatever the machine takes. stand_in: why it is not the network of that name, or empty.
     """
 
     name: str
