@@ -1,5 +1,6 @@
 """What the benches of real networks say of rows, and what they share; the benches themselves take minutes to hours."""
 
+import csv
 import json
 import os
 import subprocess
@@ -9,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from bench.builds import left, markdown
+from bench.least import Least, Work, least, rates, work_of
+from toolchain.models.load import list_models, load_model, load_text
+from toolchain.spec.load import load_machine
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = {"integers": {"share": 0.75, "text": "9 of 12 texts equal"}, "emulator": {"share": 0.75, "text": "9 of 12 texts equal"},
@@ -94,3 +98,69 @@ def test_streaming(tmp_path: Path) -> None:
     ms = [float(row[3]) for row in rows]
     assert ms[3] <= ms[2] == ms[1] <= ms[0]
     assert [row[8] for row in rows[:3]] == ["0", "0", "0"]
+
+
+ZOO = {"model": "face_landmark", "images": 4, "ms": 0.5, "percent": 80.0, "instructions": 1298, "seconds": 7.7, "cpu": 6.1, "wrong": ""}
+SMALL = """
+model: {name: small, summary: a network to count by hand}
+inputs: {image: [1, 3, 8, 8]}
+layers:
+  - conv: {name: wide, out: 4, kernel: 3, pad: half, norm: true}
+  - add: {of: [wide, []]}
+  - maxpool: {kernel: 2, stride: 2}
+  - maxpool: {kernel: 1, stride: 2}
+  - globalpool
+  - flatten
+  - dense: {out: 10}
+"""
+
+
+def test_work_is_counted_by_hand(tmp_path: Path) -> None:
+    macs = 8 * 8 * 4 * 27 + 40
+    written = 2 * 8 * 8 * 4 + 4 * 4 * 4 * 4 + 2 * 2 * 4
+    assert work_of(load_text(SMALL, tmp_path / "small.yaml")) == Work(macs, written, 4 * 27 + 40, 4 + 10, 3 * 8 * 8 + 10)
+
+
+def test_rates_come_from_the_machine() -> None:
+    whole, half = (rates(load_machine("dpuv3", overrides={"PES": pes}), "misc", "fm") for pes in ("4", "2"))
+    assert (whole.macs, whole.written, whole.moved, whole.clock_khz) == (4 * 16 * 16 * 8, 4 * 4 * 16, 64, 300000)
+    assert (2 * half.macs, 2 * half.written, half.moved) == (whole.macs, whole.written, whole.moved)
+    assert [whole.sizes[name] for name in ("activations", "weights", "bias")] == [1, 1, 4]
+
+
+def test_the_bound_is_the_longest_time(tmp_path: Path) -> None:
+    found = least(load_text(SMALL, tmp_path / "small.yaml"), rates(load_machine("dpuv3"), "misc", "fm"), 4)
+    assert found.moved == 148 + 4 * 14 + 4 * 202
+    assert found.gb_per_s == pytest.approx(19.2)
+    assert found.bound() == found.moved_ms() == pytest.approx(found.moved / 64 / 300000)
+    assert found.bound(9.6) == pytest.approx(2 * found.bound())
+    assert Least(1.0, 2.0, 100, 1.0).bound() == 2.0
+
+
+def test_the_zoo(tmp_path: Path) -> None:
+    done = table("dpuv3_zoo", ZOO, "face_landmark.json", tmp_path, "--write", str(tmp_path / "page.md"))
+    assert done.returncode == 1  # all the others are missing
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line.startswith("|")][2:]
+    assert len(rows) == 28
+    assert {row[1] for row in rows} <= set(list_models())
+    assert sum("counted" in row[-1] for row in rows) == 14
+    (known,) = [row for row in rows if row[2] != "-"]
+    assert [*known[:4], *known[-5:]] == ["face-landmark", "face_landmark", "0.500", "0.540", "80.0", "8", "6", "1,298", "stand-in"]
+    assert float(known[9]) == pytest.approx(0.5 / max(map(float, known[4:7])), rel=0.01)
+    assert "Not built yet: densebox_320_320, " in done.stdout
+    assert done.stdout in (tmp_path / "page.md").read_text()
+
+
+def test_the_zoo_is_listed_as_its_files_say() -> None:
+    with (ROOT / "bench" / "dpuv3_zoo.csv").open() as file:
+        names = {row["model"] for row in csv.DictReader(line for line in file if not line.startswith("#"))}
+    section = (ROOT / "docs" / "models.md").read_text().partition("## The zoo")[2].partition("\n## ")[0]
+    listed = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("| `")]
+    models = [load_model(name) for name in sorted(names)]
+    assert [row[:3] + row[4:] for row in listed] == [[f"`{m.name}`", str(m.gops), m.summary, m.stand_in or "-"] for m in models]
+
+
+def test_a_network_of_the_zoo_that_fails(tmp_path: Path) -> None:
+    done = table("dpuv3_zoo", ZOO | {"wrong": "build: E0904 open"}, "face_landmark.json", tmp_path)
+    assert done.returncode == 1
+    assert "- face_landmark: build: E0904 open" in done.stdout

@@ -22,6 +22,12 @@ def test_a_file_says_what_it_is(tmp_path: Path) -> None:
     assert found.test is None
 
 
+def test_a_stand_in_says_why(tmp_path: Path) -> None:
+    text = "model: {{name: a, summary: b{more}}}\ninputs: {{x: [1, 2]}}\nlayers: [relu]\n"
+    found = [load_text(text.format(more=more), tmp_path / "a.yaml").stand_in for more in ("", ", stand_in: its widths are not public")]
+    assert found == ["", "its widths are not public"]
+
+
 def test_an_onnx_file_needs_no_words(tmp_path: Path) -> None:
     path = build_model(small("  - relu\n"), tmp_path)
     found = load_model(str(path))

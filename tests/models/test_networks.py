@@ -29,9 +29,23 @@ PUBLISHED = {
     "darknet53": "DarkNet-53",
     "yolov3": "YOLOv3 (VOC, 75 outputs)",
     "tiny_yolov3": "Tiny YOLOv3",
+    "inception_v1_slim": "Inception v1 (tf-slim)",
+    "inception_v4": "Inception v4",
+    "densebox_320_320": "DenseBox 320x320",
+    "densebox_640_360": "DenseBox 640x360",
+    "face_landmark": "face-landmark",
+    "openpose_pruned": "OpenPose pruned 0.3",
+    "plate_detect": "plate-detect",
+    "plate_num": "plate-num (plate recognition)",
+    "reid": "ReID",
+    "sp_net": "SP-net",
+    "vpgnet_pruned": "VPGNet pruned 0.99",
+    "yolov3_adas_pruned": "YOLOv3 ADAS pruned 0.9",
 }
 FROM_SHAPES = {"densenet121": 5.7, "darknet53": 18.6, "squeezenet": 0.78}
 """Where the table has no published figure, or (SqueezeNet, 0.76) one that its own count from public shapes does not meet."""
+CONVOLUTIONS = {"inception_v1_slim": 57, "inception_v4": 149}
+"""Without dense layers."""
 PARAMETERS = {"resnet50_v1_5": 25_557_032, "vgg16": 138_357_544, "mobilenet_v2": 3_504_872, "squeezenet": 1_235_496, "densenet121": 7_978_856}
 """As torchvision counts them: statistics of batch norms are none."""
 
@@ -54,6 +68,20 @@ def test_operations_agree_with_the_published_count(name: str) -> None:
     published = row["gops_published(2xMAC)"]
     assert counted == pytest.approx(FROM_SHAPES.get(name) or float(published), rel=0.01)
     assert str(model.gops) == (published or str(FROM_SHAPES[name]))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_stand_in_says_so(name: str) -> None:
+    """The table says which definitions are public; a network that it calls `nearly` public may be either."""
+    model, public = load_model(name), _table()[PUBLISHED[name]]["re-creatable_with_random_weights"].split()[0]
+    assert public == "nearly" or bool(model.stand_in) == (public != "yes")
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_are_as_many_as_published(name: str) -> None:
+    bare = model_skeleton(load_model(name))
+    assert bare is not None
+    assert sum(node.op_type == "Conv" for node in bare.proto.graph.node) == CONVOLUTIONS[name]
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

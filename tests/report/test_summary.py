@@ -27,6 +27,13 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> Summary:
     return summarise_model(built, job.folder / "graph", Told({"bundle": "here"}, inferred, verified))
 
 
+def test_a_stand_in_is_the_first_thing_said(summary: Summary) -> None:
+    assert "stand-in" not in summary_text(summary)
+    told = replace(summary, stand_in="its widths are not public")
+    assert summary_text(told).splitlines()[1].split(maxsplit=1) == ["stand-in", "its widths are not public"]
+    assert summary_data(told)["stand_in"] == "its widths are not public"
+
+
 def test_everything_but_the_conversions_is_on_the_machine(summary: Summary) -> None:
     placed = summary.placement
     assert (placed.node_percent, placed.mac_percent) == (100.0, 100.0)

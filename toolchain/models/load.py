@@ -59,6 +59,7 @@ def load_text(text: str, path: Path, dims: Mapping[str, int] | None = None) -> M
         {name: node.plain() for name, node in root.members("quantisation")},
         _task(root.get("task")),
         root.text("place") or "pays",
+        about.text("stand_in") or "",
     )
 
 

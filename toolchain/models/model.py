@@ -79,7 +79,7 @@ class Model:
     """path: the file that says all this. gops: published, 2 x MAC / 10**9. host: patterns of nodes that stay on the host.
 
     quantisation: options of the pass `quantize` by name. task: what the outputs mean, for measures that a user knows.
-    place: `pays` for regions that save time, `all` for whatever the machine takes.
+    place: `pays` for regions that save time, `all` for whatever the machine takes. stand_in: why it is not the network of that name, or empty.
     """
 
     name: str
@@ -96,6 +96,7 @@ class Model:
     quantisation: Mapping[str, str | int | float | bool] = field(default_factory=dict[str, "str | int | float | bool"])
     task: Task | None = None
     place: str = "pays"
+    stand_in: str = ""
 
     @property
     def shapes(self) -> Mapping[str, Shape]:

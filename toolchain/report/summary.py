@@ -29,7 +29,7 @@ class Summary:
     peak_macs: multiply-accumulates that the device could do in a cycle, None where its file does not say. accuracy: share of images with the right
     answer by way (float, integer, emulator), empty where there are no labels or nobody ran them. exact, closeness: what the verification
     said, None before it.
-    artefacts: files and folders by what they are.
+    artefacts: files and folders by what they are. stand_in: why the model is not the network of its name, empty where it is.
     """
 
     model: str
@@ -49,6 +49,7 @@ class Summary:
     tensors: int
     closeness: Closeness | None
     artefacts: Mapping[str, str]
+    stand_in: str = ""
 
     @property
     def frames_per_second(self) -> float:
@@ -74,11 +75,13 @@ class Summary:
 
 @dataclass(frozen=True)
 class Told:
-    """Further facts for a summary. artefacts: files and folders by kind. inferred, verified: results of the tasks of these names, where they ran."""
+    """Further facts for a summary. artefacts: files and folders by kind. inferred, verified: results of the tasks of these names, where they ran.
+    stand_in: as in the model's file."""
 
     artefacts: Mapping[str, str]
     inferred: Mapping[str, Any] | None = None
     verified: Mapping[str, Any] | None = None
+    stand_in: str = ""
 
 
 def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
@@ -94,7 +97,7 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
         calibration_kind(built.integer), tuple(uses), modelled(machine, manifest.hosts, manifest.regions), costs,
         find_reasons(costs, machine.label, templates_for(machine)), _constants(machine, uses),
         {way: share for way, share in right.items() if share is not None}, verified["exact"] if verified else None, compared,
-        read_closeness(verified["closeness"]) if verified else None, tell.artefacts,
+        read_closeness(verified["closeness"]) if verified else None, tell.artefacts, tell.stand_in,
     )  # fmt: skip
 
 

@@ -23,6 +23,8 @@ def summary_text(summary: Summary) -> str:
 
 def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
     """Name and text of each fact."""
+    if s.stand_in:
+        yield "stand-in", s.stand_in
     operations = sum(len(region.operations) for region in s.regions)
     yield "on the machine", f"{placed_text(s.placement)}; {counted(len(s.regions), 'region')}, {counted(operations, 'operation')}"
     machine = f"{s.time.cycles:,.0f} cycles at {s.clock_khz / 1000:g} MHz"

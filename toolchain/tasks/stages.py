@@ -65,6 +65,7 @@ STAGES = (
         GRAPH_LIBRARIES,
         after=("onnx", "graph", "bundle"),
         notes=True,
+        reads_model=True,
     ),
     Stage(
         "infer",
@@ -94,6 +95,7 @@ STAGES = (
         GRAPH_LIBRARIES,
         after=("onnx", "graph", "bundle", "infer", "verify"),
         notes=True,
+        reads_model=True,
         options=("html",),
     ),
     Stage(

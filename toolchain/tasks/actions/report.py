@@ -8,6 +8,7 @@ from typing import Any
 
 from toolchain.analysis.checks import prepare_program
 from toolchain.graph.regions import region_calls
+from toolchain.models.load import load_model
 from toolchain.report.explain_text import costs_text
 from toolchain.report.page import report_page
 from toolchain.report.plan_line import plan_line
@@ -94,7 +95,8 @@ def artefacts_of(job: Job) -> dict[str, str]:
 def _built(job: Job) -> tuple[Built, Path, Told]:
     """The build, its folder of stages and the further facts that a summary needs."""
     stages = graph_file(job).parent
-    return read_built(machine_of(job), stages, bundle_file(job), onnx_file(job)), stages, Told(artefacts_of(job))
+    told = Told(artefacts_of(job), stand_in=load_model(str(job.path)).stand_in)
+    return read_built(machine_of(job), stages, bundle_file(job), onnx_file(job)), stages, told
 
 
 def _json(path: Path) -> Mapping[str, Any]:
