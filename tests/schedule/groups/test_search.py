@@ -56,6 +56,14 @@ def add() -> Operation:
     return made.add("add", TALL, end=made.Requantise(1, 0, 127))
 
 
+def pointwise(seed: int) -> Operation:
+    return convolution(TALL, (16, 1, 1), seed, 50, low=0, high=127)
+
+
+def smooth() -> Operation:
+    return made.max_pool("smooth", TALL, made.Window((3, 3), (1, 1), (1, 1, 1, 1)))
+
+
 CHAINS = {
     "conv -> pool": chained(TALL, (conv(0), {"x": "t"}), (pool(), {"x": "t0"})),
     "pool -> conv": chained((4, 16, 800, 12), (pool((4, 16, 800, 12)), {"x": "t"}), (conv(1), {"x": "t0"})),
@@ -65,7 +73,10 @@ CHAINS = {
     "residual": chained(
         TALL, (conv(0), {"x": "t"}), (conv(1), {"x": "t0"}), (add(), {"x": "t1", "z": "t0"}), (conv(2), {"x": "t2"}), (pool(), {"x": "t3"})
     ),
+    "shortcut": chained(TALL, (conv(0), {"x": "t"}), (conv(1), {"x": "t0"}), (add(), {"x": "t1", "z": "t"})),
+    "branches": chained(TALL, (pointwise(0), {"x": "t"}), (conv(1), {"x": "t"}), (smooth(), {"x": "t"}), (pointwise(2), {"x": "t2"})),
 }  # fmt: skip
+CHAINS["branches"] = replace(CHAINS["branches"], outputs=("t0", "t1", "t3"))
 
 
 @pytest.mark.parametrize("name", CHAINS)
@@ -76,7 +87,42 @@ def test_a_chain_is_one_group_that_is_exact_and_moves_less(name: str) -> None:
     grouped, apart = built(region, schedule), built(region, resident=False)
     assert proven(grouped, grouped.program.machine)
     assert moved(grouped) < moved(apart)
-    assert not set(grouped.map.tensors) - {"t", region.outputs[0]}
+    assert not set(grouped.map.tensors) - {"t", *region.outputs}
+
+
+@pytest.mark.parametrize("name", ["conv -> conv", "strided", "shortcut", "branches"])
+def test_a_group_loads_each_row_of_its_input_once(name: str) -> None:
+    region = CHAINS[name]
+    schedule = scheduled(region)
+    (group,) = schedule.groups
+    assert [load.buffer.tensor for load in group.loads] == ["t"]
+    found = built(region, schedule)
+    once = sum(map(len, found.constants.values())) + found.map.tensors["t"].bytes
+    assert read_of(found) == once
+    assert read_of(built(region, without_loads(schedule))) > once
+
+
+def without_loads(schedule: Schedule) -> Schedule:
+    """The schedule in which each operation loads by itself what its tiles need, into slots that find their places."""
+    groups = (replace(group, loads=(), operations=tuple(replace(operation, slots={}) for operation in group.operations)) for group in schedule.groups)
+    return replace(schedule, groups=tuple(groups))
+
+
+def read_of(compiled: CompiledRegion) -> int:
+    """Bytes that a program reads from DRAM."""
+    memories = compiled.program.machine.memories
+    dram = next(number for number, memory in enumerate(memories) if memory.kind == "dram")
+    return int(compiled.checked.footprints.traffic_read[:, dram].sum())
+
+
+def test_several_groups_load_a_tensor_each_for_itself() -> None:
+    region = CHAINS["branches"]
+    schedule = scheduled(region)
+    (group,) = schedule.groups
+    halves = tuple(replace(group, operations=part) for part in (group.operations[:2], group.operations[2:]))
+    found = built(region, replace(schedule, groups=halves))
+    assert proven(found, found.program.machine)
+    assert read_of(found) > read_of(built(region, schedule))
 
 
 @pytest.mark.parametrize("name", ["conv -> pool", "conv -> add"])
@@ -131,6 +177,7 @@ def attempt(region: Region, data: dict[str, Any], draw: Random) -> dict[str, Any
     new = deepcopy(data)
     rings = [buffer for buffer in new["buffers"] if "pitch" in buffer]
     choice = draw.randrange(4)
+    rings += [load for group in new["groups"] for load in group.get("loads", [])]
     if choice == 0 and rings:
         ring = draw.choice(rings)
         ring["pitch"] = max(ring["pitch"] + draw.choice([-8, 8, 16, 40]), 1)
@@ -138,6 +185,8 @@ def attempt(region: Region, data: dict[str, Any], draw: Random) -> dict[str, Any
         draw.choice(rings)["address"] = draw.randrange(128)
     elif choice == 2:
         draw.choice(new["groups"])["ahead"] = draw.randrange(4)
+        for load in new["groups"][0].get("loads", []):
+            load["rows"] = draw.choice([1, 3, 8, 12, 16])
     else:
         operation = draw.choice(draw.choice(new["groups"])["operations"])
         operation["tile"]["oh"] = draw.choice([4, 8, 12, 16, 24])
