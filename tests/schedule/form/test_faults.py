@@ -135,6 +135,7 @@ RINGS: dict[str, Callable[[dict[str, Any]], object]] = {
     "a load of no tensor": lambda data: data["groups"][0]["loads"][0].update(tensor="t7"),
     "a load twice": lambda data: data["groups"][0]["loads"].append(data["groups"][0]["loads"][0]),
     "a load without rows": lambda data: data["groups"][0]["loads"][0].update(rows=0),
+    "a load of half a line": lambda data: data["groups"][0]["loads"][0].update(rows=12),
     "a load into a ring that is too short": lambda data: data["groups"][0]["loads"][0].update(rows=400),
     "a load of what stays as a whole": lambda data: (data["groups"][0]["loads"][0].update(tensor="t0"), data["buffers"][0].pop("pitch")),
     "a load into another memory": lambda data: data["groups"][0]["loads"][0].update(memory="pm"),

@@ -4,6 +4,7 @@ from copy import deepcopy
 from dataclasses import replace
 from random import Random
 from typing import Any
+from unittest import mock
 
 import pytest
 import yaml
@@ -19,9 +20,12 @@ from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.read import read_schedule
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.write import write_schedule
-from toolchain.schedule.network import Options, compile_region
+from toolchain.schedule.groups import search
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.network import Options, compile_region, find_schedule
 from toolchain.schedule.regions.region import Bound, Region, Shape
 from toolchain.spec.errors import Source, UserError
+from toolchain.spec.load import load_machine
 
 
 def built(region: Region, schedule: Schedule | None = None, **options: Any) -> CompiledRegion:
@@ -215,3 +219,16 @@ def test_where_memory_is_large_nothing_is_grouped() -> None:
     schedule = compile_region(machine, kernels, CHAINS["residual"]).schedule
     assert set(sizes(schedule)) == {1}
     assert all(buffer.pitch == 0 for buffer in schedule.buffers)
+
+
+def test_branches_share_a_load_where_memory_does_not_wrap() -> None:
+    machine = load_machine("dnnvm")
+    kernels = dict(load_kernels(machine))
+    shape = (1, 12, 400, 40)
+    first, second, third = (convolution(shape, (12, 1, 1), seed, 8, low=0, high=127) for seed in range(3))
+    region = replace(chained(shape, (first, {"x": "t"}), (second, {"x": "t"}), (third, {"x": "t1"})), outputs=("t0", "t2"))
+    with mock.patch.object(search, "_cycles", return_value=0.0):
+        schedule = find_schedule(machine, kernels, region)
+    (group,) = schedule.groups
+    assert [(load.buffer.tensor, load.buffer.lines > 0) for load in group.loads] == [("t", True)]
+    assert proven(compile_region(machine, kernels, region, None, schedule), machine)

@@ -8,11 +8,14 @@ from hypothesis import strategies as st
 from tests.schedule.groups.tall_regions import short_machine
 from tests.schedule.groups.test_search import CHAINS, TALL
 from toolchain.schedule.choice import choose_kernel
+from toolchain.schedule.placement.residency import Lines
 from toolchain.schedule.placement.storage import plan_storage
 from toolchain.schedule.regions.region import Region, Shape, Slice
 from toolchain.schedule.rows.row_group import RowGroup, group_tensors
 from toolchain.schedule.rows.row_load import Loadable, RowLoad, find_loadable
 from toolchain.schedule.rows.row_loop import RowLoop
+
+LINES = Lines(8, "line", 6, 100)
 
 
 def loadable(region: Region, members: range, tensor: str) -> Loadable | None:
@@ -24,7 +27,7 @@ def loadable(region: Region, members: range, tensor: str) -> Loadable | None:
 
 @given(height=st.integers(1, 90), size=st.integers(1, 100))
 def test_slabs_bring_every_row_once(height: int, size: int) -> None:
-    load = RowLoad("t", "0 t", 0, "x", height, size)
+    load = RowLoad("t", "0 t", 0, "x", height, size, LINES)
     rows = [row for slab in range(load.count) for row in load.made(slab)]
     assert rows == list(range(height))
     assert all(row in load.made(load.slab_of(row)) for row in rows)
@@ -37,7 +40,7 @@ def test_all_readers_share_one_ring() -> None:
     assert found is not None
     assert [use.operation for use in found.candidate.reads] == [0, 1, 2]
     assert found.candidate.writes == ()
-    assert found.load(range(4), 8) == RowLoad("t", "0 t", 0, "x", TALL[2], 8)
+    assert found.load(range(4), 8) == RowLoad("t", "0 t", 0, "x", TALL[2], 8, found.lines)
 
 
 def test_groups_have_rings_of_their_own() -> None:

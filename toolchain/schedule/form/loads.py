@@ -25,6 +25,9 @@ def read_loads(schedule: Schedule, region: Region, problems: Sequence[Problem], 
             loadable = find_loadable(region, problems, storage, members, tensor) if tensor in storage.buffers and tensor not in whole else None
             if loadable is None:
                 faults.append(_fault(schedule, (*path, "tensor"), tensor, tensor in whole))
+            elif load.rows % loadable.lines.together:
+                text = f"{load.rows} rows of '{tensor}' are no whole lines: {loadable.lines.together} of them share a line"
+                faults.append(schedule.fault("E1412", text, (*path, "rows"), f"a multiple of {loadable.lines.together}"))
             elif row_step(problems[loadable.loader.operation], loadable.loader, load.rows) is None:
                 text = f"no load of the group brings {load.rows} rows of '{tensor}' at a time"
                 faults.append(schedule.fault("E1412", text, (*path, "rows"), "fewer rows"))

@@ -56,8 +56,11 @@ class RowGroup:
         found: list[Turn] = []
         for turn in self.turns:
             maker = self.makers[turn.member]
-            kept = problems[maker.member if isinstance(maker, RowLoad) else turn.member].kept
-            slots = {place: kept[place].slot_for(rows.start) for place, rows in maker.touched(turn.slab).items() if place in kept}
+            if isinstance(maker, RowLoad):
+                slots = {maker.place: maker.slot(problems[maker.member].kept[maker.place], turn.slab)}
+            else:
+                kept = problems[turn.member].kept
+                slots = {place: kept[place].slot_for(rows.start) for place, rows in maker.touched(turn.slab).items() if place in kept}
             found.append(turn._replace(slots=slots))
         return found
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.placement.residency import Candidate, Use, common_lines, find_use
+from toolchain.schedule.kernels.pools import Slot
+from toolchain.schedule.kernels.problem import Kept, Problem
+from toolchain.schedule.placement.residency import Candidate, Lines, Use, common_lines, find_use
 from toolchain.schedule.placement.storage import Storage
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_step import row_lines, row_step
@@ -13,7 +14,8 @@ from toolchain.schedule.rows.row_step import row_lines, row_step
 @dataclass(frozen=True)
 class RowLoad:
     """A maker of slabs among the operations of a group. tensor: the buffer in DRAM. ring: its name on chip. member, place: the operation (by its
-    number in the group) whose load brings the rows. height: rows of the tensor. size: how many are loaded at a time."""
+    number in the group) whose load brings the rows. height: rows of the tensor. size: how many are loaded at a time, whole
+    lines."""
 
     tensor: str
     ring: str
@@ -21,6 +23,13 @@ class RowLoad:
     place: str
     height: int
     size: int
+    lines: Lines
+
+    def slot(self, kept: Kept, slab: int) -> Slot:
+        """Where the first line of a slab stands. kept: the ring, as the operation has it."""
+        first = self.made(slab).start
+        at = (first % kept.again if kept.again else first) // self.lines.together * kept.names[self.lines.pitch]
+        return Slot(kept.slot.bank, kept.slot.address + at if kept.again else (kept.slot.address + at) % kept.size)
 
     @property
     def count(self) -> int:
@@ -53,10 +62,11 @@ class Loadable:
     candidate: Candidate
     loader: Use
     height: int
+    lines: Lines
 
     def load(self, members: range, size: int) -> RowLoad:
         """The load, so many rows at a time."""
-        return RowLoad(self.tensor, self.candidate.name, self.loader.operation - members[0], self.loader.place.name, self.height, size)
+        return RowLoad(self.tensor, self.candidate.name, self.loader.operation - members[0], self.loader.place.name, self.height, size, self.lines)
 
 
 def find_loadable(region: Region, problems: Sequence[Problem], storage: Storage, members: range, tensor: str) -> Loadable | None:
@@ -82,7 +92,7 @@ def find_loadable(region: Region, problems: Sequence[Problem], storage: Storage,
     if lines is None:
         return None
     candidate = Candidate(ring, loader.form[0], loader.form[1], (), reads, members[0], members[-1], True, (), lines)
-    return Loadable(tensor, candidate, loader, region.tensors[name].height)
+    return Loadable(tensor, candidate, loader, region.tensors[name].height, lines)
 
 
 def _can_load(problem: Problem, use: Use) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from toolchain.schedule.kernels.field_limits import Known, faults
 from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.kernel import Place, Step, Window
-from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.kernels.problem import Kept, Problem
 from toolchain.schedule.kernels.sequence import formulas
 from toolchain.schedule.kernels.sequence_file import formula_of
 from toolchain.schedule.kernels.windows import loaded_names
@@ -67,6 +67,12 @@ def row_names(problem: Problem, place: Place, rows: range) -> dict[str, int]:
     for window in (w for w in problem.kernel.windows if w.of in place.by):
         names |= loaded_names(window, rows if window.of == dimension else range(constant(window.extent, problem.numbers)))
     return names
+
+
+def ring_names(problem: Problem, place: Place, kept: Kept, rows: range) -> dict[str, int]:
+    """The names of a load's place, whose slot is that of its first row: those of the ring, moved as far as these rows move those of a tile."""
+    here, first = ({**problem.numbers, **row_names(problem, place, part)} for part in (rows, range(len(rows))))
+    return {key: kept.names[key] + constant(expr, here) - constant(expr, first) for key, expr in place.names.items()}
 
 
 def _of_tiles(dimension: str, windows: list[Window]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.rows.interleave import Turn
 from toolchain.schedule.rows.row_load import RowLoad
 from toolchain.schedule.rows.row_loop import row_dimension
-from toolchain.schedule.rows.row_step import row_names, whole_tile
+from toolchain.schedule.rows.row_step import ring_names, row_names, whole_tile
 from toolchain.schedule.tiling.ring import Ring, Tiles
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.evaluate import constant
@@ -48,7 +48,10 @@ class Instance:
         scope = {**problem.numbers, **names}
         for place in (p for p in problem.kernel.places if p.name in self.slots):
             kept = problem.kept.get(place.name)
-            names |= {f"{place.name}_{key}": kept.names[key] if kept else constant(e, scope) for key, e in place.names.items()}
+            if kept and self.rows is not None:
+                names |= {f"{place.name}_{key}": value for key, value in ring_names(problem, place, kept, self.rows).items()}
+            else:
+                names |= {f"{place.name}_{key}": kept.names[key] if kept else constant(e, scope) for key, e in place.names.items()}
         return names
 
 
