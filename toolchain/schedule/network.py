@@ -58,7 +58,7 @@ def compile_region(
     """schedule: what to do; without one, what the search finds.
 
     Raises UserError E1003 or E1008 for an operation that no kernel can do, E1004 where something does not fit, E1007 where operations and
-    tensors do not go together, E1401 to E1411 for a schedule that cannot be, E1005 for a template, E1307 for a step that leaves its
+    tensors do not go together, E1401 to E1412 for a schedule that cannot be, E1005 for a template, E1307 for a step that leaves its
     buffers, and E06xx for a program that breaks the machine's rules."""
     options = options or Options()
     schedule = schedule or find_schedule(machine, kernels, region, options)
@@ -83,7 +83,7 @@ def _ordered(plan: Plan) -> tuple[list[Part], Sequenced]:
     sequence: list[tuple[int, int]] = []
     for members, group in plan.runs():
         turns = group.turns_with([plan.problems[i] for i in members]) if group else None
-        for member, item in order_group([(plan.problems[i], plan.tilings[i]) for i in members], turns, rings):
+        for member, item in order_group([(plan.problems[i], plan.tilings[i]) for i in members], turns, rings, group.loads if group else ()):
             sequence.append((members[member], len(steps[members[member]])))
             steps[members[member]].append(item)
     return [part_of(problem, own) for problem, own in zip(plan.problems, steps, strict=True)], sequence

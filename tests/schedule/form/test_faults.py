@@ -119,12 +119,27 @@ RINGS: dict[str, Callable[[dict[str, Any]], object]] = {
     "a pitch above all": lambda data: data["buffers"][0].update(pitch=5000),
     "a ring that begins outside": lambda data: data["buffers"][0].update(address=128),
     "a ring of lines that find no room": lambda data: data["buffers"][0].update(lines=90),
-    "a ring that ends in the midst of what is read": lambda data: [b.update(lines=3, pitch=6, address=20 * k) for k, b in enumerate(data["buffers"])],
+    "a ring that ends in the midst of what is read": lambda data: (
+        data["groups"][0]["loads"][0].update(lines=3, pitch=6, address=80),
+        [b.update(lines=3, pitch=6, address=20 * k) for k, b in enumerate(data["buffers"])],
+    ),
     "a ring that is too short": lambda data: data["buffers"][0].update(pitch=64),
     "a ring of several groups": lambda data: data.update(groups=[{"operations": [operation(data, number)]} for number in range(5)]),
     "a ring beside a buffer": lambda data: data["buffers"][1].pop("pitch"),
     "other loops around the rows": lambda data: operation(data, 0).update(tile={"n": 1, "ow": 3, "oh": 8, "oc": 1}, slots={}),
-    "slots on those of another operation": lambda data: operation(data, 4).update(slots={"y": operation(data, 0)["slots"]["x"]}),
+    "slots on those of another operation": lambda data: (
+        data["groups"][0].pop("loads"),
+        operation(data, 0).update(slots={"x": operation(data, 4)["slots"]["y"]}),
+    ),
+    "a load of a tensor of its own": lambda data: data["groups"][0]["loads"][0].update(tensor="t1"),
+    "a load of no tensor": lambda data: data["groups"][0]["loads"][0].update(tensor="t7"),
+    "a load twice": lambda data: data["groups"][0]["loads"].append(data["groups"][0]["loads"][0]),
+    "a load without rows": lambda data: data["groups"][0]["loads"][0].update(rows=0),
+    "a load of half a line": lambda data: data["groups"][0]["loads"][0].update(rows=12),
+    "a load into a ring that is too short": lambda data: data["groups"][0]["loads"][0].update(rows=400),
+    "a load of what stays as a whole": lambda data: (data["groups"][0]["loads"][0].update(tensor="t0"), data["buffers"][0].pop("pitch")),
+    "a load into another memory": lambda data: data["groups"][0]["loads"][0].update(memory="pm"),
+    "a load whose lines overlap": lambda data: data["groups"][0]["loads"][0].update(pitch=3),
 }
 
 

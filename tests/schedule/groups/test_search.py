@@ -4,6 +4,7 @@ from copy import deepcopy
 from dataclasses import replace
 from random import Random
 from typing import Any
+from unittest import mock
 
 import pytest
 import yaml
@@ -19,9 +20,12 @@ from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.read import read_schedule
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.write import write_schedule
-from toolchain.schedule.network import Options, compile_region
+from toolchain.schedule.groups import search
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.network import Options, compile_region, find_schedule
 from toolchain.schedule.regions.region import Bound, Region, Shape
 from toolchain.spec.errors import Source, UserError
+from toolchain.spec.load import load_machine
 
 
 def built(region: Region, schedule: Schedule | None = None, **options: Any) -> CompiledRegion:
@@ -56,6 +60,14 @@ def add() -> Operation:
     return made.add("add", TALL, end=made.Requantise(1, 0, 127))
 
 
+def pointwise(seed: int) -> Operation:
+    return convolution(TALL, (16, 1, 1), seed, 50, low=0, high=127)
+
+
+def smooth() -> Operation:
+    return made.max_pool("smooth", TALL, made.Window((3, 3), (1, 1), (1, 1, 1, 1)))
+
+
 CHAINS = {
     "conv -> pool": chained(TALL, (conv(0), {"x": "t"}), (pool(), {"x": "t0"})),
     "pool -> conv": chained((4, 16, 800, 12), (pool((4, 16, 800, 12)), {"x": "t"}), (conv(1), {"x": "t0"})),
@@ -65,7 +77,10 @@ CHAINS = {
     "residual": chained(
         TALL, (conv(0), {"x": "t"}), (conv(1), {"x": "t0"}), (add(), {"x": "t1", "z": "t0"}), (conv(2), {"x": "t2"}), (pool(), {"x": "t3"})
     ),
+    "shortcut": chained(TALL, (conv(0), {"x": "t"}), (conv(1), {"x": "t0"}), (add(), {"x": "t1", "z": "t"})),
+    "branches": chained(TALL, (pointwise(0), {"x": "t"}), (conv(1), {"x": "t"}), (smooth(), {"x": "t"}), (pointwise(2), {"x": "t2"})),
 }  # fmt: skip
+CHAINS["branches"] = replace(CHAINS["branches"], outputs=("t0", "t1", "t3"))
 
 
 @pytest.mark.parametrize("name", CHAINS)
@@ -76,7 +91,42 @@ def test_a_chain_is_one_group_that_is_exact_and_moves_less(name: str) -> None:
     grouped, apart = built(region, schedule), built(region, resident=False)
     assert proven(grouped, grouped.program.machine)
     assert moved(grouped) < moved(apart)
-    assert not set(grouped.map.tensors) - {"t", region.outputs[0]}
+    assert not set(grouped.map.tensors) - {"t", *region.outputs}
+
+
+@pytest.mark.parametrize("name", ["conv -> conv", "strided", "shortcut", "branches"])
+def test_a_group_loads_each_row_of_its_input_once(name: str) -> None:
+    region = CHAINS[name]
+    schedule = scheduled(region)
+    (group,) = schedule.groups
+    assert [load.buffer.tensor for load in group.loads] == ["t"]
+    found = built(region, schedule)
+    once = sum(map(len, found.constants.values())) + found.map.tensors["t"].bytes
+    assert read_of(found) == once
+    assert read_of(built(region, without_loads(schedule))) > once
+
+
+def without_loads(schedule: Schedule) -> Schedule:
+    """The schedule in which each operation loads by itself what its tiles need, into slots that find their places."""
+    groups = (replace(group, loads=(), operations=tuple(replace(operation, slots={}) for operation in group.operations)) for group in schedule.groups)
+    return replace(schedule, groups=tuple(groups))
+
+
+def read_of(compiled: CompiledRegion) -> int:
+    """Bytes that a program reads from DRAM."""
+    memories = compiled.program.machine.memories
+    dram = next(number for number, memory in enumerate(memories) if memory.kind == "dram")
+    return int(compiled.checked.footprints.traffic_read[:, dram].sum())
+
+
+def test_several_groups_load_a_tensor_each_for_itself() -> None:
+    region = CHAINS["branches"]
+    schedule = scheduled(region)
+    (group,) = schedule.groups
+    halves = tuple(replace(group, operations=part) for part in (group.operations[:2], group.operations[2:]))
+    found = built(region, replace(schedule, groups=halves))
+    assert proven(found, found.program.machine)
+    assert read_of(found) > read_of(built(region, schedule))
 
 
 @pytest.mark.parametrize("name", ["conv -> pool", "conv -> add"])
@@ -131,6 +181,7 @@ def attempt(region: Region, data: dict[str, Any], draw: Random) -> dict[str, Any
     new = deepcopy(data)
     rings = [buffer for buffer in new["buffers"] if "pitch" in buffer]
     choice = draw.randrange(4)
+    rings += [load for group in new["groups"] for load in group.get("loads", [])]
     if choice == 0 and rings:
         ring = draw.choice(rings)
         ring["pitch"] = max(ring["pitch"] + draw.choice([-8, 8, 16, 40]), 1)
@@ -138,6 +189,8 @@ def attempt(region: Region, data: dict[str, Any], draw: Random) -> dict[str, Any
         draw.choice(rings)["address"] = draw.randrange(128)
     elif choice == 2:
         draw.choice(new["groups"])["ahead"] = draw.randrange(4)
+        for load in new["groups"][0].get("loads", []):
+            load["rows"] = draw.choice([1, 3, 8, 12, 16])
     else:
         operation = draw.choice(draw.choice(new["groups"])["operations"])
         operation["tile"]["oh"] = draw.choice([4, 8, 12, 16, 24])
@@ -166,3 +219,16 @@ def test_where_memory_is_large_nothing_is_grouped() -> None:
     schedule = compile_region(machine, kernels, CHAINS["residual"]).schedule
     assert set(sizes(schedule)) == {1}
     assert all(buffer.pitch == 0 for buffer in schedule.buffers)
+
+
+def test_branches_share_a_load_where_memory_does_not_wrap() -> None:
+    machine = load_machine("dnnvm")
+    kernels = dict(load_kernels(machine))
+    shape = (1, 12, 400, 40)
+    first, second, third = (convolution(shape, (12, 1, 1), seed, 8, low=0, high=127) for seed in range(3))
+    region = replace(chained(shape, (first, {"x": "t"}), (second, {"x": "t"}), (third, {"x": "t1"})), outputs=("t0", "t2"))
+    with mock.patch.object(search, "_cycles", return_value=0.0):
+        schedule = find_schedule(machine, kernels, region)
+    (group,) = schedule.groups
+    assert [(load.buffer.tensor, load.buffer.lines > 0) for load in group.loads] == [("t", True)]
+    assert proven(compile_region(machine, kernels, region, None, schedule), machine)

@@ -1,48 +1,72 @@
 """The tensors that stay on chip, as a schedule has them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from toolchain.schedule.form.schedule import ChipBuffer, Schedule
 from toolchain.schedule.kernels.pools import Pool, wraps
 from toolchain.schedule.placement.residency import Candidate, Residents, RowRing
+from toolchain.schedule.rows.row_load import ring_name
 from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.model import Machine, Memory
 from toolchain.spec.suggest import nearest
+from toolchain.spec.yaml_nodes import Path
 
 Pools = Mapping[str, tuple[Pool, ...]]
 
 
+class Entry(NamedTuple):
+    """A buffer on chip. path: where the file has it. name: on chip, where a tensor may have several rings that are loaded."""
+
+    path: Path
+    name: str
+    buffer: ChipBuffer
+
+
+def _entries(schedule: Schedule) -> Iterator[Entry]:
+    yield from (Entry(("buffers", number), buffer.tensor, buffer) for number, buffer in enumerate(schedule.buffers))
+    for number, (group, members) in enumerate(zip(schedule.groups, schedule.members, strict=True)):
+        for index, load in enumerate(group.loads):
+            yield Entry(("groups", number, "loads", index), ring_name(load.buffer.tensor, members), load.buffer)
+
+
+def entry_of(schedule: Schedule, name: str) -> Entry:
+    """The buffer with this name on chip."""
+    return next(entry for entry in _entries(schedule) if entry.name == name)
+
+
 def read_buffers(machine: Machine, schedule: Schedule, candidates: Mapping[str, Candidate], pools: Pools) -> Residents:
-    """candidates: what may stay on chip. pools: of the machine. Raises UserError E1404 for a buffer that cannot be as the schedule says."""
-    faults = [fault for number, buffer in enumerate(schedule.buffers) for fault in _faults(machine, schedule, number, buffer, candidates, pools)]
+    """candidates: buffers that may be on chip. pools: of the machine. Raises UserError E1404 for one that cannot be as the schedule says."""
+    entries = list(_entries(schedule))
+    faults = [fault for number, entry in enumerate(entries) for fault in _faults(machine, schedule, entry, entries[:number], candidates, pools)]
     if faults:
         raise UserError(*faults)
-    slots = {buffer.tensor: buffer.slot for buffer in schedule.buffers}
-    stored = {buffer.tensor: buffer.stored for buffer in schedule.buffers}
+    slots = {name: buffer.slot for _, name, buffer in entries}
+    stored = {name: buffer.stored for _, name, buffer in entries}
     kept = {name: replace(candidate, stored=stored[name]) for name, candidate in candidates.items() if name in slots}
     depths = {(memory, pool.bank): pool.depth for memory, found in pools.items() for pool in found}
-    found = {
-        buffer.tensor: RowRing(buffer.pitch, buffer.lines * buffer.pitch or depths[buffer.memory, buffer.slot.bank], buffer.lines)
-        for buffer in schedule.buffers
+    rings = {
+        name: RowRing(buffer.pitch, buffer.lines * buffer.pitch or depths[buffer.memory, buffer.slot.bank], buffer.lines)
+        for _, name, buffer in entries
         if buffer.pitch
     }
-    residents = Residents(slots, kept, schedule.numbers, pools, found)
+    residents = Residents(slots, kept, schedule.numbers, pools, rings)
     if faults := list(_overlaps(schedule, residents)):
         raise UserError(*faults)
     return residents
 
 
 def _faults(
-    machine: Machine, schedule: Schedule, number: int, buffer: ChipBuffer, candidates: Mapping[str, Candidate], pools: Pools
+    machine: Machine, schedule: Schedule, entry: Entry, before: Sequence[Entry], candidates: Mapping[str, Candidate], pools: Pools
 ) -> Iterator[Diagnostic]:
-    path, (bank, address) = ("buffers", number), buffer.slot
-    candidate = candidates.get(buffer.tensor)
+    path, name, buffer = entry
+    candidate, (bank, address) = candidates.get(name), buffer.slot
     if candidate is None:
         text = f"'{buffer.tensor}' cannot stay on chip: no operation makes it in a form in which another one reads it there"
-        yield schedule.fault("E1404", text, (*path, "tensor"), nearest(buffer.tensor, candidates))
+        yield schedule.fault("E1404", text, (*path, "tensor"), nearest(buffer.tensor, [c.name for c in candidates.values() if c.writes]))
         return
-    if any(other.tensor == buffer.tensor for other in schedule.buffers[:number]):
+    if any(other.name == name for other in before):
         yield schedule.fault("E1404", f"'{buffer.tensor}' is there twice", (*path, "tensor"))
     if candidate.memory != buffer.memory:
         yield schedule.fault("E1404", f"'{buffer.tensor}' stays in '{candidate.memory}', not in '{buffer.memory}'", (*path, "memory"))
@@ -59,15 +83,15 @@ def _faults(
         banks = ", ".join(str(p.bank) for p in pools[buffer.memory])
         yield schedule.fault("E1404", f"no pool of '{buffer.memory}' begins with bank {bank}", (*path, "bank"), f"known: {banks}")
     elif buffer.pitch:
-        yield from _ring_faults(machine.memory[buffer.memory], schedule, number, buffer, candidate, pool)
+        yield from _ring_faults(machine.memory[buffer.memory], schedule, path, buffer, candidate, pool)
     elif address + candidate.size > pool.depth:
         text = f"'{buffer.tensor}' takes {candidate.size} elements from {address} on, and a bank of '{buffer.memory}' has {pool.depth}"
         yield schedule.fault("E1404", text, (*path, "address"))
 
 
-def _ring_faults(memory: Memory, schedule: Schedule, number: int, buffer: ChipBuffer, candidate: Candidate, pool: Pool) -> Iterator[Diagnostic]:
+def _ring_faults(memory: Memory, schedule: Schedule, entry: Path, buffer: ChipBuffer, candidate: Candidate, pool: Pool) -> Iterator[Diagnostic]:
     """Faults of a ring of rows."""
-    lines, path = candidate.lines, ("buffers", number, "pitch")
+    lines, path = candidate.lines, (*entry, "pitch")
     if lines is None:
         text = f"'{buffer.tensor}' cannot be a ring of rows in '{buffer.memory}'"
         yield schedule.fault("E1404", text, path, "a tensor that stays whole has no pitch")
@@ -79,14 +103,15 @@ def _ring_faults(memory: Memory, schedule: Schedule, number: int, buffer: ChipBu
         yield schedule.fault("E1404", text, path)
     elif buffer.slot.address + buffer.lines * buffer.pitch > pool.depth:
         text = f"'{buffer.tensor}' takes {buffer.lines * buffer.pitch} elements from {buffer.slot.address} on, and a bank has {pool.depth}"
-        yield schedule.fault("E1404", text, ("buffers", number, "lines" if buffer.lines else "address"))
+        yield schedule.fault("E1404", text, (*entry, "lines" if buffer.lines else "address"))
     elif buffer.slot.address >= pool.depth:
         text = f"'{buffer.tensor}' begins at {buffer.slot.address}, and a bank of '{buffer.memory}' has {pool.depth}"
-        yield schedule.fault("E1404", text, ("buffers", number, "address"))
+        yield schedule.fault("E1404", text, (*entry, "address"))
 
 
 def _overlaps(schedule: Schedule, residents: Residents) -> Iterator[Diagnostic]:
     """Buffers that need the same room at the same time."""
-    numbers = {buffer.tensor: number for number, buffer in enumerate(schedule.buffers)}
-    for name, other in residents.collisions():
-        yield schedule.fault("E1404", f"'{name}' takes the room of '{other}' while both are needed", ("buffers", numbers[name], "address"))
+    for pair in residents.collisions():
+        one, two = (entry_of(schedule, name) for name in pair)
+        text = f"'{one.buffer.tensor}' takes the room of '{two.buffer.tensor}' while both are needed"
+        yield schedule.fault("E1404", text, (*one.path, "address"))

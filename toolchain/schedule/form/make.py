@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from toolchain.schedule.form.plan import Plan
-from toolchain.schedule.form.schedule import ChipBuffer, Cut, Group, Schedule, ScheduledOperation, Slots
+from toolchain.schedule.form.schedule import ChipBuffer, Cut, Group, GroupLoad, Schedule, ScheduledOperation, Slots
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.ring import find_rings
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.fingerprint import fingerprint
@@ -14,14 +15,25 @@ from toolchain.spec.model import Machine
 def make_schedule(machine: Machine, plan: Plan) -> Schedule:
     """The schedule of a plan whose slots stand where they will be."""
     rings = frozenset(find_rings(plan.problems))
-    groups = tuple(Group(tuple(_operation(plan, index, rings) for index in members), group.ahead if group else 0) for members, group in plan.runs())
+    groups = tuple(_group(plan, members, group, rings) for members, group in plan.runs())
     return Schedule(plan.region.name, machine.name, machine.config, fingerprint(machine), tuple(_buffers(plan)), groups)
 
 
+def _group(plan: Plan, members: range, group: RowGroup | None, rings: frozenset[str]) -> Group:
+    operations = tuple(_operation(plan, index, rings) for index in members)
+    if group is None:
+        return Group(operations)
+    return Group(operations, group.ahead, tuple(GroupLoad(_buffer(plan, load.tensor, load.ring), load.size) for load in group.loads))
+
+
 def _buffers(plan: Plan) -> Iterator[ChipBuffer]:
-    for name, candidate in plan.residents.candidates.items():
-        ring = plan.residents.rings.get(name)
-        yield ChipBuffer(name, candidate.memory, plan.residents.slots[name], candidate.stored, *((ring.pitch, ring.lines) if ring else (0, 0)))
+    return (_buffer(plan, name, name) for name, candidate in plan.residents.candidates.items() if candidate.writes)
+
+
+def _buffer(plan: Plan, tensor: str, name: str) -> ChipBuffer:
+    """A tensor as it stands on chip. name: of its buffer there."""
+    candidate, ring = plan.residents.candidates[name], plan.residents.rings.get(name)
+    return ChipBuffer(tensor, candidate.memory, plan.residents.slots[name], candidate.stored, *((ring.pitch, ring.lines) if ring else (0, 0)))
 
 
 def _operation(plan: Plan, index: int, rings: frozenset[str]) -> ScheduledOperation:

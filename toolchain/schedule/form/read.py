@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from toolchain.schedule.form.schedule import VERSION, ChipBuffer, Cut, Group, Schedule, ScheduledOperation, Slots
+from toolchain.schedule.form.schedule import VERSION, ChipBuffer, Cut, Group, GroupLoad, Schedule, ScheduledOperation, Slots
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.resources import PACKAGE
@@ -21,22 +21,27 @@ def read_schedule(source: Source) -> Schedule:
     if version.value != VERSION:
         raise fail("E1401", f"the schedule's version is {version.value}, this program reads {VERSION}", version.span, "build the model again")
     groups = tuple(map(_group, root.entries("groups")))
-    buffers = tuple(map(_buffer, root.entries("buffers")))
+    buffers = tuple(_buffer(node.plain()) for node in root.entries("buffers"))
     return Schedule(head.text("region"), head.text("machine"), head.text("config"), head.text("fingerprint"), buffers, groups, root)
 
 
 def _group(node: Node) -> Group:
     ahead = node.get("ahead")
-    return Group(tuple(map(_operation, node.entries("operations"))), int(ahead.value) if ahead else 0)
+    operations = tuple(map(_operation, node.entries("operations")))
+    return Group(operations, int(ahead.value) if ahead else 0, tuple(map(_load, node.entries("loads"))))
 
 
-def _buffer(node: Node) -> ChipBuffer:
+def _load(node: Node) -> GroupLoad:
     held: dict[str, Any] = node.plain()
+    return GroupLoad(_buffer(held), int(held["rows"]))
+
+
+def _buffer(held: dict[str, Any]) -> ChipBuffer:
     return ChipBuffer(
         held["tensor"],
         held["memory"],
         Slot(int(held["bank"]), int(held["address"])),
-        held["stored"],
+        held.get("stored", True),
         int(held.get("pitch", 0)),
         int(held.get("lines", 0)),
     )

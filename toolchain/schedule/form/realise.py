@@ -7,6 +7,7 @@ from math import prod
 from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.form.buffers import read_buffers
 from toolchain.schedule.form.groups import read_groups
+from toolchain.schedule.form.loads import read_loads
 from toolchain.schedule.form.order import check_head, ordered_region
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.schedule import Schedule, ScheduledOperation
@@ -33,14 +34,16 @@ Entry = tuple[int, Path, ScheduledOperation]
 
 
 def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, schedule: Schedule, stored: bool = False) -> Plan:
-    """stored: every tensor is stored to DRAM as well. Raises UserError E1401 to E1407, E1410, E1411 with places in the schedule's file."""
+    """stored: every tensor is stored to DRAM as well. Raises UserError E1401 to E1407, E1410 to E1412 with places in the schedule's file."""
     check_head(machine, region, schedule)
     ordered, order = ordered_region(region, schedule)
     entries = [(index, path, operation) for index, (path, operation) in enumerate(schedule.entries())]
     problems = gather(lambda entry: _stated(machine, kernels, ordered, schedule, entry), entries)
     storage = _storage(machine, ordered, problems, schedule)
     rings = {buffer.tensor for buffer in schedule.buffers if buffer.pitch}
-    candidates = grouped(find_candidates(ordered, problems, storage), schedule.numbers, rings)
+    loads = read_loads(schedule, ordered, problems, storage)
+    loaded = {loadable.candidate.name: loadable.candidate for found in loads.values() for loadable in found}
+    candidates = grouped(find_candidates(ordered, problems, storage) | loaded, schedule.numbers, rings)
     residents = read_buffers(machine, schedule, candidates, problems[0].pools)
     own = [kept_problem(ordered, storage, residents, problem, index, stored) for index, problem in enumerate(problems)]
     own = gather(lambda entry: narrowed(schedule, entry[1], entry[2], own[entry[0]]), entries)
@@ -48,7 +51,7 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     tilings = gather(reader.tiling, entries)
     _check_work(schedule, own, tilings, entries)
     plan = Plan(ordered, order, own, tilings, residents, in_dram(storage, residents, stored))
-    return replace(plan, groups=read_groups(schedule, plan, storage))
+    return replace(plan, groups=read_groups(schedule, plan, storage, loads))
 
 
 def _stated(machine: Machine, kernels: Mapping[str, Kernel], ordered: Region, schedule: Schedule, entry: Entry) -> Problem:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple
 
 from toolchain.schedule.kernels.pools import Pool, Slot
@@ -37,6 +38,14 @@ class ChipBuffer:
 
 
 @dataclass(frozen=True)
+class GroupLoad:
+    """A tensor that a group loads from DRAM into a ring of its own, `rows` rows at a time and each once."""
+
+    buffer: ChipBuffer
+    rows: int
+
+
+@dataclass(frozen=True)
 class ScheduledOperation:
     """operation: index in the region. name: its name, for the reader. tile: of every dimension, the outermost loop first.
 
@@ -53,15 +62,18 @@ class ScheduledOperation:
 
 @dataclass(frozen=True)
 class Group:
-    """Operations that run over one loop of rows. ahead: slabs of rows of a reader for which the operations that it reads from work in advance."""
+    """Operations that run over one loop of rows. ahead: slabs of rows of a reader for which the operations that it reads from work in advance.
+    loads: tensors that all of them read in one ring."""
 
     operations: tuple[ScheduledOperation, ...]
     ahead: int = 0
+    loads: tuple[GroupLoad, ...] = ()
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """groups: in the order in which they run. fingerprint: of the machine's architecture. root: the file that it was read from."""
+    """buffers: those that operations make. groups: in the order in which they run. fingerprint: of the machine's architecture. root: the file that it
+    was read from."""
 
     region: str
     machine: str
@@ -82,6 +94,12 @@ class Schedule:
     def fault(self, code: str, message: str, path: Path, hint: str = "") -> Diagnostic:
         """A finding about a part of the file, one of several."""
         return Diagnostic(code, message, self.span(path), hint)
+
+    @property
+    def members(self) -> tuple[range, ...]:
+        """The operations of each group, in the order in which they stand here."""
+        stops = tuple(accumulate(len(group.operations) for group in self.groups))
+        return tuple(range(stop - len(group.operations), stop) for stop, group in zip(stops, self.groups, strict=True))
 
     @property
     def numbers(self) -> tuple[int, ...]:

@@ -27,17 +27,21 @@ def _lines(schedule: Schedule) -> Iterator[str]:
     yield from (f"  - {_buffer(buffer)}" for buffer in schedule.buffers)
     yield "groups:"
     for group in schedule.groups:
-        if group.ahead:
-            yield f"  - ahead: {group.ahead}"
-        yield "    operations:" if group.ahead else "  - operations:"
+        head = [f"ahead: {group.ahead}"] if group.ahead else []
+        head += ["loads:", *(f"  - {_flow(_on_chip(load.buffer) | {'rows': load.rows})}" for load in group.loads)] if group.loads else []
+        yield from (f"  {' ' if number else '-'} {line}" for number, line in enumerate([*head, "operations:"]))
         for operation in group.operations:
             yield from _operation(operation)
 
 
 def _buffer(buffer: ChipBuffer) -> str:
+    return _flow(_on_chip(buffer) | {"stored": buffer.stored})
+
+
+def _on_chip(buffer: ChipBuffer) -> dict[str, object]:
     bank, address = buffer.slot
     ring = {key: value for key, value in (("pitch", buffer.pitch), ("lines", buffer.lines)) if value}
-    return _flow({"tensor": buffer.tensor, "memory": buffer.memory, "bank": bank, "address": address, **ring, "stored": buffer.stored})
+    return {"tensor": buffer.tensor, "memory": buffer.memory, "bank": bank, "address": address, **ring}
 
 
 def _operation(operation: ScheduledOperation) -> Iterator[str]:

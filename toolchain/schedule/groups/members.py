@@ -1,5 +1,6 @@
 """Slabs and tiles of operations that share one loop of rows."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -9,6 +10,7 @@ from toolchain.schedule.placement.residency import Residents
 from toolchain.schedule.placement.storage import Storage
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup, group_tensors
+from toolchain.schedule.rows.row_load import Loadable, find_loadable
 from toolchain.schedule.rows.row_loop import HEIGHT, RowLoop, row_dimension
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.ring import find_rings
@@ -31,9 +33,32 @@ class Members:
     choice: TileChoice
     _loops: dict[tuple[int, bool], RowLoop | None] = field(default_factory=dict[tuple[int, bool], "RowLoop | None"])
 
-    def tensors(self, members: range) -> list[dict[str, str]]:
-        """By member and place, buffers."""
-        return group_tensors(self.region, self.storage, members)
+    def tensors(self, members: range, loads: Sequence[Loadable] = ()) -> list[dict[str, str]]:
+        """By member and place, buffers. loads: rings that are loaded."""
+        return group_tensors(self.region, self.storage, members, loads)
+
+    def loadable(self, members: range, residents: Residents) -> list[Loadable]:
+        """Tensors in DRAM that are worth a ring: several of the members read them, or one that reads some rows again."""
+        readers: dict[str, list[tuple[int, str]]] = {}
+        for index, tensors in zip(members, self.tensors(members), strict=True):
+            for place, tensor in tensors.items():
+                if place != "y" and tensor not in residents.candidates:
+                    readers.setdefault(tensor, []).append((index, place))
+        worth = [tensor for tensor, found in readers.items() if len(found) > 1 or self._again(*found[0])]
+        found = (find_loadable(self.region, self.problems, self.storage, members, tensor) for tensor in worth)
+        return [load for load in found if load is not None and self._is_worth(load)]
+
+    def _is_worth(self, load: Loadable) -> bool:
+        """Whether a ring saves any byte: operations that have the tensor in another form do not use it."""
+        return len(load.candidate.reads) > 1 or self._again(load.loader.operation, load.loader.place.name)
+
+    def _again(self, index: int, place: str) -> bool:
+        """Whether slabs of an operation read some rows again."""
+        loop = self._loop(index, False)
+        if loop is None or place not in loop.read(0):
+            return False
+        rows = [loop.read(slab)[place] for slab in range(loop.count)]
+        return any(after.start < before.stop for before, after in itertools.pairwise(rows))
 
     def loops(self, members: range, over: frozenset[str]) -> list[RowLoop]:
         """The members' loops over rows; none where one of them has no rows. over: results that stand in the place of an operand."""

@@ -37,16 +37,17 @@ class RingPlaces:
     candidates: Mapping[str, Candidate]
     base: Residents
 
-    def choices(self, members: range) -> Iterator[OnChip]:
-        """First with as much as before there as a whole, then with rings for all that only the members use."""
+    def choices(self, members: range, loads: Sequence[Candidate] = ()) -> Iterator[OnChip]:
+        """First with as much as before there as a whole, then with rings for all that only the members use. loads: rings that are loaded."""
         groups = group_numbers(len(self.base.groups), [members])
         inner = sorted((c for c in self.candidates.values() if self._is_inner(c, members)), key=lambda c: c.first)
         fresh = [c for c in inner if c.name not in self.base.candidates]
         for chosen in (fresh, inner) if len(fresh) < len(inner) else (fresh,):
-            ringed = [c.name for c in chosen]
+            rings = {c.name: c for c in (*loads, *chosen)}
+            ringed = list(rings)
             live = [c.name for c in self.base.candidates.values() if c.first <= members[-1] and members[0] <= c.last]
             whole = [name for name in live if name not in ringed]
-            kept = grouped({**{n: self.base.candidates[n] for n in whole}, **{n: self.candidates[n] for n in ringed}}, groups, ringed)
+            kept = grouped({**{name: self.base.candidates[name] for name in whole}, **rings}, groups, ringed)
             beside = Residents({name: self.base.slots[name] for name in whole}, kept, groups, self.base.pools)
             if 0 < len(ringed) <= MOST_RINGS and not any(beside.collisions()):
                 over = {n: other for n in ringed for other in kept[n].over if other in ringed and kept[other].lines == kept[n].lines}
@@ -107,14 +108,14 @@ class RingPlaces:
 
     def _streams(self, chip: OnChip, group: RowGroup) -> list[Stream]:
         """Rings that stand in the place of another go with it."""
-        made = {tensors["y"]: member for member, tensors in enumerate(group.tensors) if tensors["y"] in chip.ringed}
-        rows = {name: group.loops[member].height for name, member in made.items()}
+        made = {name: maker for maker, name in enumerate(group.made) if name in chip.ringed}
+        rows = {name: group.makers[maker].height for name, maker in made.items()}
         tallest = max(chip.ringed, key=lambda name: rows[name])
         late, done = dict[int, int](), 0
         for turn in group.turns:
             late.setdefault(turn.member, done)
             if turn.member == made[tallest]:
-                done = group.loops[turn.member].made(turn.slab).stop
+                done = group.makers[turn.member].made(turn.slab).stop
         found: list[Stream] = []
         for name in chip.ringed:
             lines = chip.kept[name].lines

@@ -2,20 +2,24 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.groups.load_cost import load_cycles
 from toolchain.schedule.groups.members import Members
 from toolchain.schedule.groups.rings import RingPlaces
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.residency import Candidate, Residents, group_numbers, grouped, in_dram
 from toolchain.schedule.placement.storage import Storage
 from toolchain.schedule.rows.row_group import RowGroup
+from toolchain.schedule.rows.row_load import Loadable
 from toolchain.schedule.tiling.tiles import FRICTION, Tiling
 
 LONGEST = 16
 """Operations of a group."""
+WORTH = 0.9
+"""The share of the time apart that operations which only share loads may take."""
 WAYS = 24
 """Layouts of the rings of one group that are tried, at most."""
 
@@ -38,6 +42,7 @@ class GroupSearch:
     plan: Plan
     places: RingPlaces
     members: Members
+    loadable: dict[range, list[Loadable]] = field(default_factory=dict[range, list[Loadable]])
 
     def best(self) -> list[Proposal]:
         """The groups of the cheapest cut, in order."""
@@ -56,22 +61,42 @@ class GroupSearch:
     def _proposals(self) -> list[Proposal]:
         found: list[Proposal] = []
         for first in range(len(self.plan.problems)):
-            if not self._begins(first):
-                continue
-            for stop in range(first + 2, min(first + LONGEST, len(self.plan.problems)) + 1):
+            for stop in range(first + 1, min(first + LONGEST, len(self.plan.problems)) + 1):
                 members = range(first, stop)
                 if self._gains(members):
                     proposal = self.propose(members)
-                    found += [proposal] if proposal else []
+                    found += [proposal] if proposal and self._is_worth(proposal) else []
         return found
 
-    def _begins(self, first: int) -> bool:
-        """Whether an operation makes a tensor that could be a ring and is not on chip."""
-        return any(c.first == first for c in self._passing)
+    def _is_worth(self, proposal: Proposal) -> bool:
+        """Whether members gain enough: where none hands rows to another, the estimate must be well below that of operations apart."""
+        apart = sum(self.plan.tilings[index].estimate for index in proposal.group.operations)
+        return proposal.group.passes or proposal.cycles < WORTH * apart
 
     def _gains(self, members: range) -> bool:
-        """Whether the last one reads a tensor that goes through DRAM until now."""
-        return any(c.first in members and any(use.operation == members[-1] for use in c.reads) for c in self._passing)
+        """Whether the first and the last one each pass a tensor on, take one or share one with other members, which goes through DRAM until now."""
+        first, last = members[0], members[-1]
+        if len(members) == 1:
+            return bool(self._read[first]) and bool(self._loadable(members))
+        begins = bool(self._made[first]) or any(self._read[first] & self._read[index] for index in members[1:])
+        taken = any(c.first in members and any(use.operation == last for use in c.reads) for c in self._passing)
+        return begins and (taken or any(self._read[last] & self._read[index] for index in members[:-1]))
+
+    @cached_property
+    def _read(self) -> list[frozenset[str]]:
+        """By operation, the tensors that it reads in DRAM until now."""
+        known, every = self.plan.residents.candidates, self.members.tensors(range(len(self.plan.problems)))
+        return [frozenset(tensor for place, tensor in tensors.items() if place != "y" and tensor not in known) for tensors in every]
+
+    @cached_property
+    def _made(self) -> list[list[Candidate]]:
+        """By operation, the tensors that it makes first, that could be rings and go through DRAM until now."""
+        return [[c for c in self._passing if c.first == index] for index in range(len(self.plan.problems))]
+
+    def _loadable(self, members: range) -> list[Loadable]:
+        if members not in self.loadable:
+            self.loadable[members] = self.members.loadable(members, self.plan.residents)
+        return self.loadable[members]
 
     @cached_property
     def _passing(self) -> list[Candidate]:
@@ -79,29 +104,52 @@ class GroupSearch:
         return [c for name, c in self.places.candidates.items() if name not in self.plan.residents.candidates and c.lines is not None]
 
     def propose(self, members: range) -> Proposal | None:
-        """The members as one group; None where they have no room on chip."""
-        for chip in self.places.choices(members):
+        """The members as one group, with loads of rows where that is quicker; None where they have no room on chip."""
+        loads = self._loadable(members)
+        found = [self._propose(members, some) for some in ([loads] if loads else []) + ([[]] if len(members) > 1 else [])]
+        return min((proposal for proposal in found if proposal is not None), key=lambda proposal: proposal.cycles, default=None)
+
+    def _propose(self, members: range, loads: Sequence[Loadable]) -> Proposal | None:
+        for chip in self.places.choices(members, [load.candidate for load in loads]):
             loops = self.members.loops(members, frozenset(chip.over))
             for ahead in (1, 0) if loops else ():
-                group = RowGroup(members, loops, self.members.tensors(members), ahead)
+                brought = [load.load(members, _size(load)) for load in loads]
+                group = RowGroup(members, loops, self.members.tensors(members, loads), ahead, brought)
                 for residents in itertools.islice(self.places.placed(chip, group), WAYS):
                     planned = self.members.tiles(group, residents)
                     if planned is not None:
                         problems, tilings = planned
-                        return Proposal(group, residents, problems, tilings, _cycles(group, tilings))
+                        return Proposal(group, residents, problems, tilings, _cycles(group, problems, tilings))
         return None
 
 
-def _cycles(group: RowGroup, tilings: Sequence[Tiling]) -> float:
-    """The busiest unit, a part of what the others do, and their work on one slab of each member: the first and the last have none to hide behind."""
+def _size(load: Loadable) -> int:
+    """Rows that are loaded at a time: a line."""
+    return load.candidate.lines.together if load.candidate.lines else 1
+
+
+def _cycles(group: RowGroup, problems: Sequence[Problem], tilings: Sequence[Tiling]) -> float:
+    """The busiest unit, a part of what the others do, and their work on one slab of each member: the first and the last have none to hide behind.
+
+    Members that only share loads follow one another as operations apart do, so they begin and end at the cost of those.
+    """
+    each: list[Mapping[str, float]] = [*(tiling.busy for tiling in tilings), *load_cycles(group, problems)]
     busy: dict[str, float] = {}
-    for tiling in tilings:
-        for unit, cycles in tiling.busy.items():
+    for found in each:
+        for unit, cycles in found.items():
             busy[unit] = busy.get(unit, 0.0) + cycles
     busiest = max(busy, key=lambda unit: busy[unit])
-    others = [sum(cycles for unit, cycles in tiling.busy.items() if unit != busiest) for tiling in tilings]
-    ramp = sum(cycles / loop.count for cycles, loop in zip(others, group.loops, strict=True))
+    others = [sum(cycles for unit, cycles in found.items() if unit != busiest) for found in each]
+    ramp = sum(cycles / maker.count for cycles, maker in zip(others, group.makers, strict=True))
+    if not group.passes:
+        ramp += sum(_ends(tiling) for tiling in tilings)
     return busy[busiest] + sum(others) * FRICTION + ramp
+
+
+def _ends(tiling: Tiling) -> float:
+    """The part of a tiling's estimate that no other work hides: first loads, last stores and what small steps cost."""
+    longest, together = max(tiling.busy.values()), sum(tiling.busy.values())
+    return tiling.estimate - longest - (together - longest) * FRICTION
 
 
 def with_groups(plan: Plan, candidates: Mapping[str, Candidate], storage: Storage, chosen: Sequence[Proposal]) -> Plan:
@@ -112,6 +160,9 @@ def with_groups(plan: Plan, candidates: Mapping[str, Candidate], storage: Storag
     rings = {name: ring for p in chosen for name, ring in p.residents.rings.items()}
     slots = {**plan.residents.slots, **{name: p.residents.slots[name] for p in chosen for name in p.residents.rings}}
     kept = {name: candidates[name] if name in rings else plan.residents.candidates[name] for name in candidates if name in slots}
+    for p in chosen:
+        first = p.group.operations[0]
+        kept |= {load.ring: replace(p.residents.candidates[load.ring], first=first, last=first) for load in p.group.loads}
     residents = Residents(slots, grouped(kept, numbers, rings), numbers, plan.residents.pools, rings)
     problems, tilings = list(plan.problems), list(plan.tilings)
     for p in chosen:

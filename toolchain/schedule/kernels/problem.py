@@ -81,6 +81,11 @@ class Problem:
         """The step that fills a place, or None for what is made on chip."""
         return next((s for s in self.steps if s.kind == "load" and s.place == place), None)
 
+    def filling(self, place: str) -> Step | None:
+        """The step that would fill a place if its tensor were not on chip."""
+        numbers = {**self.numbers, f"{place}_kept": 0}
+        return next((step for step in _steps(self.kernel, numbers) if step.kind == "load" and step.place == place), None)
+
 
 def state_problem(machine: Machine, kernel: Kernel, operation: Operation) -> Problem:
     """Raises UserError E1003 where the kernel cannot do the operation."""

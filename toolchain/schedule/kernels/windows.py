@@ -20,6 +20,12 @@ def window_names(window: Window, start: int, size: int, numbers: Mapping[str, in
     return {f"{window.name}_{key}": value for key, value in values.items()}
 
 
+def loaded_names(window: Window, rows: range) -> dict[str, int]:
+    """The window's names for a load of these input rows, whoever reads them."""
+    values = {"first": rows.start, "count": len(rows), "before": 0, "after": 0, "window": len(rows)}
+    return {f"{window.name}_{key}": value for key, value in values.items()}
+
+
 def largest_window(window: Window, size: Ints, numbers: Mapping[str, int]) -> dict[str, Ints]:
     """The window's names for tiles of `size` output rows, as if they stood where nothing is cut off."""
     arrays = {name: np.full_like(size, value) for name, value in numbers.items()}

@@ -68,7 +68,7 @@ def find_candidates(region: Region, problems: Sequence[Problem], storage: Storag
     uses: dict[str, list[tuple[bool, int, Use | None]]] = {}
     for index, bound in enumerate(region.operations):
         for name, tensor in bound.tensors.items():
-            use = _use(problems[index], index, name, storage, tensor)
+            use = find_use(problems[index], index, name, storage, tensor)
             uses.setdefault(storage.places[tensor][0], []).append((_written(problems[index], name), index, use))
     found: dict[str, Candidate] = {}
     for name, buffer in storage.buffers.items():
@@ -86,7 +86,7 @@ def _written(problem: Problem, name: str) -> bool:
     return any(step.kind == "store" and step.place == name for step in problem.steps)
 
 
-def _use(problem: Problem, index: int, name: str, storage: Storage, tensor: str) -> Use | None:
+def find_use(problem: Problem, index: int, name: str, storage: Storage, tensor: str) -> Use | None:
     """The tensor as the operation would have it on chip, or None where it would not."""
     place = next((p for p in problem.kernel.places if p.name == name), None)
     if place is None or place.whole is None:
@@ -119,11 +119,11 @@ def _candidate(name: str, uses: Sequence[tuple[bool, int, Use | None]], needed: 
         return None
     elsewhere = sum(not written for written, _, _ in uses) > len(reads)
     moments = [use.operation for use in [*whole, *reads]]
-    lines = _common([use.lines for use in [*whole, *reads]])
+    lines = common_lines([use.lines for use in [*whole, *reads]])
     return Candidate(name, form[0], form[1], tuple(whole), tuple(reads), min(moments), max(moments), needed or elsewhere, (), lines)
 
 
-def _common(found: Sequence[Lines | None]) -> Lines | None:
+def common_lines(found: Sequence[Lines | None]) -> Lines | None:
     """The lines that all uses have in common, as far apart as all allow."""
     some = [lines for lines in found if lines is not None]
     if len(some) < len(found) or len({(lines.together, lines.pitch, lines.line) for lines in some}) > 1:

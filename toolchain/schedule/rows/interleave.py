@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from toolchain.schedule.kernels.pools import Slot
+from toolchain.schedule.rows.row_load import RowLoad
 from toolchain.schedule.rows.row_loop import RowLoop
 
 
@@ -29,7 +30,7 @@ class Feed:
 
 @dataclass
 class _Interleaver:
-    loops: Sequence[RowLoop]
+    loops: Sequence[RowLoop | RowLoad]
     feeds: Sequence[Sequence[Feed]]
     ahead: int
     done: list[int] = field(default_factory=list[int])
@@ -67,6 +68,6 @@ class _Interleaver:
         return self.loops[feed.maker].slab_of(stop - 1) if stop else -1
 
 
-def interleave(loops: Sequence[RowLoop], feeds: Sequence[Sequence[Feed]], ahead: int) -> list[Turn]:
-    """loops, feeds: of each member, makers before their readers. ahead: slabs of a reader for which its makers work in advance."""
+def interleave(loops: Sequence[RowLoop | RowLoad], feeds: Sequence[Sequence[Feed]], ahead: int) -> list[Turn]:
+    """loops, feeds: of each member, operations before their readers, loads last. ahead: slabs of a reader for which its makers work in advance."""
     return list(_Interleaver(loops, feeds, ahead).turns())

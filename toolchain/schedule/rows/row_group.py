@@ -10,36 +10,64 @@ from toolchain.schedule.placement.storage import Storage
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.interleave import Feed, Turn, interleave
 from toolchain.schedule.rows.lives import Clash, RingBuffer, Touch, find_clash
+from toolchain.schedule.rows.row_load import Loadable, RowLoad
 from toolchain.schedule.rows.row_loop import RowLoop
 
 
 @dataclass(frozen=True)
 class RowGroup:
-    """operations: of the region, by number. loops, tensors: of each of them, the latter by place: the buffers. ahead: as in a schedule."""
+    """operations: of the region, by number. loops, tensors: of each of them, the latter by place: the buffers. ahead: as in a schedule. loads: of
+    rings that no operation makes."""
 
     operations: range
     loops: Sequence[RowLoop]
     tensors: Sequence[Mapping[str, str]]
     ahead: int
+    loads: Sequence[RowLoad] = ()
+
+    @cached_property
+    def makers(self) -> list[RowLoop | RowLoad]:
+        """All that has slabs: operations, then loads."""
+        return [*self.loops, *self.loads]
+
+    @cached_property
+    def names(self) -> list[Mapping[str, str]]:
+        """By place, the buffers that each maker of slabs touches; of a load, the ring that it fills."""
+        return [*self.tensors, *({load.place: load.ring} for load in self.loads)]
+
+    @cached_property
+    def made(self) -> list[str]:
+        """The buffer that each maker of slabs makes."""
+        return [*(tensors["y"] for tensors in self.tensors), *(load.ring for load in self.loads)]
+
+    @cached_property
+    def passes(self) -> bool:
+        """Whether one operation hands rows to another."""
+        return any(feed.maker < len(self.loops) for member in range(len(self.loops)) for feed in self._feeds(member))
 
     @cached_property
     def turns(self) -> list[Turn]:
-        """The slabs of all operations, in the order in which they run."""
-        return interleave(self.loops, [list(self._feeds(member)) for member in range(len(self.loops))], self.ahead)
+        """The slabs of all operations and loads, in the order in which they run."""
+        feeds = [list(self._feeds(member)) for member in range(len(self.loops))]
+        return interleave(self.makers, [*feeds, *([] for _ in self.loads)], self.ahead)
 
     def turns_with(self, problems: Sequence[Problem]) -> list[Turn]:
         """The turns with the slots of rings that begin again. problems: of the members, with what is on chip."""
         found: list[Turn] = []
         for turn in self.turns:
-            loop, kept = self.loops[turn.member], problems[turn.member].kept
-            slots = {place: kept[place].slot_for(rows.start) for place, rows in loop.touched(turn.slab).items() if place in kept}
+            maker = self.makers[turn.member]
+            if isinstance(maker, RowLoad):
+                slots = {maker.place: maker.slot(problems[maker.member].kept[maker.place], turn.slab)}
+            else:
+                kept = problems[turn.member].kept
+                slots = {place: kept[place].slot_for(rows.start) for place, rows in maker.touched(turn.slab).items() if place in kept}
             found.append(turn._replace(slots=slots))
         return found
 
     def most_rows(self, tensor: str) -> int:
         """The most rows of a tensor that one slab makes or reads."""
         found = [0]
-        for loop, tensors in zip(self.loops, self.tensors, strict=True):
+        for loop, tensors in zip(self.makers, self.names, strict=True):
             for slab in range(min(loop.count, 2)):
                 found += [len(rows) for place, rows in loop.touched(slab).items() if tensors.get(place) == tensor]
         return max(found)
@@ -47,7 +75,7 @@ class RowGroup:
     def crossing(self, rings: Mapping[str, RingBuffer]) -> tuple[str, range] | None:
         """A ring, and rows of it that a slab makes or reads on both sides of its end."""
         for turn in self.turns:
-            loop, tensors = self.loops[turn.member], self.tensors[turn.member]
+            loop, tensors = self.makers[turn.member], self.names[turn.member]
             for place, rows in loop.touched(turn.slab).items():
                 ring = rings.get(tensors.get(place, ""))
                 if ring is not None and ring.crosses(rows):
@@ -56,23 +84,26 @@ class RowGroup:
 
     def _feeds(self, member: int) -> Iterator[Feed]:
         for place in self.loops[member].problem.operation.kind.data:
-            for maker in range(member):
-                if self.tensors[maker]["y"] == self.tensors[member].get(place):
+            for maker in (*range(member), *range(len(self.loops), len(self.makers))):
+                if self.made[maker] == self.tensors[member].get(place):
                     yield Feed(place, maker)
 
     def clash(self, rings: Mapping[str, RingBuffer], over: frozenset[tuple[str, str]]) -> Clash | None:
         """Rows that are written where others stand that are still read. over: as `find_clash` has it."""
         writes, reads = list[Touch](), list[Touch]()
         for moment, turn in enumerate(self.turns):
-            loop, tensors = self.loops[turn.member], self.tensors[turn.member]
-            writes += [Touch(tensors["y"], moment, loop.made(turn.slab))] * (tensors["y"] in rings)
+            loop, tensors, made = self.makers[turn.member], self.names[turn.member], self.made[turn.member]
+            writes += [Touch(made, moment, loop.made(turn.slab))] * (made in rings)
             reads += [Touch(tensors[place], moment, rows) for place, rows in loop.read(turn.slab).items() if tensors.get(place) in rings]
         return find_clash(rings, writes, reads, over)
 
 
-def group_tensors(region: Region, storage: Storage, operations: range) -> list[dict[str, str]]:
-    """By operation and place, the buffers that its computed tensors stand in."""
-    return [{place: storage.places[tensor][0] for place, tensor in region.operations[index].tensors.items()} for index in operations]
+def group_tensors(region: Region, storage: Storage, operations: range, loads: Iterable[Loadable] = ()) -> list[dict[str, str]]:
+    """By operation and place, the buffers that its computed tensors stand in. loads: rings that are loaded."""
+    found = [{place: storage.places[tensor][0] for place, tensor in region.operations[index].tensors.items()} for index in operations]
+    for use, ring in ((use, load.candidate.name) for load in loads for use in load.candidate.reads):
+        found[use.operation - operations[0]][use.place.name] = ring
+    return found
 
 
 def ring_buffers(residents: Residents, group: int) -> dict[str, RingBuffer]:

@@ -12,7 +12,9 @@ from toolchain.schedule.kernels.kernel import Dimension, Place, Step
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.rows.interleave import Turn
+from toolchain.schedule.rows.row_load import RowLoad
 from toolchain.schedule.rows.row_loop import row_dimension
+from toolchain.schedule.rows.row_step import ring_names, row_names, whole_tile
 from toolchain.schedule.tiling.ring import Ring, Tiles
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.evaluate import constant
@@ -23,26 +25,33 @@ Tile = Mapping[str, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Instance:
-    """A step of one tile. slots: where its tiles stand, by place."""
+    """A step of one tile. slots: where its tiles stand, by place. rows: those that a load into a ring brings, whole; None for any other step."""
 
     step: Step
     tile: Tile
     slots: Mapping[str, Slot]
+    rows: range | None = None
 
     def names(self, problem: Problem) -> dict[str, int]:
         """Names that its template may use: DIMENSION, DIMENSION_at, windows, PLACE_slot, PLACE_bank, and the names of places."""
         names: dict[str, int] = {}
         for place, slot in self.slots.items():
             names |= {f"{place}_slot": slot.address, f"{place}_bank": slot.bank}
+        if self.rows is not None:
+            place = next(place for place in problem.kernel.places if place.name == self.step.place)
+            names |= row_names(problem, place, self.rows)
         for name, (first, size) in self.tile.items():
             names |= {name: size, f"{name}_at": first}
-        for w in problem.kernel.windows:
+        for w in problem.kernel.windows if self.rows is None else ():
             if w.of in self.tile:
                 names |= problem.rows(w, *self.tile[w.of])
         scope = {**problem.numbers, **names}
         for place in (p for p in problem.kernel.places if p.name in self.slots):
             kept = problem.kept.get(place.name)
-            names |= {f"{place.name}_{key}": kept.names[key] if kept else constant(e, scope) for key, e in place.names.items()}
+            if kept and self.rows is not None:
+                names |= {f"{place.name}_{key}": value for key, value in ring_names(problem, place, kept, self.rows).items()}
+            else:
+                names |= {f"{place.name}_{key}": kept.names[key] if kept else constant(e, scope) for key, e in place.names.items()}
         return names
 
 
@@ -77,15 +86,18 @@ def order_steps(problem: Problem, tiling: Tiling, rings: Mapping[str, Ring] | No
     return [item for _, item in order_group([(problem, tiling)], None, rings or {})]
 
 
-def order_group(members: Sequence[Member], turns: Sequence[Turn] | None, rings: Mapping[str, Ring]) -> list[Placed]:
-    """All step instances, in an order in which they could run one by one. turns: the slabs of all members, None for those of one in turn.
+def order_group(members: Sequence[Member], turns: Sequence[Turn] | None, rings: Mapping[str, Ring], loads: Sequence[RowLoad] = ()) -> list[Placed]:
+    """All step instances, in an order in which they could run one by one. turns: the slabs of all members and loads (counted on), None for those
+    of one member in turn.
 
     rings: memories that are filled round and round, also by the operations before and after, with what is known when compiling.
     """
     slabs = [_slabs(problem, tiling, (row_dimension(problem) or "") if turns else "") for problem, tiling in members]
     order = _Order(members, {name: Tiles(ring, len(members) > 1) for name, ring in rings.items()})
     for turn in turns or [Turn(0, 0, {})]:
-        for step, tile in slabs[turn.member][turn.slab]:
+        if turn.member >= len(members):
+            order.bring(turn, loads[turn.member - len(members)])
+        for step, tile in slabs[turn.member][turn.slab] if turn.member < len(members) else ():
             order.add(turn, step, tile)
         order.finished[turn.member, turn.slab] = len(order.events)
     return list(_merged(order.events, order.loads))
@@ -130,6 +142,14 @@ class _Order:
             if freed is not None and load is not None:
                 self._load(turn, load, name, tile, taken[name], max(freed + 1, now - self.ahead))
         self.events.append((turn.member, Instance(step, tile, taken)))
+
+    def bring(self, turn: Turn, load: RowLoad) -> None:
+        """A load of rows into a ring."""
+        problem = self.members[load.member][0]
+        place, step = self.places[load.member][load.place], problem.filling(load.place)
+        assert step is not None
+        item = Instance(step, whole_tile(problem, place), {load.place: turn.slots[load.place]}, load.made(turn.slab))
+        self.events.append((load.member, item))
 
     def _slot(self, turn: Turn, name: str, tile: Tile, now: int) -> tuple[Slot, int | None]:
         problem, tiling = self.members[turn.member]
