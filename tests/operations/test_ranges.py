@@ -6,7 +6,7 @@ import pytest
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.numbers import numbers_of
-from toolchain.operations.ranges import needed
+from toolchain.operations.ranges import needed, positions
 from toolchain.operations.reference import accumulate
 from toolchain.verify.operation_check import draw_case
 
@@ -48,3 +48,17 @@ def test_rows_of_a_strided_convolution_and_their_halo() -> None:
     last = needed(kind, numbers, {"p": range(4, 5)})["x"][2]
     assert (rows.first, rows.stop, rows.before, rows.after) == (0, 4, 1, 0)
     assert (last.first, last.stop, last.before, last.after, last.count) == (7, 9, 0, 1, 2)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_what_each_position_reads_is_what_it_needs(kind: OperationKind) -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(5):
+        case = draw_case(kind, rng)
+        numbers = {**case.numbers, **dict.fromkeys((*kind.multipliers, "unit"), 1)}
+        for index, extent in kind.result.axes.items():
+            found = positions(kind, numbers, index)
+            for at in range(numbers[extent]):
+                ranges = needed(kind, numbers, {index: range(at, at + 1)})
+                for operand, axes in found.items():
+                    assert [(int(a.first[at]), int(a.stop[at])) for a in axes] == [(n.first, n.stop) for n in ranges[operand]]

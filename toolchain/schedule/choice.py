@@ -10,14 +10,17 @@ from toolchain.spec.errors import Diagnostic, UserError, fail
 from toolchain.spec.model import Machine
 
 
-def choose_kernel(machine: Machine, kernels: Mapping[str, Kernel], operation: Operation, given: Collection[str] = ()) -> Problem:
-    """The operation for the first kernel that can do it. given: the kernel's tensors that the host writes, through any layout.
+def choose_kernel(
+    machine: Machine, kernels: Mapping[str, Kernel], operation: Operation, given: Collection[str] = (), passed: Collection[str] = ()
+) -> Problem:
+    """The operation for the first kernel that can do it. given: the kernel's tensors that the host writes, through any layout. passed: operands that
+    other operations of its group leave on chip.
 
     Raises UserError E1003 with the reason of every kernel where none can, the most general first, E1008 where there is none for its kind.
     """
     reasons: list[Diagnostic] = []
     for kernel in kernels.values():
-        if kernel.computes == operation.kind.name:
+        if kernel.computes == operation.kind.name and set(kernel.passed) == set(passed):
             try:
                 problem = state_problem(machine, kernel, operation)
             except UserError as error:

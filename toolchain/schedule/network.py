@@ -12,6 +12,8 @@ from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.realise import kept_problem, realise
 from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.fusion.tile_group import TileGroup
+from toolchain.schedule.groups.fused import TileGroups
 from toolchain.schedule.groups.members import Members
 from toolchain.schedule.groups.rings import RingPlaces
 from toolchain.schedule.groups.search import GroupSearch, with_groups
@@ -20,10 +22,12 @@ from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.residency import Candidate, Residents, find_candidates, in_dram, place_residents, without
 from toolchain.schedule.placement.storage import plan_storage
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.stray_accesses import check_buffers, rooms_of
 from toolchain.schedule.tile_choice import TileChoice
-from toolchain.schedule.tiling.order import Instance, order_dealt, order_group
-from toolchain.schedule.tiling.ring import find_rings
+from toolchain.schedule.tiling.order import Instance, Member, order_dealt, order_group, order_tiles
+from toolchain.schedule.tiling.order import Placed as PlacedStep
+from toolchain.schedule.tiling.ring import Ring, find_rings
 from toolchain.schedule.tiling.rotation import Rotation
 from toolchain.schedule.tiling.side_by_side import run_side_by_side
 from toolchain.schedule.tiling.tiles import Tiling
@@ -58,7 +62,7 @@ def compile_region(
     """schedule: what to do; without one, what the search finds.
 
     Raises UserError E1003 or E1008 for an operation that no kernel can do, E1004 where something does not fit, E1007 where operations and
-    tensors do not go together, E1401 to E1412 for a schedule that cannot be, E1005 for a template, E1307 for a step that leaves its
+    tensors do not go together, E1401 to E1413 for a schedule that cannot be, E1005 for a template, E1307 for a step that leaves its
     buffers, and E06xx for a program that breaks the machine's rules."""
     options = options or Options()
     schedule = schedule or find_schedule(machine, kernels, region, options)
@@ -82,23 +86,34 @@ def _ordered(plan: Plan) -> tuple[list[Part], Sequenced]:
     steps: list[list[Instance]] = [[] for _ in plan.problems]
     sequence: list[tuple[int, int]] = []
     for members, group in plan.runs():
-        turns = group.turns_with([plan.problems[i] for i in members]) if group else None
-        for member, item in order_group([(plan.problems[i], plan.tilings[i]) for i in members], turns, rings, group.loads if group else ()):
+        for member, item in _order([(plan.problems[i], plan.tilings[i]) for i in members], group, rings):
             sequence.append((members[member], len(steps[members[member]])))
             steps[members[member]].append(item)
     return [part_of(problem, own) for problem, own in zip(plan.problems, steps, strict=True)], sequence
 
 
+def _order(members: Sequence[Member], group: RowGroup | TileGroup | None, rings: Mapping[str, Ring]) -> list[PlacedStep]:
+    """The steps of a group's members."""
+    if isinstance(group, TileGroup):
+        last = members[-1][1]
+        return order_tiles(members, group.tiles(last.sizes, last.order), group.roots, rings)
+    turns = group.turns_with([problem for problem, _ in members]) if group else None
+    return order_group(members, turns, rings, group.loads if group else ())
+
+
 def _dealt(plan: Plan, schedule: Schedule, streams: int) -> tuple[list[Part], Sequenced, list[int]]:
     """The same for streams that share the tiles of every operation, and the stream of each step in that order.
 
-    Raises UserError E1007 for more streams than the machine has, E1404 for a tensor that stays on chip, as each stream has memories of its own.
+    Raises UserError E1007 for more streams than the machine has, E1404 and E1413 for what stays on chip, as each stream has memories of its own.
     """
     if streams > (there := plan.problems[0].machine.streams):
         raise fail("E1007", f"{streams} streams cannot share the work: the machine runs {there}")
     if schedule.buffers:
         text = f"'{schedule.buffers[0].tensor}' cannot stay on chip where {streams} streams share the work"
         raise schedule.error("E1404", text, ("buffers", 0), "without an entry it goes through DRAM")
+    tiled = next((number for number, group in enumerate(schedule.groups) if group.tiles), None)
+    if tiled is not None:
+        raise schedule.error("E1413", f"no tile passes on chip where {streams} streams share the work", ("groups", tiled, "loop"))
     rings = [find_rings(plan.problems) for _ in range(streams)]
     parts, sequence, dealt = list[Part](), list[tuple[int, int]](), list[int]()
     for number, (problem, tiling) in enumerate(zip(plan.problems, plan.tilings, strict=True)):
@@ -115,8 +130,8 @@ def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Regio
     rotation = Rotation()
     turned = list(plan.tilings)
     for members, group in plan.runs():
-        if group is None:
-            turned[members[0]] = rotation.turn(plan.problems[members[0]], turned[members[0]])
+        if not isinstance(group, RowGroup):
+            turned[members.start : members.stop] = rotation.turn([(plan.problems[i], turned[i]) for i in members])
     return make_schedule(machine, replace(plan, tilings=turned))
 
 
@@ -140,7 +155,8 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
             own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
             plan = Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents))
             search = GroupSearch(plan, RingPlaces(machine, every, residents), Members(region, storage, problems, choice))
-            return with_groups(plan, every, storage, search.best()) if options.grouped else plan
+            fused = TileGroups(machine, kernels, plan, options.contexts)
+            return with_groups(plan, every, storage, search.best(fused.proposals())) if options.grouped else plan
         candidates = without(candidates, [crowded])
 
 

@@ -22,7 +22,7 @@ MEMORY_OF = {p.name: p.memory for p in KERNEL.places}
 
 def taken(number: int, rotation: Rotation) -> list[tuple[str, int, int]]:
     """Memory, start and end of every slot."""
-    turned = rotation.turn(PROBLEMS[number], TILINGS[number])
+    (turned,) = rotation.turn([(PROBLEMS[number], TILINGS[number])])
     assert turned.slots == TILINGS[number].slots
     return [(MEMORY_OF[name], slot.address, slot.address + turned.room[name]) for name, held in turned.places.items() for slot in held]
 

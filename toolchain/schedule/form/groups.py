@@ -24,7 +24,7 @@ def read_groups(schedule: Schedule, plan: Plan, storage: Storage, loads: Loads) 
     found = {
         number: _group(schedule, plan, storage, number, members, loads.get(number, ()))
         for number, members in enumerate(schedule.members)
-        if len(members) > 1 or number in loads
+        if (len(members) > 1 or number in loads) and not schedule.groups[number].tiles
     }
     faults = [fault for number, group in found.items() for fault in _clashes(schedule, plan, number, group)]
     if faults:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.schedule import ChipBuffer, Cut, Group, GroupLoad, Schedule, ScheduledOperation, Slots
+from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.ring import find_rings
@@ -19,10 +20,12 @@ def make_schedule(machine: Machine, plan: Plan) -> Schedule:
     return Schedule(plan.region.name, machine.name, machine.config, fingerprint(machine), tuple(_buffers(plan)), groups)
 
 
-def _group(plan: Plan, members: range, group: RowGroup | None, rings: frozenset[str]) -> Group:
+def _group(plan: Plan, members: range, group: RowGroup | TileGroup | None, rings: frozenset[str]) -> Group:
     operations = tuple(_operation(plan, index, rings) for index in members)
     if group is None:
         return Group(operations)
+    if isinstance(group, TileGroup):
+        return Group(operations, tiles=True)
     return Group(operations, group.ahead, tuple(GroupLoad(_buffer(plan, load.tensor, load.ring), load.size) for load in group.loads))
 
 
@@ -57,4 +60,5 @@ def _slots(problem: Problem, tiling: Tiling, rings: frozenset[str]) -> dict[str,
     return {
         name: len(slots) if problem.memories[name] in rings and name in problem.known else slots
         for name, slots in tiling.places.items()
+        if name not in problem.kernel.handed
     }  # fmt: skip

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.residency import Residents
 from toolchain.schedule.placement.storage import Storage
@@ -26,9 +27,9 @@ class Plan:
     tilings: Sequence[Tiling]
     residents: Residents
     dram: Storage
-    groups: Mapping[int, RowGroup] = field(default_factory=dict[int, RowGroup])
+    groups: Mapping[int, RowGroup | TileGroup] = field(default_factory=dict[int, RowGroup | TileGroup])
 
-    def runs(self) -> Iterator[tuple[range, RowGroup | None]]:
+    def runs(self) -> Iterator[tuple[range, RowGroup | TileGroup | None]]:
         """The operations of every group, in order; None for an operation alone."""
         for number, members in itertools.groupby(range(len(self.problems)), key=self.residents.groups.__getitem__):
             first, *more = members

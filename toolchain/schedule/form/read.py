@@ -28,7 +28,7 @@ def read_schedule(source: Source) -> Schedule:
 def _group(node: Node) -> Group:
     ahead = node.get("ahead")
     operations = tuple(map(_operation, node.entries("operations")))
-    return Group(operations, int(ahead.value) if ahead else 0, tuple(map(_load, node.entries("loads"))))
+    return Group(operations, int(ahead.value) if ahead else 0, tuple(map(_load, node.entries("loads"))), node.text("loop") == "tiles")
 
 
 def _load(node: Node) -> GroupLoad:

@@ -6,6 +6,7 @@ from math import prod
 
 from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.form.buffers import read_buffers
+from toolchain.schedule.form.fused import share_tiles
 from toolchain.schedule.form.groups import read_groups
 from toolchain.schedule.form.loads import read_loads
 from toolchain.schedule.form.order import check_head, ordered_region
@@ -34,7 +35,7 @@ Entry = tuple[int, Path, ScheduledOperation]
 
 
 def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, schedule: Schedule, stored: bool = False) -> Plan:
-    """stored: every tensor is stored to DRAM as well. Raises UserError E1401 to E1407, E1410 to E1412 with places in the schedule's file."""
+    """stored: every tensor is stored to DRAM as well. Raises UserError E1401 to E1407, E1410 to E1413 with places in the schedule's file."""
     check_head(machine, region, schedule)
     ordered, order = ordered_region(region, schedule)
     entries = [(index, path, operation) for index, (path, operation) in enumerate(schedule.entries())]
@@ -50,8 +51,10 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     reader = _Tiles(schedule, own, frozenset(find_rings(own)))
     tilings = gather(reader.tiling, entries)
     _check_work(schedule, own, tilings, entries)
-    plan = Plan(ordered, order, own, tilings, residents, in_dram(storage, residents, stored))
-    return replace(plan, groups=read_groups(schedule, plan, storage, loads))
+    own, tilings, fused = share_tiles(schedule, ordered, own, tilings, stored)
+    hidden = frozenset[str]().union(*(group.hidden for group in fused.values()))
+    plan = Plan(ordered, order, own, tilings, residents, in_dram(storage, residents, stored, hidden))
+    return replace(plan, groups={**read_groups(schedule, plan, storage, loads), **fused})
 
 
 def _stated(machine: Machine, kernels: Mapping[str, Kernel], ordered: Region, schedule: Schedule, entry: Entry) -> Problem:
@@ -67,7 +70,7 @@ def _stated(machine: Machine, kernels: Mapping[str, Kernel], ordered: Region, sc
         text = f"kernel '{kernel.name}' computes {kernel.computes}, and '{operation.name}' is of kind {bound.operation.kind.name}"
         raise schedule.error("E1407", text, (*path, "kernel"))
     try:
-        return choose_kernel(machine, {kernel.name: kernel}, bound.operation, ordered.alone(bound))
+        return choose_kernel(machine, {kernel.name: kernel}, bound.operation, ordered.alone(bound), kernel.passed)
     except UserError as error:
         reason = error.diagnostics[0].message
         raise schedule.error("E1407", f"'{operation.name}': {reason}", (*path, "kernel")) from None

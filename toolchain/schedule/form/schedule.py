@@ -62,12 +62,13 @@ class ScheduledOperation:
 
 @dataclass(frozen=True)
 class Group:
-    """Operations that run over one loop of rows. ahead: slabs of rows of a reader for which the operations that it reads from work in advance.
-    loads: tensors that all of them read in one ring."""
+    """Operations that run over one loop. tiles: it is the last one's loop over tiles, each passing through all of them; else over rows. ahead:
+    slabs of rows of a reader for which the operations that it reads from work in advance. loads: tensors that all of them read in one ring."""
 
     operations: tuple[ScheduledOperation, ...]
     ahead: int = 0
     loads: tuple[GroupLoad, ...] = ()
+    tiles: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """Chooses which neighbouring operations become a group: the cut of a region into stretches that is estimated to take the least time."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.fusion.tile_group import TileGroup
+from toolchain.schedule.fusion.tile_search import Tiled
 from toolchain.schedule.groups.load_cost import load_cycles
 from toolchain.schedule.groups.members import Members
 from toolchain.schedule.groups.rings import RingPlaces
@@ -28,7 +30,7 @@ WAYS = 24
 class Proposal:
     """group: with its turns. problems, tilings: of its members. cycles: estimated."""
 
-    group: RowGroup
+    group: RowGroup | TileGroup
     residents: Residents
     problems: Sequence[Problem]
     tilings: Sequence[Tiling]
@@ -44,10 +46,11 @@ class GroupSearch:
     members: Members
     loadable: dict[range, list[Loadable]] = field(default_factory=dict[range, list[Loadable]])
 
-    def best(self) -> list[Proposal]:
-        """The groups of the cheapest cut, in order."""
+    def best(self, fused: Iterable[tuple[TileGroup, Tiled]] = ()) -> list[Proposal]:
+        """The groups of the cheapest cut, in order. fused: those over tiles that there could be."""
         cuts: list[tuple[float, list[Proposal]]] = [(0.0, [])]
         proposals = self._proposals()
+        proposals += [Proposal(group, self.plan.residents, group.problems, tiled.tilings, tiled.cycles) for group, tiled in fused]
         for index, tiling in enumerate(self.plan.tilings):
             cycles, groups = cuts[index]
             best = cycles + tiling.estimate, groups
@@ -71,7 +74,7 @@ class GroupSearch:
     def _is_worth(self, proposal: Proposal) -> bool:
         """Whether members gain enough: where none hands rows to another, the estimate must be well below that of operations apart."""
         apart = sum(self.plan.tilings[index].estimate for index in proposal.group.operations)
-        return proposal.group.passes or proposal.cycles < WORTH * apart
+        return bool(proposal.group.passes) or proposal.cycles < WORTH * apart
 
     def _gains(self, members: range) -> bool:
         """Whether the first and the last one each pass a tensor on, take one or share one with other members, which goes through DRAM until now."""
@@ -161,12 +164,13 @@ def with_groups(plan: Plan, candidates: Mapping[str, Candidate], storage: Storag
     slots = {**plan.residents.slots, **{name: p.residents.slots[name] for p in chosen for name in p.residents.rings}}
     kept = {name: candidates[name] if name in rings else plan.residents.candidates[name] for name in candidates if name in slots}
     for p in chosen:
-        first = p.group.operations[0]
-        kept |= {load.ring: replace(p.residents.candidates[load.ring], first=first, last=first) for load in p.group.loads}
+        first, loads = p.group.operations[0], p.group.loads if isinstance(p.group, RowGroup) else ()
+        kept |= {load.ring: replace(p.residents.candidates[load.ring], first=first, last=first) for load in loads}
     residents = Residents(slots, grouped(kept, numbers, rings), numbers, plan.residents.pools, rings)
     problems, tilings = list(plan.problems), list(plan.tilings)
     for p in chosen:
         problems[p.group.operations.start : p.group.operations.stop] = p.problems
         tilings[p.group.operations.start : p.group.operations.stop] = p.tilings
+    hidden = {name for p in chosen if isinstance(p.group, TileGroup) for name in p.group.hidden}
     groups = {numbers[p.group.operations[0]]: p.group for p in chosen}
-    return Plan(plan.region, plan.order, problems, tilings, residents, in_dram(storage, residents), groups)
+    return Plan(plan.region, plan.order, problems, tilings, residents, in_dram(storage, residents, hidden=hidden), groups)

@@ -83,7 +83,8 @@ class Place:
     """On-chip room: `size` elements of a memory for each slot, in a memory with pools of each bank of one.
 
     by: the dimensions that tell its tiles apart. names: what is seen of a tile as PLACE_NAME. starts: where a tile starts, also as PLACE_NAME, from
-    the place's names and its slot and bank. whole: of the tensor of the place's name.
+    the place's names and its slot and bank. whole: of the tensor of the place's name. onto: the operand on whose tile this one is made, where another
+    operation has left it; empty for a place of its own.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Place:
     names: Mapping[str, Expr]
     whole: Whole | None = None
     starts: Mapping[str, Formula] = field(default_factory=dict[str, Formula])
+    onto: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,8 @@ class Kernel:
 
     pools: by memory, how many neighbouring banks one slot takes part of. registers: the memory of the host's base registers, empty
     where addresses are absolute; segments: by name, the register that holds its address. begin, end: a program's first and last
-    instructions.
+    instructions. axes: by axis of the result (n, c, h, w), the dimension that cuts it; none for a kernel that shares its tiles with no other.
+    passed: operands that it does not load, as another operation of its group has left them on chip.
     """
 
     name: str
@@ -180,6 +183,14 @@ class Kernel:
     registers: str = ""
     segments: Mapping[str, int] = field(default_factory=dict[str, int])
     begin: Code = ()
+    axes: Mapping[str, str] = field(default_factory=dict[str, str])
+    passed: tuple[str, ...] = ()
+
+    @property
+    def handed(self) -> dict[str, str]:
+        """Places without slots of their own, and the passed operand that stands there."""
+        found = {place.name: place.onto or place.name for place in self.places}
+        return {place: operand for place, operand in found.items() if operand in self.passed}
 
     @property
     def loops(self) -> tuple[Dimension, ...]:

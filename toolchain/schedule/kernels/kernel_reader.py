@@ -69,8 +69,24 @@ class KernelReader:
             tuple(self.expr(n.value["that"], sized | kept) for n in node.entries("where")), windows, places,
             tensors, constants, tuple(self.step(n, seen) for n in node.entries("steps")),
             self.loading(residency) if residency else None, self.code(node, "end", ()) or self.sequences.ending(), node.where(),
-            self.shared.pools, self.shared.registers, self.shared.segments, self.code(node, "begin", emitted | stored),
+            self.shared.pools, self.shared.registers, self.shared.segments, self.code(node, "begin", emitted | stored), self.axes(dims),
+            self.passed(tensors, places),
         )  # fmt: skip
+
+    def axes(self, dims: Iterable[Dimension]) -> dict[str, str]:
+        """By axis of the result, the dimension that cuts it."""
+        names = [d.name for d in dims if not d.reduces]
+        return {axis: known_word(node, names, "dimension") for axis, node in self.node.members("axes")}
+
+    def passed(self, tensors: Iterable[Tensor], places: Iterable[Place]) -> tuple[str, ...]:
+        """Operands that stand nowhere in DRAM. Raises UserError E1002 for one that no place holds."""
+        stored, held = {t.name for t in tensors}, {name for p in places for name in (p.name, p.onto)}
+        found = tuple(name for name in self.kind.data if name not in stored)
+        lost = next((name for name in (*found, *(p.onto for p in places if p.onto in stored)) if name not in held or name in stored), None)
+        if lost:
+            text = f"operand '{lost}' is loaded, and a place is made onto it" if lost in stored else f"no tensor and no place holds operand '{lost}'"
+            raise fail("E1002", text, self.node.where())
+        return found
 
     def sorted_let(self) -> Iterator[tuple[str, Node]]:
         """The kernel's own numbers, each after those that it names: a common part may name what the kernel says."""
@@ -140,7 +156,8 @@ class KernelReader:
         starts = {key: formula_of(self.expr(value, stands, bound=bound)) for key, value in node.members("starts")}
         found = node.get("whole")
         whole = self.whole(name, found, names, given, dims, bound) if found else None
-        return Place(name, memory, by, self.expr(node.value["size"], sized, bound=bound), names, whole, starts)
+        onto = known_word(node.value["onto"], self.kind.data, "operand") if node.get("onto") else ""
+        return Place(name, memory, by, self.expr(node.value["size"], sized, bound=bound), names, whole, starts, onto)
 
     def whole(
         self, place: str, node: Node, tile: Mapping[str, Expr], given: Iterable[str], dims: Iterable[Dimension], bound: Mapping[str, Expr]

@@ -9,7 +9,7 @@ from toolchain.spec.expr import Call, Expr, Member, Name, rewrite
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 
-PLACE = ("memory", "by", "size", "names", "starts", "whole")
+PLACE = ("memory", "by", "size", "names", "starts", "whole", "onto")
 
 
 def shaped(context: Context, shapes: Mapping[str, Node], name: str, node: Node) -> tuple[Node, Mapping[str, Expr]]:
@@ -26,7 +26,7 @@ def shaped(context: Context, shapes: Mapping[str, Node], name: str, node: Node) 
             raise UserError(fault or Diagnostic("E0109", f"missing key '{lacking}' in place '{name}'", node.where()))
         return node, {}
     shape = shapes[known_word(called, shapes, "shape")]
-    takes, given = dict(shape.members("takes")), {key: value for key, value in node.items() if key not in ("shape", "by", "over")}
+    takes, given = dict(shape.members("takes")), {key: value for key, value in node.items() if key not in ("shape", "by", "over", "onto")}
     for key, value in given.items():
         if key not in takes:
             raise fail("E1002", f"shape '{called.value}' takes no '{key}'", value.where(), nearest(key, takes) or f"it takes: {', '.join(takes)}")
@@ -36,6 +36,7 @@ def shaped(context: Context, shapes: Mapping[str, Node], name: str, node: Node) 
     bound = {key: context.parse(given.get(key, value)) for key, value in takes.items()}
     whole, over = shape.get("whole"), node.get("over")
     said = {"whole": Node({**whole.value, "over": over}, whole.span, whole.path)} if whole and over else {}
+    said |= {"onto": onto} if (onto := node.get("onto")) else {}
     return Node({**shape.value, **said, "by": node.value["by"]}, node.span, node.path, key_span=node.key_span), {**bound, "place": Name(name)}
 
 

@@ -56,6 +56,11 @@ class Problem:
         """Whether tensors are handed over on chip."""
         return bool(self.kept)
 
+    @property
+    def elsewhere(self) -> frozenset[str]:
+        """Places without slots of their own: of tensors that stay on chip, and of tiles that other operations of the group have left there."""
+        return frozenset(self.kept) | frozenset(self.kernel.handed)
+
     @cached_property
     def known(self) -> frozenset[str]:
         """Tensors whose values are known when compiling."""

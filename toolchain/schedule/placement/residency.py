@@ -248,10 +248,10 @@ class Residents:
         return not over and slots[0].address < slots[1].address + self.size(other) and slots[1].address < slots[0].address + self.size(name)
 
 
-def in_dram(storage: Storage, residents: Residents, every: bool = False) -> Storage:
-    """The buffers that must be in DRAM, each for as long as groups use it. every: all of them."""
-    needed = {name: lasting(buffer, residents.groups) for name, buffer in storage.buffers.items() if every or residents.stored(name)}
-    return replace(storage, buffers=needed)
+def in_dram(storage: Storage, residents: Residents, every: bool = False, hidden: Collection[str] = ()) -> Storage:
+    """The buffers that must be in DRAM, each for as long as groups use it. every: all of them but those that are `hidden`: passed on tile by tile."""
+    needed = [name for name in storage.buffers if (every or residents.stored(name)) and name not in hidden]
+    return replace(storage, buffers={name: lasting(storage.buffers[name], residents.groups) for name in needed})
 
 
 def place_residents(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], operations: int) -> Residents:

@@ -21,6 +21,8 @@ from toolchain.spec.evaluate import constant
 
 Tile = Mapping[str, tuple[int, int]]
 """dimension -> (first unit, units)"""
+Rooted = Mapping[tuple[int, str], tuple[int, str]]
+"""(member, place) without slots of its own -> the place of another member in whose slots it stands"""
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,7 @@ class Instance:
         if self.rows is not None:
             place = next(place for place in problem.kernel.places if place.name == self.step.place)
             names |= row_names(problem, place, self.rows)
-        for name, (first, size) in self.tile.items():
-            names |= {name: size, f"{name}_at": first}
-        for w in problem.kernel.windows if self.rows is None else ():
-            if w.of in self.tile:
-                names |= problem.rows(w, *self.tile[w.of])
+        names |= names_of_tile(problem, self.tile, self.rows is None)
         scope = {**problem.numbers, **names}
         for place in (p for p in problem.kernel.places if p.name in self.slots):
             kept = problem.kept.get(place.name)
@@ -53,6 +51,17 @@ class Instance:
             else:
                 names |= {f"{place.name}_{key}": kept.names[key] if kept else constant(e, scope) for key, e in place.names.items()}
         return names
+
+
+def names_of_tile(problem: Problem, tile: Tile, windows: bool = True) -> dict[str, int]:
+    """DIMENSION, DIMENSION_at and windows."""
+    names: dict[str, int] = {}
+    for name, (first, size) in tile.items():
+        names |= {name: size, f"{name}_at": first}
+    for w in problem.kernel.windows if windows else ():
+        if w.of in tile:
+            names |= problem.rows(w, *tile[w.of])
+    return names
 
 
 @dataclass
@@ -121,11 +130,22 @@ def order_dealt(problem: Problem, tiling: Tiling, rings: Sequence[Mapping[str, R
     return [(stream, item) for items in rounds for stream, item in enumerate(items) if item is not None]
 
 
+def order_tiles(members: Sequence[Member], turns: Sequence[Sequence[Tile]], roots: Rooted, rings: Mapping[str, Ring]) -> list[Placed]:
+    """All step instances of operations that share one loop of tiles. turns: by turn, the tile of each member, which is done before the next one's."""
+    order = _Order(members, {name: Tiles(ring, True) for name, ring in rings.items()}, roots=roots)
+    for number, tiles in enumerate(turns):
+        for member, outer in enumerate(tiles):
+            for step, tile in _tile_work(*members[member], outer):
+                order.add(Turn(member, number, {}), step, tile)
+    return list(_merged(order.events, order.loads))
+
+
 class _Order:
     """The growing order. events: all steps but the loads. loads: with the moment before which each one runs."""
 
-    def __init__(self, members: Sequence[Member], tiles: Mapping[str, Tiles]) -> None:
-        self.members, self.tiles = members, tiles
+    def __init__(self, members: Sequence[Member], tiles: Mapping[str, Tiles], roots: Rooted | None = None) -> None:
+        self.members, self.tiles, self.roots = members, tiles, roots or {}
+        self.shared = frozenset(self.roots.values())
         self.slots = [{name: _Slots(slots) for name, slots in _standing(problem, tiling)} for problem, tiling in members]
         self.places = [{p.name: p for p in problem.kernel.places} for problem, _ in members]
         self.ahead = 4 * max((count for _, tiling in members for count in tiling.slots.values()), default=1)
@@ -156,6 +176,9 @@ class _Order:
         member, place = turn.member, self.places[turn.member][name]
         if name in turn.slots:
             return turn.slots[name], None
+        root = self.roots.get((member, name), (member, name))
+        if root in self.shared:
+            return self.slots[root[0]][root[1]].use((turn.slab,), now)
         if place.memory in self.tiles and name in problem.known:
             return self.tiles[place.memory].use(f"{member} {name}", _key(place, tile), tiling.room[name], tiling.slots[name], now)
         return self.slots[member][name].use(_key(place, tile), now)
@@ -186,7 +209,7 @@ def _merged(events: list[Placed], loads: list[tuple[int, Placed]]) -> Iterator[P
 
 
 def _key(place: Place, tile: Tile) -> tuple[int, ...]:
-    return tuple(tile[d][0] for d in place.by)
+    return tuple(number for d in place.by for number in tile[d])  # first and size: ranges that overlap may begin together
 
 
 def _slabs(problem: Problem, tiling: Tiling, outer: str) -> list[list[tuple[Step, Tile]]]:
@@ -199,23 +222,27 @@ def _slabs(problem: Problem, tiling: Tiling, outer: str) -> list[list[tuple[Step
 
 def _work(problem: Problem, tiling: Tiling) -> Iterator[tuple[Step, Tile]]:
     """Every step but the loads, tile by tile."""
-    loops, inner = (
-        [*(d.name for d in part if d.name not in tiling.order), *_chosen(tiling, part)] for part in (problem.kernel.loops, problem.kernel.reductions)
-    )
+    loops = _ordered(tiling, problem.kernel.loops)
     for outer in itertools.product(*(_ranges(problem, tiling, name) for name in loops)):
-        reductions = list(itertools.product(*(_ranges(problem, tiling, name) for name in inner)))
-        for number, part in enumerate(reductions):
-            tile = dict(zip([*loops, *inner], [*outer, *part], strict=True))
-            for step in problem.steps:
-                first, last = number == 0, number == len(reductions) - 1
-                if step.kind == "compute" or (first and step.kind == "start") or (last and step.kind in ("finish", "store")):
-                    yield step, tile
+        yield from _tile_work(problem, tiling, dict(zip(loops, outer, strict=True)))
 
 
-def _chosen(tiling: Tiling, dimensions: Sequence[Dimension]) -> list[str]:
-    """Dimensions that the tiling orders, in its order."""
+def _tile_work(problem: Problem, tiling: Tiling, outer: Tile) -> Iterator[tuple[Step, Tile]]:
+    """Every step but the loads of one tile of the result."""
+    inner = _ordered(tiling, problem.kernel.reductions)
+    reductions = list(itertools.product(*(_ranges(problem, tiling, name) for name in inner)))
+    for number, part in enumerate(reductions):
+        tile = {**outer, **dict(zip(inner, part, strict=True))}
+        for step in problem.steps:
+            first, last = number == 0, number == len(reductions) - 1
+            if step.kind == "compute" or (first and step.kind == "start") or (last and step.kind in ("finish", "store")):
+                yield step, tile
+
+
+def _ordered(tiling: Tiling, dimensions: Sequence[Dimension]) -> list[str]:
+    """The dimensions in the tiling's order, those that it leaves out first."""
     names = {d.name for d in dimensions}
-    return [name for name in tiling.order if name in names]
+    return [*(d.name for d in dimensions if d.name not in tiling.order), *(name for name in tiling.order if name in names)]
 
 
 def _ranges(problem: Problem, tiling: Tiling, name: str) -> list[tuple[int, int]]:

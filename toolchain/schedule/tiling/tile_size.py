@@ -45,7 +45,7 @@ class TileSize:
     @cached_property
     def rooms(self) -> dict[str, int]:
         """Elements of one slot of each place that needs any, in each bank of a pool."""
-        places = (p for p in self.problem.kernel.places if p.name not in self.problem.kept)
+        places = (p for p in self.problem.kernel.places if p.name not in self.problem.elsewhere)
         rooms = {p.name: int(evaluate_arrays(p.size, self._names)[0]) for p in places}
         return {name: room for name, room in rooms.items() if room}
 

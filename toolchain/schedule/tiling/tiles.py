@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.schedule.kernels.constants import constant_length
-from toolchain.schedule.kernels.kernel import Place, Step
+from toolchain.schedule.kernels.kernel import Dimension, Place, Step
 from toolchain.schedule.kernels.pools import Rooms, Slot, Taken, slots_of
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.windows import largest_window
@@ -60,7 +60,10 @@ def rank_tilings(problem: Problem, contexts: int, best: int) -> list[Tiling]:
     Raises UserError E1004 where not even the smallest tile fits.
     """
     sizes, names, rooms = _legal(problem, _candidates(problem))
-    taken, fits = _slots(problem, sizes, rooms, contexts)
+    free = Rooms(problem.pools, len(next(iter(sizes.values()))))
+    taken = take_slots(problem, trips_of(problem, sizes), rooms, contexts, free)
+    fits = free.fit
+    taken = fill_slots(problem, trips_of(problem, sizes), rooms, contexts, free, taken)
     kept = np.flatnonzero(fits)
     if not len(kept) and contexts > 1:
         return rank_tilings(problem, contexts - 1, best)
@@ -68,14 +71,16 @@ def rank_tilings(problem: Problem, contexts: int, best: int) -> list[Tiling]:
         raise fail("E1004", f"no tile of '{problem.operation.name}' fits {crowded(problem)}", problem.kernel.span)
     sizes, names, rooms = ({k: v[kept] for k, v in part.items()} for part in (sizes, names, rooms))
     held = {name: [Taken(t.pool[kept], t.address[kept], t.count[kept]) for t in parts] for name, parts in taken.items()}
-    return _Candidates(problem, sizes, names, rooms, held, contexts).best(best)
+    return Candidates(problem, sizes, names, rooms, held, contexts, trips_of(problem, sizes)).best(best)
 
 
 def tile_fits(problem: Problem) -> bool:
     """Whether any tile fits with one slot of each place; small ones are tried first."""
     for count in (FEW, None):
         sizes, _, rooms = _legal(problem, _candidates(problem, count))
-        if bool(_slots(problem, sizes, rooms, 1)[1].any()):
+        free = Rooms(problem.pools, len(next(iter(sizes.values()))))
+        take_slots(problem, trips_of(problem, sizes), rooms, 1, free)
+        if bool(free.fit.any()):
             return True
     return False
 
@@ -90,28 +95,39 @@ def crowded(problem: Problem) -> str:
 def _legal(problem: Problem, sizes: Mapping[str, Ints]) -> tuple[dict[str, Ints], dict[str, Ints], dict[str, Ints]]:
     """Sizes that the kernel allows, what expressions may name of them, and the room of each place."""
     names = tile_names(problem, sizes)
-    legal = np.ones(len(next(iter(sizes.values()))), np.bool_)
-    for condition in problem.kernel.where:
-        legal &= evaluate_arrays(condition, names) != 0
-    legal &= fitting(problem, names)
-    rooms = {p.name: evaluate_arrays(p.size, names) * (p.name not in problem.kept) for p in problem.kernel.places}
+    legal = allowed(problem, names)
+    rooms = rooms_of(problem, names)
     kept, named, held = ({k: v[legal] for k, v in part.items()} for part in (sizes, names, rooms))
     return kept, named, held
+
+
+def allowed(problem: Problem, names: Mapping[str, Ints]) -> NDArray[np.bool_]:
+    """bool [n]: whether the kernel's conditions and the fields of its instructions allow tiles. names: of n full tiles (`tile_names`)."""
+    legal = np.ones(len(next(iter(names.values()))), np.bool_)
+    for condition in problem.kernel.where:
+        legal &= evaluate_arrays(condition, names) != 0
+    return legal & fitting(problem, names)
+
+
+def rooms_of(problem: Problem, names: Mapping[str, Ints]) -> dict[str, Ints]:
+    """int64 [n] by place: elements of one slot; none where a tensor stays on chip, or another operation of the group has left a tile."""
+    return {p.name: evaluate_arrays(p.size, names) * (p.name not in problem.elsewhere) for p in problem.kernel.places}
 
 
 def _candidates(problem: Problem, count: int | None = None) -> dict[str, Ints]:
     """int64 [n] for each dimension: every combination of sizes that cut an extent as evenly as a number of tiles, and the multiple
     that a size must be of, allow; of the `count` smallest sizes where that is given."""
-    each: list[list[int]] = []
-    for d in problem.kernel.tile:
-        extent = problem.extents[d.name]
-        most = constant(d.most, problem.numbers) if d.most else extent
-        unit = constant(d.multiple, problem.numbers) if d.multiple else 1
-        slab = [problem.slab[1]] if problem.slab and problem.slab[0] == d.name else even_sizes(extent)
-        even = {min(align(size, unit), extent) for size in slab}
-        each.append([s for s in sorted(even) if s <= most][:count])
-    grid = np.meshgrid(*(np.array(s, np.int64) for s in each), indexing="ij")
+    grid = np.meshgrid(*(np.array(sizes_along(problem, d)[:count], np.int64) for d in problem.kernel.tile), indexing="ij")
     return {d.name: part.ravel() for d, part in zip(problem.kernel.tile, grid, strict=True)}
+
+
+def sizes_along(problem: Problem, d: Dimension) -> list[int]:
+    """Those that are tried, in order."""
+    extent = problem.extents[d.name]
+    most = constant(d.most, problem.numbers) if d.most else extent
+    unit = constant(d.multiple, problem.numbers) if d.multiple else 1
+    slab = [problem.slab[1]] if problem.slab and problem.slab[0] == d.name else even_sizes(extent)
+    return [s for s in sorted({min(align(size, unit), extent) for size in slab}) if s <= most]
 
 
 def even_sizes(extent: int) -> list[int]:
@@ -130,36 +146,48 @@ def tile_names(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Ints]:
     return names
 
 
-def _distinct(problem: Problem, sizes: Mapping[str, Ints], place: Place) -> Ints:
+def trips_of(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Floats]:
+    """By dimension, how many full tiles the extent is."""
+    return {name: problem.extents[name] / size for name, size in sizes.items()}
+
+
+def _distinct(trips: Mapping[str, Floats], place: Place) -> Ints:
     """How many different tiles a place ever holds."""
-    count = np.ones_like(next(iter(sizes.values())))
+    count = np.ones(len(next(iter(trips.values()))), np.int64)
     for name in place.by:
-        count = count * -(-problem.extents[name] // sizes[name])
+        count = count * np.ceil(trips[name]).astype(np.int64)
     return count
 
 
-def _slots(problem: Problem, sizes: Mapping[str, Ints], rooms: Mapping[str, Ints], contexts: int) -> tuple[dict[str, list[Taken]], NDArray[np.bool_]]:
-    """Slots of each place, and whether they fit: `contexts`, and where room is left, as many as there are tiles. Where tensors are handed over
-    on chip, what is known when compiling has as many as there is room for: it can be loaded long before it is needed."""
-    free, taken = Rooms(problem.pools, len(next(iter(sizes.values())))), dict[str, list[Taken]]()
+def take_slots(problem: Problem, trips: Mapping[str, Floats], rooms: Mapping[str, Ints], contexts: int, free: Rooms) -> dict[str, list[Taken]]:
+    """Slots of each place, `contexts` where it has as many tiles. trips: by dimension, how many tiles there are."""
+    taken: dict[str, list[Taken]] = {}
     for place in problem.kernel.places:
-        distinct = _distinct(problem, sizes, place)
+        distinct = _distinct(trips, place)
         taken[place.name] = [free.take(place.memory, rooms[place.name], distinct > k) for k in range(contexts)]
-    fits = free.fit
+    return taken
+
+
+def fill_slots(
+    problem: Problem, trips: Mapping[str, Floats], rooms: Mapping[str, Ints], contexts: int, free: Rooms, taken: dict[str, list[Taken]]
+) -> dict[str, list[Taken]]:
+    """The slots, and where room is left, as many as there are tiles. Where tensors are handed over on chip, what is known when compiling has as many
+    as there is room for: it can be loaded long before it is needed."""
+    taken = dict(taken)
     for place in problem.kernel.places if contexts > 1 else ():
-        more = np.maximum(_distinct(problem, sizes, place) - contexts, 0)
+        more = np.maximum(_distinct(trips, place) - contexts, 0)
         held = free.holds(place.memory, rooms[place.name])
         some = np.maximum(held - 1, 0) if problem.chained and place.name in problem.known else 0
         grown = np.where(more <= held, more, some) * (problem.loads(place.name) is not None)
         if problem.slab and place.name not in problem.known:
             continue  # the other members of the group need the room
-        taken[place.name] += free.fill(place.memory, rooms[place.name], grown)
-    return taken, fits
+        taken[place.name] = [*taken[place.name], *free.fill(place.memory, rooms[place.name], grown)]
+    return taken
 
 
 @dataclass(frozen=True)
-class _Candidates:
-    """Legal tiles, as arrays."""
+class Candidates:
+    """Legal tiles, as arrays. names: `tile_names`. rooms, taken: of one slot and of all slots. trips: by dimension, how many tiles there are."""
 
     problem: Problem
     sizes: Mapping[str, Ints]
@@ -167,6 +195,7 @@ class _Candidates:
     rooms: Mapping[str, Ints]
     taken: Mapping[str, list[Taken]]
     contexts: int
+    trips: Mapping[str, Floats]
 
     @cached_property
     def slots(self) -> dict[str, Ints]:
@@ -182,7 +211,7 @@ class _Candidates:
             ]
         taken: dict[tuple[int, float], Tiling] = {}
         for value, _, index, order in sorted(found):
-            taken.setdefault((index, value), self._tiling(index, order, value))
+            taken.setdefault((index, value), self.tiling(index, order, value))
         return list(taken.values())[:count]
 
     def _orders(self) -> Iterator[tuple[str, ...]]:
@@ -210,15 +239,16 @@ class _Candidates:
             return self.slots[step.place] * self.rooms[step.place] / sum(pool.depth for pool in pools)
         if step.kind == "compute" and step.place in self.problem.kept:
             rows = [window.of for window in self.problem.kernel.windows][:1]
-            trips = (self.problem.extents[d.name] / self.sizes[d.name] for d in self.problem.kernel.loops if d.name not in rows)
+            trips = (self.trips[d.name] for d in self.problem.kernel.loops if d.name not in rows)
             return math.prod(trips, start=np.ones(len(self.rooms[step.place]))) * HANDOVER
         return float(step.kind in ("load", "store"))
 
-    def _tiling(self, index: int, order: tuple[str, ...], value: float) -> Tiling:
+    def tiling(self, index: int, order: tuple[str, ...], value: float) -> Tiling:
+        """One of them. value: its estimate."""
         used = {name: int(room[index]) for name, room in self.rooms.items() if room[index]}
         places = {name: slots_of(self.taken[name], index, room, self.problem.pools[self.problem.memories[name]]) for name, room in used.items()}
         sizes = {name: int(size[index]) for name, size in self.sizes.items()}
-        busy = {unit: float(cycles[index]) for unit, cycles in self._busy(order).items()} if self.problem.slab else {}
+        busy = {unit: float(cycles[index]) for unit, cycles in self.busy(order).items()} if self.problem.slab else {}
         return Tiling(sizes, order, places, used, value, busy)
 
     def _fills(self, place: Place, order: tuple[str, ...]) -> Floats:
@@ -227,20 +257,20 @@ class _Candidates:
         count = np.ones(len(self.rooms[place.name]))
         again = np.ones_like(count)
         for name in reversed(loops):
-            trips = self.problem.extents[name] / self.sizes[name]
+            trips = self.trips[name]
             again = np.where((again > 1) | ((name in place.by) & (trips > 1)), again * trips, again)
             count = count * trips if name in place.by else count
-        resident = self.slots[place.name] >= _distinct(self.problem, self.sizes, place)
+        resident = self.slots[place.name] >= _distinct(self.trips, place)
         return np.where(resident, count, again)
 
-    def _times(self, step: Step, order: tuple[str, ...]) -> Floats:
+    def times(self, step: Step, order: tuple[str, ...]) -> Floats:
         """How often a step runs, in full tiles."""
         if step.kind == "load":
             return self._fills(next(p for p in self.problem.kernel.places if p.name == step.place), order)
         dims = self.problem.kernel.tile if step.kind == "compute" else self.problem.kernel.loops
         times = np.ones(len(next(iter(self.sizes.values()))))
         for d in dims:
-            times = times * self.problem.extents[d.name] / self.sizes[d.name]
+            times = times * np.rint(self.trips[d.name] * self.sizes[d.name]) / self.sizes[d.name]  # whole units: equal work is equal
         return times
 
     def _records(self, step: Step, times: Floats) -> Floats:
@@ -252,18 +282,18 @@ class _Candidates:
         return total * np.minimum(times, math.prod((self.slots[name] for name in step.uses), start=np.ones(len(times))))
 
     @cached_property
-    def _costs(self) -> list[tuple[Step, dict[str, Ints]]]:
+    def costs(self) -> list[tuple[Step, dict[str, Ints]]]:
         """Every step that there is, with its cycles by unit."""
         steps = zip(self.problem.steps, self.cycles, strict=True)
         return [(step, costs) for step, costs in steps if step.kind != "load" or self.rooms[step.place].any()]
 
-    def _busy(self, order: tuple[str, ...]) -> dict[str, Floats]:
+    def busy(self, order: tuple[str, ...]) -> dict[str, Floats]:
         """Cycles by unit."""
         busy: dict[str, Floats] = {}
         zero, loading = np.zeros(len(next(iter(self.sizes.values())))), self.problem.kernel.loading
         records = zero
-        for step, costs in self._costs:
-            times = self._times(step, order)
+        for step, costs in self.costs:
+            times = self.times(step, order)
             for unit, cycles in costs.items():
                 busy[unit] = busy.get(unit, zero) + cycles * times
             records = records + self._records(step, times) if step.constants else records
@@ -274,9 +304,9 @@ class _Candidates:
     def estimate(self, order: tuple[str, ...]) -> Floats:
         """Cycles: the busiest unit, the first loads and the last store around it, and what small steps and busy other units cost by
         getting in each other's way; with one slot everything in turn."""
-        busy = list(self._busy(order).values())
+        busy = list(self.busy(order).values())
         ends = np.zeros(len(next(iter(self.sizes.values()))))
-        for step, costs in self._costs:
-            ends = ends + sum(costs.values()) * self._exposed(step) + self._times(step, order) * STEP
+        for step, costs in self.costs:
+            ends = ends + sum(costs.values()) * self._exposed(step) + self.times(step, order) * STEP
         together, longest = np.add.reduce(busy), np.maximum.reduce(busy)
         return together if self.contexts == 1 else longest + ends + (together - longest) * FRICTION

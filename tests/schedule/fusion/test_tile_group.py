@@ -1,0 +1,103 @@
+"""Groups over tiles are exact and free of races, whatever the chain and the machine's variant, and move less."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.schedule.fusion.fused_chains import CHAINS, PICTURE, add, chain, conv, pool, scheduled
+from tests.schedule.made_regions import Builder
+from tests.schedule.test_network import proven
+from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.kernels.problem import state_problem
+from toolchain.schedule.network import Options, compile_region
+from toolchain.schedule.regions.region import Region
+from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
+
+VTA = load_machine("vta")
+
+
+def built(region: Region, schedule: Schedule | None = None, machine: Machine = VTA, **options: bool) -> CompiledRegion:
+    return compile_region(machine, load_kernels(machine), region, Options(**options), schedule)
+
+
+def moved(compiled: CompiledRegion) -> int:
+    """Bytes to and from DRAM."""
+    dram = VTA.memories.index(VTA.memory["dram"])
+    return sum(int(part[:, dram].sum()) for part in (compiled.checked.footprints.traffic_read, compiled.checked.footprints.traffic_written))
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_is_one_group_that_is_exact_and_moves_less(name: str) -> None:
+    region = CHAINS[name]
+    schedule = scheduled(region)
+    assert [(len(group.operations), group.tiles) for group in schedule.groups] == [(len(region.operations), True)]
+    found = built(region, schedule)
+    assert proven(found, VTA)
+    assert moved(found) < moved(built(region, grouped=False))
+    hidden = {bound.tensors["y"] for bound in region.operations} - set(region.outputs)
+    assert not hidden & set(found.map.tensors)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("variant", ["chisel", "block32"])
+def test_other_variants_of_the_machine(variant: str, name: str) -> None:
+    machine = load_machine("vta", variant)
+    region = CHAINS[name]
+    schedule = scheduled(region, machine)
+    assert any(group.tiles for group in schedule.groups)
+    assert proven(built(region, schedule, machine), machine)
+
+
+def test_several_images_in_a_row_of_lanes() -> None:
+    machine = load_machine("vta", "batch4_block8")
+    region = chain((6, *PICTURE[1:]), (conv(0, (6, *PICTURE[1:])), {"x": "t"}), (add(shape=(6, *PICTURE[1:])), {"x": "t0", "z": "u"}))
+    schedule = scheduled(region, machine)
+    assert [group.tiles for group in schedule.groups] == [True]
+    assert proven(built(region, schedule, machine), machine)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 1 << 30), steps=st.integers(3, 9))
+def test_any_region_is_exact_and_free_of_races(seed: int, steps: int) -> None:
+    builder = Builder(np.random.default_rng(seed), {"conv2d", "depthwise", "add", "max_pool"})
+    region = builder.region(steps)
+    if region.operations:
+        assert proven(built(region, scheduled(region)), VTA)
+
+
+def refused(region: Region, *kernels: str) -> str:
+    known = load_kernels(VTA)
+    problems = [state_problem(VTA, known[name], bound.operation) for name, bound in zip(kernels, region.operations, strict=True)]
+    found = make_tile_group(region, range(len(kernels)), problems)
+    assert not isinstance(found, TileGroup)
+    return found
+
+
+def test_what_cannot_be_a_group() -> None:
+    region = CHAINS["conv -> add, x passed"]
+    assert refused(region, "conv2d", "add") == "no one operation of the group takes the tiles of 'op0' as they stand on chip"
+    other = replace(region, operations=(region.operations[0], replace(region.operations[1], tensors={"x": "u", "z": "t", "y": "t1"})))
+    assert refused(other, "conv2d", "add_onto_x").startswith("no one operation")
+    skipping = chain(PICTURE, (conv(0), {"x": "t"}), (pool(1, 2, 0), {"x": "t0"}))
+    assert refused(skipping, "conv2d", "max_pool_passed") == "'op1' cannot take the tiles of 'op0': its own do not need whole blocks of them"
+    whole = chain((1, 32, 3, 3), (conv(0, (1, 32, 3, 3)), {"x": "t"}), (add(shape=(1, 32, 3, 3)), {"x": "t0", "z": "u"}))
+    cut = replace(whole, operations=(replace(whole.operations[0], tensors={"x": "t", "y": "t9"}), whole.operations[1]))
+    assert refused(cut, "conv2d", "add_onto_x").startswith("no one operation")
+
+
+def test_the_tiles_of_a_maker_overlap_where_its_reader_needs_it() -> None:
+    region, known = CHAINS["conv -> overlapping pool"], load_kernels(VTA)
+    kernels = (known["conv2d"], known["max_pool_passed"])
+    problems = [state_problem(VTA, kernel, bound.operation) for kernel, bound in zip(kernels, region.operations, strict=True)]
+    group = make_tile_group(region, range(2), problems)
+    assert isinstance(group, TileGroup)
+    rows = [tiles[0]["oh"] for tiles in group.tiles({"n": 1, "oc": 2, "oh": 3, "ow": 6}, ("oh",))]
+    assert rows == [(0, 6), (5, 7), (11, 2)]
+    assert group.sizes({"n": 1, "oc": 2, "oh": 3, "ow": 6})[0] == {"n": 1, "oc": 2, "oh": 7, "ow": 11}

@@ -1,0 +1,177 @@
+"""A group of operations over one loop of tiles: the last one's tiles decide, and each other member makes the part that its reader needs."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from toolchain.schedule.fusion.reach import Reaches, find_reaches, needed_tile, units_of
+from toolchain.schedule.kernels.kernel import Place
+from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.regions.region import Region
+from toolchain.schedule.tiling.order import Rooted, Tile, names_of_tile
+from toolchain.schedule.tiling.tiles import Tiling
+from toolchain.spec.evaluate import constant
+
+
+class Pass(NamedTuple):
+    """A tensor that a member (`maker`) leaves on chip for a later one, tile by tile."""
+
+    maker: int
+    reader: int
+    operand: str
+
+
+@dataclass(frozen=True)
+class TileGroup:
+    """operations: of the region, by number. problems: theirs. passes: by maker, one for each member but the last. reaches: of each of them.
+    hidden: tensors that are never in DRAM."""
+
+    operations: range
+    problems: Sequence[Problem]
+    passes: Sequence[Pass]
+    reaches: Sequence[Reaches]
+    hidden: frozenset[str]
+
+    def tiles(self, sizes: Mapping[str, int], order: Sequence[str]) -> list[list[Tile]]:
+        """By turn of the loop and member. sizes, order: of the last member's tiles."""
+        last = self.problems[-1]
+        names = [*(d.name for d in last.kernel.loops if d.name not in order), *(name for name in order if name in self.loops)]
+        ranges = [[(first, min(sizes[n], last.extents[n] - first)) for first in range(0, last.extents[n], sizes[n])] for n in names]
+        return [self._turn(dict(zip(names, outer, strict=True))) for outer in itertools.product(*ranges)]
+
+    def _turn(self, tile: Tile) -> list[Tile]:
+        found: list[Tile] = [tile] * len(self.problems)
+        for maker, reader, _ in reversed(self.passes):
+            found[maker] = needed_tile(self.reaches[maker], found[reader])
+        return found
+
+    def sizes(self, last: Mapping[str, int]) -> list[dict[str, int]]:
+        """The full tile of each member, what reduces left out. last: sizes of the last one's."""
+        found: list[dict[str, int]] = [{name: last[name] for name in self.loops}] * len(self.problems)
+        for maker, reader, _ in reversed(self.passes):
+            found[maker] = {name: reach.largest(found[reader][reach.dimension]) for name, reach in self.reaches[maker].items()}
+        return found
+
+    @cached_property
+    def loops(self) -> frozenset[str]:
+        """Dimensions of the last member's loop."""
+        return frozenset(d.name for d in self.problems[-1].kernel.loops)
+
+    def order_of(self, member: int, order: Sequence[str]) -> tuple[str, ...]:
+        """A loop order of the last member in the dimensions of another one."""
+        axes = {name: axis for axis, name in self.problems[-1].kernel.axes.items()}
+        return tuple(self.problems[member].kernel.axes[axes[name]] for name in order if name in axes)
+
+    @cached_property
+    def roots(self) -> Rooted:
+        """Where the places stand that have no slots of their own: in those of another member's place."""
+        makers = {(p.reader, p.operand): p.maker for p in self.passes}
+        found: dict[tuple[int, str], tuple[int, str]] = {}
+        for member, problem in enumerate(self.problems):
+            for place, operand in problem.kernel.handed.items():
+                maker = makers[member, operand]
+                found[member, place] = found.get((maker, "y"), (maker, "y"))
+        return found
+
+    def shared(self, tilings: Sequence[Tiling]) -> list[Tiling]:
+        """The tilings with those places in the slots where they stand."""
+        found = list(tilings)
+        for (member, place), (root, own) in self.roots.items():
+            tiling, slots, room = found[member], found[root].places[own], found[root].room[own]
+            found[member] = replace(tiling, places={**tiling.places, place: slots}, room={**tiling.room, place: room})
+        return found
+
+    def disagreement(self, turns: Sequence[Sequence[Tile]]) -> str:
+        """A place in which a reader would see a tile otherwise than its maker has left it; empty where there is none."""
+        seen: set[tuple[int, ...]] = set()
+        for tiles in turns:
+            for maker, reader, operand in self.passes:
+                key = maker, *(size for tile in (tiles[maker], tiles[reader]) for _, size in tile.values())
+                if key not in seen:
+                    seen.add(key)
+                    wrong = self._differs(tiles, maker, reader, operand)
+                    if wrong:
+                        return wrong
+        return ""
+
+    def _differs(self, tiles: Sequence[Tile], maker: int, reader: int, operand: str) -> str:
+        made = _names(self.problems[maker], _place(self.problems[maker], "y"), tiles[maker])
+        for name in (place for place, passed in self.problems[reader].kernel.handed.items() if passed == operand):
+            read = _names(self.problems[reader], _place(self.problems[reader], name), tiles[reader])
+            if read != made:
+                return f"'{name}' of '{self.problems[reader].operation.name}' lies otherwise than '{self.problems[maker].operation.name}' leaves it"
+        return ""
+
+
+def make_tile_group(region: Region, operations: range, problems: Sequence[Problem], stored: bool = False) -> TileGroup | str:
+    """The group, or why the operations cannot be one. problems: of these operations. stored: every tensor is stored to DRAM as well."""
+    passes: list[Pass] = []
+    for member, found in enumerate(_passes(region, operations)):
+        if member < len(operations) - 1 and (len(found) != 1 or found[0].operand not in problems[found[0].reader].kernel.passed):
+            return f"no one operation of the group takes the tiles of '{problems[member].operation.name}' as they stand on chip"
+        passes += found
+    for member, problem in enumerate(problems):
+        lost = next((name for name in problem.kernel.passed if not any((p.reader, p.operand) == (member, name) for p in passes)), None)
+        if lost or units_of(problem) is None:
+            own = f"kernel '{problem.kernel.name}'"
+            return f"{own} takes '{lost}' from another operation of its group" if lost else f"{own} does not say which dimension cuts which axis"
+    reaches: list[Reaches] = []
+    for one in passes:
+        found = _checked(problems, one)
+        if isinstance(found, str):
+            return found
+        reaches.append(found)
+    made = [operations[one.maker] for one in passes if not stored and not _needed(region, operations[one.maker])]
+    hidden = frozenset(region.operations[index].tensors["y"] for index in made)
+    return TileGroup(operations, [_unstored(p, region, i, hidden) for p, i in zip(problems, operations, strict=True)], passes, reaches, hidden)
+
+
+def _passes(region: Region, operations: range) -> Iterator[list[Pass]]:
+    """For each member, who reads what it makes."""
+    tensors = [region.operations[index].tensors for index in operations]
+    for maker, made in enumerate(tensors):
+        yield [
+            Pass(maker, reader, name)
+            for reader in range(maker + 1, len(tensors))
+            for name, tensor in tensors[reader].items()
+            if name != "y" and tensor == made["y"]
+        ]
+
+
+def _checked(problems: Sequence[Problem], one: Pass) -> Reaches | str:
+    """What the reader needs, or why it cannot take it from the maker."""
+    maker, reader = problems[one.maker], problems[one.reader]
+    memory = _place(maker, "y").memory
+    other = next((p for p in reader.kernel.places if reader.kernel.handed.get(p.name) == one.operand and p.memory != memory), None)
+    told = f"'{reader.operation.name}' cannot take the tiles of '{maker.operation.name}'"
+    if other is not None:
+        return f"{told}: it wants them in '{other.memory}', and they are made in '{memory}'"
+    if maker.operation.output != reader.operation.input(one.operand):
+        return f"{told}: it reads them in another shape"
+    return find_reaches(maker, reader, one.operand) or f"{told}: its own do not need whole blocks of them"
+
+
+def _needed(region: Region, operation: int) -> bool:
+    """Whether what an operation makes is needed in DRAM too: it is a result, part of another tensor, or something else reads it."""
+    tensor = region.operations[operation].tensors["y"]
+    reads = sum(name != "y" and read == tensor for bound in region.operations for name, read in bound.tensors.items())
+    return tensor in region.outputs or reads > 1 or tensor in region.slices or any(part.parent == tensor for part in region.slices.values())
+
+
+def _unstored(problem: Problem, region: Region, operation: int, hidden: frozenset[str]) -> Problem:
+    """The problem without the steps that store what is never in DRAM."""
+    if region.operations[operation].tensors["y"] not in hidden:
+        return problem
+    return replace(problem, steps=tuple(step for step in problem.steps if (step.kind, step.place) != ("store", "y")))
+
+
+def _place(problem: Problem, name: str) -> Place:
+    return next(p for p in problem.kernel.places if p.name == name)
+
+
+def _names(problem: Problem, place: Place, tile: Tile) -> dict[str, int]:
+    """What is seen of a tile in a place."""
+    scope = {**problem.numbers, **names_of_tile(problem, tile)}
+    return {name: constant(expr, scope) for name, expr in place.names.items()}

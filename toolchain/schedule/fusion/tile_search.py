@@ -1,0 +1,164 @@
+"""The tiles of all operations of a group at once: every size of the last one's, what the others have to make for it, and room for all."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.schedule.fusion.tile_group import TileGroup
+from toolchain.schedule.kernels.pools import Rooms, Taken
+from toolchain.schedule.tiling.tiles import (
+    FRICTION,
+    STEP,
+    Candidates,
+    Floats,
+    Tiling,
+    allowed,
+    fill_slots,
+    rooms_of,
+    sizes_along,
+    take_slots,
+    tile_names,
+    trips_of,
+)
+from toolchain.spec.arrays import Ints
+
+MOST_ROWS = 1 << 16
+"""Combinations of sizes that are looked at; of more, those of what reduces are thinned out."""
+Number = TypeVar("Number", np.int64, np.float64)
+Columns = list[dict[str, Ints]]
+"""By member and dimension, sizes of tiles."""
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """tilings: of every member. cycles: estimated."""
+
+    tilings: Sequence[Tiling]
+    cycles: float
+
+
+def search_tiles(group: TileGroup, contexts: int) -> Tiled | None:
+    """The best tiles by estimate; contexts: slots that each place has at least, fewer where nothing fits so. None where nothing fits."""
+    return next((found for count in range(contexts, 0, -1) if (found := _with_contexts(group, count)) is not None), None)
+
+
+def _with_contexts(group: TileGroup, contexts: int) -> Tiled | None:
+    found = find_tiles(group, contexts)
+    if found is None:
+        return None
+    best: tuple[float, int, tuple[str, ...]] | None = None
+    for order in found.orders():
+        cycles = found.estimate(order)
+        index = int(np.argmin(cycles))
+        if best is None or cycles[index] < best[0]:
+            best = float(cycles[index]), index, order
+    assert best is not None
+    return found.tiled(*best)
+
+
+@dataclass(frozen=True)
+class GroupTiles:
+    """members: legal tiles of each, a row of all of them together."""
+
+    group: TileGroup
+    members: Sequence[Candidates]
+    contexts: int
+
+    def orders(self) -> Iterator[tuple[str, ...]]:
+        """Of the last member's loops."""
+        last = self.members[-1].problem
+        return itertools.permutations(d.name for d in last.kernel.loops if last.extents[d.name] > 1)
+
+    def tiled(self, cycles: float, index: int, order: tuple[str, ...]) -> Tiled | None:
+        """One row; None where readers would see tiles otherwise than they lie. Each member's estimate is its share of the work."""
+        orders = [self.group.order_of(member, order) for member in range(len(self.members))]
+        work = [sum(float(busy[index]) for busy in each.busy(own).values()) for each, own in zip(self.members, orders, strict=True)]
+        parts = zip(self.members, orders, work, strict=True)
+        tilings = [each.tiling(index, own, cycles * part / max(sum(work), 1.0)) for each, own, part in parts]
+        wrong = self.group.disagreement(self.group.tiles(tilings[-1].sizes, order))
+        return None if wrong else Tiled(tilings, cycles)
+
+    def estimate(self, order: tuple[str, ...]) -> Floats:
+        """Cycles: as `Candidates.estimate`, of all members together. Around the busiest unit: the first one's first loads, the last one's store."""
+        busy: dict[str, Floats] = {}
+        ends: Floats = np.zeros(len(next(iter(self.members[0].sizes.values()))))
+        for number, member in enumerate(self.members):
+            own = self.group.order_of(number, order)
+            for unit, cycles in member.busy(own).items():
+                busy[unit] = busy.get(unit, np.zeros_like(ends)) + cycles
+            for step, costs in member.costs:
+                exposed = (step.kind == "load" and number == 0) or (step.kind == "store" and number == len(self.members) - 1)
+                ends = ends + sum(costs.values()) * exposed + member.times(step, own) * STEP
+        together, longest = np.add.reduce(list(busy.values())), np.maximum.reduce(list(busy.values()))
+        return together if self.contexts == 1 else longest + ends + (together - longest) * FRICTION
+
+
+def find_tiles(group: TileGroup, contexts: int) -> GroupTiles | None:
+    """Legal tiles that fit with so many slots of each place; None where there are none."""
+    sizes = _sizes(group)
+    names = [tile_names(problem, own) for problem, own in zip(group.problems, sizes, strict=True)]
+    legal = np.logical_and.reduce([allowed(problem, own) for problem, own in zip(group.problems, names, strict=True)])
+    sizes, names = _rows(sizes, legal), _rows(names, legal)
+    count = int(legal.sum())
+    rooms = [rooms_of(problem, own) for problem, own in zip(group.problems, names, strict=True)]
+    trips = _trips(group, sizes)
+    free, taken = Rooms(group.problems[0].pools, count), list[dict[str, list[Taken]]]()
+    for problem, own, room in zip(group.problems, trips, rooms, strict=True):
+        taken.append(take_slots(problem, own, room, contexts, free))
+    fits = free.fit
+    for member, problem in enumerate(group.problems):
+        taken[member] = fill_slots(problem, trips[member], rooms[member], contexts, free, taken[member])
+    for (member, place), (root, own) in group.roots.items():
+        rooms[member][place], taken[member][place] = rooms[root][own], taken[root][own]
+    if not fits.any():
+        return None
+    held = [{name: [Taken(t.pool[fits], t.address[fits], t.count[fits]) for t in parts] for name, parts in each.items()} for each in taken]
+    parts = zip(group.problems, *(_rows(each, fits) for each in (sizes, names, rooms)), held, _rows(trips, fits), strict=True)
+    return GroupTiles(
+        group, [Candidates(problem, own, named, room, slots, contexts, times) for problem, own, named, room, slots, times in parts], contexts
+    )
+
+
+def _rows(columns: Sequence[Mapping[str, NDArray[Number]]], kept: NDArray[np.bool_]) -> list[dict[str, NDArray[Number]]]:
+    """Those rows of every column."""
+    return [{name: column[kept] for name, column in each.items()} for each in columns]
+
+
+def _sizes(group: TileGroup) -> Columns:
+    """Every combination of the last member's sizes and of those of all that reduces, with the tiles that the others make for them."""
+    axes = [
+        ((m, d.name), sizes_along(problem, d)) for m, problem in enumerate(group.problems) for d in problem.kernel.tile if _free(group, m, d.name)
+    ]
+    while math.prod(len(sizes) for _, sizes in axes) > MOST_ROWS:
+        longest = max(range(len(axes)), key=lambda k: len(axes[k][1]))
+        axes[longest] = axes[longest][0], axes[longest][1][::-2][::-1]
+    grid = [part.ravel() for part in np.meshgrid(*(np.array(sizes, np.int64) for _, sizes in axes), indexing="ij")]
+    found: Columns = [{} for _ in group.problems]
+    for ((member, name), _), column in zip(axes, grid, strict=True):
+        found[member][name] = column
+    for maker, reader, _ in reversed(group.passes):
+        for name, reach in group.reaches[maker].items():
+            column = found[reader][reach.dimension]
+            largest = {size: reach.largest(size) for size in np.unique(column).tolist()}
+            found[maker][name] = np.array([largest[size] for size in column.tolist()], np.int64)
+    order = [[d.name for d in problem.kernel.tile] for problem in group.problems]
+    return [{name: own[name] for name in names} for names, own in zip(order, found, strict=True)]
+
+
+def _free(group: TileGroup, member: int, name: str) -> bool:
+    """Whether a dimension follows from no other one."""
+    return member == len(group.problems) - 1 or name not in group.reaches[member]
+
+
+def _trips(group: TileGroup, sizes: Columns) -> list[dict[str, Floats]]:
+    """How many tiles of each dimension there are: as many as the last member has."""
+    found = [trips_of(problem, own) for problem, own in zip(group.problems, sizes, strict=True)]
+    for maker, reader, _ in reversed(group.passes):
+        for name, reach in group.reaches[maker].items():
+            found[maker][name] = found[reader][reach.dimension]
+    return found

@@ -1,0 +1,59 @@
+"""Which neighbouring operations could share a loop of tiles: those whose kernels take a tile as another one leaves it on chip."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from toolchain.isa.footprint.pipeline import pipelined_steps
+from toolchain.schedule.choice import choose_kernel
+from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
+from toolchain.schedule.fusion.tile_search import Tiled, search_tiles
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.problem import Problem, keep_on_chip
+from toolchain.spec.errors import UserError
+from toolchain.spec.model import Machine
+
+LONGEST = 8
+"""Operations of a group."""
+
+
+@dataclass(frozen=True)
+class TileGroups:
+    """kernels: of the machine. plan: of operations one by one. contexts: slots of each place, at least."""
+
+    machine: Machine
+    kernels: Mapping[str, Kernel]
+    plan: Plan
+    contexts: int
+
+    def proposals(self) -> Iterator[tuple[TileGroup, Tiled]]:
+        """Every group whose tiles fit. None where pipelines have rules: no order of several operations' instructions is checked against those."""
+        takers = {kernel.computes for kernel in self.kernels.values() if kernel.passed}
+        for last, bound in enumerate(self.plan.region.operations):
+            if bound.operation.kind.name in takers and not pipelined_steps(self.machine):
+                for first in range(last - 1, max(last - LONGEST, -1), -1):
+                    problems = self._problems(range(first, last + 1))
+                    if problems is None:
+                        break
+                    group = make_tile_group(self.plan.region, range(first, last + 1), problems)
+                    found = search_tiles(group, self.contexts) if isinstance(group, TileGroup) else None
+                    if isinstance(group, TileGroup) and found is not None:
+                        yield group, found
+
+    def _problems(self, operations: range) -> list[Problem] | None:
+        """Each for a kernel that takes what the others make, with the same room; None where there is none, or where tensors stay on chip."""
+        found: list[Problem] = []
+        for index in operations:
+            own, bound = self.plan.problems[index], self.plan.region.operations[index]
+            made = {self.plan.region.operations[other].tensors["y"] for other in operations if other < index}
+            passed = [name for name, tensor in bound.tensors.items() if name != "y" and tensor in made]
+            if own.kept or own.pools != self.plan.problems[operations[0]].pools:
+                return None
+            if passed:
+                try:
+                    own = choose_kernel(self.machine, self.kernels, bound.operation, self.plan.region.alone(bound), passed)
+                except UserError:
+                    return None
+                own = keep_on_chip(own, {}, True, self.plan.problems[index].pools)
+            found.append(own)
+        return found

@@ -1,0 +1,94 @@
+"""Random operations of one kind, with numbers and known tensors that a machine's arithmetic allows."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.graph.numerics import Numerics
+from toolchain.graph.requantisation import LONGEST
+from toolchain.operations.ending import by_channel, zero_names
+from toolchain.operations.kind import UNIT, OperationKind
+from toolchain.operations.numbers import complete
+from toolchain.operations.operation import Operation, make_operation, picture_of
+from toolchain.schedule.selection import images_per_run
+from toolchain.spec.errors import UserError
+from toolchain.spec.model import Machine
+
+Array = NDArray[Any]
+SIZES = (1, 2, 3, 5, 7, 9, 16, 17, 33)
+"""Extents that are drawn: corners of blocks, and sizes that divide into none."""
+MOST_MACS = 1 << 24
+
+
+def draw_operation(machine: Machine, kind: OperationKind, rng: np.random.Generator, fixed: Mapping[str, int] | None = None) -> Operation | None:
+    """A random operation of a kind; None for numbers that do not fit each other. fixed: numbers that are not drawn."""
+    drawn = {extent: int(rng.choice(SIZES)) for each in kind.operands for extent in each.extents}
+    for number in (number for each in kind.attributes for number in each.numbers):
+        drawn[number] = kind.defaults.get(number, 1) if rng.integers(2) else int(rng.integers(0 if kind.defaults.get(number) == 0 else 1, 4))
+    if rng.integers(4) == 0:  # windows of the whole picture are a corner of their own
+        drawn |= {small: drawn[large] for small, large in zip([*kind.meaning.over.values()][::-1], kind.operands[0].extents[::-1], strict=False)}
+    drawn["batch"] = images_per_run(machine) * int(rng.integers(1, 3 if images_per_run(machine) == 1 else 2))
+    drawn |= fixed or {}
+    numerics = machine.quantisation or Numerics()
+    try:
+        numbers = complete(kind, {**drawn, **{e: 1 for e in drawn if e in kind.fixed}})
+        numbers |= _ends(kind, numerics, rng)
+        arrays = {name: _array(kind, name, numbers, numerics, rng) for name in kind.known} | _channels(kind, numerics, numbers, rng)
+        if kind.form == "table":
+            arrays["table"] = rng.integers(-128, 128, 256).astype(numerics.stored)
+        pictures = {name: picture_of([numbers[extent] for extent in kind.operand[name].extents]) for name in kind.data}
+        operation = make_operation(kind, "checked", pictures, arrays, numbers)
+    except UserError:
+        return None
+    return operation if operation.reach(numerics.reach) < 1 << (numerics.accumulator_bits - 1) and operation.macs <= MOST_MACS else None
+
+
+def _ends(kind: OperationKind, numerics: Numerics, rng: np.random.Generator) -> dict[str, int]:
+    """Requantisation: factors around the size of sums, limits of no activation and of ReLU; stored integers that stand for zero."""
+    held = numerics.activation
+    zeros = {name: int(rng.choice([held.low, held.high, int(rng.integers(held.low, held.high + 1))])) for name in zero_names(kind, numerics)}
+    if not kind.scaled:
+        return zeros
+    multipliers = {name: 1 << int(rng.integers(0, 4)) for name in kind.multipliers}
+    unit = {UNIT: 1 << int(rng.integers(0, 8))} if kind.unit else {}
+    low = int(rng.choice([-128, 0])) if not numerics.zero_points else int(rng.choice([held.low, zeros["zero_y"]]))
+    ends = {"low": low, "high": held.high if numerics.zero_points else 127, **zeros, **multipliers, **unit}
+    if not by_channel(kind, numerics):
+        ends |= {name: int(value[0]) for name, value in _scales(numerics, 1, rng).items()}
+    return ends
+
+
+def _scales(numerics: Numerics, count: int, rng: np.random.Generator) -> dict[str, NDArray[np.int32]]:
+    """Random scales of sums, by the names of an operation's numbers."""
+    shift = rng.integers(0, 12, count)
+    if numerics.form == "float32":
+        return {"scale_bits": np.ldexp(rng.random(count) + 0.5, -shift).astype(np.float32).view(np.int32)}
+    if numerics.form == "power_of_two":
+        return {"shift": shift.astype(np.int32)}
+    multiplier = rng.integers(1 << (numerics.multiplier_bits - 1), 1 << numerics.multiplier_bits, count)
+    return {"multiplier": multiplier.astype(np.int32), "shift": np.clip(shift + numerics.multiplier_bits, *_shifts(numerics)).astype(np.int32)}
+
+
+def _shifts(numerics: Numerics) -> tuple[int, int]:
+    return numerics.shift.low, min(numerics.shift.high, LONGEST)
+
+
+def _channels(kind: OperationKind, numerics: Numerics, numbers: Mapping[str, int], rng: np.random.Generator) -> dict[str, Array]:
+    """Scales per channel, where the machine has them."""
+    if not by_channel(kind, numerics):
+        return {}
+    count = numbers[kind.operand[kind.bias].extents[0]]
+    names = {"multiplier": "multipliers", "shift": "shifts", "scale_bits": "scales"}
+    found = {names[name]: array for name, array in _scales(numerics, count, rng).items()}
+    return {name: array.view(np.float32) if name == "scales" else array for name, array in found.items()}
+
+
+def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], numerics: Numerics, rng: np.random.Generator) -> Array:
+    shape = [numbers[extent] for extent in kind.operand[name].extents]
+    if name != kind.bias:
+        return rng.integers(-128, 128, shape).astype(np.int8)
+    stored = rng.integers(max(numerics.bias.low, -9000), min(numerics.bias.high, 9000), shape).astype(np.int32)
+    shift = numerics.bias_shift
+    return stored << int(rng.integers(shift.low, min(shift.high, shift.low + 6) + 1)) if shift.high else stored
