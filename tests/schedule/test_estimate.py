@@ -7,11 +7,16 @@ from toolchain.graph.regions import region_calls
 from toolchain.runtime.transfers import ports_of
 from toolchain.schedule.estimate import estimate_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.regions.read_region import settle_region
+from toolchain.schedule.selection import Selection
 
 
 @pytest.mark.parametrize("target", ["vta", "dpuv3"])
 def test_an_estimate_is_close_to_the_program(target: str) -> None:
-    machine, model, _ = network(target)
+    machine, given, _ = network(target)
+    model = given.clone()
+    for call in region_calls(model):
+        settle_region(Selection(machine, load_kernels(machine)), model, call)
     programs = {region.name: region for region in bundle(target).manifest.regions}
     found = {call.op_type: estimate_region(machine, load_kernels(machine), model, call) for call in region_calls(model)}
     assert found.keys() == programs.keys()

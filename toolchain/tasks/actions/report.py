@@ -95,7 +95,7 @@ def artefacts_of(job: Job) -> dict[str, str]:
 def _built(job: Job) -> tuple[Built, Path, Told]:
     """The build, its folder of stages and the further facts that a summary needs."""
     stages = graph_file(job).parent
-    told = Told(artefacts_of(job), stand_in=load_model(str(job.path)).stand_in)
+    told = Told(artefacts_of(job), stand_in=load_model(str(job.path), dict(job.variables.dims)).stand_in)
     return read_built(machine_of(job), stages, bundle_file(job), onnx_file(job)), stages, told
 
 
