@@ -81,7 +81,7 @@ CHANGES = [
 def test_only_what_a_change_touches_runs_again(
     old: str, new: str, path: str, wanted: list[str], folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A word of the model's file changes no more than the summary. Of a machine a stage depends on all but notes, the graph on no cycles"""
+    """A word of the model's file changes no more than the summary. Of a machine a stage depends on all but notes, the graph on no cycles."""
     text = (folder / path).read_text()
     assert old in text
     (folder / path).write_text(text.replace(old, new, 1) if old else new + text)

@@ -1,6 +1,6 @@
 """Random edits of schedules: whatever is not refused with its line is exact and free of races."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from random import Random
@@ -34,9 +34,10 @@ class Editor:
         for tensor in [buffer["tensor"] for buffer in data["buffers"]]:
             if self.draw.random() < 0.3:
                 data = self.attempt(data, lambda new, tensor=tensor: self.spill(new, tensor))
-        for number in range(len(data["groups"])):
+        places = [(number, member) for number, group in enumerate(data["groups"]) for member in range(len(group["operations"]))]
+        for number, member in places:
             for _ in range(3):
-                data = self.attempt(data, lambda new, number=number: self.operation(new["groups"][number]["operations"][0]))
+                data = self.attempt(data, lambda new, number=number, member=member: self.operation(new["groups"][number]["operations"][member]))
         return data
 
     def attempt(self, data: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -53,9 +54,9 @@ class Editor:
     def spill(self, data: dict[str, Any], tensor: str) -> None:
         """The tensor goes through DRAM, and slots stand wherever there is room then."""
         data["buffers"] = [buffer for buffer in data["buffers"] if buffer["tensor"] != tensor]
-        for group in data["groups"]:
-            group["operations"][0].pop("slots", None)
-            group["operations"][0].pop("within", None)
+        for operation in (each for group in data["groups"] for each in group["operations"]):
+            operation.pop("slots", None)
+            operation.pop("within", None)
 
     def reordered(self, groups: list[Any]) -> Iterator[Any]:
         """Some order in which everything is made before it is read."""
@@ -64,15 +65,18 @@ class Editor:
             ready = [group for group in left if all(name in made for name in self.reads(group))]
             chosen = self.draw.choice(ready)
             left.remove(chosen)
-            made.add(self.bound(chosen)["y"])
+            made |= self.made(chosen)
             made |= self.whole(made)
             yield chosen
 
-    def bound(self, group: Any) -> dict[str, str]:
-        return dict(self.region.operations[group["operations"][0]["operation"]].tensors)
+    def bound(self, group: Any) -> list[Mapping[str, str]]:
+        return [self.region.operations[each["operation"]].tensors for each in group["operations"]]
 
-    def reads(self, group: Any) -> list[str]:
-        return [name for place, name in self.bound(group).items() if place != "y"]
+    def made(self, group: Any) -> set[str]:
+        return {tensors["y"] for tensors in self.bound(group)}
+
+    def reads(self, group: Any) -> set[str]:
+        return {name for tensors in self.bound(group) for place, name in tensors.items() if place != "y"} - self.made(group)
 
     def whole(self, made: set[str]) -> set[str]:
         """Concats all of whose parts are made, and parts of what is."""
