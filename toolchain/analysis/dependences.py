@@ -46,7 +46,7 @@ def find_dependences(program: Program, runs: Runs, provenance: Provenance) -> De
 
 
 def find_dependences_across(program: Program, order: Ints, runs: Runs, provenance: Provenance) -> Dependences:
-    """The same for streams that share memories. order: int64 [n], one in which the instructions of all streams could run one by one; each stream's
+    """Dependences of streams that share memories. order: int64 [n], one in which the instructions of all streams could run one by one; each stream's
     own are in the program's order. runs: the footprints of the program executed so."""
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))

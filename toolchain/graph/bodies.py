@@ -23,7 +23,7 @@ def _graphs(attribute: ir.Attr) -> Sequence[ir.Graph]:
 
 
 def _trips(node: ir.Node) -> int:
-    """Of a Loop whose condition may end it earlier: the most."""
+    """Iterations of a Loop; the most, where its condition may end it earlier."""
     count = constant(node.inputs[0])
     return max(int(count.item()), 0) if count is not None and count.size == 1 and count.item() < 2**31 else 1
 

@@ -25,7 +25,7 @@ class Crop(NamedTuple):
 
 WHOLE = Crop()
 POINT = Crop(1, 1)
-"""What an operator sees that looks at one row and column alone."""
+"""The window of an operator that looks at one row and column alone."""
 
 
 def cropped(value: ir.Value, crop: Crop) -> tuple[int, ...]:

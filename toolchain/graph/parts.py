@@ -60,7 +60,7 @@ class _Part:
 
 
 def _part_of(value: ir.Value | None) -> _Part | None:
-    """What a Slice takes of a picture's channels; None for any other tensor."""
+    """The channels of a picture that a Slice takes; None for any other tensor."""
     node = None if value is None else value.producer()
     if node is None or not is_operator(node, "Slice") or not all(map(_is_picture, (node.inputs[0], node.outputs[0]))):
         return None

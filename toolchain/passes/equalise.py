@@ -140,7 +140,7 @@ def _by_input(node: ir.Node) -> Array:
 
 
 def _weights(node: ir.Node) -> Array:
-    """Of a batch norm, the factor of each channel."""
+    """Weights of a layer; the factor of each channel of a batch norm."""
     found = affine_of(node) if is_operator(node, "BatchNormalization") else None
     array = constant(node.inputs[1]) if found is None else found[1]
     assert array is not None

@@ -36,6 +36,6 @@ def check_conventions(machine: Machine) -> Conventions:
 
 
 def _templates(kernel: Kernel) -> list[str]:
-    """What the kernel's steps, ends and constants are written by."""
+    """Writers of the kernel's steps, ends and constants."""
     found = [step.code for step in kernel.steps] + [kernel.end, kernel.begin, kernel.loading.code if kernel.loading else ()]
     return [code for code in found if isinstance(code, str)]

@@ -1,4 +1,4 @@
-"""Which kernel computes an operation."""
+"""Choose the kernel of an operation."""
 
 from collections.abc import Collection, Mapping
 

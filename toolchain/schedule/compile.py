@@ -115,7 +115,7 @@ def emit_alone(problem: Problem, tiling: Tiling, tensors: Tensors) -> Compiled:
 
 
 def _absolute(problem: Problem, regions: Mapping[str, Region]) -> dict[str, int]:
-    """What templates see of tensors that have a buffer each, at an absolute address: all base registers hold zero."""
+    """Names of tensors that have a buffer each, at an absolute address: all base registers hold zero."""
     return {f"{name}_base": region.base for name, region in regions.items()} | {f"{name}_segment": 0 for name in regions} | own_channels(problem)
 
 

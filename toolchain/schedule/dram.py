@@ -29,7 +29,7 @@ class Constants:
     top: int = 0
 
     def add(self, content: bytes) -> int:
-        """Where the content stands, in bytes after the segment's start."""
+        """Offset of the content in its segment, in bytes."""
         if content not in self.offsets:
             room = -len(content) % self.step
             self.offsets[content] = self.top
@@ -70,7 +70,7 @@ def place_region(machine: Machine, region: Region, problems: Sequence[Problem], 
 
 
 def stored_tensors(machine: Machine, region: Region, storage: Storage) -> dict[str, StoredTensor]:
-    """Where every tensor of a region stands in DRAM, constants left out."""
+    """Placement of every tensor of a region in DRAM, constants left out."""
     return _tensors(machine, region, storage, _step(machine))[0]
 
 
@@ -147,7 +147,7 @@ class _Bases:
     relative: bool
 
     def scope(self, name: str, view: str, segment: str, offset: int, channels: int = 0, inside: int = 0) -> dict[str, int]:
-        """Of one tensor. inside: how far after the start of its buffer. Raises UserError E1007 where it starts inside an element."""
+        """Names of one tensor. inside: how far after the start of its buffer. Raises UserError E1007 where it starts inside an element."""
         found, at = self.machine.view[view], offset if self.relative else self.segments[segment].address + offset
         unit = found.unit or found.element.bytes
         if inside % found.element.bytes or at % unit or offset % self.machine.memory[found.memory].granule:
@@ -158,7 +158,7 @@ class _Bases:
     def operation(
         self, problem: Problem, tensors: Mapping[str, StoredTensor], bound: Mapping[str, str], known: Mapping[str, tuple[int, int]]
     ) -> dict[str, int]:
-        """Of all tensors of an operation."""
+        """Names of all tensors of an operation."""
         names: dict[str, int] = {}
         for tensor in problem.kernel.tensors:
             if tensor.name in bound and bound[tensor.name] in tensors:

@@ -52,7 +52,7 @@ def in_turn(parts: Sequence[Part]) -> Sequenced:
 
 
 def plan_constants(machine: Machine, parts: Sequence[Part], sequence: Sequenced) -> Residency:
-    """Which records each step of the program needs, where they are, and what is fetched before it; in the order of `sequence`."""
+    """Records that each step of the program needs, their places, and the fetches before it; in the order of `sequence`."""
     kernel = pool_kernel(parts)
     contents = [_contents(machine, part) for part in parts]
     uses = [contents[number][index] for number, index in sequence]

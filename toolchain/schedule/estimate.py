@@ -1,4 +1,4 @@
-"""What a region will cost, by the tiles that the search would take: close to its program's cycles, and a hundred times quicker than compiling it."""
+"""Estimate a region's cost from the tiles that the search would take: close to its program's cycles, a hundred times faster than compiling it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,12 +33,12 @@ class RegionEstimate:
 
     @property
     def cycles(self) -> float:
-        """Of one run; operations overlap a little, which the closed form knows."""
+        """Cycles of one run; the closed form knows that operations overlap a little."""
         return sum(operation.cycles for operation in self.operations)
 
 
 def estimate_region(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model, call: ir.Node) -> RegionEstimate:
-    """Of the region that a call of a partitioned model runs. Raises UserError E1003, E1004, E1007, E1008."""
+    """Estimate the region that a call of a partitioned model runs. Raises UserError E1003, E1004, E1007, E1008."""
     region = read_region(machine, kernels, model, call)
     plan = plan_region(machine, kernels, region)
     stored = stored_tensors(machine, region, plan.dram)

@@ -102,7 +102,7 @@ def _order(members: Sequence[Member], group: RowGroup | TileGroup | None, rings:
 
 
 def _dealt(plan: Plan, schedule: Schedule, streams: int) -> tuple[list[Part], Sequenced, list[int]]:
-    """The same for streams that share the tiles of every operation, and the stream of each step in that order.
+    """The steps where streams share the tiles of every operation, and the stream of each step in that order.
 
     Raises UserError E1007 for more streams than the machine has, E1404 and E1413 for what stays on chip, as each stream has memories of its own.
     """
@@ -136,7 +136,7 @@ def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Regio
 
 
 def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Plan:
-    """What the search chooses: what stays on chip, and the tiles of every operation. Where no tile fits beside what stays, the largest tensor goes
+    """Search for the tensors that stay on chip and the tiles of every operation. Where no tile fits beside what stays, the largest tensor goes
     to DRAM. Slots do not go round yet. Raises UserError E1003, E1004, E1007, E1008."""
     options = options or Options()
     problems = [_problem(machine, kernels, region, bound) for bound in region.operations]

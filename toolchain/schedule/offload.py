@@ -34,7 +34,7 @@ from toolchain.spec.model import Machine
 
 
 def device_of(machine: Machine, kernels: Mapping[str, Kernel]) -> Device:
-    """What partitioning asks for this machine. Raises UserError E0107 and E0121 for a wrong section `operators`."""
+    """The questions of partitioning, answered for this machine. Raises UserError E0107 and E0121 for a wrong section `operators`."""
     selection = Selection(machine, kernels)
     made = {kernel.computes for kernel in kernels.values()}
     kinds = selection.kinds
@@ -43,7 +43,7 @@ def device_of(machine: Machine, kernels: Mapping[str, Kernel]) -> Device:
 
 
 def _told(error: UserError) -> str:
-    """All that an error says, as one reason."""
+    """An error's messages as one reason."""
     return "; ".join(dict.fromkeys(diagnostic.message for diagnostic in error.diagnostics))
 
 
@@ -160,7 +160,7 @@ class _Offload:
         return ""
 
     def _place(self, node: ir.Node) -> int:
-        """Where a node stands in its graph."""
+        """Position of a node in its graph."""
         if node not in self.places:
             self.places.update((other, number) for number, other in enumerate(node.graph or ()))
         return self.places[node]

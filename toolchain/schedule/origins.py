@@ -1,4 +1,4 @@
-"""Which step of which operation each instruction of a program belongs to, by numbers."""
+"""Origins of a program's instructions: operation, step and instance, by number."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,11 +30,11 @@ class Origins:
     instance: Ints
 
     def taken(self, source: Ints) -> "Origins":
-        """Of instructions made from these, by their indices; NONE for one that was made from none."""
+        """Origins of instructions made from these, by their indices; NONE for one that was made from none."""
         return Origins(self.steps, *(np.append(column, NONE)[source] for column in (self.operation, self.step, self.instance)))
 
     def renumbered(self, order: Sequence[int]) -> "Origins":
-        """The same with other indices for operations, by the present ones."""
+        """These origins with other indices for operations, by the present ones."""
         return replace(self, operation=np.array([*order, NONE], np.int64)[self.operation])
 
     def does(self, *kinds: str) -> NDArray[np.bool_]:

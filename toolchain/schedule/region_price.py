@@ -1,4 +1,4 @@
-"""What a region saves and what its border costs, by the costs that the machine's file declares."""
+"""The saving of a region and the cost of its border, by the costs that the machine's file declares."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from toolchain.timing.host import work_ms
 
 FLOAT_BYTES = 4
 PICTURE = {"n", "h", "w", "c"}
-"""What a layout of pictures is indexed by."""
+"""Index names of a layout of pictures."""
 
 
 def region_price(machine: Machine, nodes: Sequence[ir.Node]) -> Price | None:
@@ -60,7 +60,7 @@ def _crossing_ms(value: ir.Value, machine: Machine, host: Host) -> float:
 
 
 def _rearranging_ms(machine: Machine) -> float:
-    """Of a byte, for the layout of pictures that is quickest to write and read."""
+    """Cost of a byte, for the layout of pictures that is quickest to write and read."""
     pictures = [layout.gb_per_s for layout in machine.layouts if set(layout.domain) == PICTURE]
     return min((0.0 if rate is None else 1 / rate.value / 1e6 for rate in pictures), default=0.0)
 

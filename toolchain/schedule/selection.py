@@ -1,4 +1,4 @@
-"""Which kernel does an integer call, and which way of computing it: the first way that the machine takes and a kernel can do."""
+"""Kernel selection: for an integer call, the first way of computing it that the machine takes and a kernel can do."""
 
 import math
 from collections.abc import Collection, Mapping

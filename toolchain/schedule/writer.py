@@ -70,7 +70,7 @@ class Writer:
     writers: dict[Path, LineWriter] = field(default_factory=dict[Path, LineWriter])
 
     def turn(self, stream: int) -> None:
-        """What follows belongs to this stream."""
+        """Begin the lines of this stream."""
         if stream != self.stream:
             self.lines.append(f"{TURN}{stream}\n")
             self.labels.append("")
@@ -153,7 +153,7 @@ def _length(over: Iterable[Expr], scope: Mapping[str, int]) -> int:
 
 
 def step_frame(part: Part, scope: Mapping[str, int], chosen: Sequence[int], places: Mapping[int, Sequence[int]] | Sequence[Sequence[int]]) -> Frame:
-    """What instances of one step name, a row each."""
+    """Values that instances of one step name, a row each."""
     own = [part.names[n] for n in chosen]
 
     def find(name: str) -> Value:

@@ -10,10 +10,10 @@ def ports_of_stream(machine: Machine, resource: Resource) -> int:
 
 
 def through_one_port(machine: Machine, resource: Resource, moved: Value) -> Value:
-    """Of the bytes of a transfer."""
+    """The bytes of a transfer that go through one port."""
     return -(-moved // ports_of_stream(machine, resource))
 
 
 def cycles_alone(resource: Resource, share: Value) -> Value:
-    """That bytes through one port take when nothing else uses it."""
+    """Cycles that bytes take through one port, alone on it."""
     return -(-share * resource.per // resource.bytes_per_cycle)

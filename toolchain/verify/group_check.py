@@ -94,7 +94,7 @@ def _region(problem: Problem, makers: Sequence[Operation]) -> Region | None:
 
 
 def _tilings(group: TileGroup, rng: np.random.Generator) -> Iterator[Tiled]:
-    """Those with the fewest tiles and with the most that are not too many, the best of these and one at random; with one slot and with two."""
+    """Tilings with the fewest tiles and with the most that are not too many, the best of these and one at random; with one slot and with two."""
     for contexts in (1, 2):
         found = find_tiles(group, contexts)
         if found is not None:

@@ -76,7 +76,7 @@ class Peek:
         return self.stored.result(beside, tensor)
 
     def locate(self, state: State, tensor: str, coordinates: Coordinates) -> Element | None:
-        """Where the element stands on chip; None where no store reaches it."""
+        """Position of the element on chip; None where no store reaches it."""
         store, memory = self.store_of(tensor, coordinates), self.stored.map.memory
         byte = element_address(self.stored.program.machine, self.stored.map, tensor, coordinates)
         return _source(Reference(self.stored.program), store, self._beside(state, tensor), memory, byte) if store is not None else None
@@ -115,7 +115,7 @@ class Peek:
 
 
 def _after_work(real: Origins, stored: Origins, operation: int) -> Iterator[tuple[int, Ints]]:
-    """Where the real program has done as many steps of the operation as stand before a store in its counterpart, and that store's instructions."""
+    """Points of the program with as many steps of the operation done as stand before a store in its counterpart, and that store's instructions."""
     _, done = _steps(real, operation, *WORK)
     before, _ = _steps(stored, operation, *WORK)
     instances, stores = _steps(stored, operation, "store")

@@ -11,7 +11,7 @@ from toolchain.spec.yaml_nodes import Node, Path
 
 VERSION = 1
 Slots = int | tuple[Slot, ...]
-"""Where each slot of a place stands, or only how many there are."""
+"""The slots of a place, or only their number."""
 
 
 class Cut(NamedTuple):
@@ -85,7 +85,7 @@ class Schedule:
     root: Node | None = field(default=None, compare=False, repr=False)
 
     def span(self, path: Path) -> Span | None:
-        """Where the file says this, or the nearest that it says; None without a file."""
+        """The place of this entry in the file, or of the nearest one above it; None without a file."""
         return self.root.at(path).where() if self.root else None
 
     def error(self, code: str, message: str, path: Path, hint: str = "") -> UserError:

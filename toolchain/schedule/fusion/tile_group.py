@@ -66,7 +66,7 @@ class TileGroup:
 
     @cached_property
     def roots(self) -> Rooted:
-        """Where the places stand that have no slots of their own: in those of another member's place."""
+        """By place without slots of its own, the place of another member in whose slots it stands."""
         makers = {(p.reader, p.operand): p.maker for p in self.passes}
         found: dict[tuple[int, str], tuple[int, str]] = {}
         for member, problem in enumerate(self.problems):
@@ -141,7 +141,7 @@ def _passes(region: Region, operations: range) -> Iterator[list[Pass]]:
 
 
 def _checked(problems: Sequence[Problem], one: Pass) -> Reaches | str:
-    """What the reader needs, or why it cannot take it from the maker."""
+    """Reaches of the reader, or why it cannot take tiles from the maker."""
     maker, reader = problems[one.maker], problems[one.reader]
     memory = _place(maker, "y").memory
     other = next((p for p in reader.kernel.places if reader.kernel.handed.get(p.name) == one.operand and p.memory != memory), None)
@@ -172,6 +172,6 @@ def _place(problem: Problem, name: str) -> Place:
 
 
 def _names(problem: Problem, place: Place, tile: Tile) -> dict[str, int]:
-    """What is seen of a tile in a place."""
+    """The view of a tile in a place."""
     scope = {**problem.numbers, **names_of_tile(problem, tile)}
     return {name: constant(expr, scope) for name, expr in place.names.items()}

@@ -70,7 +70,7 @@ class GroupTiles:
     contexts: int
 
     def orders(self) -> Iterator[tuple[str, ...]]:
-        """Of the last member's loops."""
+        """Orders of the last member's loops."""
         last = self.members[-1].problem
         return itertools.permutations(d.name for d in last.kernel.loops if last.extents[d.name] > 1)
 
@@ -125,7 +125,7 @@ def find_tiles(group: TileGroup, contexts: int) -> GroupTiles | None:
 
 
 def _rows(columns: Sequence[Mapping[str, NDArray[Number]]], kept: NDArray[np.bool_]) -> list[dict[str, NDArray[Number]]]:
-    """Those rows of every column."""
+    """The kept rows of every column."""
     return [{name: column[kept] for name, column in each.items()} for each in columns]
 
 

@@ -1,4 +1,4 @@
-"""Which neighbouring operations could share a loop of tiles: those whose kernels take a tile as another one leaves it on chip."""
+"""Find neighbouring operations that could share a loop of tiles: their kernels take a tile as another one leaves it on chip."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

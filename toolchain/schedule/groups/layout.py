@@ -1,4 +1,4 @@
-"""Where rings of rows stand in one pool: side by side, all going round it at one speed."""
+"""Layout of rings of rows in one pool: side by side, all going round it at one speed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

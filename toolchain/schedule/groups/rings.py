@@ -1,4 +1,4 @@
-"""Which tensors of a group become rings of rows, and where they stand, beside all that stays on chip as a whole."""
+"""Choose the tensors of a group that become rings of rows, and their places beside all that stays on chip as a whole."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence

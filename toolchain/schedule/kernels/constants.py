@@ -100,7 +100,7 @@ class ControlBuffer:
         self.taken.clear()
 
     def touch(self, content: bytes) -> int | None:
-        """Where a content is; it counts as used now."""
+        """The place of a content, which counts as used now."""
         if content not in self.held:
             return None
         self.held[content] = self.held.pop(content)
@@ -141,7 +141,7 @@ class ControlBuffer:
 
 
 def plan_residency(uses: Sequence[Sequence[bytes]], element: int, depth: int) -> Residency:
-    """What to fetch before each step, whose constants are `uses`; all at once, before the first, where everything fits.
+    """Plan the fetches before each step, whose constants are `uses`; all at once, before the first, where everything fits.
 
     element: bytes of one. depth: elements of the memory. Raises UserError E1004 where one step's constants do not fit.
     """

@@ -49,7 +49,7 @@ class Frame:
         return Frame(len(rows), find)
 
     def inner(self) -> "Frame":
-        """The same rows, for more names."""
+        """These rows with more names."""
         return Frame(self.count, self.__getitem__)
 
     def latch(self, issue: Issue, where: "Frame") -> None:

@@ -12,7 +12,7 @@ from toolchain.spec.expr import Expr
 
 @dataclass(frozen=True, slots=True)
 class Require:
-    """What must hold for the operation, and the reason that a user reads when it does not."""
+    """A condition on the operation, and the reason that a user reads when it does not hold."""
 
     that: Expr
     message: str
@@ -34,7 +34,7 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a range of output rows (the dimension `of`) reads of `extent` input rows, of which `before` stand padded in front.
+    """Input rows that a range of output rows (the dimension `of`) reads: of `extent`, of which `before` stand padded in front.
 
     An output row starts `stride` further than the last and reaches over `reach` rows; only every `step`-th row is kept.
     """

@@ -1,4 +1,4 @@
-"""What several kernels of a file have in common stands once, under `common`, and becomes part of each kernel that names it."""
+"""Common parts: stated once under `common`, they become part of each kernel that names them."""
 
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager

@@ -25,7 +25,7 @@ class Seen:
     constants: tuple[str, ...]
 
     def step(self, kind: str, place: str, uses: Iterable[str]) -> set[str]:
-        """Those of a step's instructions: a load knows the dimensions of its place only."""
+        """Names of a step's instructions: a load knows the dimensions of its place only."""
         own = {p.name: p for p in self.places}
         dims = own[place].by if kind == "load" else tuple(d.name for d in self.dims)
         found = {f"{d}{end}" for d in dims for end in ("", "_at")} | {name for name in self.stored if name.endswith("_channels")}
@@ -33,7 +33,7 @@ class Seen:
         return found | {f"{used}_{name}" for used in (place, *uses) for name in own[used].names}
 
     def placed(self, place: str, uses: Iterable[str], constants: Iterable[str]) -> set[str]:
-        """Those of them that have a value only when tiles and tensors have their places."""
+        """Names that have a value only when tiles and tensors have their places."""
         own = {p.name: p for p in self.places}
         found = {f"{used}_{part}" for used in (place, *uses) for part in ("slot", "bank", *own[used].starts)}
         found |= {f"{name}.{end}" for name in constants for end in ("first", "stop")}

@@ -1,4 +1,4 @@
-"""What a kernel has to name of the machine's numerics: one that leaves a multiplier or a zero point out computes something else."""
+"""Check that a kernel uses the machine's numerics: one that leaves out a multiplier or a zero point computes something else."""
 
 from collections.abc import Iterator
 
@@ -62,7 +62,7 @@ def _named(kernel: Kernel) -> frozenset[str]:
 
 
 def _expressions(kernel: Kernel) -> Iterator[Expr]:
-    """Those whose values reach the machine."""
+    """The expressions whose values reach the machine."""
     yield from kernel.let.values()
     for tensor in kernel.tensors:
         yield from tensor.let.values()

@@ -221,7 +221,7 @@ class KernelReader:
         return Loading(self.template(node.value["template"]), view, unit, self.cycles(node, ["count"]))
 
     def of_tensor(self, tensor: Tensor) -> list[str]:
-        """What templates see of a tensor in DRAM."""
+        """Names of a tensor in DRAM."""
         domain = next(item.domain for item in self.machine.layouts if item.name == tensor.layout)
         return [f"{tensor.name}_{part}" for part in ("base", "segment", *(["channels"] if "c" in domain else []))]
 

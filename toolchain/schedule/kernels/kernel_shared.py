@@ -1,4 +1,4 @@
-"""What all kernels of a file have in common: pools, registers, segments, and parts that they name."""
+"""Shared parts of a kernel file: pools, registers, segments, and parts that they name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

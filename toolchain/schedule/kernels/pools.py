@@ -12,7 +12,7 @@ from toolchain.spec.model import Machine, Memory
 
 
 class Slot(NamedTuple):
-    """Where a slot stands. bank: the first one of its pool. address: the same in each bank of the pool, in elements."""
+    """A slot in a pool. bank: the first one of its pool. address: the same in each bank of the pool, in elements."""
 
     bank: int
     address: int

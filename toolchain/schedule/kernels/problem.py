@@ -19,7 +19,7 @@ from toolchain.spec.model import Machine
 
 @dataclass(frozen=True)
 class Kept:
-    """Where a whole tensor stands on chip, its elements in each bank, and names: what templates see of its place. again: rows after which a ring
+    """A whole tensor on chip: its slot, its elements in each bank, and the names of its place. again: rows after which a ring
     begins again; 0 for one that goes round all banks, and for a tensor that is there whole."""
 
     slot: Slot
@@ -28,7 +28,7 @@ class Kept:
     again: int = 0
 
     def slot_for(self, row: int) -> Slot:
-        """Where the first row would stand for templates that know nothing of rings, so that this row stands in its place."""
+        """The slot at which the first row would stand if the ring were whole, so that this row stands in its place."""
         return Slot(self.slot.bank, self.slot.address - row // self.again * self.size) if self.again else self.slot
 
 
@@ -72,7 +72,7 @@ class Problem:
         return {place.name: place.memory for place in self.kernel.places}
 
     def rows(self, window: Window, first: int, size: int) -> dict[str, int]:
-        """What `window_names` gives for a range of output rows; ranges come back for every channel tile."""
+        """The result of `window_names` for a range of output rows; ranges come back for every channel tile."""
         key = window.name, first, size
         if key not in self._rows:
             self._rows[key] = window_names(window, first, size, self.numbers)
@@ -119,7 +119,7 @@ class _Given:
 
 @dataclass(frozen=True)
 class _Case:
-    """What follows from an operation's numbers, as in Problem."""
+    """The parts of a Problem that follow from an operation's numbers."""
 
     numbers: Mapping[str, int]
     extents: Mapping[str, int]
@@ -149,7 +149,7 @@ def _check_fields(machine: Machine, kernel: Kernel, steps: tuple[Step, ...], num
 
 
 def _steps(kernel: Kernel, numbers: Mapping[str, int]) -> tuple[Step, ...]:
-    """Those that apply."""
+    """The steps that apply."""
     return tuple(s for s in kernel.steps if s.when is None or constant(s.when, numbers))
 
 

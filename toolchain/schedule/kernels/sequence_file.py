@@ -110,7 +110,7 @@ class SequenceReader:
         return frozenset[str]().union(*(self.made_of.get(name, frozenset((name,))) for name in formula.names))
 
     def _limited(self, body: Issue | Items, when: Formula | None) -> frozenset[str]:
-        """What the limited fields of a body depend on; nothing where it is not known whether they apply."""
+        """Names that the limited fields of a body depend on; none where it is not known whether they apply."""
         if when and self._basis(when) & self.unknown:
             return frozenset()
         if isinstance(body, Issue):
@@ -141,7 +141,7 @@ class SequenceReader:
         return self._made({}, {key: formula for key, formula in let.items() if key not in fixed}, None, body, call=True)
 
     def _arguments(self, takes: Mapping[str, Node], given: Mapping[str, Node], names: Names) -> dict[str, Formula]:
-        """What each name stands for, in the caller's names; a default may also name what is taken before it."""
+        """The value of each name, in the caller's names; a default may also name what is taken before it."""
         found = {key: self.formula(value, names) for key, value in given.items()}
         for key, value in takes.items():
             if key not in found:
@@ -272,7 +272,7 @@ def _item_needs(machine: Machine, item: Item, after: frozenset[str]) -> frozense
 
 
 def _body_needs(machine: Machine, item: Item, after: frozenset[str]) -> frozenset[str]:
-    """What one round needs."""
+    """Names that one round needs."""
     if isinstance(item.body, Issue):
         own, latched = timing_fields(machine, machine.instruction[item.body.instruction])
         own |= {name.partition(".")[2] for name in after if item.body.latches and name.startswith(f"{item.body.latches}.")}

@@ -1,4 +1,4 @@
-"""Which input rows a range of output rows reads, and how many of them are padding."""
+"""Input rows that a range of output rows reads, and those of them that are padding."""
 
 from collections.abc import Mapping
 

@@ -1,1 +1,1 @@
-"""Where tensors stand, on chip and in DRAM."""
+"""Placement of tensors, on chip and in DRAM."""

@@ -1,4 +1,4 @@
-"""Where a region's tensors and constants stand in DRAM: all that a device needs beside the program, and it goes to JSON and back."""
+"""The DRAM map of a region's tensors and constants: all that a device needs beside the program, convertible to JSON and back."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -119,12 +119,12 @@ def get_tensor(machine: Machine, stored: StoredTensor, data: Bytes) -> Array:
 
 
 def packing_of(machine: Machine, stored: StoredTensor) -> Packing:
-    """Where each element of the tensor stands in its buffer."""
+    """The position of each element of the tensor in its buffer."""
     found = view_packing(machine, stored.view, stored.layout, stored.extents)
     return found.part(found.layout.domain.index("c"), stored.channel, stored.shape.channels)
 
 
 def host_axes(layout: Layout) -> tuple[int, ...]:
-    """Which axis of [batch, channels, height, width] each of a layout's index names stands for. Raises KeyError for another name."""
+    """The axis of [batch, channels, height, width] for each of a layout's index names. Raises KeyError for another name."""
     known = {name: axis for axis, name in enumerate("nchw")}
     return tuple(known[name] for name in layout.domain)

@@ -198,7 +198,7 @@ def box_of(array: Array, index: Sequence[Ints]) -> Array | None:
 
 @dataclass(frozen=True)
 class Region:
-    """Where a tensor stands: byte address, bytes, and the address in elements of its view."""
+    """Placement of a tensor: byte address, bytes, and the address in elements of its view."""
 
     address: int
     bytes: int

@@ -1,4 +1,4 @@
-"""Which tensors stay on chip between operations, and where: lives and sizes decide, nothing is moved once it is there."""
+"""Choose the tensors that stay on chip between operations, and their slots, by lives and sizes; a resident tensor never moves."""
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Where a tensor can begin inside another that is stored through the same layout: found from the map's values, however it is written."""
+"""Alignment of a tensor inside another that is stored through the same layout: found from the map's values, however it is written."""
 
 from functools import lru_cache
 

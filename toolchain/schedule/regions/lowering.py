@@ -58,7 +58,7 @@ def _operation(given: Lowered) -> Operation:
 
 
 def _slope(call: Call) -> tuple[int, int]:
-    """Of a leaky activation; (0, 0) where there is none, or what is below zero is cut off by the limits or stays as it is.
+    """Slope of a leaky activation; (0, 0) where there is none, or what is below zero is cut off by the limits or stays as it is.
 
     Raises UserError E1003 for slopes that are no fraction from 0 to 1.
     """

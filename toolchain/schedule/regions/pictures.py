@@ -61,14 +61,14 @@ def picture_of(value: ir.Value, images: int, flattened: bool = False) -> Shape:
 
 
 def pads_of(node: ir.Node, kinds: Kinds) -> tuple[int, int, int, int]:
-    """Of a pad call: top, left, bottom, right."""
+    """Borders of a pad call: top, left, bottom, right."""
     pads: Sequence[int] = read_call(node, kinds).attributes["pads"]
     rank = len(pads) // 2
     return pads[2], pads[3], pads[rank + 2], pads[rank + 3]
 
 
 def merged_pads(node: ir.Node, merged: bool, kinds: Kinds) -> tuple[ir.Value, tuple[int, int, int, int]]:
-    """What a call reads first, and zeros around it; those of a pad call before it where that is `merged`."""
+    """The first operand of a call, and zeros around it; those of a pad call before it where that is `merged`."""
     value = data_of(node, kinds)[0]
     maker = value.producer()
     before = maker.inputs[0] if merged and maker is not None and is_call(maker, "pad") else None

@@ -19,7 +19,7 @@ from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 
 REFUSED = ("E1003", "E1004", "E1008")
-"""What a kernel that takes no more than one row is refused with."""
+"""Codes that refuse a kernel which takes no more than one row."""
 LONGEST = 9
 """Digits of a number in the metadata."""
 Decide = Callable[[ir.Node, Lowered, Sequence[str]], Chosen]

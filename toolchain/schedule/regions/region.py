@@ -9,7 +9,7 @@ from toolchain.operations.operation import Operation
 
 
 class Shape(NamedTuple):
-    """Of a host tensor. batch: images that one run of the program takes."""
+    """Shape of a host tensor. batch: images that one run of the program takes."""
 
     batch: int
     channels: int

@@ -27,7 +27,7 @@ class RowGroup:
 
     @cached_property
     def makers(self) -> list[RowLoop | RowLoad]:
-        """All that has slabs: operations, then loads."""
+        """Makers of slabs: operations, then loads."""
         return [*self.loops, *self.loads]
 
     @cached_property

@@ -26,7 +26,7 @@ class RowLoad:
     lines: Lines
 
     def slot(self, kept: Kept, slab: int) -> Slot:
-        """Where the first line of a slab stands. kept: the ring, as the operation has it."""
+        """The slot of a slab's first line. kept: the ring, as the operation has it."""
         first = self.made(slab).start
         at = (first % kept.again if kept.again else first) // self.lines.together * kept.names[self.lines.pitch]
         return Slot(kept.slot.bank, kept.slot.address + at if kept.again else (kept.slot.address + at) % kept.size)
@@ -41,7 +41,7 @@ class RowLoad:
         return range(slab * self.size, min((slab + 1) * self.size, self.height))
 
     def read(self, slab: int) -> dict[str, range]:  # noqa: ARG002 as operations have it
-        """Nothing on chip."""
+        """No operand of its own: it reads DRAM."""
         return {}
 
     def touched(self, slab: int) -> dict[str, range]:

@@ -39,7 +39,7 @@ METHODS: Mapping[type, frozenset[str]] = {
 SMALL = 1 << 64
 """Products of smaller numbers cost nothing."""
 _MISTAKES = (jinja2.TemplateError, ArithmeticError, TypeError, ValueError, LookupError, AttributeError, SyntaxError, RecursionError, MemoryError)
-"""What Jinja and Python raise for a template's own mistakes."""
+"""Exceptions that Jinja and Python raise for a template's own mistakes."""
 
 
 def render(folder: Path, name: str, scope: Mapping[str, Any]) -> str:
@@ -79,7 +79,7 @@ def _environment(folder: Path) -> "_Sandbox":
 
 
 def _shown(_: Context, value: Any) -> str:
-    """What stands for a value in the text. Jinja would do constants while it compiles, if this took no context."""
+    """The text of a value. Jinja would do constants while it compiles, if this took no context."""
     text = str(value) if type(value) is int else printed(value)
     spend(len(text))
     return text

@@ -13,9 +13,9 @@ from toolchain.schedule.sandbox.budget import is_sized, size_of, spend
 
 Values = tuple[Any, ...] | dict[str, Any]
 BITS = 4096
-"""Of a number that a template makes."""
+"""Limit of a number that a template makes."""
 WIDTH = 256
-"""Of a field in a format, of an indentation."""
+"""Limit of a field's width in a format, and of an indentation."""
 _FIELD = re.compile(r"%(?:\([^)]*\))?[-+ #0]*(\*|\d+)?(?:\.(\*|\d+))?")
 
 

@@ -129,7 +129,7 @@ class _Run:
         return True
 
     def _merge(self) -> None:
-        """Of the posters held up, one comes before the taker that would make room: the two last tokens become one.
+        """One of the posters held up comes before the taker that would make room: the two last tokens become one.
 
         There is such a poster, because the program's own order would go on if every taker of a full counter came before.
         The taker of the token before now waits for this post, later in the same queue; whoever waited for this post

@@ -1,4 +1,4 @@
-"""What an instruction can say about counters: the rules of a machine turned round, from a counter to the bit that moves it."""
+"""Carriers of tokens: a machine's rules inverted, from a counter to the bit of an instruction that moves it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -60,7 +60,7 @@ def table_of(plan: Plan) -> Table:
 
 
 def _place(plan: Plan, where: Mapping[int, int], index: int) -> int:
-    """Where a planned instruction stands. Raises UserError E0520 for one that would only pass tokens on inside its stream."""
+    """Position of a planned instruction. Raises UserError E0520 for one that would only pass tokens on inside its stream."""
     if index in where:
         return where[index]
     queue = plan.unit[index]

@@ -110,7 +110,7 @@ def _masks(machine: Machine, counter: Counter, rule: SyncRule) -> Iterator[tuple
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the expressions of rules make of an instruction's fields. usual: each one's value where it is not chosen."""
+    """Values of a rule's expressions for an instruction's fields. usual: each one's value where it is not chosen."""
 
     machine: Machine
     instruction: Instruction
@@ -146,7 +146,7 @@ class _Asked:
 
 @dataclass
 class EventPool:
-    """Which event of which stream is the channel from which queue to which; queues are stream * units + unit.
+    """Assignment of events to channels between queues; queues are stream * units + unit.
 
     The last event of each stream is the link of a ring: from the stream before it, so that tokens get everywhere, by others, when a stream has
     more producers than events.

@@ -89,7 +89,7 @@ class Plan:
         return index
 
     def next_row(self, unit: int) -> list[int]:
-        """What the next instruction of a unit knows because of the one before it and of the last fence that was added."""
+        """Knowledge of a unit's next instruction: that of the one before it and of the last fence."""
         row = [0] * len(self.members)
         if self.members[unit]:
             last = self.members[unit][-1]
@@ -109,7 +109,7 @@ class Plan:
         return True
 
     def learn(self, row: list[int], poster: int) -> list[int]:
-        """What a row becomes where a token of `poster` arrives."""
+        """The row after a token of `poster` arrives."""
         row = list(map(max, row, self.rows[poster]))
         unit = self.unit[poster]
         row[unit] = max(row[unit], self.place[poster] + 1)

@@ -102,7 +102,7 @@ def ending_kind(machine: Machine) -> int:
 
 
 def end_needs(plan: Plan, queue: int, stores: NDArray[np.bool_]) -> tuple[list[int], int | None]:
-    """What the end of a stream must come after, and the instruction of its own queue that it waits for by a token where there is a counter:
+    """Dependences of a stream's end, and the instruction of its own queue that it waits for by a token where there is a counter:
     an end need not go through the queue of its unit as other instructions do."""
     first, unit = divmod(queue, len(plan.machine.units))
     queues = plan.members[first * len(plan.machine.units) :][: len(plan.machine.units)]

@@ -80,7 +80,7 @@ class TokenChoice:
         return self.plan.next_row(unit)
 
     def _row(self, unit: int, held: tuple[int, ...]) -> list[int]:
-        """What the next instruction of a unit knows without a token."""
+        """Knowledge of a unit's next instruction without a token."""
         row = self.plan.next_row(unit)
         for other in held if self.trusted else ():
             row = self.plan.learn(row, other)

@@ -113,7 +113,7 @@ def order_group(members: Sequence[Member], turns: Sequence[Turn] | None, rings: 
 
 
 def order_dealt(problem: Problem, tiling: Tiling, rings: Sequence[Mapping[str, Ring]]) -> list[tuple[int, Instance]]:
-    """The same for an operation whose tiles several streams share: neighbours in one stream, in slots of its own memories. Each step with its stream.
+    """All step instances of an operation whose tiles several streams share, each with its stream. Neighbours are in one stream, in its own memories.
 
     rings: of every stream. All sums of a tile are one stream's, so no tile waits for another one.
     """

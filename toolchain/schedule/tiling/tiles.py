@@ -122,7 +122,7 @@ def _candidates(problem: Problem, count: int | None = None) -> dict[str, Ints]:
 
 
 def sizes_along(problem: Problem, d: Dimension) -> list[int]:
-    """Those that are tried, in order."""
+    """The sizes of a dimension to try, ascending."""
     extent = problem.extents[d.name]
     most = constant(d.most, problem.numbers) if d.most else extent
     unit = constant(d.multiple, problem.numbers) if d.multiple else 1
