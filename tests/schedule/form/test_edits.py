@@ -98,10 +98,9 @@ class Editor:
         return max(1, self.draw.choice([size, size, size - 1, size // 2, size // 2 // 8 * 8, self.draw.randint(1, size), size + 8]))
 
 
-def outcome(name: str, region: Region, seed: int) -> str:
-    """`same` or `other` for a program of as many cycles as the search's or not; it is exact."""
+def outcome(name: str, region: Region, text: str, seed: int) -> str:
+    """`same` or `other` for a program of as many cycles as the search's schedule, `text`, or not; it is exact."""
     machine = MACHINES[name]
-    text = write_schedule(find_schedule(machine, KERNELS[name], region))
     changed = yaml.safe_dump(Editor(name, region, Random(seed)).edit(yaml.safe_load(text)), sort_keys=False)
     found = compiled(name, changed, region)
     assert proven(found, machine), changed
@@ -109,17 +108,19 @@ def outcome(name: str, region: Region, seed: int) -> str:
 
 
 @pytest.mark.parametrize(("name", "batch"), [("vta", 1), ("dpuv3", 4)])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 1 << 30), steps=st.integers(2, 7))
 def test_whatever_an_edit_makes_is_exact_or_refused(name: str, batch: int, seed: int, steps: int) -> None:
     region = random_region(KERNELS[name], seed, steps, batch)
     if region is not None:
         try:
-            find_schedule(MACHINES[name], KERNELS[name], region)
+            text = write_schedule(find_schedule(MACHINES[name], KERNELS[name], region))
         except UserError:
             return  # a kernel's own matter
-        outcome(name, region, seed)
+        outcome(name, region, text, seed)
 
 
 def test_edits_change_the_time() -> None:
-    assert "other" in {outcome("dpuv3", block(20), seed) for seed in range(3)}
+    region = block(20)
+    text = write_schedule(find_schedule(MACHINES["dpuv3"], KERNELS["dpuv3"], region))
+    assert "other" in {outcome("dpuv3", region, text, seed) for seed in range(3)}

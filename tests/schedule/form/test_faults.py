@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -143,10 +144,15 @@ RINGS: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
+@cache
+def grouped() -> str:
+    """The schedule of a group with rings and loads."""
+    return write_schedule(scheduled(CHAINS["residual"]))
+
+
 def ring_fault(name: str) -> str:
     """The message for an edited schedule of a group."""
-    region = CHAINS["residual"]
-    data = yaml.safe_load(write_schedule(scheduled(region)))
+    region, data = CHAINS["residual"], yaml.safe_load(grouped())
     RINGS[name](data)
     text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in data.items())
     with pytest.raises(UserError) as caught:
