@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden"
@@ -12,6 +13,11 @@ GOLDEN = ROOT / "tests" / "golden"
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 """Tests start the command a hundred times: compiling all of its modules anew would be most of that."""
+
+
+settings.register_profile("suite", max_examples=70)
+settings.load_profile("suite")
+"""Examples of a law that does not say how many: the whole suite has eight minutes, and draws others every time."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -51,7 +51,7 @@ def meet(op: Op, other: Op, block: int) -> bool:
 
 
 @given(ops=copies(most=30), rule=st.sampled_from(RULES))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_those_whose_cells_meet_are_held(ops: list[Op], rule: Rule) -> None:
     found = held(program(machine(rule.text), ops))
     for index, op in enumerate(ops):

@@ -95,7 +95,7 @@ def window(data: st.DataObject, height: int, width: int, dilation: tuple[int, in
     return {"kernel_shape": kernel, "strides": tuple(data.draw(st.integers(1, 3)) for _ in range(2)), "pads": pads}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.data(), rules())
 def test_convolution_and_dense(data: st.DataObject, numerics: Numerics) -> None:
     variant = data.draw(st.sampled_from(["", "relu", "clip", "leaky"]))

@@ -25,7 +25,7 @@ def graphs(draw: st.DrawFn) -> tuple[list[list[int]], list[bool]]:
     return before, draw(st.lists(st.booleans(), min_size=count, max_size=count))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(graphs())
 def test_groups_are_convex_and_cannot_be_joined_any_further(graph: tuple[list[list[int]], list[bool]]) -> None:
     before, taken = graph

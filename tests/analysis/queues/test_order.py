@@ -28,7 +28,7 @@ def test_seeds_differ_and_the_earliest_goes_first() -> None:
     assert not np.array_equal(one, two)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(any_net(most=7))
 def test_deadlock_is_what_exhaustive_search_finds(case: Net) -> None:
     case = single_ended(case)

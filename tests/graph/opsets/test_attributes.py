@@ -51,7 +51,7 @@ def test_limits_of_an_unknown_type_are_cast() -> None:
     assert kinds(check(model, x)) == ["Gelu", "CastLike", "CastLike", "Clip"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(SEEDS, st.sampled_from([2, 7, 10]), st.sampled_from(["constant", "reflect", "edge"]), st.sampled_from([np.float32, np.float64]))
 def test_pad(seed: int, opset: int, mode: str, kind: type) -> None:
     rng = np.random.default_rng(seed)
@@ -67,7 +67,7 @@ def test_the_first_pad_had_another_name() -> None:
     check(model, x, [np.pad(x["x"], ((1, 0), (0, 2)), constant_values=3)])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(SEEDS, st.sampled_from([1, 7, 9]))
 def test_slice(seed: int, opset: int) -> None:
     rng = np.random.default_rng(seed)
@@ -81,7 +81,7 @@ def test_slice(seed: int, opset: int) -> None:
     check(build([n("Slice", ["x"], ["y"], "s", **attributes)], x, opset), x)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(SEEDS, st.sampled_from(REDUCTIONS), st.sampled_from([1, 7, 11, 12, 13, 17]), st.sampled_from([np.float32, np.int32, np.float64]))
 def test_reduction(seed: int, kind: str, opset: int, dtype: type) -> None:
     rng = np.random.default_rng(seed)
@@ -174,7 +174,7 @@ def test_fourier(seed: int, opset: int, axis: int | None, inverse: bool, complex
     check(model, x)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(SEEDS, st.sampled_from([None, "bilinear", "nearest", "bicubic"]), st.sampled_from(["zeros", "border", "reflection"]), st.booleans())
 def test_grid(seed: int, mode: str | None, padding: str, corners: bool) -> None:
     rng = np.random.default_rng(seed)
