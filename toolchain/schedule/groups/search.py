@@ -85,6 +85,11 @@ class GroupSearch:
         taken = any(c.first in members and any(use.operation == last for use in c.reads) for c in self._passing)
         return begins and (taken or any(self._read[last] & self._read[index] for index in members[:-1]))
 
+    def _hands(self, members: range) -> bool:
+        """Whether the first one passes a tensor on and the last one takes one, so that the group gains without loads of its own."""
+        taken = any(c.first in members and any(use.operation == members[-1] for use in c.reads) for c in self._passing)
+        return len(members) > 1 and bool(self._made[members[0]]) and taken
+
     @cached_property
     def _read(self) -> list[frozenset[str]]:
         """By operation, the tensors that it reads in DRAM until now."""
@@ -109,7 +114,7 @@ class GroupSearch:
     def propose(self, members: range) -> Proposal | None:
         """The members as one group, with loads of rows where that is quicker; None where they have no room on chip."""
         loads = self._loadable(members)
-        found = [self._propose(members, some) for some in ([loads] if loads else []) + ([[]] if len(members) > 1 else [])]
+        found = [self._propose(members, some) for some in ([loads] if loads else []) + ([[]] if self._hands(members) else [])]
         return min((proposal for proposal in found if proposal is not None), key=lambda proposal: proposal.cycles, default=None)
 
     def _propose(self, members: range, loads: Sequence[Loadable]) -> Proposal | None:
