@@ -29,6 +29,16 @@ def split(source: str, results: list[str], sizes: list[int], axis: int = 1) -> l
     return [n("Constant", [], [f"{source}.sizes"], value_ints=sizes), n("Split", [source, f"{source}.sizes"], results, f"split {source}", axis=axis)]
 
 
+def test_no_two_nodes_share_a_name(tmp_path: Path) -> None:
+    """Slices are called after their split, and so are nodes that the model gives the split's name."""
+    nodes = [*split("x", ["a", "b", "c"], [2, 3, 3]), *(n("Relu", [name], [f"{name}2"], "split x") for name in ("a", "b", "c"))]
+    path = save(model(nodes, {"x": [1, 8, 2, 2]}, {"a2": None, "b2": None, "c2": None}), tmp_path)
+    loaded = load_graph(path)
+    names = [node.name for node in loaded.graph]
+    assert len(names) == len(set(names)) == 6
+    open_model(loaded)
+
+
 def test_a_block_of_a_detector(tmp_path: Path) -> None:
     nodes = [*split("x", ["a", "b"], [3, 5]), n("Relu", ["b"], ["c"], "c"), n("Concat", ["a", "b", "c"], ["y"], "join", axis=1)]
     found = operators(save(model(nodes, {"x": [1, 8, 2, 2]}, {"y": None}), tmp_path))

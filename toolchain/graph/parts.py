@@ -5,6 +5,7 @@ A slice has one result, so it can be an operation. YOLO's blocks split a tensor 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import onnx_ir as ir
@@ -16,9 +17,10 @@ CHANNELS = 1
 
 def write_parts(model: ir.Model) -> None:
     """Changes nodes in place. Results keep their names; the first slice of a Split keeps its node's name."""
+    taken = {node.name or "" for node in model.graph}
     for node in list(model.graph):
         if is_operator(node, "Split") and _along_channels(node):
-            _slice(model.graph, node)
+            _slice(model.graph, node, taken)
     for node in list(model.graph):
         if is_operator(node, "Concat") and _along_channels(node):
             _join(model.graph, node)
@@ -99,18 +101,26 @@ def _whole(operands: Sequence[ir.Value | None]) -> tuple[ir.Value | None, int]:
     return None, 0
 
 
-def _slice(graph: ir.Graph, node: ir.Node) -> None:
-    source, first, number = node.inputs[0], 0, 0
+def _slice(graph: ir.Graph, node: ir.Node, taken: set[str]) -> None:
+    """taken: the names of all nodes."""
+    source, first, names = node.inputs[0], 0, _free_names(node.name or "", taken)
     for part in node.outputs:
         last = first + (known_shape(part) or (0, 0))[CHANNELS]
         if part.uses() or part.is_graph_output():
-            name = f"{node.name}.{number}" if number else node.name
             limits = [add_constant(graph, f"{part.name}.{key}", np.array([at])) for key, at in (("first", first), ("end", last), ("axis", CHANNELS))]
-            made = ir.node("Slice", [source, *limits], name=name, num_outputs=1)
+            made = ir.node("Slice", [source, *limits], name=next(names), num_outputs=1)
             _take_over(graph, node, part, made)
-            number += 1
         first = last
     graph.remove(node, safe=True)
+
+
+def _free_names(name: str, taken: set[str]) -> Iterator[str]:
+    """The name itself, then `name.1` and so on where no other node is called so: ONNX Runtime refuses two of one name."""
+    yield name
+    for number in count(1):
+        if (other := f"{name}.{number}") not in taken:
+            taken.add(other)
+            yield other
 
 
 def _take_over(graph: ir.Graph, node: ir.Node, part: ir.Value, made: ir.Node) -> None:
