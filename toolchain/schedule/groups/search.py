@@ -82,13 +82,15 @@ class GroupSearch:
         if len(members) == 1:
             return bool(self._read[first]) and bool(self._loadable(members))
         begins = bool(self._made[first]) or any(self._read[first] & self._read[index] for index in members[1:])
-        taken = any(c.first in members and any(use.operation == last for use in c.reads) for c in self._passing)
-        return begins and (taken or any(self._read[last] & self._read[index] for index in members[:-1]))
+        return begins and (self._takes(members) or any(self._read[last] & self._read[index] for index in members[:-1]))
 
     def _hands(self, members: range) -> bool:
         """Whether the first one passes a tensor on and the last one takes one, so that the group gains without loads of its own."""
-        taken = any(c.first in members and any(use.operation == members[-1] for use in c.reads) for c in self._passing)
-        return len(members) > 1 and bool(self._made[members[0]]) and taken
+        return len(members) > 1 and bool(self._made[members[0]]) and self._takes(members)
+
+    def _takes(self, members: range) -> bool:
+        """Whether the last one takes a tensor that a member makes, and that goes through DRAM until now."""
+        return any(c.first in members and any(use.operation == members[-1] for use in c.reads) for c in self._passing)
 
     @cached_property
     def _read(self) -> list[frozenset[str]]:
