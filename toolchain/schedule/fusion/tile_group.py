@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 from toolchain.schedule.fusion.reach import Reaches, find_reaches, needed_tile, units_of
-from toolchain.schedule.kernels.kernel import Place
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tiling.order import Rooted, Tile, names_of_tile
@@ -97,9 +96,9 @@ class TileGroup:
         return ""
 
     def _differs(self, tiles: Sequence[Tile], maker: int, reader: int, operand: str) -> str:
-        made = _names(self.problems[maker], _place(self.problems[maker], "y"), tiles[maker])
+        made = _names(self.problems[maker], "y", tiles[maker])
         for name in (place for place, passed in self.problems[reader].kernel.handed.items() if passed == operand):
-            read = _names(self.problems[reader], _place(self.problems[reader], name), tiles[reader])
+            read = _names(self.problems[reader], name, tiles[reader])
             if read != made:
                 return f"'{name}' of '{self.problems[reader].operation.name}' lies otherwise than '{self.problems[maker].operation.name}' leaves it"
         return ""
@@ -143,7 +142,7 @@ def _passes(region: Region, operations: range) -> Iterator[list[Pass]]:
 def _checked(problems: Sequence[Problem], one: Pass) -> Reaches | str:
     """Reaches of the reader, or why it cannot take tiles from the maker."""
     maker, reader = problems[one.maker], problems[one.reader]
-    memory = _place(maker, "y").memory
+    memory = maker.kernel.place("y").memory
     other = next((p for p in reader.kernel.places if reader.kernel.handed.get(p.name) == one.operand and p.memory != memory), None)
     told = f"'{reader.operation.name}' cannot take the tiles of '{maker.operation.name}'"
     if other is not None:
@@ -167,11 +166,7 @@ def _unstored(problem: Problem, region: Region, operation: int, hidden: frozense
     return replace(problem, steps=tuple(step for step in problem.steps if (step.kind, step.place) != ("store", "y")))
 
 
-def _place(problem: Problem, name: str) -> Place:
-    return next(p for p in problem.kernel.places if p.name == name)
-
-
-def _names(problem: Problem, place: Place, tile: Tile) -> dict[str, int]:
+def _names(problem: Problem, place: str, tile: Tile) -> dict[str, int]:
     """The view of a tile in a place."""
     scope = {**problem.numbers, **names_of_tile(problem, tile)}
-    return {name: constant(expr, scope) for name, expr in place.names.items()}
+    return {name: constant(expr, scope) for name, expr in problem.kernel.place(place).names.items()}

@@ -266,7 +266,7 @@ class Candidates:
     def times(self, step: Step, order: tuple[str, ...]) -> Floats:
         """How often a step runs, in full tiles."""
         if step.kind == "load":
-            return self._fills(next(p for p in self.problem.kernel.places if p.name == step.place), order)
+            return self._fills(self.problem.kernel.place(step.place), order)
         dims = self.problem.kernel.tile if step.kind == "compute" else self.problem.kernel.loops
         times = np.ones(len(next(iter(self.sizes.values()))))
         for d in dims:
