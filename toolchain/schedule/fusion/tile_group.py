@@ -1,6 +1,5 @@
 """A group of operations over one loop of tiles: the last one's tiles decide, and each other member makes the part that its reader needs."""
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,7 +8,7 @@ from typing import NamedTuple
 from toolchain.schedule.fusion.reach import Reaches, find_reaches, needed_tile, units_of
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.tiling.order import Rooted, Tile, names_of_tile
+from toolchain.schedule.tiling.order import Rooted, Tile, names_of_tile, tiles_over
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.evaluate import constant
 
@@ -36,9 +35,7 @@ class TileGroup:
     def tiles(self, sizes: Mapping[str, int], order: Sequence[str]) -> list[list[Tile]]:
         """By turn of the loop and member. sizes, order: of the last member's tiles."""
         last = self.problems[-1]
-        names = [*(d.name for d in last.kernel.loops if d.name not in order), *(name for name in order if name in self.loops)]
-        ranges = [[(first, min(sizes[n], last.extents[n] - first)) for first in range(0, last.extents[n], sizes[n])] for n in names]
-        return [self._turn(dict(zip(names, outer, strict=True))) for outer in itertools.product(*ranges)]
+        return [self._turn(tile) for tile in tiles_over(last, last.kernel.loops, sizes, order)]
 
     def _turn(self, tile: Tile) -> list[Tile]:
         found: list[Tile] = [tile] * len(self.problems)

@@ -221,29 +221,24 @@ def _slabs(problem: Problem, tiling: Tiling, outer: str) -> list[list[tuple[Step
 
 def _work(problem: Problem, tiling: Tiling) -> Iterator[tuple[Step, Tile]]:
     """Every step but the loads, tile by tile."""
-    loops = _ordered(tiling, problem.kernel.loops)
-    for outer in itertools.product(*(_ranges(problem, tiling, name) for name in loops)):
-        yield from _tile_work(problem, tiling, dict(zip(loops, outer, strict=True)))
+    for outer in tiles_over(problem, problem.kernel.loops, tiling.sizes, tiling.order):
+        yield from _tile_work(problem, tiling, outer)
 
 
 def _tile_work(problem: Problem, tiling: Tiling, outer: Tile) -> Iterator[tuple[Step, Tile]]:
     """Every step but the loads of one tile of the result."""
-    inner = _ordered(tiling, problem.kernel.reductions)
-    reductions = list(itertools.product(*(_ranges(problem, tiling, name) for name in inner)))
+    reductions = tiles_over(problem, problem.kernel.reductions, tiling.sizes, tiling.order)
     for number, part in enumerate(reductions):
-        tile = {**outer, **dict(zip(inner, part, strict=True))}
+        tile = {**outer, **part}
         for step in problem.steps:
             first, last = number == 0, number == len(reductions) - 1
             if step.kind == "compute" or (first and step.kind == "start") or (last and step.kind in ("finish", "store")):
                 yield step, tile
 
 
-def _ordered(tiling: Tiling, dimensions: Sequence[Dimension]) -> list[str]:
-    """The dimensions in the tiling's order, those that it leaves out first."""
-    names = {d.name for d in dimensions}
-    return [*(d.name for d in dimensions if d.name not in tiling.order), *(name for name in tiling.order if name in names)]
-
-
-def _ranges(problem: Problem, tiling: Tiling, name: str) -> list[tuple[int, int]]:
-    extent, size = problem.extents[name], tiling.sizes[name]
-    return [(first, min(size, extent - first)) for first in range(0, extent, size)]
+def tiles_over(problem: Problem, dimensions: Sequence[Dimension], sizes: Mapping[str, int], order: Sequence[str]) -> list[Tile]:
+    """The tiles of these dimensions, one after the other. order: loops, outermost first; those that it leaves out stand around them."""
+    own = [d.name for d in dimensions]
+    names = [*(name for name in own if name not in order), *(name for name in order if name in own)]
+    ranges = [[(first, min(sizes[n], problem.extents[n] - first)) for first in range(0, problem.extents[n], sizes[n])] for n in names]
+    return [dict(zip(names, parts, strict=True)) for parts in itertools.product(*ranges)]
