@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.kernels.pools import Rooms, Taken
+from toolchain.schedule.tiling.overlap import Floats, overlapped
 from toolchain.schedule.tiling.tiles import (
-    FRICTION,
     STEP,
     Candidates,
-    Floats,
     Tiling,
     allowed,
     fill_slots,
@@ -94,8 +93,7 @@ class GroupTiles:
             for step, costs in member.costs:
                 exposed = (step.kind == "load" and number == 0) or (step.kind == "store" and number == len(self.members) - 1)
                 ends = ends + sum(costs.values()) * exposed + member.times(step, own) * STEP
-        together, longest = np.add.reduce(list(busy.values())), np.maximum.reduce(list(busy.values()))
-        return together if self.contexts == 1 else longest + ends + (together - longest) * FRICTION
+        return overlapped(list(busy.values()), ends, self.contexts)
 
 
 def find_tiles(group: TileGroup, contexts: int) -> GroupTiles | None:

@@ -16,7 +16,8 @@ from toolchain.schedule.placement.residency import Candidate, Residents, group_n
 from toolchain.schedule.placement.storage import Storage
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.rows.row_load import Loadable
-from toolchain.schedule.tiling.tiles import FRICTION, Tiling
+from toolchain.schedule.tiling.overlap import overlapped
+from toolchain.schedule.tiling.tiles import Tiling
 
 LONGEST = 16
 """Operations of a group."""
@@ -153,13 +154,12 @@ def _cycles(group: RowGroup, problems: Sequence[Problem], tilings: Sequence[Tili
     ramp = sum(cycles / maker.count for cycles, maker in zip(others, group.makers, strict=True))
     if not group.passes:
         ramp += sum(_ends(tiling) for tiling in tilings)
-    return busy[busiest] + sum(others) * FRICTION + ramp
+    return float(overlapped(list(busy.values()), ramp))
 
 
 def _ends(tiling: Tiling) -> float:
     """The part of a tiling's estimate that no other work hides: first loads, last stores and what small steps cost."""
-    longest, together = max(tiling.busy.values()), sum(tiling.busy.values())
-    return tiling.estimate - longest - (together - longest) * FRICTION
+    return tiling.estimate - float(overlapped(list(tiling.busy.values()), 0.0))
 
 
 def with_groups(plan: Plan, candidates: Mapping[str, Candidate], storage: Storage, chosen: Sequence[Proposal]) -> Plan:
