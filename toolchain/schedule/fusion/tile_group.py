@@ -1,16 +1,18 @@
 """A group of operations over one loop of tiles: the last one's tiles decide, and each other member makes the part that its reader needs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from toolchain.schedule.fusion.reach import Reaches, find_reaches, needed_tile, units_of
+from toolchain.schedule.fusion.reach import Reach, Reaches, find_reaches, units_of
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tiling.order import Rooted, Tile, names_of_tile, tiles_over
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.evaluate import constant
+
+Each = TypeVar("Each")
 
 
 class Pass(NamedTuple):
@@ -38,22 +40,18 @@ class TileGroup:
         return [self._turn(tile) for tile in tiles_over(last, last.kernel.loops, sizes, order)]
 
     def _turn(self, tile: Tile) -> list[Tile]:
-        found: list[Tile] = [tile] * len(self.problems)
-        for maker, reader, _ in reversed(self.passes):
-            found[maker] = needed_tile(self.reaches[maker], found[reader])
-        return found
+        return list(self.derived(tile, lambda reach, part: reach.part(*part)))
 
-    def sizes(self, last: Mapping[str, int]) -> list[dict[str, int]]:
+    def sizes(self, last: Mapping[str, int]) -> list[Mapping[str, int]]:
         """The full tile of each member, what reduces left out. last: sizes of the last one's."""
-        found: list[dict[str, int]] = [{name: last[name] for name in self.loops}] * len(self.problems)
-        for maker, reader, _ in reversed(self.passes):
-            found[maker] = {name: reach.largest(found[reader][reach.dimension]) for name, reach in self.reaches[maker].items()}
-        return found
+        return self.derived({d.name: last[d.name] for d in self.problems[-1].kernel.loops}, Reach.largest)
 
-    @cached_property
-    def loops(self) -> frozenset[str]:
-        """Dimensions of the last member's loop."""
-        return frozenset(d.name for d in self.problems[-1].kernel.loops)
+    def derived(self, last: Mapping[str, Each], step: Callable[[Reach, Each], Each]) -> list[Mapping[str, Each]]:
+        """By member and dimension, a property of tiles. last: that of the last member's, from which those of the others follow by `step`."""
+        found = [last] * len(self.problems)
+        for maker, reader, _ in reversed(self.passes):
+            found[maker] = {name: step(reach, found[reader][reach.dimension]) for name, reach in self.reaches[maker].items()}
+        return found
 
     def order_of(self, member: int, order: Sequence[str]) -> tuple[str, ...]:
         """A loop order of the last member in the dimensions of another one."""
