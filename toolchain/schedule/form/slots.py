@@ -55,9 +55,6 @@ class SlotReader:
     def _fault(self, message: str, hint: str, *place: str | int) -> Diagnostic:
         return self.schedule.fault("E1406", message, (*self.path, "slots", *place), hint)
 
-    def _memory(self, name: str) -> str:
-        return self.problem.memories[name]
-
     def _unknown(self, rooms: Mapping[str, int]) -> Iterator[Diagnostic]:
         for name in self.operation.slots:
             if name in self.problem.kept:
@@ -68,7 +65,7 @@ class SlotReader:
 
     def _outside(self, name: str, room: int) -> Iterator[Diagnostic]:
         """Slots that do not stand inside one of the stretches that are left for tiles."""
-        memory = self._memory(name)
+        memory = self.problem.memories[name]
         if memory in self.rings and name in self.problem.known:
             text = f"'{memory}' is filled round and round by all operations, so slots of '{name}' have no addresses"
             yield self._fault(text, f"write {name}: {len(self._slots(name))}", name)
@@ -82,7 +79,7 @@ class SlotReader:
 
     def _overlaps(self, rooms: Mapping[str, int]) -> Iterator[Diagnostic]:
         """Slots of one operation that share elements."""
-        parts = sorted((self._memory(name), slot, name, k) for name in self._fixed(rooms) for k, slot in enumerate(self._slots(name)))
+        parts = sorted((self.problem.memories[name], slot, name, k) for name in self._fixed(rooms) for k, slot in enumerate(self._slots(name)))
         for (memory, slot, name, _), (other_memory, other, other_name, number) in pairwise(parts):
             if (memory, slot.bank) == (other_memory, other.bank) and other.address < slot.address + rooms[name]:
                 text = f"the slots {[*slot]} of '{name}' and {[*other]} of '{other_name}' overlap: one of '{name}' takes {rooms[name]} elements"
@@ -99,7 +96,7 @@ class SlotReader:
         if full:
             found, full = self._place(rooms, fixed, self._counts(given, 1))
         if full:
-            count, memory = max(given[full], 1), self._memory(full)
+            count, memory = max(given[full], 1), self.problem.memories[full]
             text = f"there is no room for {_slots(count)} of '{full}' in '{memory}', each of {rooms[full]} elements"
             raise UserError(self._fault(text, f"a smaller tile takes less; {_free(self.problem.pools[memory])}", full))
         return found
@@ -112,10 +109,10 @@ class SlotReader:
         self, rooms: Mapping[str, int], fixed: Mapping[str, Sequence[Slot]], wanted: Mapping[str, int]
     ) -> tuple[dict[str, tuple[Slot, ...]], str]:
         """The slots, and the place that finds no room."""
-        pools = {memory: tuple(self._gaps(memory, rooms, fixed)) for memory in {self._memory(name): None for name in wanted}}
+        pools = {memory: tuple(self._gaps(memory, rooms, fixed)) for memory in {self.problem.memories[name]: None for name in wanted}}
         free, found = Rooms(pools, 1), dict[str, tuple[Slot, ...]]()
         for name, count in wanted.items():
-            memory, room = self._memory(name), np.array([rooms[name]])
+            memory, room = self.problem.memories[name], np.array([rooms[name]])
             if count * rooms[name] > sum(pool.depth for pool in pools[memory]):
                 return found, name
             taken = [free.take(memory, room, np.ones(1, np.bool_)) for _ in range(count)]
@@ -125,7 +122,7 @@ class SlotReader:
         return found, ""
 
     def _gaps(self, memory: str, rooms: Mapping[str, int], fixed: Mapping[str, Sequence[Slot]]) -> tuple[Pool, ...]:
-        taken = [(slot, rooms[name]) for name, slots in fixed.items() if self._memory(name) == memory for slot in slots]
+        taken = [(slot, rooms[name]) for name, slots in fixed.items() if self.problem.memories[name] == memory for slot in slots]
         return beside(self.problem.pools[memory], taken)
 
 

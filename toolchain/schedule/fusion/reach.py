@@ -11,7 +11,6 @@ from toolchain.schedule.kernels.kernel_reader import PICTURE
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.storage import layout_of
 from toolchain.schedule.regions.blocks import block_of
-from toolchain.schedule.tiling.order import Tile
 from toolchain.spec.arrays import Ints
 
 
@@ -81,8 +80,3 @@ def _reach(reader: Problem, operand: str, axis: int, unit: int) -> tuple[Ints, I
     found = positions(kind, reader.operation.numbers, list(kind.result.axes)[result.index(axis)])[operand][data.index(axis)]
     starts = np.arange(0, len(found.first), unit)
     return np.minimum.reduceat(found.first, starts), np.maximum.reduceat(found.stop, starts)
-
-
-def needed_tile(reaches: Reaches, tile: Tile) -> dict[str, tuple[int, int]]:
-    """The maker's tile for one of the reader."""
-    return {name: reach.part(*tile[reach.dimension]) for name, reach in reaches.items()}

@@ -1,18 +1,18 @@
 """A group of operations over one loop of tiles: the last one's tiles decide, and each other member makes the part that its reader needs."""
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from toolchain.schedule.fusion.reach import Reaches, find_reaches, needed_tile, units_of
-from toolchain.schedule.kernels.kernel import Place
+from toolchain.schedule.fusion.reach import Reach, Reaches, find_reaches, units_of
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.tiling.order import Rooted, Tile, names_of_tile
+from toolchain.schedule.tiling.order import Rooted, Tile, names_of_tile, tiles_over
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.evaluate import constant
+
+Each = TypeVar("Each")
 
 
 class Pass(NamedTuple):
@@ -37,27 +37,21 @@ class TileGroup:
     def tiles(self, sizes: Mapping[str, int], order: Sequence[str]) -> list[list[Tile]]:
         """By turn of the loop and member. sizes, order: of the last member's tiles."""
         last = self.problems[-1]
-        names = [*(d.name for d in last.kernel.loops if d.name not in order), *(name for name in order if name in self.loops)]
-        ranges = [[(first, min(sizes[n], last.extents[n] - first)) for first in range(0, last.extents[n], sizes[n])] for n in names]
-        return [self._turn(dict(zip(names, outer, strict=True))) for outer in itertools.product(*ranges)]
+        return [self._turn(tile) for tile in tiles_over(last, last.kernel.loops, sizes, order)]
 
     def _turn(self, tile: Tile) -> list[Tile]:
-        found: list[Tile] = [tile] * len(self.problems)
-        for maker, reader, _ in reversed(self.passes):
-            found[maker] = needed_tile(self.reaches[maker], found[reader])
-        return found
+        return list(self.derived(tile, lambda reach, part: reach.part(*part)))
 
-    def sizes(self, last: Mapping[str, int]) -> list[dict[str, int]]:
+    def sizes(self, last: Mapping[str, int]) -> list[Mapping[str, int]]:
         """The full tile of each member, what reduces left out. last: sizes of the last one's."""
-        found: list[dict[str, int]] = [{name: last[name] for name in self.loops}] * len(self.problems)
-        for maker, reader, _ in reversed(self.passes):
-            found[maker] = {name: reach.largest(found[reader][reach.dimension]) for name, reach in self.reaches[maker].items()}
-        return found
+        return self.derived({d.name: last[d.name] for d in self.problems[-1].kernel.loops}, Reach.largest)
 
-    @cached_property
-    def loops(self) -> frozenset[str]:
-        """Dimensions of the last member's loop."""
-        return frozenset(d.name for d in self.problems[-1].kernel.loops)
+    def derived(self, last: Mapping[str, Each], step: Callable[[Reach, Each], Each]) -> list[Mapping[str, Each]]:
+        """By member and dimension, a property of tiles. last: that of the last member's, from which those of the others follow by `step`."""
+        found = [last] * len(self.problems)
+        for maker, reader, _ in reversed(self.passes):
+            found[maker] = {name: step(reach, found[reader][reach.dimension]) for name, reach in self.reaches[maker].items()}
+        return found
 
     def order_of(self, member: int, order: Sequence[str]) -> tuple[str, ...]:
         """A loop order of the last member in the dimensions of another one."""
@@ -97,9 +91,9 @@ class TileGroup:
         return ""
 
     def _differs(self, tiles: Sequence[Tile], maker: int, reader: int, operand: str) -> str:
-        made = _names(self.problems[maker], _place(self.problems[maker], "y"), tiles[maker])
+        made = _names(self.problems[maker], "y", tiles[maker])
         for name in (place for place, passed in self.problems[reader].kernel.handed.items() if passed == operand):
-            read = _names(self.problems[reader], _place(self.problems[reader], name), tiles[reader])
+            read = _names(self.problems[reader], name, tiles[reader])
             if read != made:
                 return f"'{name}' of '{self.problems[reader].operation.name}' lies otherwise than '{self.problems[maker].operation.name}' leaves it"
         return ""
@@ -143,7 +137,7 @@ def _passes(region: Region, operations: range) -> Iterator[list[Pass]]:
 def _checked(problems: Sequence[Problem], one: Pass) -> Reaches | str:
     """Reaches of the reader, or why it cannot take tiles from the maker."""
     maker, reader = problems[one.maker], problems[one.reader]
-    memory = _place(maker, "y").memory
+    memory = maker.kernel.place("y").memory
     other = next((p for p in reader.kernel.places if reader.kernel.handed.get(p.name) == one.operand and p.memory != memory), None)
     told = f"'{reader.operation.name}' cannot take the tiles of '{maker.operation.name}'"
     if other is not None:
@@ -167,11 +161,7 @@ def _unstored(problem: Problem, region: Region, operation: int, hidden: frozense
     return replace(problem, steps=tuple(step for step in problem.steps if (step.kind, step.place) != ("store", "y")))
 
 
-def _place(problem: Problem, name: str) -> Place:
-    return next(p for p in problem.kernel.places if p.name == name)
-
-
-def _names(problem: Problem, place: Place, tile: Tile) -> dict[str, int]:
+def _names(problem: Problem, place: str, tile: Tile) -> dict[str, int]:
     """The view of a tile in a place."""
     scope = {**problem.numbers, **names_of_tile(problem, tile)}
-    return {name: constant(expr, scope) for name, expr in place.names.items()}
+    return {name: constant(expr, scope) for name, expr in problem.kernel.place(place).names.items()}

@@ -9,13 +9,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.schedule.fusion.reach import Reach
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.kernels.pools import Rooms, Taken
+from toolchain.schedule.tiling.overlap import Floats, overlapped
 from toolchain.schedule.tiling.tiles import (
-    FRICTION,
     STEP,
     Candidates,
-    Floats,
     Tiling,
     allowed,
     fill_slots,
@@ -94,8 +94,7 @@ class GroupTiles:
             for step, costs in member.costs:
                 exposed = (step.kind == "load" and number == 0) or (step.kind == "store" and number == len(self.members) - 1)
                 ends = ends + sum(costs.values()) * exposed + member.times(step, own) * STEP
-        together, longest = np.add.reduce(list(busy.values())), np.maximum.reduce(list(busy.values()))
-        return together if self.contexts == 1 else longest + ends + (together - longest) * FRICTION
+        return overlapped(list(busy.values()), ends, self.contexts)
 
 
 def find_tiles(group: TileGroup, contexts: int) -> GroupTiles | None:
@@ -141,13 +140,15 @@ def _sizes(group: TileGroup) -> Columns:
     found: Columns = [{} for _ in group.problems]
     for ((member, name), _), column in zip(axes, grid, strict=True):
         found[member][name] = column
-    for maker, reader, _ in reversed(group.passes):
-        for name, reach in group.reaches[maker].items():
-            column = found[reader][reach.dimension]
-            largest = {size: reach.largest(size) for size in np.unique(column).tolist()}
-            found[maker][name] = np.array([largest[size] for size in column.tolist()], np.int64)
+    found = [{**own, **derived} for own, derived in zip(found, group.derived(found[-1], _largest), strict=True)]
     order = [[d.name for d in problem.kernel.tile] for problem in group.problems]
     return [{name: own[name] for name in names} for names, own in zip(order, found, strict=True)]
+
+
+def _largest(reach: Reach, sizes: Ints) -> Ints:
+    """The most units of the maker that each size of a reader's tile needs."""
+    largest = {size: reach.largest(size) for size in np.unique(sizes).tolist()}
+    return np.array([largest[size] for size in sizes.tolist()], np.int64)
 
 
 def _free(group: TileGroup, member: int, name: str) -> bool:
@@ -158,7 +159,4 @@ def _free(group: TileGroup, member: int, name: str) -> bool:
 def _trips(group: TileGroup, sizes: Columns) -> list[dict[str, Floats]]:
     """How many tiles of each dimension there are: as many as the last member has."""
     found = [trips_of(problem, own) for problem, own in zip(group.problems, sizes, strict=True)]
-    for maker, reader, _ in reversed(group.passes):
-        for name, reach in group.reaches[maker].items():
-            found[maker][name] = found[reader][reach.dimension]
-    return found
+    return [{**own, **derived} for own, derived in zip(found, group.derived(found[-1], lambda _, trips: trips), strict=True)]

@@ -28,17 +28,17 @@ class TileGroups:
 
     def proposals(self) -> Iterator[tuple[TileGroup, Tiled]]:
         """Every group whose tiles fit. None where pipelines have rules: no order of several operations' instructions is checked against those."""
+        if pipelined_steps(self.machine):
+            return
         takers = {kernel.computes for kernel in self.kernels.values() if kernel.passed}
-        for last, bound in enumerate(self.plan.region.operations):
-            if bound.operation.kind.name in takers and not pipelined_steps(self.machine):
-                for first in range(last - 1, max(last - LONGEST, -1), -1):
-                    problems = self._problems(range(first, last + 1))
-                    if problems is None:
-                        break
-                    group = make_tile_group(self.plan.region, range(first, last + 1), problems)
-                    found = search_tiles(group, self.contexts) if isinstance(group, TileGroup) else None
-                    if isinstance(group, TileGroup) and found is not None:
-                        yield group, found
+        for last in (index for index, bound in enumerate(self.plan.region.operations) if bound.operation.kind.name in takers):
+            for members in (range(first, last + 1) for first in range(last - 1, max(last - LONGEST, -1), -1)):
+                problems = self._problems(members)
+                if problems is None:
+                    break
+                group = make_tile_group(self.plan.region, members, problems)
+                if isinstance(group, TileGroup) and (found := search_tiles(group, self.contexts)) is not None:
+                    yield group, found
 
     def _problems(self, operations: range) -> list[Problem] | None:
         """Each for a kernel that takes what the others make, with the same room; None where there is none, or where tensors stay on chip."""

@@ -20,8 +20,7 @@ def load_cycles(group: RowGroup, problems: Sequence[Problem]) -> list[Busy]:
 
 
 def _cycles(problem: Problem, load: RowLoad) -> Busy:
-    place = next(place for place in problem.kernel.places if place.name == load.place)
-    step = problem.filling(load.place)
+    place, step = problem.kernel.place(load.place), problem.filling(load.place)
     assert step is not None
     numbers = {**problem.numbers, **problem.extents, **row_names(problem, place, range(min(load.size, load.height)))}
     names = {name: np.array([value], np.int64) for name, value in numbers.items()}

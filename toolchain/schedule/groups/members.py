@@ -119,7 +119,7 @@ def _share(pools: Sequence[Pool], needy: int) -> tuple[Pool, ...]:
 
 
 def _stay(problems: Sequence[Problem], tilings: Sequence[Tiling], depths: Mapping[str, int]) -> bool:
-    """Tests whether all constants fit at once: it is needed again for every slab."""
+    """Whether all constants fit at once: every slab needs them again."""
     for memory, depth in depths.items():
         rooms = [
             tiling.room[name] * len(slots)

@@ -16,7 +16,8 @@ from toolchain.schedule.placement.residency import Candidate, Residents, group_n
 from toolchain.schedule.placement.storage import Storage
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.rows.row_load import Loadable
-from toolchain.schedule.tiling.tiles import FRICTION, Tiling
+from toolchain.schedule.tiling.overlap import overlapped
+from toolchain.schedule.tiling.tiles import Tiling
 
 LONGEST = 16
 """Operations of a group."""
@@ -82,13 +83,15 @@ class GroupSearch:
         if len(members) == 1:
             return bool(self._read[first]) and bool(self._loadable(members))
         begins = bool(self._made[first]) or any(self._read[first] & self._read[index] for index in members[1:])
-        taken = any(c.first in members and any(use.operation == last for use in c.reads) for c in self._passing)
-        return begins and (taken or any(self._read[last] & self._read[index] for index in members[:-1]))
+        return begins and (self._takes(members) or any(self._read[last] & self._read[index] for index in members[:-1]))
 
     def _hands(self, members: range) -> bool:
         """Whether the first one passes a tensor on and the last one takes one, so that the group gains without loads of its own."""
-        taken = any(c.first in members and any(use.operation == members[-1] for use in c.reads) for c in self._passing)
-        return len(members) > 1 and bool(self._made[members[0]]) and taken
+        return len(members) > 1 and bool(self._made[members[0]]) and self._takes(members)
+
+    def _takes(self, members: range) -> bool:
+        """Whether the last one takes a tensor that a member makes, and that goes through DRAM until now."""
+        return any(c.first in members and any(use.operation == members[-1] for use in c.reads) for c in self._passing)
 
     @cached_property
     def _read(self) -> list[frozenset[str]]:
@@ -151,13 +154,12 @@ def _cycles(group: RowGroup, problems: Sequence[Problem], tilings: Sequence[Tili
     ramp = sum(cycles / maker.count for cycles, maker in zip(others, group.makers, strict=True))
     if not group.passes:
         ramp += sum(_ends(tiling) for tiling in tilings)
-    return busy[busiest] + sum(others) * FRICTION + ramp
+    return float(overlapped(list(busy.values()), ramp))
 
 
 def _ends(tiling: Tiling) -> float:
     """The part of a tiling's estimate that no other work hides: first loads, last stores and what small steps cost."""
-    longest, together = max(tiling.busy.values()), sum(tiling.busy.values())
-    return tiling.estimate - longest - (together - longest) * FRICTION
+    return tiling.estimate - float(overlapped(list(tiling.busy.values()), 0.0))
 
 
 def with_groups(plan: Plan, candidates: Mapping[str, Candidate], storage: Storage, chosen: Sequence[Proposal]) -> Plan:

@@ -1,6 +1,6 @@
 """Kernels of a machine: what a fused operation needs on chip, and its instructions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -97,6 +97,11 @@ class Place:
     onto: str = ""
 
 
+def place_named(places: Iterable[Place], name: str) -> Place:
+    """The one of this name, which is there: readers of files have looked."""
+    return next(place for place in places if place.name == name)
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """A tensor in DRAM, stored through a layout, addressed in elements of a view.
@@ -185,6 +190,10 @@ class Kernel:
     begin: Code = ()
     axes: Mapping[str, str] = field(default_factory=dict[str, str])
     passed: tuple[str, ...] = ()
+
+    def place(self, name: str) -> Place:
+        """The place of this name."""
+        return place_named(self.places, name)
 
     @property
     def handed(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from toolchain.schedule.kernels.kernel import Dimension, Place, Window
+from toolchain.schedule.kernels.kernel import Dimension, Place, Window, place_named
 
 OF_WINDOW = ("first", "count", "before", "after", "window")
 
@@ -26,15 +26,14 @@ class Seen:
 
     def step(self, kind: str, place: str, uses: Iterable[str]) -> set[str]:
         """Names of a step's instructions: a load knows the dimensions of its place only."""
-        own = {p.name: p for p in self.places}
-        dims = own[place].by if kind == "load" else tuple(d.name for d in self.dims)
+        dims = place_named(self.places, place).by if kind == "load" else tuple(d.name for d in self.dims)
         found = {f"{d}{end}" for d in dims for end in ("", "_at")} | {name for name in self.stored if name.endswith("_channels")}
         found |= {f"{w.name}_{part}" for w in self.windows if w.of in dims for part in OF_WINDOW} | self.emitted
-        return found | {f"{used}_{name}" for used in (place, *uses) for name in own[used].names}
+        return found | {f"{used}_{name}" for used in (place, *uses) for name in place_named(self.places, used).names}
 
     def placed(self, place: str, uses: Iterable[str], constants: Iterable[str]) -> set[str]:
         """Names that have a value only when tiles and tensors have their places."""
-        own = {p.name: p for p in self.places}
-        found = {f"{used}_{part}" for used in (place, *uses) for part in ("slot", "bank", *own[used].starts)}
+        used = [place_named(self.places, name) for name in (place, *uses)]
+        found = {f"{each.name}_{part}" for each in used for part in ("slot", "bank", *each.starts)}
         found |= {f"{name}.{end}" for name in constants for end in ("first", "stop")}
         return found | {name for name in self.stored if not name.endswith("_channels")}

@@ -40,8 +40,7 @@ class Instance:
         for place, slot in self.slots.items():
             names |= {f"{place}_slot": slot.address, f"{place}_bank": slot.bank}
         if self.rows is not None:
-            place = next(place for place in problem.kernel.places if place.name == self.step.place)
-            names |= row_names(problem, place, self.rows)
+            names |= row_names(problem, problem.kernel.place(self.step.place), self.rows)
         names |= names_of_tile(problem, self.tile, self.rows is None)
         scope = {**problem.numbers, **names}
         for place in (p for p in problem.kernel.places if p.name in self.slots):
@@ -147,7 +146,6 @@ class _Order:
         self.members, self.tiles, self.roots = members, tiles, roots or {}
         self.shared = frozenset(self.roots.values())
         self.slots = [{name: _Slots(slots) for name, slots in _standing(problem, tiling)} for problem, tiling in members]
-        self.places = [{p.name: p for p in problem.kernel.places} for problem, _ in members]
         self.ahead = 4 * max((count for _, tiling in members for count in tiling.slots.values()), default=1)
         self.events: list[Placed] = []
         self.loads: list[tuple[int, Placed]] = []
@@ -166,14 +164,14 @@ class _Order:
     def bring(self, turn: Turn, load: RowLoad) -> None:
         """A load of rows into a ring."""
         problem = self.members[load.member][0]
-        place, step = self.places[load.member][load.place], problem.filling(load.place)
+        place, step = problem.kernel.place(load.place), problem.filling(load.place)
         assert step is not None
         item = Instance(step, whole_tile(problem, place), {load.place: turn.slots[load.place]}, load.made(turn.slab))
         self.events.append((load.member, item))
 
     def _slot(self, turn: Turn, name: str, tile: Tile, now: int) -> tuple[Slot, int | None]:
         problem, tiling = self.members[turn.member]
-        member, place = turn.member, self.places[turn.member][name]
+        member, place = turn.member, problem.kernel.place(name)
         if name in turn.slots:
             return turn.slots[name], None
         root = self.roots.get((member, name), (member, name))
@@ -185,11 +183,12 @@ class _Order:
 
     def _load(self, turn: Turn, load: Step, name: str, tile: Tile, slot: Slot, early: int) -> None:
         """A load no earlier than `early`, nor than the slabs of other members that make its operands are done."""
-        kept = self.members[turn.member][0].kept
+        problem = self.members[turn.member][0]
+        kept = problem.kept
         ready = (self.finished.get(slab, 0) for use in (name, *load.uses) for slab in turn.after.get(use, ()))
         early = max(early, self.loads[-1][0] if self.loads else 0, *ready)
         sources = {use: turn.slots.get(use, kept[use].slot) for use in load.uses if use in kept}
-        item = Instance(load, {d: tile[d] for d in self.places[turn.member][name].by}, {name: slot, **sources})
+        item = Instance(load, {d: tile[d] for d in problem.kernel.place(name).by}, {name: slot, **sources})
         self.loads.append((early, (turn.member, item)))
 
 
@@ -222,29 +221,24 @@ def _slabs(problem: Problem, tiling: Tiling, outer: str) -> list[list[tuple[Step
 
 def _work(problem: Problem, tiling: Tiling) -> Iterator[tuple[Step, Tile]]:
     """Every step but the loads, tile by tile."""
-    loops = _ordered(tiling, problem.kernel.loops)
-    for outer in itertools.product(*(_ranges(problem, tiling, name) for name in loops)):
-        yield from _tile_work(problem, tiling, dict(zip(loops, outer, strict=True)))
+    for outer in tiles_over(problem, problem.kernel.loops, tiling.sizes, tiling.order):
+        yield from _tile_work(problem, tiling, outer)
 
 
 def _tile_work(problem: Problem, tiling: Tiling, outer: Tile) -> Iterator[tuple[Step, Tile]]:
     """Every step but the loads of one tile of the result."""
-    inner = _ordered(tiling, problem.kernel.reductions)
-    reductions = list(itertools.product(*(_ranges(problem, tiling, name) for name in inner)))
+    reductions = tiles_over(problem, problem.kernel.reductions, tiling.sizes, tiling.order)
     for number, part in enumerate(reductions):
-        tile = {**outer, **dict(zip(inner, part, strict=True))}
+        tile = {**outer, **part}
         for step in problem.steps:
             first, last = number == 0, number == len(reductions) - 1
             if step.kind == "compute" or (first and step.kind == "start") or (last and step.kind in ("finish", "store")):
                 yield step, tile
 
 
-def _ordered(tiling: Tiling, dimensions: Sequence[Dimension]) -> list[str]:
-    """The dimensions in the tiling's order, those that it leaves out first."""
-    names = {d.name for d in dimensions}
-    return [*(d.name for d in dimensions if d.name not in tiling.order), *(name for name in tiling.order if name in names)]
-
-
-def _ranges(problem: Problem, tiling: Tiling, name: str) -> list[tuple[int, int]]:
-    extent, size = problem.extents[name], tiling.sizes[name]
-    return [(first, min(size, extent - first)) for first in range(0, extent, size)]
+def tiles_over(problem: Problem, dimensions: Sequence[Dimension], sizes: Mapping[str, int], order: Sequence[str]) -> list[Tile]:
+    """The tiles of these dimensions, one after the other. order: loops, outermost first; those that it leaves out stand around them."""
+    own = [d.name for d in dimensions]
+    names = [*(name for name in own if name not in order), *(name for name in order if name in own)]
+    ranges = [[(first, min(sizes[n], problem.extents[n] - first)) for first in range(0, problem.extents[n], sizes[n])] for n in names]
+    return [dict(zip(names, parts, strict=True)) for parts in itertools.product(*ranges)]

@@ -51,5 +51,4 @@ class TileSize:
 
     def count(self, place: str) -> int:
         """How many different tiles a place ever holds."""
-        by = next(p for p in self.problem.kernel.places if p.name == place).by
-        return prod(-(-self.problem.extents[name] // self.sizes[name]) for name in by)
+        return prod(-(-self.problem.extents[name] // self.sizes[name]) for name in self.problem.kernel.place(place).by)

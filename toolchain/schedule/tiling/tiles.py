@@ -14,17 +14,15 @@ from toolchain.schedule.kernels.kernel import Dimension, Place, Step
 from toolchain.schedule.kernels.pools import Rooms, Slot, Taken, slots_of
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.windows import largest_window
+from toolchain.schedule.tiling.overlap import Floats, overlapped
 from toolchain.schedule.tiling.step_cost import loading_cycles, step_cycles, tile_frame
 from toolchain.schedule.tiling.tile_limits import fitting, tile_faults
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import align, constant
 
-Floats = NDArray[np.float64]
 STEP = 2.0
 """Cycles that a step costs beside its work: tokens arrive a little after it."""
-FRICTION = 1 / 16
-"""The share of the other units' work that does not hide behind the busiest one, for ranking; timing decides."""
 HANDOVER = 1 / 256
 """The cost of a cycle for which the next operation waits: little, as it mostly has something else to do, but tiles get no larger than need be."""
 
@@ -266,7 +264,7 @@ class Candidates:
     def times(self, step: Step, order: tuple[str, ...]) -> Floats:
         """How often a step runs, in full tiles."""
         if step.kind == "load":
-            return self._fills(next(p for p in self.problem.kernel.places if p.name == step.place), order)
+            return self._fills(self.problem.kernel.place(step.place), order)
         dims = self.problem.kernel.tile if step.kind == "compute" else self.problem.kernel.loops
         times = np.ones(len(next(iter(self.sizes.values()))))
         for d in dims:
@@ -304,9 +302,7 @@ class Candidates:
     def estimate(self, order: tuple[str, ...]) -> Floats:
         """Cycles: the busiest unit, the first loads and the last store around it, and what small steps and busy other units cost by
         getting in each other's way; with one slot everything in turn."""
-        busy = list(self.busy(order).values())
         ends = np.zeros(len(next(iter(self.sizes.values()))))
         for step, costs in self.costs:
             ends = ends + sum(costs.values()) * self._exposed(step) + self.times(step, order) * STEP
-        together, longest = np.add.reduce(busy), np.maximum.reduce(busy)
-        return together if self.contexts == 1 else longest + ends + (together - longest) * FRICTION
+        return overlapped(list(self.busy(order).values()), ends, self.contexts)
