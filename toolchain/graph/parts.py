@@ -91,13 +91,13 @@ def _whole(operands: Sequence[ir.Value | None]) -> tuple[ir.Value | None, int]:
     if first is None or first.first:
         return None, 0
     end, total = 0, (known_shape(first.source) or (0, 0))[CHANNELS]
-    for count, value in enumerate(operands, 1):
+    for position, value in enumerate(operands, 1):
         part = _part_of(value)
         if part is None or part.source is not first.source or part.first != end:
             return None, 0
         end = part.end
         if end == total:
-            return first.source, count
+            return first.source, position
     return None, 0
 
 
