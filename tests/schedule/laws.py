@@ -17,8 +17,8 @@ from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.checks import build_program
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
+from toolchain.isa.sync_encoding import POST, WAIT, carriers
 from toolchain.isa.sync_tokens import Moves, sync_tokens
-from toolchain.schedule.synchronisation.carriers import POST, WAIT, carriers
 from toolchain.schedule.synchronisation.rewrite import without_tokens
 from toolchain.schedule.synchronisation.synchronise import Synchronised, synchronise
 from toolchain.spec.errors import Diagnostic, UserError

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.schedule.convolutions import convolution, direct, image
+from toolchain.abi.dram_map import Shape
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.network import compile_region
-from toolchain.schedule.regions.region import Bound, Region, Shape
+from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.load import load_machine
 from toolchain.verify.subject import Subject, compiled_subject
 

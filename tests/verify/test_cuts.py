@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.schedule.convolutions import convolution
-from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
+from toolchain.abi.dram_map import Shape
+from toolchain.schedule.regions.region import Bound, Region, Slice
 from toolchain.verify.cuts import Cut, find_cuts
 
 SHAPE = Shape(1, 4, 4, 4)

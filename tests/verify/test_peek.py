@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from tests.schedule.convolutions import convolution, direct, image
 from tests.verify.regions import labelled, with_field
+from toolchain.abi.dram_map import Shape
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import Options, compile_region
-from toolchain.schedule.regions.region import Bound, Region, Shape
+from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.load import load_machine
 from toolchain.verify.peek import Peek
 from toolchain.verify.readings import ON_CHIP, Readings

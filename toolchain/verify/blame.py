@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from toolchain.abi.dram_map import DramMap, host_axes, packing_of
 from toolchain.isa.assembly.disassembler import disassemble
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.text import range_text
 from toolchain.isa.program import Program
-from toolchain.schedule.placement.dram_map import DramMap, host_axes, packing_of
 from toolchain.spec.model import Machine
 from toolchain.verify.verdict import Coordinates, Writer
 

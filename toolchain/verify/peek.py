@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.abi.origins import Origins
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
 from toolchain.emulator.reference.elements import Element
 from toolchain.emulator.reference.engine import Listener, Reference
 from toolchain.isa.program import Ints
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.origins import Origins
 from toolchain.schedule.regions.region import Region
 from toolchain.verify.blame import element_address
 from toolchain.verify.verdict import Coordinates

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.abi.dram_map import Shape
 from toolchain.analysis.checks import Checked, check_program, prepare_program
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
@@ -14,7 +15,7 @@ from toolchain.graph.calibration import sample_at
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints
 from toolchain.operations.operation import to_picture
-from toolchain.schedule.regions.region import Region, Shape
+from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import UserError
 from toolchain.verify.blame import describe_writer, last_writer
 from toolchain.verify.compare import FirstDifference, first_difference

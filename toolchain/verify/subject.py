@@ -8,14 +8,14 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from toolchain.abi.dram_map import DramMap
+from toolchain.abi.origins import Origins
 from toolchain.analysis.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.image import region_image
 from toolchain.runtime.origins_file import read_origins
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.origins import Origins
-from toolchain.schedule.placement.dram_map import DramMap
 from toolchain.schedule.regions.read_region import read_region
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail

@@ -10,8 +10,8 @@ from toolchain.analysis.interlock import held_instructions, is_ordered
 from toolchain.analysis.state import State
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
+from toolchain.isa.sync_encoding import carriers
 from toolchain.schedule.synchronisation.capacity import fit_counters
-from toolchain.schedule.synchronisation.carriers import carriers
 from toolchain.schedule.synchronisation.event_lines import is_hollow, table_of
 from toolchain.schedule.synchronisation.events import EventPool, find_events
 from toolchain.schedule.synchronisation.plan import Link, Plan

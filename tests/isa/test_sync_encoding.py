@@ -3,7 +3,7 @@
 import pytest
 
 from tests.schedule.cells import EVERY, cells
-from toolchain.schedule.synchronisation.carriers import POST, WAIT, Bit, carriers
+from toolchain.isa.sync_encoding import POST, WAIT, Bit, carriers
 from toolchain.spec.load import load_machine
 
 

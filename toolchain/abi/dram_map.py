@@ -2,18 +2,26 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.abi.packing import Packing, view_packing
 from toolchain.analysis.state import State, new_state
-from toolchain.schedule.placement.packing import Packing, view_packing
-from toolchain.schedule.regions.region import Shape
 from toolchain.spec.model import Layout, Machine
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
+
+
+class Shape(NamedTuple):
+    """Shape of a host tensor. batch: images that one run of the program takes."""
+
+    batch: int
+    channels: int
+    height: int
+    width: int
 
 
 @dataclass(frozen=True)

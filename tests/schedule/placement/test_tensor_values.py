@@ -1,16 +1,15 @@
-"""Tensors in DRAM against the layout written out by hand, and back again."""
+"""Values of kernels' tensors against the layout written out by hand."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.schedule.convolutions import convolution, image
+from tests.schedule.convolutions import convolution
 from toolchain.schedule.compile import pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.problem import state_problem
-from toolchain.schedule.placement.packing import PAGE, box_of, place_regions
-from toolchain.spec.errors import UserError
+from toolchain.schedule.placement.tensor_values import box_of
 from toolchain.spec.load import load_machine
 
 MACHINE = load_machine("vta")
@@ -32,31 +31,6 @@ def test_the_bias_is_a_product_with_the_constant_vector() -> None:
     sums = (tiles @ vector).sum(axis=1).ravel()
     assert sums[:17].tolist() == (OPERATION.arrays["bias"].astype(np.int64) + OPERATION.numbers["half"]).tolist()
     assert not sums[17:].any()
-
-
-def test_what_is_stored_comes_back() -> None:
-    x = image(OPERATION)
-    packing = TENSORS.packings["x"]
-    stored = packing.store(x)
-    assert len(stored) == packing.bytes == 2 * 3 * 2 * 16
-    assert np.array_equal(packing.fetch(stored), x)
-
-
-def test_a_tensor_of_another_shape_or_range_is_refused() -> None:
-    with pytest.raises(ValueError, match="the tensor is"):
-        TENSORS.packings["x"].store(np.zeros((1, 20, 2, 3), np.int8))
-    with pytest.raises(ValueError, match="int8 does not hold"):
-        TENSORS.packings["x"].store(np.full((1, 20, 3, 2), 128))
-
-
-def test_regions_do_not_meet_and_addresses_count_elements() -> None:
-    regions = place_regions(MACHINE, {"a": ("dram.wgt", 300), "b": ("dram.inp", 5000), "c": ("dram.acc", 64)})
-    assert [(r.address, r.base) for r in regions.values()] == [(PAGE, PAGE // 256), (2 * PAGE, 2 * PAGE // 16), (4 * PAGE, 4 * PAGE // 64)]
-
-
-def test_a_tensor_larger_than_dram_is_refused() -> None:
-    with pytest.raises(UserError, match="E1004 tensor 'a' of"):
-        place_regions(MACHINE, {"a": ("dram.wgt", 1 << 28)})
 
 
 def test_a_layout_with_a_type_of_its_own_is_stored_in_it() -> None:

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.schedule.placement.grids import MOST_GRIDS, cut_axis, find_grids
-from toolchain.schedule.placement.packing import Packing, view_packing
+from toolchain.abi.grids import MOST_GRIDS, cut_axis, find_grids
+from toolchain.abi.packing import Packing, view_packing
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Layout, Machine
 
-TARGETS = sorted(path.stem for path in (Path(__file__).parents[3] / "targets").glob("*.yaml"))
+TARGETS = sorted(path.stem for path in (Path(__file__).parents[2] / "targets").glob("*.yaml"))
 MACHINES = {name: load_machine(name) for name in TARGETS}
 LAYOUTS = [(machine, layout) for machine in MACHINES.values() for layout in machine.layouts]
 NAMES = [f"{machine.name}-{layout.name}" for machine, layout in LAYOUTS]
