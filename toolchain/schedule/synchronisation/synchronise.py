@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.dependences import Dependences, Needs, find_dependences
-from toolchain.analysis.footprints.quickest import footprints
+from toolchain.analysis.footprints.dispatch import footprints
 from toolchain.analysis.interlock import held_instructions, is_ordered
 from toolchain.analysis.state import State
 from toolchain.isa.footprint.provenance import Provenance
