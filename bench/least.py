@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from toolchain.models.build import model_skeleton
+from toolchain.models.build import model_shape_graph
 from toolchain.models.macs import Shapes, graph_macs
 from toolchain.models.model import Model
 from toolchain.spec.evaluate import constant
@@ -96,7 +96,7 @@ def _one(register: str, name: str) -> int:
 
 def work_of(model: Model) -> Work:
     """Counted from the graph as it is declared; a constant of one axis is a bias."""
-    bare = model_skeleton(model)
+    bare = model_shape_graph(model)
     assert bare is not None
     graph, shapes = bare.proto.graph, {**bare.shapes, **bare.parameters}
     weights = {name: shape for node in graph.node if node.op_type in ("Conv", "Gemm") for name, shape in _constants(node, shapes)}

@@ -10,7 +10,7 @@ from toolchain.analysis.checks import check_program, prepare_program
 from toolchain.analysis.queues.interlock_counters import program_tokens
 from toolchain.analysis.queues.order import issue_order
 from toolchain.analysis.state import State, new_state
-from toolchain.emulator import native, reference, vectorised
+from toolchain.emulator import native, numpy_engine, reference
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program
@@ -52,7 +52,7 @@ def run_everywhere(program: Program, state: State, seed: int | None = None) -> N
     """Changes `state` as the reference engine does; every other engine must leave the same."""
     order, before = issue_order(program, seed, program_tokens(program, state)), state.copy()
     reference.run(program, state, order)
-    for engine in (vectorised, native) if native.available() else (vectorised,):
+    for engine in (numpy_engine, native) if native.available() else (numpy_engine,):
         other = before.copy()
         engine.run(program, other, order)
         for name, content in state.memories.items():

@@ -14,6 +14,7 @@ BELOW: dict[str, set[str]] = {
     "spec": set(),
     "isa": {"spec"},
     "analysis": {"spec", "isa"},
+    "abi": {"spec", "isa", "analysis"},
     "emulator": {"spec", "isa", "analysis"},
     "timing": {"spec", "isa", "analysis"},
     "operations": {"spec"},
@@ -21,8 +22,8 @@ BELOW: dict[str, set[str]] = {
     "models": {"spec", "graph"},
     "accuracy": {"spec", "graph", "models"},
     "passes": {"spec", "operations", "graph"},
-    "schedule": {"spec", "isa", "analysis", "timing", "operations", "graph", "passes"},
-    "runtime": {"spec", "isa", "analysis", "emulator", "timing", "operations", "graph", "passes", "schedule"},
+    "schedule": {"spec", "isa", "analysis", "abi", "timing", "operations", "graph", "passes"},
+    "runtime": {"spec", "isa", "analysis", "abi", "emulator", "timing", "operations", "graph", "passes", "schedule"},
 }
 BELOW["verify"] = BELOW["runtime"] | {"runtime", "models", "accuracy"}
 BELOW["report"] = BELOW["verify"] | {"verify"}

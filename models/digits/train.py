@@ -16,7 +16,7 @@ from torch.nn import functional
 from toolchain.models.load import load_model
 from toolchain.models.model import Layered
 from toolchain.models.operators import Add, Convolution, Dense, Flatten, Layer, Normalisation, Operator, Pool, Relu
-from toolchain.models.skeleton import skeleton
+from toolchain.models.shape_graph import shape_graph
 
 FOLDER = Path(__file__).parent
 SEED = 7
@@ -41,7 +41,7 @@ def main() -> None:
     with torch.no_grad():
         right = (network(x[TRAINING:]).argmax(1) == y[TRAINING:]).double().mean().item()
     print(f"{right:.4f} of {len(y) - TRAINING} test images right")
-    bare = skeleton(model.name, model.origin.network, model.inputs)
+    bare = shape_graph(model.name, model.origin.network, model.inputs)
     values = network.values()
     bare.proto.graph.initializer.extend(numpy_helper.from_array(values[name], name) for name in bare.parameters)
     (FOLDER / "digits.onnx").write_bytes(bare.proto.SerializeToString(deterministic=True))

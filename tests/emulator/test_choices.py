@@ -6,7 +6,7 @@ from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.footprints.native import native_footprints
 from toolchain.analysis.queues.order import issue_order
 from toolchain.analysis.state import new_state
-from toolchain.emulator import native, reference, vectorised
+from toolchain.emulator import native, numpy_engine, reference
 from toolchain.emulator.engines import Engine
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.footprint.provenance import Provenance
@@ -14,7 +14,7 @@ from toolchain.isa.footprint.vector import footprints
 from toolchain.isa.program import Program
 from toolchain.spec.errors import UserError
 
-ENGINES = [reference.run, vectorised.run, *([native.run] if native.available() else [])]
+ENGINES = [reference.run, numpy_engine.run, *([native.run] if native.available() else [])]
 BOTH_SIDES = {
     "the side not taken": "acc[0][c] = (feat[0, 0][c] if sat[0][c] >= 0 else par[a][0, c])",
     "a reduced condition": "acc[0][c] = (1 if reduce_max(sat[0][d]) < 4 else par[a][0, c])",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.random_programs import programs, random_program, random_state
 from tests.small_machines import small_machine
-from toolchain.analysis.footprints.quickest import footprints
+from toolchain.analysis.footprints.dispatch import footprints
 from toolchain.analysis.hazards.control_conflicts import control_conflicts
 from toolchain.analysis.hazards.native import hazards
 from toolchain.analysis.hazards.races import Timeline
@@ -21,7 +21,7 @@ from toolchain.analysis.queues.interlock_counters import program_tokens
 from toolchain.analysis.queues.order import issue_order
 from toolchain.analysis.queues.sync_checks import sync_faults
 from toolchain.analysis.state import State
-from toolchain.emulator import native, reference, vectorised
+from toolchain.emulator import native, numpy_engine, reference
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
@@ -32,7 +32,7 @@ VARIANTS = [("vta", {"LOG_BATCH": "2", "LOG_BLOCK": "3"}), ("vta", {"LOG_BATCH":
 TARGETS = [(path.stem, {}) for path in sorted((ROOT / "targets").glob("*.yaml"))]
 TOYS = [(str(path), {}) for path in sorted((ROOT / "tests" / "data" / "machines").glob("*.yaml"))]
 CASES = TARGETS + VARIANTS + TOYS
-ENGINES: dict[str, Callable[[Program, State, Ints], None]] = {"numpy": vectorised.run} | ({"native": native.run} if native.available() else {})
+ENGINES: dict[str, Callable[[Program, State, Ints], None]] = {"numpy": numpy_engine.run} | ({"native": native.run} if native.available() else {})
 
 
 def machine_of(case: int) -> Machine:
@@ -59,7 +59,7 @@ def test_engines_agree(case: int, data: st.DataObject) -> None:
     expected = after(reference.run, program, seed, order)
     for name, engine in ENGINES.items():
         assert differences(expected, after(engine, program, seed, order)) == [], name
-    assert differences(expected, after(vectorised.run, program, seed, order)) == [], "what was remembered of the first time differs"
+    assert differences(expected, after(numpy_engine.run, program, seed, order)) == [], "what was remembered of the first time differs"
 
 
 @pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{Path(n).stem}{''.join(o.values())}" for n, o in CASES])
@@ -74,11 +74,11 @@ def test_orders_agree_where_there_is_no_race(case: int) -> None:
         free += 1
         tokens = program_tokens(program, random_state(machine, seed))
         order = issue_order(program, None, tokens)
-        expected = after(vectorised.run, program, seed, order)
+        expected = after(numpy_engine.run, program, seed, order)
         for chance in range(2):
             shuffled = issue_order(program, chance, tokens)
             other_orders += not np.array_equal(order, shuffled)
-            assert differences(expected, after(vectorised.run, program, seed, shuffled)) == []
+            assert differences(expected, after(numpy_engine.run, program, seed, shuffled)) == []
     assert other_orders > 1, free
 
 

@@ -9,14 +9,14 @@ from tests.tiny_machine import streams, tiny, word
 from tests.tiny_programs import HALVES, TEXTS
 from toolchain.analysis.queues.order import issue_order
 from toolchain.analysis.state import State, new_state
-from toolchain.emulator import native, reference, vectorised
+from toolchain.emulator import native, numpy_engine, reference
 from toolchain.emulator.engines import Engine
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.errors import UserError
 
-ENGINES = [vectorised.run, *([native.run] if native.available() else [])]
+ENGINES = [numpy_engine.run, *([native.run] if native.available() else [])]
 
 
 def random_program(text: str, seed: int) -> tuple[Program, State]:

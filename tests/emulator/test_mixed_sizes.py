@@ -10,11 +10,11 @@ from bench.workloads import Rows
 from tests.random_programs import random_state
 from toolchain.analysis.queues.order import issue_order
 from toolchain.analysis.state import State
-from toolchain.emulator import native, vectorised
+from toolchain.emulator import native, numpy_engine
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.load import load_machine
 
-ENGINES = {"numpy": vectorised.run} | ({"C": native.run} if native.available() else {})
+ENGINES = {"numpy": numpy_engine.run} | ({"C": native.run} if native.available() else {})
 MACHINE = load_machine("vta", overrides={"LOG_DRAM": "16"})
 LARGE = {"uop_end": 16, "iter_out": 128, "iter_in": 64, "dst_factor_out": 16, "src_factor_in": 7, "src_factor_out": 3, "wgt_factor_in": 2}
 """2 million products of 16 numbers each."""

@@ -11,7 +11,7 @@ from toolchain.models.build import build_model
 from toolchain.models.load import load_model
 from toolchain.models.model import Layered
 from toolchain.models.samples import calibration_samples, labelled_samples
-from toolchain.models.skeleton import skeleton
+from toolchain.models.shape_graph import shape_graph
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = load_model("digits")
@@ -55,7 +55,7 @@ def test_the_graph_is_the_declared_one_with_a_stride_a_pool_a_residual_and_a_den
     declared = load_model(str(ROOT / "models" / "digits" / "network.yaml"))
     assert isinstance(declared.origin, Layered)
     stored = onnx.load(ROOT / "models" / "digits" / "digits.onnx")
-    assert list(stored.graph.node) == list(skeleton("digits", declared.origin.network, declared.shapes).proto.graph.node)
+    assert list(stored.graph.node) == list(shape_graph("digits", declared.origin.network, declared.shapes).proto.graph.node)
     assert {node.op_type for node in stored.graph.node} == {"Conv", "BatchNormalization", "Relu", "Add", "MaxPool", "Flatten", "Gemm"}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from toolchain.models.build import build_model
 from toolchain.models.images import seeded_samples
-from toolchain.models.light import light_names, light_skeleton
+from toolchain.models.light import light_names, light_shape_graph
 from toolchain.models.load import list_models, load_model, load_text
 from toolchain.models.model import Light
 from toolchain.spec.errors import Source, Span, UserError
@@ -31,7 +31,7 @@ def test_each_of_them_is_declared() -> None:
 @pytest.mark.parametrize("name", light_names())
 def test_their_nodes_stay_and_their_weights_become_parameters(name: str) -> None:
     original = onnx.load(FOLDER / f"light_{name}.onnx").graph
-    bare = light_skeleton(Light(name, SPAN))
+    bare = light_shape_graph(Light(name, SPAN))
     assert _operators(bare.proto.graph.node) == _operators(original.node)
     assert len(bare.proto.graph.input) == 1
     assert all(node.op_type != "ConstantOfShape" for node in bare.proto.graph.node)

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.spec.mutations import damaged
-from toolchain.models.build import model_skeleton
+from toolchain.models.build import model_shape_graph
 from toolchain.models.load import load_text
 from toolchain.spec.errors import Diagnostic, UserError
 
@@ -28,7 +28,7 @@ def test_damaged_file(name: str, data: st.DataObject) -> None:
 def diagnostics(text: str) -> tuple[Diagnostic, ...]:
     """What is wrong with a model file; nothing for one that is whole."""
     try:
-        model_skeleton(load_text(text, FOLDER / "damaged.yaml"))
+        model_shape_graph(load_text(text, FOLDER / "damaged.yaml"))
     except UserError as error:
         return error.diagnostics
     return ()

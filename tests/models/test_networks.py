@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.models.build import model_skeleton
+from toolchain.models.build import model_shape_graph
 from toolchain.models.load import list_models, load_model
 from toolchain.models.macs import graph_macs, shapes_of
 from toolchain.models.model import Layered, Light, Stored
@@ -62,7 +62,7 @@ def test_every_declared_network_is_compared() -> None:
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_operations_agree_with_the_published_count(name: str) -> None:
     model, row = load_model(name), _table()[PUBLISHED[name]]
-    bare = model_skeleton(model)
+    bare = model_shape_graph(model)
     assert bare is not None
     counted = 2e-9 * sum(graph_macs(bare.proto.graph.node, {**bare.shapes, **bare.parameters}).values())
     published = row["gops_published(2xMAC)"]
@@ -79,14 +79,14 @@ def test_a_stand_in_says_so(name: str) -> None:
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions_are_as_many_as_published(name: str) -> None:
-    bare = model_skeleton(load_model(name))
+    bare = model_shape_graph(load_model(name))
     assert bare is not None
     assert sum(node.op_type == "Conv" for node in bare.proto.graph.node) == CONVOLUTIONS[name]
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_shapes_agree_with_onnx(name: str) -> None:
-    bare = model_skeleton(load_model(name))
+    bare = model_shape_graph(load_model(name))
     assert bare is not None
     model = bare.declared()
     del model.graph.value_info[: len(model.graph.value_info) - len(bare.parameters)]
@@ -96,7 +96,7 @@ def test_shapes_agree_with_onnx(name: str) -> None:
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_parameters_agree_with_torchvision(name: str) -> None:
-    bare = model_skeleton(load_model(name))
+    bare = model_shape_graph(load_model(name))
     assert bare is not None
     assert sum(math.prod(shape) for key, shape in bare.parameters.items() if not key.endswith((".mean", ".variance"))) == PARAMETERS[name]
 

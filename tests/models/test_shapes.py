@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from toolchain.models.expand import Network
 from toolchain.models.macs import shapes_of
 from toolchain.models.operators import Convolution, Layer, Operator, Pool, Shape, Upsample, Window
+from toolchain.models.shape_graph import shape_graph
 from toolchain.models.shapes import output_shape, windows
-from toolchain.models.skeleton import skeleton
 from toolchain.spec.errors import Source, Span, UserError
 
 SPAN = Span(Source("t.yaml", ""), 1, 1)
@@ -17,7 +17,7 @@ PAIRS = st.tuples(st.integers(1, 5), st.integers(1, 5))
 
 def inferred(operator: Operator, shape: Shape) -> tuple[Shape, Shape]:
     ours = output_shape(operator, [shape], SPAN)
-    bare = skeleton("t", Network((Layer("y", operator, ("x",), ours, SPAN),), ("y",)), {"x": shape})
+    bare = shape_graph("t", Network((Layer("y", operator, ("x",), ours, SPAN),), ("y",)), {"x": shape})
     model = bare.declared()
     model.opset_import[0].version = 22  # inference of opset 21 counts windows that begin past the image; ONNX Runtime never does
     model.graph.output[0].type.tensor_type.ClearField("shape")

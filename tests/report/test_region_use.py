@@ -15,12 +15,12 @@ def test_ranges_that_overlap_count_once(ranges: list[tuple[int, int]], count: in
 
 
 def test_operations_share_the_cycles_and_the_instructions() -> None:
-    subject, _ = small()
-    found = use_region(subject)
+    tested, _ = small()
+    found = use_region(tested)
     early, late = found.operations
     assert (early.operation, late.operation) == ("early", "late")
     assert (early.macs, late.macs) == (17 * 30 * 20 * 9, 24 * 30 * 17)
-    assert early.instructions + late.instructions == int((subject.owner >= 0).sum())
+    assert early.instructions + late.instructions == int((tested.owner >= 0).sum())
     assert early.cycles + late.cycles <= found.cycles
     assert found.cycles - early.cycles - late.cycles < 100
     assert 0 < found.bound <= found.cycles
@@ -35,8 +35,8 @@ def test_an_operation_cannot_beat_the_peak_of_the_unit_that_it_keeps() -> None:
 
 
 def test_bytes_and_room_follow_from_the_footprints() -> None:
-    subject, _ = small()
-    found = use_region(subject)
+    tested, _ = small()
+    found = use_region(tested)
     rooms = {room.memory: room for room in found.memories}
     assert set(rooms) == {"dram", "uop", "inp", "wgt", "acc"}
     assert not rooms["dram"].on_chip

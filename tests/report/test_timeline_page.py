@@ -16,7 +16,7 @@ from toolchain.graph.regions import region_calls
 from toolchain.report.timeline_page import Legend, Node, page_data, region_legend, timeline_page, write_timeline_page
 from toolchain.timing.simulate import Timeline, time_program
 from toolchain.timing.usage import summarise
-from toolchain.verify.subject import built_subject
+from toolchain.verify.program_under_test import program_of_build
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 HOSTILE = "</script><script>document.title = 'taken'</script>{{ 1 + 1 }}"
@@ -37,9 +37,9 @@ class Tags(HTMLParser):
 @pytest.fixture(scope="module")
 def region(tmp_path_factory: pytest.TempPathFactory) -> tuple[Timeline, Legend]:
     built = cases(tmp_path_factory.mktemp("cases"))["split on dpuv3"].built
-    subject = built_subject(built, region_calls(built.partitioned)[0])
-    ready = prepare_program(subject.program, subject.state({}))
-    return time_program(subject.program, ready.footprints, ready.provenance, ready.tokens), region_legend(subject)
+    tested = program_of_build(built, region_calls(built.partitioned)[0])
+    ready = prepare_program(tested.program, tested.state({}))
+    return time_program(tested.program, ready.footprints, ready.provenance, ready.tokens), region_legend(tested)
 
 
 def shown(path: Path, hash_part: str = "") -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tests.operations import made
+from toolchain.abi.dram_map import Shape
 from toolchain.graph.calls import BOUNDARY, SCALE, boundary_call, integer_call
 from toolchain.graph.regions import REGION
 from toolchain.graph.rewrite import add_constant
@@ -20,7 +21,7 @@ from toolchain.runtime.contents import Bundle
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import Options, compile_region
-from toolchain.schedule.regions.region import Bound, Region, Shape
+from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 

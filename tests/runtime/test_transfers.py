@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from toolchain.abi.dram_map import DramMap, Segment, Shape, StoredTensor, host_axes
+from toolchain.abi.packing import view_packing
 from toolchain.runtime.contents import Port, RegionProgram
 from toolchain.runtime.transfers import buffer_of, join_images, pack, split_images, unpack
-from toolchain.schedule.placement.dram_map import DramMap, Segment, StoredTensor, host_axes
-from toolchain.schedule.placement.packing import view_packing
-from toolchain.schedule.regions.region import Shape
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 

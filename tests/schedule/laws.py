@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from toolchain.analysis.checks import check_program
-from toolchain.analysis.footprints.quickest import footprints
+from toolchain.analysis.footprints.dispatch import footprints
 from toolchain.analysis.hazards.races import UNWRITTEN, Timeline, find_hazards
 from toolchain.analysis.queues.clocks import happens_before
 from toolchain.analysis.queues.interlock_counters import program_tokens
@@ -17,8 +17,8 @@ from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.checks import build_program
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
+from toolchain.isa.sync_encoding import POST, WAIT, carriers
 from toolchain.isa.sync_tokens import Moves, sync_tokens
-from toolchain.schedule.synchronisation.carriers import POST, WAIT, carriers
 from toolchain.schedule.synchronisation.rewrite import without_tokens
 from toolchain.schedule.synchronisation.synchronise import Synchronised, synchronise
 from toolchain.spec.errors import Diagnostic, UserError

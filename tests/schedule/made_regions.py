@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.operations import made
+from toolchain.abi.dram_map import Shape
 from toolchain.graph.numerics import Numerics
 from toolchain.operations.operation import Operation
-from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
+from toolchain.schedule.regions.region import Bound, Region, Slice
 
 Array = NDArray[Any]
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from toolchain.analysis.state import State, new_state
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.program import Ints, Program
+from toolchain.isa.sync_encoding import POST, WAIT, carriers
 from toolchain.isa.sync_tokens import sync_tokens
-from toolchain.schedule.synchronisation.carriers import POST, WAIT, carriers
 from toolchain.schedule.synchronisation.rewrite import Table, write
 from toolchain.spec.errors import Source
 from toolchain.spec.load import load_text

@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.convolutions import convolution, convolutions, direct, image
+from toolchain.abi.packing import PAGE
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.queues.order import issue_order
 from toolchain.emulator.engines import engine_named
 from toolchain.operations.operation import Operation
-from toolchain.schedule.compile import Choice, compile_operation
+from toolchain.schedule.compile import Choice, compile_operation, place_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
@@ -100,3 +101,13 @@ def test_what_does_not_fit_is_refused() -> None:
     machine = load_machine("vta", overrides={"LOG_WGT_BUFF": "9"})
     with pytest.raises(UserError, match=r"E1003 .*GEMM's wgt_factor_out would be 9"):
         compile_operation(machine, load_kernel(machine, "conv2d"), convolution((1, 16, 8, 8), (16, 3, 3)))
+
+
+def test_places_do_not_meet_and_addresses_count_elements() -> None:
+    places = place_tensors(MACHINE, {"a": ("dram.wgt", 300), "b": ("dram.inp", 5000), "c": ("dram.acc", 64)})
+    assert [(r.address, r.base) for r in places.values()] == [(PAGE, PAGE // 256), (2 * PAGE, 2 * PAGE // 16), (4 * PAGE, 4 * PAGE // 64)]
+
+
+def test_a_tensor_larger_than_dram_is_refused() -> None:
+    with pytest.raises(UserError, match="E1004 tensor 'a' of"):
+        place_tensors(MACHINE, {"a": ("dram.wgt", 1 << 28)})

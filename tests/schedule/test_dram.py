@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tests.schedule.convolutions import convolution
+from toolchain.abi.dram_map import DramMap, Shape
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import Options, compile_region
-from toolchain.schedule.placement.dram_map import DramMap
-from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
+from toolchain.schedule.regions.region import Bound, Region, Slice
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 

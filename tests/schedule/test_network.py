@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import Builder, expected
+from toolchain.abi.dram_map import DramMap, Shape
 from toolchain.analysis.queues.order import issue_order
 from toolchain.emulator.engines import engine_named
 from toolchain.graph.numerics import Numerics
@@ -23,8 +24,7 @@ from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.network import Options, compile_region, find_schedule
-from toolchain.schedule.placement.dram_map import DramMap
-from toolchain.schedule.regions.region import Bound, Region, Shape
+from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

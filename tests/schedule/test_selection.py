@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from toolchain.abi.dram_map import Shape
 from toolchain.graph.calls import Call
 from toolchain.operations.library import builtin_kinds
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.lowering import Lowered
-from toolchain.schedule.regions.region import Shape
 from toolchain.schedule.selection import Selection, images_per_run
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import fold

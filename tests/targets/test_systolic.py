@@ -16,7 +16,7 @@ from tests.verify.builds import build
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.queues.interlock_counters import program_tokens
 from toolchain.analysis.state import new_state
-from toolchain.emulator import vectorised
+from toolchain.emulator import numpy_engine
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.queue_table import program_queues
 from toolchain.spec.errors import Source, UserError
@@ -152,8 +152,8 @@ def test_random_times_give_the_same_memory(machine: Machine, seed: int) -> None:
     costs = Costs(columns[0], columns[1], columns[2], Ports((), empty), np.zeros(n + 1, np.int64), empty, empty, empty, empty)
     order = simulate(program_queues(program), program_tokens(program, state), costs, []).order
     expected = state.copy()
-    vectorised.run(program, expected, np.arange(n))
-    vectorised.run(program, state, order)
+    numpy_engine.run(program, expected, np.arange(n))
+    numpy_engine.run(program, state, order)
     np.testing.assert_array_equal(state.memories["dram"], expected.memories["dram"])
 
 

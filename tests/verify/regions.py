@@ -8,15 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.schedule.convolutions import convolution, direct, image
+from toolchain.abi.dram_map import Shape
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.network import compile_region
-from toolchain.schedule.regions.region import Bound, Region, Shape
+from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.load import load_machine
-from toolchain.verify.subject import Subject, compiled_subject
+from toolchain.verify.program_under_test import ProgramUnderTest, program_of_region
 
 
 @cache
-def small() -> tuple[Subject, dict[str, NDArray[Any]]]:
+def small() -> tuple[ProgramUnderTest, dict[str, NDArray[Any]]]:
     """From `image` by operation `early` to `middle`, by `late` to `result`; and what the tensors should hold."""
     machine = load_machine("vta")
     early = replace(convolution((1, 20, 6, 5), (17, 3, 3), pads=(1, 1, 1, 1)), name="early")
@@ -27,26 +28,26 @@ def small() -> tuple[Subject, dict[str, NDArray[Any]]]:
     compiled = compile_region(machine, {"conv2d": load_kernel(machine, "conv2d")}, region)
     x = image(early)
     middle = direct(early, x).astype(np.int8)
-    return compiled_subject(compiled), {"image": x, "middle": middle, "result": direct(late, middle).astype(np.int8)}
+    return program_of_region(compiled), {"image": x, "middle": middle, "result": direct(late, middle).astype(np.int8)}
 
 
-def with_field(subject: Subject, index: int, name: str, value: int) -> Subject:
+def with_field(tested: ProgramUnderTest, index: int, name: str, value: int) -> ProgramUnderTest:
     """The same program, one field of one instruction changed."""
-    program = subject.program
+    program = tested.program
     kind = int(program.kind[index])
     column = program.columns[kind][name].copy()
     column[int(program.row[index])] = value
     columns = tuple({**own, name: column} if k == kind else own for k, own in enumerate(program.columns))
-    return replace(subject, program=replace(program, columns=columns))
+    return replace(tested, program=replace(program, columns=columns))
 
 
-def with_byte(subject: Subject, segment: str, offset: int) -> Subject:
+def with_byte(tested: ProgramUnderTest, segment: str, offset: int) -> ProgramUnderTest:
     """The same program with one bit of its constants flipped."""
-    data = bytearray(subject.constants[segment])
+    data = bytearray(tested.constants[segment])
     data[offset] ^= 0x40
-    return replace(subject, constants={**subject.constants, segment: bytes(data)})
+    return replace(tested, constants={**tested.constants, segment: bytes(data)})
 
 
-def labelled(subject: Subject, start: str) -> int:
+def labelled(tested: ProgramUnderTest, start: str) -> int:
     """The first instruction whose label starts so."""
-    return next(k for k, label in enumerate(subject.listing) if label.startswith(start))
+    return next(k for k, label in enumerate(tested.listing) if label.startswith(start))

@@ -11,7 +11,7 @@ from toolchain.graph.regions import region_calls, region_function
 from toolchain.schedule.regions.read_region import read_region
 from toolchain.spec.errors import UserError
 from toolchain.verify.built import Built, read_built, stage_before
-from toolchain.verify.ladder import lost_tensors, verify_model
+from toolchain.verify.ladder import LARGE, compared_images, lost_tensors, verify_model
 from toolchain.verify.oracle import Samples
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.text import verdict_data, verdict_text
@@ -104,3 +104,22 @@ def test_a_model_without_regions_says_so(tmp_path: Path) -> None:
     verdict = verify_model(built, samples, FEW)
     assert verdict.exact
     assert "nothing runs on the machine" in verdict_text(verdict)
+
+
+@pytest.mark.parametrize(
+    ("macs", "per_run", "samples", "images"),
+    [
+        (10, 1, 8, 4),
+        (LARGE - 1, 1, 8, 4),
+        (LARGE, 1, 8, 2),
+        (10, 4, 8, 4),
+        (LARGE, 4, 8, 4),
+        (10, 3, 8, 6),
+        (10, 1, 3, 3),
+        (10, 4, 2, 4),
+        (LARGE, 1, 1, 1),
+        (10, 1, 0, 1),
+    ],
+)
+def test_images_fill_whole_runs(macs: int, per_run: int, samples: int, images: int) -> None:
+    assert compared_images(macs, per_run, samples) == images

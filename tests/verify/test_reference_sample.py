@@ -16,10 +16,10 @@ WHOLE, FEW = SampleSize(whole=1 << 40), SampleSize(instructions=8, elements=2, w
 
 
 def sampled(size: SampleSize) -> Sampled:
-    subject, expected = small()
+    tested, expected = small()
     image = {"image": expected["image"]}
-    prints = prepare_program(subject.program, subject.state(image)).footprints
-    return sample_reference(subject.program, prints, subject.listing, lambda: subject.state(image), size)
+    prints = prepare_program(tested.program, tested.state(image)).footprints
+    return sample_reference(tested.program, prints, tested.listing, lambda: tested.state(image), size)
 
 
 def test_every_kind_is_drawn_and_the_same_again() -> None:

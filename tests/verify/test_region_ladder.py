@@ -10,24 +10,24 @@ from numpy.typing import NDArray
 from tests.schedule.convolutions import direct
 from tests.verify.regions import labelled, small, with_byte, with_field
 from toolchain.operations.operation import Operation
+from toolchain.verify.program_under_test import ProgramUnderTest
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.region_ladder import climb_region
-from toolchain.verify.subject import Subject
 from toolchain.verify.verdict import Difference, RegionVerdict
 
 FEW = SampleSize(instructions=6, elements=1, whole=0)
 
 
-def climb(subject: Subject) -> RegionVerdict:
-    return climb_region(subject, small()[1], FEW)
+def climb(tested: ProgramUnderTest) -> RegionVerdict:
+    return climb_region(tested, small()[1], FEW)
 
 
 def different(verdict: RegionVerdict) -> list[str]:
     return [item.tensor for item in verdict.compared if item.difference]
 
 
-def difference(subject: Subject) -> Difference:
-    verdict = climb(subject)
+def difference(tested: ProgramUnderTest) -> Difference:
+    verdict = climb(tested)
     assert not verdict.exact
     assert verdict.difference is not None
     return verdict.difference
@@ -45,30 +45,30 @@ def test_a_right_program_is_exact() -> None:
     assert verdict.ordered
 
 
-def two_runs() -> tuple[Subject, dict[str, NDArray[Any]]]:
+def two_runs() -> tuple[ProgramUnderTest, dict[str, NDArray[Any]]]:
     """The same program, and what two images should leave: the second is the first, turned round."""
-    subject, first = small()
-    early, late = (bound.operation for bound in subject.region.operations)
+    tested, first = small()
+    early, late = (bound.operation for bound in tested.region.operations)
     assert isinstance(early, Operation)
     assert isinstance(late, Operation)
     x = first["image"][..., ::-1]
     middle = direct(early, x).astype(np.int8)
     second = {"image": x, "middle": middle, "result": direct(late, middle).astype(np.int8)}
-    return subject, {name: np.concatenate([first[name], second[name]]) for name in first}
+    return tested, {name: np.concatenate([first[name], second[name]]) for name in first}
 
 
 def test_every_run_is_compared() -> None:
-    subject, expected = two_runs()
-    verdict = climb_region(subject, expected, FEW)
+    tested, expected = two_runs()
+    verdict = climb_region(tested, expected, FEW)
     assert verdict.exact
     assert [(item.tensor, item.elements) for item in verdict.compared] == [("image", 1200), ("middle", 1020), ("result", 1440)]
 
 
 def test_a_fault_that_only_another_image_shows() -> None:
-    subject, expected = two_runs()
+    tested, expected = two_runs()
     place = (1, 3, 2, 1)
     expected["result"][place] ^= 1
-    verdict = climb_region(subject, expected, FEW)
+    verdict = climb_region(tested, expected, FEW)
     assert not verdict.exact
     assert different(verdict) == ["result"]
     assert verdict.difference is not None
@@ -77,15 +77,15 @@ def test_a_fault_that_only_another_image_shows() -> None:
 
 
 def test_runs_are_whole() -> None:
-    subject, expected = two_runs()
+    tested, expected = two_runs()
     with pytest.raises(ValueError, match="too many values"):
-        climb_region(subject, {**expected, "result": expected["result"][:1]}, FEW)
+        climb_region(tested, {**expected, "result": expected["result"][:1]}, FEW)
 
 
 def test_a_changed_field_is_found_at_the_tensor_where_it_shows_first() -> None:
-    subject, expected = small()
-    alu = labelled(subject, "early finish")
-    broken = with_field(subject, alu, "imm", subject.program.field(alu, "imm") - 1)
+    tested, expected = small()
+    alu = labelled(tested, "early finish")
+    broken = with_field(tested, alu, "imm", tested.program.field(alu, "imm") - 1)
     assert different(climb(broken)) == ["middle", "result"]
     found = difference(broken)
     assert (found.tensor, found.operation, found.nodes) == ("middle", "early", ("node_a", "node_b"))
@@ -96,9 +96,9 @@ def test_a_changed_field_is_found_at_the_tensor_where_it_shows_first() -> None:
 
 
 def test_a_fault_in_the_last_operation_leaves_the_others_right() -> None:
-    subject, _ = small()
-    gemm = labelled(subject, "late compute")
-    broken = with_field(subject, gemm, "iter_out", 2)
+    tested, _ = small()
+    gemm = labelled(tested, "late compute")
+    broken = with_field(tested, gemm, "iter_out", 2)
     assert different(climb(broken)) == ["result"]
     found = difference(broken)
     assert (found.operation, found.nodes) == ("late", ("node_c",))
@@ -107,50 +107,50 @@ def test_a_fault_in_the_last_operation_leaves_the_others_right() -> None:
 
 
 def test_what_nothing_wrote_is_told() -> None:
-    subject, _ = small()
-    store = [k for k, label in enumerate(subject.listing) if label.startswith("late store")][-1]
-    found = difference(with_field(subject, store, "dram_base", subject.program.field(store, "dram_base") + 60))
+    tested, _ = small()
+    store = [k for k, label in enumerate(tested.listing) if label.startswith("late store")][-1]
+    found = difference(with_field(tested, store, "dram_base", tested.program.field(store, "dram_base") + 60))
     assert found.coordinates[:2] == (0, 16)
     assert found.writer is None
     assert found.operation == "late"
 
 
 def test_a_flipped_constant_is_found_in_its_channel() -> None:
-    subject, _ = small()
-    weights = labelled(subject, "late load w")
-    place = subject.program.field(weights, "dram_base") * 256 - subject.map.segments["constants"].address
-    found = difference(with_byte(subject, "constants", place + 3 * 16 + 2))
+    tested, _ = small()
+    weights = labelled(tested, "late load w")
+    place = tested.program.field(weights, "dram_base") * 256 - tested.map.segments["constants"].address
+    found = difference(with_byte(tested, "constants", place + 3 * 16 + 2))
     assert found.tensor == "result"
     assert found.coordinates[1] == 3
     assert 0 < found.differing <= 30
 
 
 def test_a_missing_token_is_a_hazard() -> None:
-    subject, _ = small()
-    hurried = next(k for k, label in enumerate(subject.listing) if label.startswith("early compute") and subject.program.field(k, "pop_prev"))
-    verdict = climb(with_field(subject, hurried, "pop_prev", 0))
+    tested, _ = small()
+    hurried = next(k for k, label in enumerate(tested.listing) if label.startswith("early compute") and tested.program.field(k, "pop_prev"))
+    verdict = climb(with_field(tested, hurried, "pop_prev", 0))
     assert not verdict.exact
     assert any("race" in text for text in verdict.hazards)
 
 
 def test_what_cannot_be_compared_is_told() -> None:
-    subject, expected = small()
-    verdict = climb_region(subject, {name: array for name, array in expected.items() if name != "middle"}, FEW)
+    tested, expected = small()
+    verdict = climb_region(tested, {name: array for name, array in expected.items() if name != "middle"}, FEW)
     assert not verdict.exact
     assert verdict.unseen == (("middle", "the integer network has no tensor of this name"),)
 
 
 def test_an_output_is_looked_at_again_in_the_end() -> None:
     """Here the second operation writes over the first one's result, which is declared an output."""
-    subject, _ = small()
-    middle, result = (subject.map.tensors[name] for name in ("middle", "result"))
-    stands = replace(subject.map, tensors={**subject.map.tensors, "middle": replace(middle, segment="results", offset=result.offset)})
-    moved = [k for k, label in enumerate(subject.listing) if label.startswith(("early store", "late load x"))]
-    shift = (subject.map.segments["results"].address - subject.map.segments["swap"].address) // 16
+    tested, _ = small()
+    middle, result = (tested.map.tensors[name] for name in ("middle", "result"))
+    stands = replace(tested.map, tensors={**tested.map.tensors, "middle": replace(middle, segment="results", offset=result.offset)})
+    moved = [k for k, label in enumerate(tested.listing) if label.startswith(("early store", "late load x"))]
+    shift = (tested.map.segments["results"].address - tested.map.segments["swap"].address) // 16
     for k in moved:
-        subject = with_field(subject, k, "dram_base", subject.program.field(k, "dram_base") + shift)
-    region = replace(subject.region, outputs=("middle", "result"))
-    verdict = climb(replace(subject, map=stands, region=region))
+        tested = with_field(tested, k, "dram_base", tested.program.field(k, "dram_base") + shift)
+    region = replace(tested.region, outputs=("middle", "result"))
+    verdict = climb(replace(tested, map=stands, region=region))
     assert [(item.tensor, item.difference is None) for item in verdict.compared] == [
         ("image", True),
         ("middle", True),
@@ -163,10 +163,10 @@ def test_an_output_is_looked_at_again_in_the_end() -> None:
 
 def test_an_order_of_units_that_changes_the_outputs_is_told() -> None:
     """Without tokens each unit runs through on its own; here the one that stores comes first."""
-    subject, _ = small()
+    tested, _ = small()
     tokens = {f"{what}_{side}" for what in ("pop", "push") for side in ("prev", "next")}
-    columns = tuple({name: np.zeros_like(own[name]) if name in tokens else own[name] for name in own} for own in subject.program.columns)
-    verdict = climb(replace(subject, program=replace(subject.program, columns=columns)))
+    columns = tuple({name: np.zeros_like(own[name]) if name in tokens else own[name] for name in own} for own in tested.program.columns)
+    verdict = climb(replace(tested, program=replace(tested.program, columns=columns)))
     assert verdict.difference is None
     assert verdict.hazards
     assert not verdict.exact

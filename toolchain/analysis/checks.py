@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.footprints.quickest import footprints
+from toolchain.analysis.footprints.dispatch import footprints
 from toolchain.analysis.hazards.control_conflicts import control_conflicts
 from toolchain.analysis.hazards.in_place import self_conflicts
 from toolchain.analysis.hazards.native import hazards

@@ -11,20 +11,20 @@ from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 
 if TYPE_CHECKING:  # onnx takes 150 ms to import, and is not needed where everything is there already
-    from toolchain.models.skeleton import Skeleton
+    from toolchain.models.shape_graph import ShapeGraph
 
 
-def model_skeleton(model: Model) -> "Skeleton | None":
+def model_shape_graph(model: Model) -> "ShapeGraph | None":
     """The graph without weights of a model whose weights are made up; None for a stored one."""
     match model.origin:
         case Layered(network=network):
-            from toolchain.models.skeleton import skeleton
+            from toolchain.models.shape_graph import shape_graph
 
-            return skeleton(model.name, network, model.shapes)
+            return shape_graph(model.name, network, model.shapes)
         case Light():
-            from toolchain.models.light import light_skeleton
+            from toolchain.models.light import light_shape_graph
 
-            return light_skeleton(model.origin)
+            return light_shape_graph(model.origin)
         case Stored():
             return None
 
@@ -52,9 +52,9 @@ def _seeded(model: Model, path: Path) -> list[Path]:
     import threadpoolctl
 
     from toolchain.models.external import write_parameters
-    from toolchain.models.seeding import seeded
+    from toolchain.models.weight_init import seeded
 
-    bare = model_skeleton(model)
+    bare = model_shape_graph(model)
     assert bare is not None
     # Many small products: threads would wait for each other most of the time, on a busy machine for ten times as long.
     with threadpoolctl.threadpool_limits(1, "blas"):

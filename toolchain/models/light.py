@@ -8,7 +8,7 @@ from onnx import numpy_helper
 from toolchain.models.macs import shapes_of
 from toolchain.models.model import Light
 from toolchain.models.operators import Shape
-from toolchain.models.skeleton import IR_VERSION, Skeleton
+from toolchain.models.shape_graph import IR_VERSION, ShapeGraph
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
 
@@ -23,11 +23,11 @@ def light_names() -> list[str]:
 
 def light_inputs(origin: Light) -> dict[str, Shape]:
     """The graph's own inputs."""
-    bare = light_skeleton(origin)
+    bare = light_shape_graph(origin)
     return {value.name: bare.shapes[value.name] for value in bare.proto.graph.input}
 
 
-def light_skeleton(origin: Light) -> Skeleton:
+def light_shape_graph(origin: Light) -> ShapeGraph:
     """The graph, its constants turned into parameters without values. Raises UserError E0807 when the onnx package lacks it."""
     path = _FOLDER / f"{_PREFIX}{origin.name}.onnx"
     if not path.is_file():
@@ -39,8 +39,8 @@ def light_skeleton(origin: Light) -> Skeleton:
     parameters = _take_parameters(model.graph)
     model.ir_version = IR_VERSION
     model.producer_name = "tilewright"
-    bare = Skeleton(model, parameters, {})
-    return Skeleton(model, parameters, shapes_of(bare.declared()))
+    bare = ShapeGraph(model, parameters, {})
+    return ShapeGraph(model, parameters, shapes_of(bare.declared()))
 
 
 def _take_parameters(graph: onnx.GraphProto) -> dict[str, Shape]:

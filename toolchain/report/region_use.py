@@ -10,7 +10,7 @@ from toolchain.isa.footprint.footprints import Footprints, granules
 from toolchain.isa.program import Ints
 from toolchain.timing.simulate import Timeline, time_program
 from toolchain.timing.usage import Basis, summarise
-from toolchain.verify.subject import Subject
+from toolchain.verify.program_under_test import ProgramUnderTest
 
 
 @dataclass(frozen=True)
@@ -56,32 +56,32 @@ class RegionUse:
     constants: tuple[Basis, ...]
 
 
-def use_region(subject: Subject) -> RegionUse:
+def use_region(tested: ProgramUnderTest) -> RegionUse:
     """Times the program. Raises UserError E0501 for one that deadlocks."""
-    checked = prepare_program(subject.program, subject.state({}))
-    timeline = time_program(subject.program, checked.footprints, checked.provenance, checked.tokens)
+    checked = prepare_program(tested.program, tested.state({}))
+    timeline = time_program(tested.program, checked.footprints, checked.provenance, checked.tokens)
     found = summarise(timeline)
-    images = next(iter(subject.region.tensors.values())).batch
+    images = next(iter(tested.region.tensors.values())).batch
     return RegionUse(
-        subject.region.name, images, len(subject.program), timeline.cycles, found.bound_cycles, found.bound_by,
-        tuple(_operations(subject, timeline)), tuple(_memories(checked.footprints)), found.constants,
+        tested.region.name, images, len(tested.program), timeline.cycles, found.bound_cycles, found.bound_by,
+        tuple(_operations(tested, timeline)), tuple(_memories(checked.footprints)), found.constants,
     )  # fmt: skip
 
 
-def _operations(subject: Subject, timeline: Timeline) -> Iterator[OperationUse]:
+def _operations(tested: ProgramUnderTest, timeline: Timeline) -> Iterator[OperationUse]:
     """In the order in which they end; what belongs to no operation passes tokens on, or ends the program. Operations that run at once share the time
     of all of them as they keep their units."""
     end = timeline.result.end + timeline.costs.latency
-    dram = subject.program.machine.memories.index(subject.program.machine.memory[subject.map.memory])
+    dram = tested.program.machine.memories.index(tested.program.machine.memory[tested.map.memory])
     moved = timeline.footprints.traffic_read[:, dram] + timeline.footprints.traffic_written[:, dram]
-    work, units = timeline.result.end - timeline.result.start - timeline.contended, subject.program.machine.units
+    work, units = timeline.result.end - timeline.result.start - timeline.contended, tested.program.machine.units
     before = 0.0
-    for members in _at_once([np.flatnonzero(subject.owner == number) for number in range(len(subject.region.operations))]):
-        busy = [np.bincount(subject.program.unit[mine], work[mine], len(units)) for _, mine in members]
+    for members in _at_once([np.flatnonzero(tested.owner == number) for number in range(len(tested.region.operations))]):
+        busy = [np.bincount(tested.program.unit[mine], work[mine], len(units)) for _, mine in members]
         done = max([before, *(float(end[mine].max(initial=0.0)) for _, mine in members)])
         total = sum(float(each.max()) for each in busy)
         for (number, mine), each in zip(members, busy, strict=True):
-            operation, longest = subject.region.operations[number].operation, float(each.max())
+            operation, longest = tested.region.operations[number].operation, float(each.max())
             cycles = (done - before) * (longest / total if total else 1 / len(members))
             keeps = units[int(each.argmax())].name, longest
             yield OperationUse(operation.name, operation.kind.name, len(mine), cycles, *keeps, operation.macs, int(moved[mine].sum()))

@@ -18,7 +18,7 @@ from toolchain.schedule.selection import images_per_run
 from toolchain.spec.model import Host, Machine
 from toolchain.timing.usage import Basis
 from toolchain.verify.built import Built
-from toolchain.verify.subject import built_subject
+from toolchain.verify.program_under_test import program_of_build
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Told:
 def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     """stages: the folder of the graph's stages. Raises UserError E11xx for a bundle that is damaged, E0501 for a program that deadlocks."""
     machine, manifest, verified = built.machine, built.bundle.manifest, tell.verified
-    uses = [use_region(built_subject(built, call)) for call in region_calls(built.partitioned)]
+    uses = [use_region(program_of_build(built, call)) for call in region_calls(built.partitioned)]
     right: Mapping[str, float | None] = (tell.inferred or {}).get("right", {})
     compared = sum(len(region["compared"]) for region in (verified or {}).get("regions", ()))
     placement = place_nodes(built.floating, built.partitioned, stages)

@@ -18,7 +18,7 @@ from toolchain.timing.occupancy import occupancy
 from toolchain.timing.simulate import Timeline
 from toolchain.timing.trace import delay_reasons, place_of
 from toolchain.timing.usage import summarise
-from toolchain.verify.subject import Subject
+from toolchain.verify.program_under_test import ProgramUnderTest
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates" / "timeline"
 DIGITS = 3
@@ -43,8 +43,8 @@ class Legend:
     label: Sequence[str] = ()
 
 
-def region_legend(subject: Subject) -> Legend:
-    return Legend(tuple(_nodes(subject.region)), subject.owner.tolist(), subject.listing)
+def region_legend(tested: ProgramUnderTest) -> Legend:
+    return Legend(tuple(_nodes(tested.region)), tested.owner.tolist(), tested.listing)
 
 
 def write_timeline_page(path: Path, title: str, timeline: Timeline, legend: Legend | None = None) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from toolchain.abi.dram_map import DramMap
 from toolchain.graph.preparation import Preparation
 from toolchain.graph.work import Work
-from toolchain.schedule.placement.dram_map import DramMap
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.abi.dram_map import DramMap
 from toolchain.isa.program import Program
-from toolchain.schedule.placement.dram_map import DramMap
 
 Bytes = NDArray[np.uint8]
 

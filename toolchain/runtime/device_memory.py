@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from toolchain.schedule.placement.packing import PAGE
+from toolchain.abi.packing import PAGE
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

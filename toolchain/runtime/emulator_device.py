@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
+from toolchain.abi.dram_map import StoredTensor
+from toolchain.abi.packing import view_packing
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.queues.interlock_counters import program_tokens
 from toolchain.analysis.queues.order import issue_order
@@ -13,8 +15,6 @@ from toolchain.analysis.state import State
 from toolchain.emulator.engines import Engine, engine_named
 from toolchain.isa.program import Ints, Program
 from toolchain.runtime.device import Bytes, Image, Ran, Range
-from toolchain.schedule.placement.dram_map import StoredTensor
-from toolchain.schedule.placement.packing import view_packing
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

@@ -6,7 +6,7 @@ First pushed is first popped. A flush waits for everything, so what was pushed b
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from toolchain.schedule.synchronisation.carriers import POST, WAIT, Carriers, Channel, carriers
+from toolchain.isa.sync_encoding import POST, WAIT, Carriers, Channel, carriers
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 

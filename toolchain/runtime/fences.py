@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from toolchain.isa.sync_encoding import POST, WAIT, Bit, Channel, carriers
 from toolchain.runtime.explicit_tokens import Command
-from toolchain.schedule.synchronisation.carriers import POST, WAIT, Bit, Channel, carriers
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

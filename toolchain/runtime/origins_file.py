@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from toolchain.schedule.origins import NONE, Origins, StepName, runs_of
+from toolchain.abi.origins import NONE, Origins, StepName, runs_of
 from toolchain.spec.errors import fail
 from toolchain.spec.typed_json import MistypedError, from_json, to_json
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
+from toolchain.abi.dram_map import StoredTensor
 from toolchain.runtime.contents import HostSegment, RegionProgram
 from toolchain.runtime.transfers import ports_of
-from toolchain.schedule.placement.dram_map import StoredTensor
 from toolchain.spec.model import Host, Machine
 from toolchain.timing.host import copy_ms, work_ms
 

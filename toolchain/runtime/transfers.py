@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.abi.dram_map import DramMap, StoredTensor, get_tensor, put_tensor
 from toolchain.operations.operation import from_picture, to_picture
 from toolchain.runtime.contents import Port, RegionProgram
 from toolchain.runtime.device import Bytes, Range
-from toolchain.schedule.placement.dram_map import DramMap, StoredTensor, get_tensor, put_tensor
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

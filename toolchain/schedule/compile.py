@@ -1,11 +1,14 @@
 """From an operation to the fastest program that the search finds for it."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from toolchain.abi.origins import Origins
+from toolchain.abi.packing import PAGE, Packing
 from toolchain.analysis.checks import Checked, prepare_program
 from toolchain.analysis.state import State, new_state
 from toolchain.isa.program import Program
@@ -13,13 +16,13 @@ from toolchain.operations.operation import Operation
 from toolchain.schedule.emit import emit, in_turn, plan_constants
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.origins import Origins
-from toolchain.schedule.placement.packing import Packing, Region, packing, place_regions, tensor_values
+from toolchain.schedule.placement.tensor_values import tensor_packing, tensor_values
 from toolchain.schedule.stray_accesses import Rooms, rooms_of
 from toolchain.schedule.tiling.order import order_steps
 from toolchain.schedule.tiling.step_cost import own_channels
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.schedule.writer import POOL, part_of
+from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline, time_program
 
@@ -33,15 +36,24 @@ class Tensors:
 
 
 @dataclass(frozen=True)
+class TensorPlace:
+    """Placement of a tensor: byte address, bytes, and the address in elements of its view."""
+
+    address: int
+    bytes: int
+    base: int
+
+
+@dataclass(frozen=True)
 class Compiled:
-    """listing: what each instruction is for; empty for one that only passes tokens. regions: by tensor, and `constants`."""
+    """listing: what each instruction is for; empty for one that only passes tokens. places: by tensor, and `constants`."""
 
     problem: Problem
     program: Program
     text: str
     listing: tuple[str, ...]
     tensors: Tensors
-    regions: Mapping[str, Region]
+    places: Mapping[str, TensorPlace]
     pool: bytes
     rooms: Rooms
     origins: Origins
@@ -49,13 +61,13 @@ class Compiled:
     def state(self, **inputs: Any) -> State:
         """A new state with everything in DRAM that the program reads; inputs: host tensors by name, axes as in the tensor's layout."""
         known = {**self.tensors.stored, **{name: self.tensors.packings[name].store(v) for name, v in inputs.items()}}
-        return _state(self.problem, self.regions, {**({POOL: self.pool} if self.pool else {}), **known})
+        return _state(self.problem, self.places, {**({POOL: self.pool} if self.pool else {}), **known})
 
     def result(self, state: State, name: str) -> Any:
         """A host tensor out of a state, axes as in its layout."""
         tensor = next(t for t in self.problem.kernel.tensors if t.name == name)
-        region, memory = self.regions[name], self.problem.machine.view[tensor.view].memory
-        return self.tensors.packings[name].fetch(state.memories[memory][0, region.address : region.address + region.bytes])
+        place, memory = self.places[name], self.problem.machine.view[tensor.view].memory
+        return self.tensors.packings[name].fetch(state.memories[memory][0, place.address : place.address + place.bytes])
 
 
 @dataclass(frozen=True)
@@ -94,7 +106,7 @@ def pack_tensors(problem: Problem) -> Tensors:
     """Layouts and known values of every tensor; independent of tiles."""
     packings, stored = dict[str, Packing](), dict[str, bytes]()
     for tensor in problem.kernel.tensors:
-        packings[tensor.name] = packing(problem.machine, tensor, problem.numbers)
+        packings[tensor.name] = tensor_packing(problem.machine, tensor, problem.numbers)
         if tensor.values is not None:
             stored[tensor.name] = packings[tensor.name].store(tensor_values(problem.machine, tensor, problem.numbers, problem.operation.constants))
     return Tensors(packings, stored)
@@ -107,27 +119,44 @@ def emit_alone(problem: Problem, tiling: Tiling, tensors: Tensors) -> Compiled:
     sizes = {t.name: (t.view, tensors.packings[t.name].bytes) for t in problem.kernel.tensors}
     if residency.pool:
         sizes[POOL] = (_pool_view(problem), len(residency.pool))
-    regions = place_regions(problem.machine, sizes)
-    state = _state(problem, regions, {POOL: residency.pool} if residency.pool else {})
-    scope = _absolute(problem, regions)
+    places = place_tensors(problem.machine, sizes)
+    state = _state(problem, places, {POOL: residency.pool} if residency.pool else {})
+    scope = _absolute(problem, places)
     found = emit(problem.machine, problem.operation.name, [part], in_turn([part]), residency, [scope], state)
-    return Compiled(problem, found.program, found.text, found.listing, tensors, regions, residency.pool, rooms_of(part, tiling), found.origins)
+    return Compiled(problem, found.program, found.text, found.listing, tensors, places, residency.pool, rooms_of(part, tiling), found.origins)
 
 
-def _absolute(problem: Problem, regions: Mapping[str, Region]) -> dict[str, int]:
+def _absolute(problem: Problem, places: Mapping[str, TensorPlace]) -> dict[str, int]:
     """Names of tensors that have a buffer each, at an absolute address: all base registers hold zero."""
-    return {f"{name}_base": region.base for name, region in regions.items()} | {f"{name}_segment": 0 for name in regions} | own_channels(problem)
+    return {f"{name}_base": place.base for name, place in places.items()} | {f"{name}_segment": 0 for name in places} | own_channels(problem)
 
 
-def _state(problem: Problem, regions: Mapping[str, Region], blobs: Mapping[str, bytes]) -> State:
+def _state(problem: Problem, places: Mapping[str, TensorPlace], blobs: Mapping[str, bytes]) -> State:
     """A new state with these bytes in place."""
     state, machine = new_state(problem.machine), problem.machine
     views = {t.name: t.view for t in problem.kernel.tensors} | {POOL: _pool_view(problem)}
     for name, data in blobs.items():
-        first = regions[name].address
+        first = places[name].address
         state.memories[machine.view[views[name]].memory][:, first : first + len(data)] = np.frombuffer(data, np.uint8)
     return state
 
 
 def _pool_view(problem: Problem) -> str:
     return problem.kernel.loading.view if problem.kernel.loading else ""
+
+
+def place_tensors(machine: Machine, sizes: Mapping[str, tuple[str, int]]) -> dict[str, TensorPlace]:
+    """The places of name -> (view, bytes), one after the other. Raises UserError E1004 where the memory is too small."""
+    return dict(_places(machine, sizes))
+
+
+def _places(machine: Machine, sizes: Mapping[str, tuple[str, int]]) -> Iterator[tuple[str, TensorPlace]]:
+    top: dict[str, int] = {}
+    for name, (view_name, size) in sizes.items():
+        view = machine.view[view_name]
+        step = math.lcm(PAGE, max(view.unit, 1))
+        address = -(-top.get(view.memory, PAGE) // step) * step
+        top[view.memory] = address + size
+        if top[view.memory] > machine.memory[view.memory].bytes:
+            raise fail("E1004", f"tensor '{name}' of {size} bytes does not fit into '{view.memory}'")
+        yield name, TensorPlace(address, size, address // max(view.unit, 1))

@@ -6,12 +6,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from toolchain.abi.dram_map import DramMap
+from toolchain.abi.origins import Origins
 from toolchain.analysis.checks import Checked
 from toolchain.analysis.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.schedule.form.schedule import Schedule
-from toolchain.schedule.origins import Origins
-from toolchain.schedule.placement.dram_map import DramMap
 from toolchain.schedule.regions.region import Region
 from toolchain.timing.simulate import Timeline
 

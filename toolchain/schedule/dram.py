@@ -4,11 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from toolchain.abi.dram_map import DramMap, Segment, StoredTensor, packing_of
+from toolchain.abi.packing import PAGE, Array
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.arena import Need, share_room
-from toolchain.schedule.placement.dram_map import DramMap, Segment, StoredTensor, packing_of
-from toolchain.schedule.placement.packing import PAGE, Array, packing, tensor_values
 from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.placement.tensor_values import tensor_packing, tensor_values
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.writer import POOL
 from toolchain.spec.errors import fail
@@ -91,7 +92,7 @@ def _constants(machine: Machine, problem: Problem, bound: Mapping[str, str], con
     found: dict[str, tuple[int, int]] = {}
     for tensor in problem.kernel.tensors:
         if tensor.values is not None and tensor.name not in bound:
-            stored = packing(machine, tensor, problem.numbers)
+            stored = tensor_packing(machine, tensor, problem.numbers)
             values: Array = tensor_values(machine, tensor, problem.numbers, problem.operation.constants)
             found[tensor.name] = constants.add(stored.store(values)), 0
     return found

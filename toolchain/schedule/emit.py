@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from toolchain.abi.origins import NONE, Origins, Run, origins_of
 from toolchain.analysis.state import State
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.program import Program
 from toolchain.schedule.emission_errors import blamed
 from toolchain.schedule.kernels.constants import Residency, constant_bytes, plan_residency
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.origins import NONE, Origins, Run, origins_of
 from toolchain.schedule.synchronisation.across import synchronise_streams
 from toolchain.schedule.synchronisation.synchronise import synchronise
 from toolchain.schedule.writer import TURN, Part, Writer

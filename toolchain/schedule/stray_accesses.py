@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from toolchain.abi.origins import NONE, Origins
 from toolchain.isa.footprint.footprints import Footprints, granules
 from toolchain.isa.footprint.text import range_text
 from toolchain.schedule.kernels.pools import Slot
-from toolchain.schedule.origins import NONE, Origins
 from toolchain.schedule.tiling.order import Instance
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.schedule.writer import Part

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from toolchain.abi.origins import Run, StepName
 from toolchain.isa.columns import Value
 from toolchain.schedule.emission_errors import told_for
 from toolchain.schedule.kernels.constants import Fetch
@@ -17,7 +18,6 @@ from toolchain.schedule.kernels.lines import Line, LineWriter
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.render import Renderer
 from toolchain.schedule.kernels.sequence import Code
-from toolchain.schedule.origins import Run, StepName
 from toolchain.schedule.tiling.order import Instance
 from toolchain.spec.errors import Span, UserError
 from toolchain.spec.evaluate import constant

@@ -3,7 +3,7 @@
 from toolchain.tasks.stage import GRAPH_LIBRARIES, Stage
 
 _GRAPH = ("spec", "schemas", "operations", "graph", "passes")
-_MACHINE = (*_GRAPH, "isa", "analysis", "emulator", "timing", "templates", "schedule")
+_MACHINE = (*_GRAPH, "isa", "analysis", "abi", "emulator", "timing", "templates", "schedule")
 _REPORT = (*_MACHINE, "runtime", "verify", "report", "models", "accuracy")
 
 STAGES = (

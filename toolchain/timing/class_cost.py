@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.isa.columns import Value, evaluate_rows
-from toolchain.isa.footprint.nest import Exists, Nest, coefficient, conjuncts, machine_nests, outer_vars
+from toolchain.isa.footprint.loop_nest import Exists, Nest, coefficient, conjuncts, machine_nests, outer_vars
 from toolchain.isa.footprint.walk import Loop
 from toolchain.isa.program import Ints
 from toolchain.isa.semantics import ir

@@ -1,12 +1,13 @@
-"""Two tensors, element by element."""
+"""Compares tensors element by element, and puts the comparisons of several runs together."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.verify.verdict import Coordinates
+from toolchain.verify.verdict import Compared, Coordinates
 
 Array = NDArray[Any]
 
@@ -40,3 +41,29 @@ def differing_bits(expected: Array, found: Array) -> int:
     width = expected.dtype.itemsize
     a, b = (np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(-1, width) for x in (expected, found))
     return int(np.count_nonzero((a != b).any(axis=1)))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One run. during: tensors as soon as they were complete, in the same order in every run.
+
+    again: outputs that were right then and not in the end.
+    """
+
+    during: tuple[Compared, ...]
+    again: tuple[Compared, ...]
+
+
+def unite(runs: Sequence[Comparison]) -> tuple[Compared, ...]:
+    """One entry for each tensor: the elements of all runs, and the first difference of the first run that has one."""
+    during = [_united(items) for items in zip(*(run.during for run in runs), strict=True)]
+    again: dict[str, Compared] = {}
+    for item in (item for run in runs for item in run.again):
+        again.setdefault(item.tensor, item)
+    return *during, *again.values()
+
+
+def _united(items: Sequence[Compared]) -> Compared:
+    found = [item.difference for item in items if item.difference]
+    first = replace(found[0], differing=sum(difference.differing for difference in found)) if found else None
+    return replace(items[0], elements=sum(item.elements for item in items), difference=first)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.abi.dram_map import Shape
 from toolchain.emulator.engines import engine_named
 from toolchain.graph.numerics import Numerics
 from toolchain.operations.kind import OperationKind
@@ -25,7 +26,7 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.network import compile_region
 from toolchain.schedule.placement.residency import Residents, in_dram
 from toolchain.schedule.placement.storage import plan_storage
-from toolchain.schedule.regions.region import Bound, Region, Shape
+from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.verify.random_operation import draw_operation

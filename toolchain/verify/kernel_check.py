@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.abi.dram_map import host_axes
 from toolchain.analysis.checks import check_program
 from toolchain.emulator.engines import engine_named
 from toolchain.graph.numerics import Numerics
@@ -16,7 +17,6 @@ from toolchain.operations.library import Kinds
 from toolchain.schedule.compile import Compiled, emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.placement.dram_map import host_axes
 from toolchain.schedule.placement.storage import layout_of
 from toolchain.schedule.stray_accesses import check_buffers
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,18 @@ from toolchain.spec.errors import Source
 from toolchain.spec.model import Machine
 from toolchain.verify.built import Built
 from toolchain.verify.compare import differing_bits
-from toolchain.verify.images import compared_images
+from toolchain.verify.diagnosis.on_chip import OnChipReader
 from toolchain.verify.oracle import first_samples, oracle_tensors
-from toolchain.verify.peek import Peek
+from toolchain.verify.program_under_test import ProgramUnderTest, program_of_build
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.region_ladder import climb_region
-from toolchain.verify.subject import Subject, built_subject
 from toolchain.verify.verdict import ModelVerdict, OutputVerdict, RegionVerdict
 
 Array = NDArray[Any]
 Samples = Mapping[str, Array]
+LARGE = 10_000_000_000
+"""Multiply-accumulates of one image from which on a network is compared on fewer."""
+IMAGES, IMAGES_OF_LARGE = 4, 2
 
 
 def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable[[str], object] = lambda _: None) -> ModelVerdict:
@@ -84,9 +87,9 @@ def _macs(model: ir.Model) -> int:
 
 def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: SampleSize, say: Callable[[str], object]) -> RegionVerdict:
     say("on the machine")
-    subject = built_subject(built, call)
-    region = subject.region
-    verdict = climb_region(subject, expected, size, _peek(built, subject, say))
+    tested = program_of_build(built, call)
+    region = tested.region
+    verdict = climb_region(tested, expected, size, _peek(built, tested, say))
     lost = tuple((name, "no operation of the region stands for it") for name in lost_tensors(region, region_function(built.partitioned, call)))
     return replace(verdict, unseen=(*verdict.unseen, *lost))
 
@@ -98,18 +101,18 @@ def lost_tensors(region: Region, nodes: Iterable[ir.Node]) -> list[str]:
     return [value.name or "" for node in apart for value in node.outputs if value.name not in region.tensors]
 
 
-def _peek(built: Built, subject: Subject, say: Callable[[str], object]) -> Peek | None:
+def _peek(built: Built, tested: ProgramUnderTest, say: Callable[[str], object]) -> OnChipReader | None:
     """Needed where some tensor stays on chip: the region compiled once more, as the bundle's schedule says, and with every tensor stored.
 
     Raises UserError E14xx for a schedule that is not the region's."""
-    region = subject.region
-    if all(name in subject.map.tensors for name in region.tensors):
+    region = tested.region
+    if all(name in tested.map.tensors for name in region.tensors):
         return None
     say("with every tensor stored")
     program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
     text = built.bundle.members[program.schedule].decode("utf-8", "replace")
     schedule = read_schedule(Source(f"{built.place}/{program.schedule}", text))
-    return Peek(compile_region(built.machine, built.kernels, region, Options(check=False, stored=True), schedule))
+    return OnChipReader(compile_region(built.machine, built.kernels, region, Options(check=False, stored=True), schedule))
 
 
 def _outputs(built: Built, images: Samples, expected: Mapping[str, Array]) -> list[OutputVerdict]:
@@ -118,3 +121,14 @@ def _outputs(built: Built, images: Samples, expected: Mapping[str, Array]) -> li
     found = executor.run_samples(images)
     names = [entry.name for entry in built.bundle.manifest.outputs]
     return [OutputVerdict(name, int(np.size(found[name])), differing_bits(expected[name], found[name])) for name in names]
+
+
+def compared_images(macs: int, per_run: int, samples: int) -> int:
+    """The number of images that are compared: one alone may miss a wrong limit or shift, and a large network takes minutes for each.
+
+    They fill whole runs of the program, at least IMAGES images, or IMAGES_OF_LARGE of a large network.
+
+    macs: of one image. per_run: images that a run takes at once. samples: how many there are; none is compared in two runs.
+    """
+    wanted = IMAGES if macs < LARGE else IMAGES_OF_LARGE
+    return per_run * ceil(max(min(wanted, samples), 1) / per_run)

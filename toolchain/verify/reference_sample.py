@@ -14,7 +14,7 @@ from toolchain.emulator.reference.elements import Element, read_bytes
 from toolchain.emulator.reference.sample import disagreements, recompute
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints, Program
-from toolchain.verify.blame import instruction_text
+from toolchain.verify.diagnosis.writers import instruction_text
 from toolchain.verify.verdict import Disagreement, Sampled
 
 

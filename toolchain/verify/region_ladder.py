@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.abi.dram_map import Shape
 from toolchain.analysis.checks import Checked, check_program, prepare_program
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
@@ -14,41 +15,40 @@ from toolchain.graph.calibration import sample_at
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints
 from toolchain.operations.operation import to_picture
-from toolchain.schedule.regions.region import Region, Shape
+from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import UserError
-from toolchain.verify.blame import describe_writer, last_writer
-from toolchain.verify.compare import FirstDifference, first_difference
-from toolchain.verify.comparison import Comparison, unite
-from toolchain.verify.cuts import Cut, find_cuts
-from toolchain.verify.peek import Peek, Piece
-from toolchain.verify.readings import Beside, Readings
+from toolchain.verify.compare import Comparison, FirstDifference, first_difference, unite
+from toolchain.verify.diagnosis.checkpoints import Checkpoint, find_checkpoints
+from toolchain.verify.diagnosis.on_chip import OnChipReader, Piece
+from toolchain.verify.diagnosis.tensor_reader import Beside, TensorReader
+from toolchain.verify.diagnosis.writers import describe_writer, last_writer
+from toolchain.verify.program_under_test import Bytes, ProgramUnderTest
 from toolchain.verify.reference_sample import SampleSize, sample_reference
-from toolchain.verify.subject import Bytes, Subject
 from toolchain.verify.verdict import Compared, Difference, RegionVerdict
 
 Array = NDArray[Any]
 
 
-def climb_region(subject: Subject, expected: Mapping[str, Array], size: SampleSize, peek: Peek | None = None) -> RegionVerdict:
+def climb_region(tested: ProgramUnderTest, expected: Mapping[str, Array], size: SampleSize, peek: OnChipReader | None = None) -> RegionVerdict:
     """Runs the region on the inputs that `expected` holds and compares everything else that it holds.
 
     expected: int8 tensors of the integer network by name, [images, ...] for any whole number of runs; only the first of them is also run in the
     order of the units and sampled by the reference engine. peek: for tensors on chip.
     Raises UserError E05xx for a deadlock and E07xx for what an engine refuses; races and bad addresses are in the verdict.
     """
-    wanted, *others = split_runs(subject.region, expected)
-    inputs = _inputs(subject.region, wanted)
-    state = subject.state(inputs)
-    start = subject.restarts(state, inputs)
-    checked, hazards, warnings = _checked(subject, state)
-    comparing = _Comparing(Readings(subject, peek), wanted, checked.footprints)
+    wanted, *others = split_runs(tested.region, expected)
+    inputs = _inputs(tested.region, wanted)
+    state = tested.state(inputs)
+    start = tested.restarts(state, inputs)
+    checked, hazards, warnings = _checked(tested, state)
+    comparing = _Comparing(TensorReader(tested, peek), wanted, checked.footprints)
     compared = unite([comparing.run(state), *(_further(comparing, number, other) for number, other in enumerate(others, 1))])
     seen = {item.tensor for item in compared}
-    unseen = tuple((name, comparing.reason(name)) for name in subject.region.tensors if name not in seen)
-    ordered = _ordered(subject, start(), state, checked.order)
-    sampled = sample_reference(subject.program, checked.footprints, subject.listing, start, size)
+    unseen = tuple((name, comparing.reason(name)) for name in tested.region.tensors if name not in seen)
+    ordered = _ordered(tested, start(), state, checked.order)
+    sampled = sample_reference(tested.program, checked.footprints, tested.listing, start, size)
     return RegionVerdict(
-        subject.region.name, len(subject.program), compared, unseen, hazards, warnings, ordered, sampled, sum(checked.tolerated.values())
+        tested.region.name, len(tested.program), compared, unseen, hazards, warnings, ordered, sampled, sum(checked.tolerated.values())
     )
 
 
@@ -71,15 +71,15 @@ def _inputs(region: Region, wanted: Mapping[str, Array]) -> dict[str, Array]:
 
 def _further(first: "_Comparing", number: int, wanted: Mapping[str, Array]) -> Comparison:
     """Another run, on other images."""
-    return replace(first, wanted=wanted, number=number).run(first.subject.state(_inputs(first.subject.region, wanted)))
+    return replace(first, wanted=wanted, number=number).run(first.tested.state(_inputs(first.tested.region, wanted)))
 
 
-def _checked(subject: Subject, state: State) -> tuple[Checked, tuple[str, ...], tuple[str, ...]]:
+def _checked(tested: ProgramUnderTest, state: State) -> tuple[Checked, tuple[str, ...], tuple[str, ...]]:
     """The checked program for the run, the hazards that forbid it, and the warnings."""
     try:
-        checked = check_program(subject.program, state)
+        checked = check_program(tested.program, state)
     except UserError as error:
-        return prepare_program(subject.program, state), tuple(d.headline() for d in error.diagnostics), ()
+        return prepare_program(tested.program, state), tuple(d.headline() for d in error.diagnostics), ()
     return checked, (), tuple(d.headline() for d in checked.warnings)
 
 
@@ -87,39 +87,39 @@ def _checked(subject: Subject, state: State) -> tuple[Checked, tuple[str, ...], 
 class _Comparing:
     """wanted: what the tensors should hold, in the region's shapes. number: of the run."""
 
-    readings: Readings
+    readings: TensorReader
     wanted: Mapping[str, Array]
     prints: Footprints
     number: int = 0
 
     @property
-    def subject(self) -> Subject:
-        return self.readings.subject
+    def tested(self) -> ProgramUnderTest:
+        return self.readings.tested
 
     def run(self, state: State) -> Comparison:
         """The program in its own order, stopped after each operation, and where a piece of a tensor is to be read; in the end outputs whose bytes
         changed since are looked at again."""
-        subject, engine, done = self.subject, engine_named("fast"), 0
+        tested, engine, done = self.tested, engine_named("fast"), 0
         compared, right, beside = list[Compared](), dict[str, Bytes](), Beside()
-        cuts = find_cuts(subject.region, subject.owner)
-        pieces = self.readings.pieces(name for name in subject.region.tensors if self._readable(name))
+        cuts = find_checkpoints(tested.region, tested.owner)
+        pieces = self.readings.pieces(name for name in tested.region.tensors if self._readable(name))
         for event in sorted((*pieces, *cuts), key=lambda event: event.stop):
-            engine(subject.program, state, np.arange(done, event.stop, dtype=np.int64))
+            engine(tested.program, state, np.arange(done, event.stop, dtype=np.int64))
             done = event.stop
             if isinstance(event, Piece):
                 self.readings.gather(state, event, beside)
                 continue
             found = [self._compare(state, name, event, beside) for name in event.tensors if self._readable(name)]
-            right |= {item.tensor: subject.stored(state, item.tensor).copy() for item in found if self._is_right_output(item)}
+            right |= {item.tensor: tested.stored(state, item.tensor).copy() for item in found if self._is_right_output(item)}
             compared += found
-        engine(subject.program, state, np.arange(done, len(subject.program), dtype=np.int64))
-        end = Cut(cuts[-1].operation, len(subject.program), subject.region.outputs)
-        changed = [name for name, held in right.items() if not np.array_equal(held, subject.stored(state, name))]
+        engine(tested.program, state, np.arange(done, len(tested.program), dtype=np.int64))
+        end = Checkpoint(cuts[-1].operation, len(tested.program), tested.region.outputs)
+        changed = [name for name, held in right.items() if not np.array_equal(held, tested.stored(state, name))]
         again = [item for name in changed if (item := self._compare(state, name, end, beside)).difference]
         return Comparison(tuple(compared), tuple(again))
 
     def _is_right_output(self, item: Compared) -> bool:
-        return item.difference is None and item.tensor in self.subject.region.outputs
+        return item.difference is None and item.tensor in self.tested.region.outputs
 
     def _readable(self, name: str) -> bool:
         return name in self.wanted and bool(self.readings.where(name))
@@ -130,32 +130,32 @@ class _Comparing:
             return "the integer network has no tensor of this name"
         return "no operation makes it" if self.readings.where(name) else "it never reaches DRAM, and nothing says how to read it on chip"
 
-    def _compare(self, state: State, name: str, cut: Cut, beside: Beside) -> Compared:
+    def _compare(self, state: State, name: str, cut: Checkpoint, beside: Beside) -> Compared:
         found = first_difference(self.wanted[name], self.readings.read(state, name, beside))
-        after = self.subject.region.operations[cut.operation].operation.name if cut.operation >= 0 else ""
+        after = self.tested.region.operations[cut.operation].operation.name if cut.operation >= 0 else ""
         difference = self._difference(state, name, cut, found) if found else None
         return Compared(name, after, self.readings.where(name), self.wanted[name].size, difference)
 
-    def _difference(self, state: State, name: str, cut: Cut, found: FirstDifference) -> Difference:
+    def _difference(self, state: State, name: str, cut: Checkpoint, found: FirstDifference) -> Difference:
         place = self.readings.locate(state, self.prints, name, found.coordinates)
         writer = last_writer(self.prints, *place, self.readings.made(name, found.coordinates, cut.stop)) if place else None
-        told = describe_writer(self.prints, *place, writer, self.subject.listing) if place and writer is not None else None
-        operation, nodes = _makers(self.subject, name, writer)
+        told = describe_writer(self.prints, *place, writer, self.tested.listing) if place and writer is not None else None
+        operation, nodes = _makers(self.tested, name, writer)
         image, *inside = found.coordinates
         coordinates = image + self.number * len(self.wanted[name]), *inside
         return Difference(name, coordinates, found.expected, found.found, found.differing, operation, nodes, told)
 
 
-def _makers(subject: Subject, name: str, writer: int | None) -> tuple[str, tuple[str, ...]]:
+def _makers(tested: ProgramUnderTest, name: str, writer: int | None) -> tuple[str, tuple[str, ...]]:
     """The operation that should have made the element, and the nodes that it stands for: the writer's, else the tensor's own."""
-    operations = subject.region.operations
+    operations = tested.region.operations
     makers = [k for k, bound in enumerate(operations) if bound.tensors["y"] == name]
-    if writer is not None and subject.owner[writer] >= 0:
-        makers = [int(subject.owner[writer])]
+    if writer is not None and tested.owner[writer] >= 0:
+        makers = [int(tested.owner[writer])]
     return (operations[makers[0]].operation.name, operations[makers[0]].nodes) if makers else ("", ())
 
 
-def _ordered(subject: Subject, state: State, finished: State, order: Ints) -> bool:
+def _ordered(tested: ProgramUnderTest, state: State, finished: State, order: Ints) -> bool:
     """Whether the order in which units issue leaves the same outputs as the program's order. state: before the program."""
-    engine_named("fast")(subject.program, state, order)
-    return all(np.array_equal(subject.stored(state, name), subject.stored(finished, name)) for name in subject.region.outputs)
+    engine_named("fast")(tested.program, state, order)
+    return all(np.array_equal(tested.stored(state, name), tested.stored(finished, name)) for name in tested.region.outputs)

@@ -11,7 +11,7 @@ import pytest
 from tests.random_programs import random_program, random_state
 from toolchain.analysis.queues.order import issue_order
 from toolchain.analysis.state import new_state
-from toolchain.emulator import native, vectorised
+from toolchain.emulator import native, numpy_engine
 from toolchain.isa.binary.decode import decode
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
@@ -57,7 +57,7 @@ def test_random_programs(name: str, flags: tuple[str, ...]) -> None:
         program = random_program(machine, seed)
         order, expected = issue_order(program), random_state(machine, seed)
         found = expected.copy()
-        vectorised.run(program, expected, order)
+        numpy_engine.run(program, expected, order)
         native.run(program, found, order, flags)
         for memory, content in expected.memories.items():
             assert np.array_equal(found.memories[memory], content), memory

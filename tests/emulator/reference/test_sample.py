@@ -6,7 +6,7 @@ import pytest
 from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.queues.order import issue_order
 from toolchain.analysis.state import State, new_state
-from toolchain.emulator import native, reference, vectorised
+from toolchain.emulator import native, numpy_engine, reference
 from toolchain.emulator.reference.sample import disagreements, recompute
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program
@@ -131,12 +131,12 @@ def test_vendor_convolution_and_pooling_by_samples(vendor_streams: Path) -> None
     wanted = np.random.default_rng(7).choice(len(order), 24, replace=False)
     done, checked = 0, 0
     for step in sorted(wanted.tolist()):
-        vectorised.run(program, state, order[done:step])
+        numpy_engine.run(program, state, order[done:step])
         sampled = recompute(program, state, int(order[step]), elements=2, seed=step)
-        vectorised.run(program, state, order[step : step + 1])
+        numpy_engine.run(program, state, order[step : step + 1])
         assert disagreements(state, sampled) == ()
         done, checked = step + 1, checked + len(sampled)
-    vectorised.run(program, state, order[done:])
+    numpy_engine.run(program, state, order[done:])
     height, width, channels = golden.shape[1:]
     stored = state.memories["ddr"][0, RESULT : RESULT + golden.size].view(np.int8)
     result = stored.reshape(height, width, channels // 16, 4, 16).transpose(3, 0, 1, 2, 4).reshape(golden.shape)

@@ -5,7 +5,7 @@ import pytest
 
 from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.state import new_state
-from toolchain.emulator import native, reference, vectorised
+from toolchain.emulator import native, numpy_engine, reference
 from toolchain.emulator.engines import Engine
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.semantics import ir
@@ -13,7 +13,7 @@ from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.isa.semantics.work import chains
 from toolchain.spec.errors import UserError
 
-ENGINES = [reference.run, vectorised.run, *([native.run] if native.available() else [])]
+ENGINES = [reference.run, numpy_engine.run, *([native.run] if native.available() else [])]
 ENDLESS = {
     "one loop": "for i in range(m * m * m):\n    one[0] = i & 1",
     "nested": "for i in range(m), j in range(m), k in range(m):\n    one[0] = k & 1",

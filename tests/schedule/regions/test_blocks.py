@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.spec.small import small
-from toolchain.schedule.placement.packing import view_packing
+from toolchain.abi.packing import view_packing
 from toolchain.schedule.regions.blocks import NONE, block_of
 from toolchain.spec.model import Machine
 

@@ -1,7 +1,8 @@
 """Which tensors the host can write in any layout: those that a single operation reads and that are no part of others."""
 
 from tests.operations import made
-from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
+from toolchain.abi.dram_map import Shape
+from toolchain.schedule.regions.region import Bound, Region, Slice
 
 SHAPE = Shape(1, 16, 4, 4)
 

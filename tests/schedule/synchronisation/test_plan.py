@@ -1,7 +1,7 @@
 """What instructions know while a plan grows."""
 
 from tests.schedule.cells import EVERY, cells
-from toolchain.schedule.synchronisation.carriers import carriers
+from toolchain.isa.sync_encoding import carriers
 from toolchain.schedule.synchronisation.plan import ADDED, Plan
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from tests.schedule.cells import EVERY, Op, cells, memory, program
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.binary.encode import encode_program
-from toolchain.schedule.synchronisation.carriers import carriers
+from toolchain.isa.sync_encoding import carriers
 from toolchain.schedule.synchronisation.rewrite import without_tokens
 from toolchain.schedule.synchronisation.synchronise import synchronise
 

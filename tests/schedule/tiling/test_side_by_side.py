@@ -8,13 +8,14 @@ import pytest
 from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import expected
+from toolchain.abi.dram_map import Shape
 from toolchain.emulator.engines import engine_named
 from toolchain.graph.numerics import Numerics
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.network import Options, compile_region
 from toolchain.schedule.placement.storage import plan_storage
-from toolchain.schedule.regions.region import Bound, Region, Shape
+from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.side_by_side import run_side_by_side
 from toolchain.spec.load import load_machine

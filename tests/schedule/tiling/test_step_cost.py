@@ -6,12 +6,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from toolchain.abi.origins import NONE
 from toolchain.analysis.checks import prepare_program
 from toolchain.operations.library import kinds_of
 from toolchain.schedule.compile import Compiled, emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.origins import NONE
 from toolchain.schedule.tiling.order import order_steps
 from toolchain.schedule.tiling.step_cost import items_cycles
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings, tile_fits

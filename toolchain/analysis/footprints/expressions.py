@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from toolchain.isa.c_source.expressions import CValue, CWriter
 from toolchain.isa.c_source.interval import INT64
-from toolchain.isa.footprint.nest import Exists, instance_of, scheduled
+from toolchain.isa.footprint.loop_nest import Exists, instance_of, scheduled
 from toolchain.isa.footprint.walk import Fold, Guard, Loop, free_vars
 from toolchain.isa.semantics import ir
 from toolchain.spec.expr import Expr

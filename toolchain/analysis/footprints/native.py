@@ -14,7 +14,7 @@ from toolchain.analysis.compile import load_library
 from toolchain.analysis.footprints.expressions import Table
 from toolchain.analysis.footprints.source import FootprintSource, footprint_source
 from toolchain.isa.footprint.footprints import Faults, Footprints, Runs, join_faults, merge_runs
-from toolchain.isa.footprint.nest import memories_alike
+from toolchain.isa.footprint.loop_nest import memories_alike
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir

@@ -7,7 +7,7 @@ from pathlib import Path
 from toolchain.analysis.footprints.expressions import AddressWriter, variable
 from toolchain.isa.c_source.expressions import HELPERS
 from toolchain.isa.footprint.footprints import LONGEST
-from toolchain.isa.footprint.nest import Nest, instance_of, machine_nests
+from toolchain.isa.footprint.loop_nest import Nest, instance_of, machine_nests
 from toolchain.isa.footprint.walk import Guard, Loop, free_vars
 from toolchain.isa.semantics import ir
 from toolchain.spec.expr import Choose, Expr

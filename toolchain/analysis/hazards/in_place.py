@@ -6,7 +6,7 @@ import numpy as np
 
 from toolchain.isa.footprint.control import ControlContents
 from toolchain.isa.footprint.footprints import Footprints, Runs
-from toolchain.isa.footprint.nest import Nest, machine_nests, memories_alike, project
+from toolchain.isa.footprint.loop_nest import Nest, machine_nests, memories_alike, project
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.footprint.rows import Rows, iterations
 from toolchain.isa.footprint.runs import element_runs

@@ -8,7 +8,7 @@ import numpy as np
 
 from toolchain.isa.checks import MOST
 from toolchain.isa.footprint.control import ControlContents
-from toolchain.isa.footprint.nest import Nest, memories_alike
+from toolchain.isa.footprint.loop_nest import Nest, memories_alike
 from toolchain.isa.footprint.pipeline import Steps, pipelined_steps
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.footprint.rows import LIMIT, Rows, iterations

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from toolchain.analysis.hazards.races import WAR, WAW, Hazards, Timeline, event_blocks
 from toolchain.isa.footprint.footprints import Footprints
-from toolchain.isa.footprint.nest import machine_nests, project
+from toolchain.isa.footprint.loop_nest import machine_nests, project
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.footprint.rows import iterations
 from toolchain.isa.footprint.walk import Occurrence

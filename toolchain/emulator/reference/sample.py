@@ -15,7 +15,7 @@ from toolchain.emulator.reference.engine import Action, Frames, Listener, Refere
 from toolchain.emulator.reference.scalar import element_of
 from toolchain.isa.program import Program
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.carried import assigned, exposed
+from toolchain.isa.semantics.loop_carried import assigned, exposed
 from toolchain.isa.semantics.machine import MachineKey, machine_semantics
 from toolchain.isa.semantics.traverse import expressions, nodes, statements
 from toolchain.spec.model import Machine

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.isa.footprint.footprints import Faults, Runs, join_runs, merge_runs
-from toolchain.isa.footprint.nest import Nest, instance_of, machine_nests
+from toolchain.isa.footprint.loop_nest import Nest, instance_of, machine_nests
 from toolchain.isa.footprint.provenance import MOST_SLOTS, Latches, Provenance, sorted_latches
 from toolchain.isa.footprint.rows import Frame, iteration_count, iterations, split_long
 from toolchain.isa.footprint.runs import element_runs

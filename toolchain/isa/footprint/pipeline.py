@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from toolchain.isa.footprint.nest import Nest, memories_alike, project
+from toolchain.isa.footprint.loop_nest import Nest, memories_alike, project
 from toolchain.isa.footprint.walk import Loop, Occurrence, free_vars, occurrences
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.machine import MachineKey, machine_semantics

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.isa.footprint.nest import Nest, machine_nests
+from toolchain.isa.footprint.loop_nest import Nest, machine_nests
 from toolchain.isa.footprint.rows import Frame, Rows, iterations
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from toolchain.isa.columns import evaluate_columns
 from toolchain.isa.footprint.footprints import BUDGET, LONGEST, Faults
-from toolchain.isa.footprint.nest import Exists, scheduled
+from toolchain.isa.footprint.loop_nest import Exists, scheduled
 from toolchain.isa.footprint.walk import Fold, Guard, Loop, Path, free_vars
 from toolchain.isa.program import Ints, Program, stream_index
 from toolchain.isa.semantics import ir

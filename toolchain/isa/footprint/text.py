@@ -1,7 +1,7 @@
 """Footprints in words: ranges of a memory, the comment of an instruction, and what is wrong with an address."""
 
 from toolchain.isa.footprint.footprints import ALIGN, BANK, BUDGET, INSTANCE, Faults, Footprints, granules
-from toolchain.isa.footprint.nest import Nest, machine_nests
+from toolchain.isa.footprint.loop_nest import Nest, machine_nests
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.footprint.walk import Guard, free_vars
 from toolchain.isa.semantics import ir

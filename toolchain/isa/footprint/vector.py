@@ -4,7 +4,7 @@ import numpy as np
 
 from toolchain.isa.footprint.control import ControlContents
 from toolchain.isa.footprint.footprints import INSTANCE, Faults, Footprints, Runs, join_faults, join_runs, merge_runs
-from toolchain.isa.footprint.nest import Nest, machine_nests, memories_alike
+from toolchain.isa.footprint.loop_nest import Nest, machine_nests, memories_alike
 from toolchain.isa.footprint.provenance import Contents, Provenance
 from toolchain.isa.footprint.rows import Frame, Rows, iteration_count, iterations, split_long
 from toolchain.isa.footprint.runs import element_runs

@@ -4,9 +4,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from toolchain.abi.dram_map import Shape, host_axes
 from toolchain.schedule.kernels.kernel import Kernel, Tensor
-from toolchain.schedule.placement.dram_map import host_axes
-from toolchain.schedule.regions.region import Region, Shape
+from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Layout, Machine

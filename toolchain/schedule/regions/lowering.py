@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.abi.dram_map import Shape
 from toolchain.graph.calls import Call
 from toolchain.operations.kind import ENDING, UNIT
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import Operation, make_operation
 from toolchain.operations.ways import candidates
-from toolchain.schedule.regions.region import Shape
 from toolchain.spec.errors import fail
 
 NO_PADS = (0, 0, 0, 0)

@@ -6,6 +6,7 @@ from typing import Any
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from toolchain.abi.dram_map import Shape
 from toolchain.graph.calls import BOUNDARY, read_call
 from toolchain.graph.functions import INTEGER, kind_of
 from toolchain.graph.rewrite import shape_of
@@ -13,7 +14,6 @@ from toolchain.operations import operation
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kind_named
 from toolchain.schedule.regions.lowering import NO_PADS
-from toolchain.schedule.regions.region import Shape
 from toolchain.spec.errors import fail
 
 

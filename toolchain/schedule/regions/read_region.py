@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from toolchain.abi.dram_map import Shape
 from toolchain.graph.calls import read_call
 from toolchain.graph.regions import BATCH, KERNEL, WAY, describe_inputs, region_function
 from toolchain.graph.rewrite import shape_of
@@ -12,7 +13,7 @@ from toolchain.passes.fuse import sources_of
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.regions.lowering import Lowered
 from toolchain.schedule.regions.pictures import array_of, data_of, is_call, is_placed, known_of, merged_pads, picture_of, shuffle_after
-from toolchain.schedule.regions.region import Bound, Region, Shape, Slice
+from toolchain.schedule.regions.region import Bound, Region, Slice
 from toolchain.schedule.regions.views import channel_block, first_channel, is_view
 from toolchain.schedule.selection import Chosen, Selection, images_per_run
 from toolchain.spec.errors import UserError, fail

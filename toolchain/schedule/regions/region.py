@@ -3,18 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
+from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
-
-
-class Shape(NamedTuple):
-    """Shape of a host tensor. batch: images that one run of the program takes."""
-
-    batch: int
-    channels: int
-    height: int
-    width: int
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from bisect import bisect_left
 import numpy as np
 
 from toolchain.analysis.dependences import find_dependences_across
-from toolchain.analysis.footprints.quickest import footprints
+from toolchain.analysis.footprints.dispatch import footprints
 from toolchain.analysis.interlock import held_instructions, is_ordered
 from toolchain.analysis.state import State
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
+from toolchain.isa.sync_encoding import carriers
 from toolchain.schedule.synchronisation.capacity import fit_counters
-from toolchain.schedule.synchronisation.carriers import carriers
 from toolchain.schedule.synchronisation.event_lines import is_hollow, table_of
 from toolchain.schedule.synchronisation.events import EventPool, find_events
 from toolchain.schedule.synchronisation.plan import Link, Plan

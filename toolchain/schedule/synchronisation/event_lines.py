@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from toolchain.isa.semantics.instances import places
-from toolchain.schedule.synchronisation.carriers import POST, WAIT
+from toolchain.isa.sync_encoding import POST, WAIT
 from toolchain.schedule.synchronisation.events import Events
 from toolchain.schedule.synchronisation.plan import ADDED, Link, Plan
 from toolchain.schedule.synchronisation.rewrite import Table, idle_fields

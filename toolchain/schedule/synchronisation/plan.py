@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from toolchain.schedule.synchronisation.carriers import POST, WAIT, Carriers, Channel
+from toolchain.isa.sync_encoding import POST, WAIT, Carriers, Channel
 from toolchain.schedule.synchronisation.events import EventPool
 from toolchain.spec.model import Machine, Unit
 

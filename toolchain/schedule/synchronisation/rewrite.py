@@ -9,7 +9,7 @@ from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.binary.packing import matched_value
 from toolchain.isa.checks import build_program
 from toolchain.isa.program import Ints, Program
-from toolchain.schedule.synchronisation.carriers import POST, WAIT, Bit, Carriers
+from toolchain.isa.sync_encoding import POST, WAIT, Bit, Carriers
 from toolchain.schedule.synchronisation.plan import ADDED, Plan
 from toolchain.spec.model import Machine
 

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.dependences import Dependences, Needs, find_dependences
-from toolchain.analysis.footprints.quickest import footprints
+from toolchain.analysis.footprints.dispatch import footprints
 from toolchain.analysis.interlock import held_instructions, is_ordered
 from toolchain.analysis.state import State
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
+from toolchain.isa.sync_encoding import Carriers, carriers
 from toolchain.isa.sync_tokens import Moves, sync_tokens
 from toolchain.schedule.synchronisation.capacity import fit_counters
-from toolchain.schedule.synchronisation.carriers import Carriers, carriers
 from toolchain.schedule.synchronisation.plan import Plan
 from toolchain.schedule.synchronisation.rewrite import rewritten, without_tokens
 from toolchain.schedule.synchronisation.tokens import TokenChoice

@@ -8,7 +8,7 @@ first, because it may know the rest; what is left out is known through other tok
 from collections import deque
 from collections.abc import Iterable
 
-from toolchain.schedule.synchronisation.carriers import POST, WAIT, Channel
+from toolchain.isa.sync_encoding import POST, WAIT, Channel
 from toolchain.schedule.synchronisation.flags import flag_poster
 from toolchain.schedule.synchronisation.plan import ADDED, Link, Plan
 from toolchain.spec.errors import UserError, fail

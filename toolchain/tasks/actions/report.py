@@ -33,7 +33,7 @@ from toolchain.tasks.work import Made
 from toolchain.timing.simulate import time_program
 from toolchain.timing.trace import write_trace
 from toolchain.verify.built import Built, read_built
-from toolchain.verify.subject import built_subject
+from toolchain.verify.program_under_test import program_of_build
 
 BETWEEN = "\n\n"
 """The text between a summary and its tables."""
@@ -69,15 +69,15 @@ def make_report(step: Step, say: Say) -> Made:
 def _timelines(job: Job, built: Built) -> Iterator[Path]:
     """REGION.trace.json for Perfetto and chrome://tracing; with `html=yes` REGION.timeline.html for any browser."""
     for call in region_calls(built.partitioned):
-        subject = built_subject(built, call)
-        ready = prepare_program(subject.program, subject.state({}))
-        timeline = time_program(subject.program, ready.footprints, ready.provenance, ready.tokens)
-        trace, page = (report_file(job).parent / f"{subject.region.name}{end}" for end in (".trace.json", ".timeline.html"))
+        tested = program_of_build(built, call)
+        ready = prepare_program(tested.program, tested.state({}))
+        timeline = time_program(tested.program, ready.footprints, ready.provenance, ready.tokens)
+        trace, page = (report_file(job).parent / f"{tested.region.name}{end}" for end in (".trace.json", ".timeline.html"))
         write_trace(timeline, trace)
         yield trace
         if job.variables.html:
-            title = f"{built.bundle.manifest.model} on {built.machine.label}, {subject.region.name}"
-            write_timeline_page(page, title, timeline, region_legend(subject))
+            title = f"{built.bundle.manifest.model} on {built.machine.label}, {tested.region.name}"
+            write_timeline_page(page, title, timeline, region_legend(tested))
             yield page
 
 

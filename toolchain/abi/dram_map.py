@@ -1,0 +1,138 @@
+"""The DRAM map of a region's tensors and constants: all that a device needs beside the program, convertible to JSON and back."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.abi.packing import Packing, view_packing
+from toolchain.analysis.state import State, new_state
+from toolchain.spec.model import Layout, Machine
+
+Array = NDArray[Any]
+Bytes = NDArray[np.uint8]
+
+
+class Shape(NamedTuple):
+    """Shape of a host tensor. batch: images that one run of the program takes."""
+
+    batch: int
+    channels: int
+    height: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of DRAM. address, bytes: where the emulator's device has it. register: index of the host register that holds its
+    address, for machines that count from one; -1: the program's addresses are absolute, and it must stand exactly here."""
+
+    address: int
+    bytes: int
+    register: int = -1
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor [batch, channels, height, width] in a buffer of its segment, `offset` bytes after the segment's start.
+
+    extents: of the buffer, in the order of the layout's index names. channel: the tensor's first one in the buffer, which has more
+    channels where a concat puts tensors side by side. bytes: of the whole buffer. view: whose scalars are stored.
+    """
+
+    shape: Shape
+    segment: str
+    offset: int
+    bytes: int
+    view: str
+    layout: str
+    extents: tuple[int, ...]
+    channel: int = 0
+
+
+@dataclass(frozen=True)
+class DramMap:
+    """memory: the one of kind dram. registers: the memory of the host's registers, empty where addresses are absolute.
+
+    inputs, outputs: what the host writes before a run and reads after it. tensors: every tensor that is in DRAM; what is no
+    output is there only while operations need it, its room serves others later.
+    """
+
+    memory: str
+    registers: str
+    segments: Mapping[str, Segment]
+    tensors: Mapping[str, StoredTensor]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def state(self, machine: Machine, constants: Mapping[str, bytes]) -> State:
+        """A new state with constants and registers in place; constants: bytes by segment."""
+        state = new_state(machine)
+        for name, segment in self.segments.items():
+            data = constants.get(name, b"")
+            state.memories[self.memory][:, segment.address : segment.address + len(data)] = np.frombuffer(data, np.uint8)
+            if segment.register >= 0:
+                state.host[self.registers][:, segment.register] = segment.address
+        return state
+
+    def write(self, machine: Machine, state: State, values: Mapping[str, Array]) -> None:
+        """Host tensors, each of its whole shape, into a state. Raises ValueError for another shape or a value that does not fit."""
+        for name, array in values.items():
+            stored = self.tensors[name]
+            put_tensor(machine, stored, self._bytes(state, stored), array)
+
+    def read(self, machine: Machine, state: State, name: str) -> Array:
+        """A tensor out of a state, in the scalars of its view."""
+        stored = self.tensors[name]
+        return get_tensor(machine, stored, self._bytes(state, stored))
+
+    def _bytes(self, state: State, stored: StoredTensor) -> Bytes:
+        first = self.segments[stored.segment].address + stored.offset
+        return state.memories[self.memory][0, first : first + stored.bytes]
+
+    def plain(self) -> dict[str, Any]:
+        """Plain data for JSON; `from_plain` reads it."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> Self:
+        """Raises KeyError or TypeError for anything that `plain` did not write."""
+        tensors = {name: _stored(held) for name, held in data["tensors"].items()}
+        segments = {name: Segment(**held) for name, held in data["segments"].items()}
+        return cls(data["memory"], data["registers"], segments, tensors, tuple(data["inputs"]), tuple(data["outputs"]))
+
+
+def _stored(held: Mapping[str, Any]) -> StoredTensor:
+    fields: dict[str, Any] = {**held, "shape": Shape(*held["shape"]), "extents": tuple(held["extents"])}
+    return StoredTensor(**fields)
+
+
+def put_tensor(machine: Machine, stored: StoredTensor, data: Bytes, values: Array) -> None:
+    """A host tensor [batch, channels, height, width] into its buffer's bytes. What has no source becomes zero where the buffer is all
+    the tensor's own, and stays as it is where others share it. Raises ValueError for another shape or a value that does not fit."""
+    if values.shape != tuple(stored.shape):
+        raise ValueError(f"the tensor is {values.shape}, not {tuple(stored.shape)}")
+    found = packing_of(machine, stored)
+    if stored.extents[found.layout.domain.index("c")] == stored.shape.channels:
+        data[:] = 0
+    found.insert(data, values.transpose(host_axes(found.layout)))
+
+
+def get_tensor(machine: Machine, stored: StoredTensor, data: Bytes) -> Array:
+    """The host tensor [batch, channels, height, width] of its buffer's bytes."""
+    found = packing_of(machine, stored)
+    return found.fetch(data).transpose(np.argsort(host_axes(found.layout)))
+
+
+def packing_of(machine: Machine, stored: StoredTensor) -> Packing:
+    """The position of each element of the tensor in its buffer."""
+    found = view_packing(machine, stored.view, stored.layout, stored.extents)
+    return found.part(found.layout.domain.index("c"), stored.channel, stored.shape.channels)
+
+
+def host_axes(layout: Layout) -> tuple[int, ...]:
+    """The axis of [batch, channels, height, width] for each of a layout's index names. Raises KeyError for another name."""
+    known = {name: axis for axis, name in enumerate("nchw")}
+    return tuple(known[name] for name in layout.domain)

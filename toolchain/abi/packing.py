@@ -1,0 +1,119 @@
+"""Tensors to and from DRAM through the machine's layouts, and where each one stands there."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.abi.grids import Grid, find_grids
+from toolchain.spec.arrays import Ints, evaluate_arrays
+from toolchain.spec.evaluate import constant
+from toolchain.spec.model import Layout, Machine
+
+PAGE = 4096
+"""Tensors start on a page, none on the first: address 0 means nothing on real machines."""
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How a tensor is stored. extents: the host's shape. shape: of the stored array of scalars. index: for each axis of that array the
+    place of every host element, as arrays that broadcast to `extents`."""
+
+    layout: Layout
+    dtype: np.dtype[Any]
+    extents: tuple[int, ...]
+    shape: tuple[int, ...]
+    index: tuple[Ints, ...]
+
+    def store(self, values: Array) -> bytes:
+        """The stored bytes of a host tensor; what has no source is zero. Raises ValueError for another shape or a value that does not fit."""
+        stored = np.zeros(self.bytes, np.uint8)
+        self.insert(stored, values)
+        return stored.tobytes()
+
+    def insert(self, data: NDArray[np.uint8], values: Array) -> None:
+        """Writes a host tensor into stored bytes; those of others stay. Raises ValueError as `store` does."""
+        narrow, stored = self._narrow(values), data.view(self.dtype).reshape(self.shape)
+        if self._grids is None:
+            stored[self.index] = narrow
+        for grid in self._grids or ():
+            grid.of_stored(stored)[...] = grid.of_host(narrow)
+
+    def _narrow(self, values: Array) -> Array:
+        """The values in the stored type."""
+        if values.shape != self.extents:
+            raise ValueError(f"the tensor is {values.shape}, not {self.extents}")
+        narrow = values.astype(self.dtype, copy=False)
+        if narrow is not values and not np.array_equal(narrow, values):
+            raise ValueError(f"the tensor has values that {self.dtype} does not hold")
+        return narrow
+
+    def fetch(self, data: bytes | Array) -> Array:
+        """The host tensor of stored bytes."""
+        stored = np.frombuffer(data, self.dtype).reshape(self.shape)
+        if self._grids is None:
+            return stored[self.index]
+        found = np.empty(self.extents, self.dtype)
+        for grid in self._grids:
+            grid.of_host(found)[...] = grid.of_stored(stored)
+        return found
+
+    @cached_property
+    def _grids(self) -> tuple[Grid, ...] | None:
+        return find_grids(self.index, self.shape)
+
+    def part(self, axis: int, first: int, count: int) -> "Packing":
+        """The packing of a range of an axis of the host's shape: where these elements stand in the same stored array."""
+        if (first, count) == (0, self.extents[axis]):
+            return self
+        key = axis, first, count
+        if key not in self._parts:
+            cut = tuple(slice(first, first + count) if k == axis else slice(None) for k in range(len(self.extents)))
+            index = tuple(part[cut] if part.shape[axis] > 1 else part for part in self.index)
+            self._parts[key] = Packing(self.layout, self.dtype, (*self.extents[:axis], count, *self.extents[axis + 1 :]), self.shape, index)
+        return self._parts[key]
+
+    @cached_property
+    def _parts(self) -> dict[tuple[int, int, int], "Packing"]:
+        return {}
+
+    @property
+    def start(self) -> int:
+        """Bytes before the first host element."""
+        return int(np.ravel_multi_index([part.flat[0] for part in self.index], self.shape)) * self.dtype.itemsize
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def view_packing(machine: Machine, view: str, layout: str, extents: tuple[int, ...]) -> Packing:
+    """The packing of a tensor with these extents, through a layout, in the scalars that it declares, else in those of a view."""
+    found = next(item for item in machine.layouts if item.name == layout)
+    scalar = found.type or machine.view[view].element.scalar
+    return _packing(found, f"<{'i' if scalar.signed else 'u'}{scalar.bits // 8}", extents)
+
+
+@lru_cache(maxsize=256)
+def _packing(layout: Layout, dtype: str, extents: tuple[int, ...]) -> Packing:
+    sizes = dict(zip(layout.extents, extents, strict=True))
+    shape = tuple(constant(e, sizes) for e in layout.shape)
+    names = open_names(layout, extents, sizes)
+    return Packing(layout, np.dtype(dtype), extents, shape, tuple(evaluate_arrays(e, names) for e in layout.map))
+
+
+def open_names(layout: Layout, extents: tuple[int, ...], numbers: Mapping[str, int]) -> dict[str, Ints]:
+    """Numbers and index names as arrays with as many axes as the tensor, each index along its own: their products are never stored.
+
+    A number comes first, so that constants take its shape.
+    """
+    single = (1,) * len(extents)
+    names = {"": np.zeros(single, np.int64)} | {name: np.full(single, value, np.int64) for name, value in numbers.items()}
+    for axis, (name, size) in enumerate(zip(layout.domain, extents, strict=True)):
+        names[name] = np.arange(size, dtype=np.int64).reshape(*single[:axis], size, *single[axis + 1 :])
+    return names

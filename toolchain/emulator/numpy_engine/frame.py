@@ -1,0 +1,126 @@
+"""The values of an instruction while the numpy engine executes it.
+
+A scalar is a Python int, or an int64 array with one axis for each depth that loops nest to and then one for each lockstep
+level; axes it does not depend on have size 1. Data has the axes of the instruction's lane names after those;
+data that depends on no loop may lack the loop axes.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from toolchain.emulator.numpy_engine.recorder import Recorder
+from toolchain.emulator.numpy_engine.session import Session
+from toolchain.emulator.numpy_engine.transaction import Transaction
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.instances import replica_levels
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.model import Machine
+
+Value = Any
+"""An int or a numpy array as the module says."""
+
+ITERATIONS = 1 << 25
+"""More than these at once are split, so that address arrays stay small."""
+
+ELEMENTS = 1 << 23
+"""Lanes read at once outside contractions: 64 MB as int64."""
+
+
+class TooLargeError(Exception):
+    """So many iterations at once would need too much memory; fewer are tried."""
+
+
+class Axes:
+    """Axes of loops and lanes in arrays. replicas: lockstep levels with more than one instance, outermost first.
+
+    nested: how deep loops nest, loops: with the lockstep levels.
+    extents: the size of each of those axes when no loop runs. names, temps: how many of them a frame holds.
+    """
+
+    def __init__(self, machine: Machine, semantics: ir.Semantics, names: Collection[str]) -> None:
+        self.replicas = tuple(level for level in replica_levels(machine) if level.count > 1)
+        self.nested = depth_of(semantics.body)
+        self.loops = self.nested + len(self.replicas)
+        self.extents = (*(1,) * self.nested, *(level.count for level in self.replicas))
+        self.names, self.temps = len(names), len(semantics.temps)
+        self.lanes = tuple(semantics.lanes)
+        self.lane_extents = tuple(semantics.lanes.values())
+
+    def loop_shape(self, axis: int, size: int) -> tuple[int, ...]:
+        """The shape of an array that depends on one loop axis."""
+        return tuple(size if i == axis else 1 for i in range(self.loops))
+
+    def lane_shape(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        """The lane axes of data that depends on these lanes."""
+        return tuple(extent if lane in names else 1 for lane, extent in zip(self.lanes, self.lane_extents, strict=True))
+
+    def lane_axis(self, name: str) -> int:
+        """The axis of a lane, counted from the end: data may lack the loop axes."""
+        return self.lanes.index(name) - len(self.lanes)
+
+    def lift(self, value: Value) -> Value:
+        """A scalar as data."""
+        return value if value.__class__ is int else value.reshape(value.shape + (1,) * len(self.lanes))
+
+
+def depth_of(body: tuple[ir.Stmt, ...]) -> int:
+    """How deep loops nest."""
+    depth = 0
+    for stmt in body:
+        match stmt:
+            case ir.For(body=inner):
+                depth = max(depth, 1 + depth_of(inner))
+            case ir.If(then=then, other=other):
+                depth = max(depth, depth_of(then), depth_of(other))
+            case _:
+                pass
+    return depth
+
+
+class Frame:
+    """One executing instruction.
+
+    fields: values in the order of the instruction's fields. places: the index at each topology level. names, temps: by slot.
+    mask: bool scalar, the iterations that take part; None is all. lazy: bool data, the lanes whose value is wanted; None is all.
+    keys: what the address phase is remembered by (memory.Keys); None while loops are split. extents: size of each loop axis
+    in use, else 1. times[d]: when, counted over the outer d loops, the current iterations run.
+    recorder: what notes the steps, if they are wanted. memo: what a recorded step knows of its address phase, else None.
+    """
+
+    __slots__ = (
+        "extents", "fields", "keys", "lazy", "mask", "memo", "names", "places", "recorder", "session", "stream", "temps", "times", "transaction",
+    )  # fmt: skip
+
+    def __init__(self, session: Session, axes: Axes, stream: int, fields: tuple[int, ...], places: Mapping[str, Value]) -> None:
+        self.session, self.stream, self.fields, self.places = session, stream, fields, places
+        self.keys: list[int | None] | None = None
+        self.names: list[Value] = [None] * axes.names
+        self.temps: list[Value] = [None] * axes.temps
+        self.mask: Value = None
+        self.lazy: Value = None
+        self.extents = list(axes.extents)
+        self.times: list[Value] = [0] * (axes.loops + 1)
+        self.transaction: Transaction | None = None
+        self.recorder: Recorder | None = None
+        self.memo: dict[int, Any] | None = None
+
+    def snapshot(self) -> "Frame":
+        """The frame as it is, with a memo of its own; temporaries are shared."""
+        other = Frame.__new__(Frame)
+        other.session, other.stream, other.fields, other.places = self.session, self.stream, self.fields, self.places
+        other.keys, other.names, other.temps = self.keys, self.names.copy(), self.temps
+        other.mask, other.lazy, other.extents = self.mask, self.lazy, self.extents.copy()
+        other.times, other.transaction, other.recorder, other.memo = self.times, self.transaction, None, {}
+        return other
+
+    def fault(self, code: str, message: str) -> UserError:
+        """An error of the executing instruction."""
+        return fail(code, message, place=self.session.label())
+
+    def taking_part(self, condition: Value) -> Value:
+        """The mask of the iterations that also meet a bool array."""
+        return condition if self.mask is None else self.mask & condition
+
+
+Run = Callable[[Frame], Value]
+"""An expression or statement turned into a function."""

@@ -1,0 +1,110 @@
+"""Assignments to temporaries, with the sums and extremes that loops gather in them."""
+
+import math
+
+import numpy as np
+
+from toolchain.emulator.numpy_engine.contraction import find_product
+from toolchain.emulator.numpy_engine.data import Data
+from toolchain.emulator.numpy_engine.frame import Frame, Value
+from toolchain.emulator.numpy_engine.loops import Action
+from toolchain.emulator.numpy_engine.narrowing import narrowed
+from toolchain.emulator.numpy_engine.numerics import extreme, is_int, select, wide
+from toolchain.emulator.numpy_engine.structure import Structure, gathering
+from toolchain.isa.semantics import ir
+from toolchain.spec import expr as ex
+
+
+class Gathering:
+    """Temporaries of one instruction. A temporary has the axes of the loops around everything that touches it."""
+
+    def __init__(self, data: Data, structure: Structure, semantics: ir.Semantics) -> None:
+        self.data, self.structure, self.semantics, self.axes = data, structure, semantics, data.axes
+
+    def set_temp(self, stmt: ir.SetTemp, again: bool) -> Action:
+        """again: an earlier statement of the text has set it, so that iterations that take no part keep their value."""
+        op, _ = gathering(stmt, self.semantics.temps[stmt.name])
+        if op == "+":
+            return self._sum(stmt)
+        if op:
+            return self._extreme(stmt, op)
+        return self._assign(stmt, again)
+
+    def _assign(self, stmt: ir.SetTemp, again: bool) -> Action:
+        kind, slot = self.semantics.temps[stmt.name], self.data.temps[stmt.name]
+        value, fit = self.data.value(stmt.value), narrowed(kind.type, kind.overflow, None if stmt.accumulate else stmt.value, stmt.name)
+        shape, lift = self.axes.lane_shape(stmt.lanes), self.axes.lift
+        borrowed = isinstance(stmt.value, ir.Load | ex.Choose)
+
+        def assign(f: Frame) -> None:
+            found = value(f)
+            if stmt.accumulate:
+                found = wide(found) + wide(f.temps[slot])
+            found = fit(f, found)
+            if again and f.mask is not None and f.temps[slot] is not None:
+                found = select(lift(f.mask), found, f.temps[slot])
+            f.temps[slot] = _spread(found.copy() if borrowed and not is_int(found) else found, shape)
+
+        return assign
+
+    def _kept(self, name: str) -> list[bool]:
+        """Loop axes of a temporary."""
+        return [axis < self.structure.temp_depth(name) or axis >= self.axes.nested for axis in range(self.axes.loops)]
+
+    def _sum(self, stmt: ir.SetTemp) -> Action:
+        kind, slot, keep = self.semantics.temps[stmt.name], self.data.temps[stmt.name], self._kept(stmt.name)
+        product, fit = find_product(self.data, stmt.value), narrowed(kind.type, kind.overflow, None, stmt.name)
+        value = self.data.value(stmt.value)
+        sums = product.sums(keep) if product else None
+
+        def add(f: Frame) -> None:
+            found = sums(f) if sums else summed(self.data, f, value(f), keep)
+            f.temps[slot] = fit(f, wide(f.temps[slot]) + found)
+
+        return add
+
+    def _extreme(self, stmt: ir.SetTemp, op: str) -> Action:
+        kind, slot = self.semantics.temps[stmt.name], self.data.temps[stmt.name]
+        _, rest = gathering(stmt, kind)
+        value, fit = self.data.value(rest), narrowed(kind.type, kind.overflow, rest, stmt.name)
+        gone = tuple(axis for axis, kept in enumerate(self._kept(stmt.name)) if not kept)
+        combine = np.minimum if op == "min" else np.maximum
+
+        def gather(f: Frame) -> None:
+            found, old = value(f), f.temps[slot]
+            if is_int(found):
+                found = np.full((1,) * (self.axes.loops + len(self.axes.lanes)), found)
+            if found.ndim == len(self.axes.lanes):
+                found = found.reshape((1,) * self.axes.loops + found.shape)
+            if f.mask is None:
+                best = combine.reduce(found, axis=gone, keepdims=True) if gone else found
+                f.temps[slot] = fit(f, extreme(op, old, best))
+                return
+            mask = self.axes.lift(f.mask)
+            worst = np.iinfo(found.dtype).max if op == "min" else np.iinfo(found.dtype).min
+            found = np.where(mask, found, found.dtype.type(worst))
+            best, some = combine.reduce(found, axis=gone, keepdims=True), mask.any(axis=gone, keepdims=True)
+            f.temps[slot] = fit(f, select(some, extreme(op, old, best), old))
+
+        return gather
+
+
+def summed(data: Data, f: Frame, found: Value, keep: list[bool]) -> Value:
+    """Data added over the loop axes that are not kept, of the iterations that take part."""
+    axes = data.axes
+    gone = tuple(axis for axis in range(axes.loops) if not keep[axis] and f.extents[axis] > 1)
+    if not gone and f.mask is None:
+        return wide(found)
+    if f.mask is not None:
+        found = select(axes.lift(f.mask), found, 0)
+    elif is_int(found) or found.ndim == len(axes.lanes):
+        return wide(found) * math.prod(f.extents[axis] for axis in gone)
+    absent = math.prod(f.extents[axis] for axis in gone if found.shape[axis] == 1)
+    return wide(found).sum(axis=gone, keepdims=True) * absent
+
+
+def _spread(found: Value, shape: tuple[int, ...]) -> Value:
+    """Temporaries have their lanes, except those that are one number."""
+    if is_int(found) or found.shape[found.ndim - len(shape) :] == shape:
+        return found
+    return np.broadcast_to(found, found.shape[: found.ndim - len(shape)] + shape)

@@ -1,5 +1,0 @@
-"""The numpy engine: instructions as array operations, derived from their semantics."""
-
-from toolchain.emulator.vectorised.engine import run
-
-__all__ = ["run"]

@@ -1,0 +1,151 @@
+"""Reads tensors that never reach DRAM, by the very instructions that would store them.
+
+The region is compiled once more with every tensor stored as well; what stays on chip stands in the same places. After an operation of the
+real program is done, the store instructions of its counterpart are executed on a copy of the memories, with a DRAM of their own. Where operations
+run as a group, a tensor may never be there as a whole: its stores are executed piece by piece, each as soon as the steps before it are done.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.abi.origins import Origins
+from toolchain.analysis.state import State
+from toolchain.emulator.engines import engine_named
+from toolchain.emulator.reference.elements import Element
+from toolchain.emulator.reference.engine import Listener, Reference
+from toolchain.isa.program import Ints
+from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.regions.region import Region
+from toolchain.verify.diagnosis.writers import element_address
+from toolchain.verify.verdict import Coordinates
+
+WORK = ("start", "compute", "finish")
+"""Steps that make a result."""
+UNWRITTEN = 0x55
+"""Stands where no instruction stores anything; a whole tensor is never like it."""
+
+
+class Piece(NamedTuple):
+    """A part of a tensor. stop: how many instructions of the real program run before it is there. stores: instructions that store it."""
+
+    stop: int
+    tensor: str
+    stores: Ints
+
+
+@dataclass(frozen=True)
+class OnChipReader:
+    """stored: the region, compiled so that every tensor is stored to DRAM."""
+
+    stored: CompiledRegion
+
+    def knows(self, tensor: str) -> bool:
+        return tensor in self.stored.map.tensors and bool(len(self._stores(tensor)))
+
+    def pieces(self, tensor: str, origins: Origins) -> list[Piece]:
+        """In the order of the real program, whose origins are given; one for a tensor that no group makes."""
+        if not self.knows(tensor):
+            return []
+        makers = self._makers(tensor)
+        if not set(makers) & self._grouped:
+            stop = 1 + max(int(np.flatnonzero(origins.operation == maker)[-1]) for maker in makers)
+            return [Piece(stop, tensor, self._stores(tensor))]
+        found: dict[int, list[Ints]] = {}
+        for maker in makers:
+            for stop, stores in _after_work(origins, self.stored.origins, maker):
+                found.setdefault(stop, []).append(stores)
+        return [Piece(stop, tensor, np.concatenate(found[stop])) for stop in sorted(found)]
+
+    @property
+    def _grouped(self) -> set[int]:
+        """Operations that share a group with others."""
+        return {entry.operation for group in self.stored.schedule.groups if len(group.operations) > 1 for entry in group.operations}
+
+    def copy(self, state: State, piece: Piece, known: State | None = None) -> State:
+        """A state in whose DRAM the piece stands beside what is known, out of a state of the real program, which stays as it is."""
+        beside = self._beside(state, piece.tensor, known)
+        engine_named("fast")(self.stored.program, beside, piece.stores)
+        return beside
+
+    def read(self, beside: State, tensor: str) -> NDArray[Any]:
+        """[images, channels, height, width] out of a state that has all pieces."""
+        return self.stored.result(beside, tensor)
+
+    def locate(self, state: State, tensor: str, coordinates: Coordinates) -> Element | None:
+        """Position of the element on chip; None where no store reaches it."""
+        store, memory = self.store_of(tensor, coordinates), self.stored.map.memory
+        byte = element_address(self.stored.program.machine, self.stored.map, tensor, coordinates)
+        return _source(Reference(self.stored.program), store, self._beside(state, tensor), memory, byte) if store is not None else None
+
+    def store_of(self, tensor: str, coordinates: Coordinates) -> int | None:
+        """The last instruction that stores the element; None where none does."""
+        machine, memory = self.stored.program.machine, self.stored.map.memory
+        byte = element_address(machine, self.stored.map, tensor, coordinates)
+        runs = self.stored.checked.footprints.runs
+        granule, number = byte // machine.memory[memory].granule, machine.memories.index(machine.memory[memory])
+        touches = runs.write & (runs.memory == number) & (runs.start <= granule) & (granule < runs.stop)
+        stores = np.intersect1d(runs.instruction[touches], self._stores(tensor))
+        return int(stores[-1]) if len(stores) else None
+
+    def _beside(self, state: State, tensor: str, known: State | None = None) -> State:
+        """The real program's memories on chip, and the DRAM of another state, else one in which only the tensor's buffer is marked."""
+        machine, held = self.stored.program.machine, self.stored.map
+        fresh = known or held.state(machine, {})
+        if known is None:
+            buffer = held.tensors[tensor]
+            first = held.segments[buffer.segment].address + buffer.offset
+            fresh.memories[held.memory][0, first : first + buffer.bytes] = UNWRITTEN
+        copy = {name: array if name == held.memory else state.memories[name].copy() for name, array in fresh.memories.items()}
+        kept = {name: array.copy() for name, array in state.latched.items()}
+        return State(machine, copy, fresh.host, kept, {name: array.copy() for name, array in state.written.items()})
+
+    def _makers(self, tensor: str) -> list[int]:
+        """The operations that make the tensor, or the tensors that stand in it side by side, or the one that it is read out of."""
+        region = self.stored.region
+        whole = region.viewed(tensor)
+        return [number for number, bound in enumerate(region.operations) if _part_of(region, bound.tensors["y"], whole)]
+
+    def _stores(self, tensor: str) -> Ints:
+        """The instructions that store it."""
+        return np.flatnonzero(np.isin(self.stored.owner, self._makers(tensor)) & self.stored.origins.does("store"))
+
+
+def _after_work(real: Origins, stored: Origins, operation: int) -> Iterator[tuple[int, Ints]]:
+    """Points of the program with as many steps of the operation done as stand before a store in its counterpart, and that store's instructions."""
+    _, done = _steps(real, operation, *WORK)
+    before, _ = _steps(stored, operation, *WORK)
+    instances, stores = _steps(stored, operation, "store")
+    counts: list[int] = np.searchsorted(before, instances).tolist()
+    for count, instructions in zip(counts, stores, strict=True):
+        yield int(done[count - 1][-1]) + 1, instructions
+
+
+def _steps(origins: Origins, operation: int, *kinds: str) -> tuple[Ints, list[Ints]]:
+    """The instances of the steps of these kinds, ascending, and the instructions of each."""
+    index = np.flatnonzero(origins.does(*kinds) & (origins.operation == operation))
+    instances, first = np.unique(origins.instance[index], return_index=True)
+    return instances, np.split(index, first[1:])
+
+
+def _part_of(region: Region, tensor: str, whole: str) -> bool:
+    """Whether a tensor is another, or stands in it."""
+    while tensor != whole and tensor in region.slices:
+        tensor = region.slices[tensor].parent
+    return tensor == whole
+
+
+def _source(engine: Reference, index: int, state: State, memory: str, byte: int) -> Element | None:
+    """The element on chip that the instruction copies to a byte of DRAM: what it reads last before it writes there."""
+    pending: list[Element] = []
+    found: list[Element] = []
+
+    def writes(element: Element) -> None:
+        if element.memory == memory and element.start <= byte < element.start + element.size and pending:
+            found.append(pending[-1])
+
+    engine.execute(index, state, Listener(pending.append, writes))
+    return found[-1] if found else None

@@ -1,0 +1,94 @@
+"""The program under test: a region's program from a bundle, or as it was just compiled, beside the operations that it should compute."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from toolchain.abi.dram_map import DramMap
+from toolchain.abi.origins import Origins
+from toolchain.analysis.state import State
+from toolchain.isa.program import Ints, Program
+from toolchain.runtime.contents import Bundle, RegionProgram
+from toolchain.runtime.image import region_image
+from toolchain.runtime.origins_file import read_origins
+from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.regions.read_region import read_region
+from toolchain.schedule.regions.region import Region
+from toolchain.spec.errors import fail
+from toolchain.spec.model import Machine
+from toolchain.verify.built import Built
+
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class ProgramUnderTest:
+    """listing: of each instruction, what it is for, for a reader. origins: the same by numbers. constants: bytes by segment."""
+
+    region: Region
+    program: Program
+    listing: tuple[str, ...]
+    origins: Origins
+    map: DramMap
+    constants: Mapping[str, bytes]
+
+    @property
+    def owner(self) -> Ints:
+        """int64 [n], the index of each instruction's operation, -1 for none."""
+        return self.origins.operation
+
+    def state(self, inputs: Mapping[str, NDArray[Any]]) -> State:
+        """A new state with everything in DRAM that the program reads."""
+        state = self.map.state(self.program.machine, self.constants)
+        self.map.write(self.program.machine, state, inputs)
+        return state
+
+    def restarts(self, state: State, inputs: Iterable[str]) -> Callable[[], State]:
+        """Makes further states like `state`, which did not run yet; the inputs that it holds are not packed again."""
+        held = {name: self.stored(state, name).copy() for name in inputs}
+
+        def start() -> State:
+            fresh = self.map.state(self.program.machine, self.constants)
+            for name, data in held.items():
+                self.stored(fresh, name)[:] = data
+            return fresh
+
+        return start
+
+    def stored(self, state: State, tensor: str) -> Bytes:
+        """The buffer of a tensor as it stands in DRAM, what lies beside the tensor included."""
+        held = self.map.tensors[tensor]
+        first = self.map.segments[held.segment].address + held.offset
+        return state.memories[self.map.memory][0, first : first + held.bytes]
+
+    def result(self, state: State, tensor: str) -> NDArray[Any]:
+        """A tensor [images, channels, height, width] out of a state."""
+        return self.map.read(self.program.machine, state, tensor)
+
+
+def program_of_region(compiled: CompiledRegion) -> ProgramUnderTest:
+    """As it was just compiled."""
+    return ProgramUnderTest(compiled.region, compiled.program, compiled.listing, compiled.origins, compiled.map, compiled.constants)
+
+
+def bundled_subject(bundle: Bundle, program: RegionProgram, region: Region, machine: Machine, place: str = "") -> ProgramUnderTest:
+    """As the bundle has it. Raises UserError E1110 for a listing or origins that are not the program's, E032x and E03xx for a damaged program."""
+    image = region_image(bundle, program, machine, place)
+    lines = bundle.members[program.listing].decode("utf-8", "replace").splitlines()
+    if len(lines) != len(image.program):
+        text = f"the listing of '{program.name}' has {len(lines)} lines, its program {len(image.program)} instructions"
+        raise fail("E1110", text, hint="build the model again", place=place)
+    labels = tuple("".join(line.split(maxsplit=2)[2:]) for line in lines)
+    origins = read_origins(bundle.members[program.origins], len(image.program), len(region.operations), program.name, place)
+    return ProgramUnderTest(region, image.program, labels, origins, image.map, image.constants)
+
+
+def program_of_build(built: Built, call: ir.Node) -> ProgramUnderTest:
+    """The program of a region call. Raises UserError as `bundled_subject` does, and E10xx for a region that its kernels cannot compute."""
+    region = read_region(built.machine, built.kernels, built.partitioned, call)
+    program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
+    return bundled_subject(built.bundle, program, region, built.machine, built.place)
