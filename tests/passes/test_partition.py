@@ -4,10 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
+from onnx import helper
 
-from tests.graph.onnx_builder import save
+from tests.graph.onnx_builder import model, save
 from tests.passes.test_quantize import NARROW, branchy, picture, samples
 from toolchain.graph.calls import REASON
 from toolchain.graph.functions import kind_of
@@ -24,8 +26,8 @@ from toolchain.spec.errors import UserError
 EVERYTHING: Callable[[ir.Node], str] = lambda _: ""  # noqa: E731
 
 
-def built(folder: Path, refuses: Callable[[ir.Node], str] | None, fallback: bool = True) -> ir.Model:
-    path = save(branchy(), folder)
+def built(folder: Path, refuses: Callable[[ir.Node], str] | None, fallback: bool = True, proto: onnx.ModelProto | None = None) -> ir.Model:
+    path = save(proto or branchy(), folder)
     device = Device("some", refuses) if refuses else None
     context = Context(str(path), numerics=NARROW, table=calibration_table(path, {}, samples()), device=device, everything=True)
     steps = (*default_pipeline().passes[:-1], Partition(fallback=fallback))
@@ -52,6 +54,25 @@ def test_the_model_computes_the_same_with_regions_of_any_size(kept: str, tmp_pat
         assert [value.name for value in function.outputs] == [value.name for value in call.outputs]
     assert all(node.domain == REGION or node.metadata_props[REASON] for node in model.graph)
     assert {node.metadata_props[REASON] for node in model.graph if kind_of(node) == kept} == ({"kept"} if kept != "nothing" else set())
+
+
+@pytest.mark.parametrize("middle", ["region0", "x.quantize", "a.dequantize", "a.int8", "x.int8", "w.folded", "w.folded.int"])
+def test_a_model_may_use_the_names_that_passes_make_up(middle: str, tmp_path: Path) -> None:
+    """A node and the tensor that it makes, on the host between two regions."""
+    rng = np.random.default_rng(0)
+    known = {"w": rng.normal(size=(4, 3, 3, 3)), "v": rng.normal(size=(4, 4, 1, 1)), **dict.fromkeys(["scale", "bias", "mean", "var"], np.ones(4))}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "first"),
+        helper.make_node("BatchNormalization", ["c", "scale", "bias", "mean", "var"], ["a"], "norm"),
+        helper.make_node("Softsign", ["a"], [middle], middle),
+        helper.make_node("Conv", [middle, "v"], ["y"], "second"),
+    ]
+    proto = model(nodes, {"x": [1, 3, 8, 8]}, {"y": None}, {name: array.astype(np.float32) for name, array in known.items()})
+    made = built(tmp_path, EVERYTHING, proto=proto)
+    assert len(region_calls(made)) == 2
+    assert len({node.name for node in made.graph}) == len(list(made.graph))
+    one, other = results(tmp_path)
+    np.testing.assert_array_equal(one, other)
 
 
 def test_weights_stay_in_the_files_that_the_stage_before_wrote(tmp_path: Path) -> None:

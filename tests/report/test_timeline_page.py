@@ -82,6 +82,11 @@ def test_names_stay_text() -> None:
     assert "{{ 1 + 1 }}" in text
 
 
+def test_the_name_of_a_file_need_not_be_utf_8(tmp_path: Path) -> None:
+    write_timeline_page(tmp_path / "page.html", "p\udcff.asm on vta", small())
+    assert "<title>p?.asm on vta</title>" in (tmp_path / "page.html").read_text()
+
+
 @browsed
 def test_a_browser_shows_utilisation_operations_and_memories(region: tuple[Timeline, Legend], tmp_path: Path) -> None:
     timeline, legend = region

@@ -30,4 +30,4 @@ def test_no_file(tmp_path: Path) -> None:
 
 def test_names_and_values_both_count() -> None:
     assert digest_of({"a": "1", "b": "2"}) == digest_of({"b": "2", "a": "1"})
-    assert len({digest_of(parts) for parts in ({"a": "1"}, {"b": "1"}, {"a": "2"}, {})}) == 4
+    assert len({digest_of(parts) for parts in ({"a": "1"}, {"b": "1"}, {"a": "2"}, {}, {"\udcff": "1"})}) == 5

@@ -15,6 +15,7 @@ from toolchain.graph.parts import write_parts
 from toolchain.graph.proto_file import read_proto
 from toolchain.graph.quantized_operators import WRITTEN, share_floats, write_out
 from toolchain.graph.resolve import resolve_shapes
+from toolchain.graph.rewrite import keep_given_names
 from toolchain.graph.shapes import check_shapes, is_taken
 from toolchain.graph.structure import part_names, sort_nodes, unify_constants
 from toolchain.graph.subgraphs import subgraphs
@@ -40,6 +41,7 @@ def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
     model = _graph(_shaped(proto, dims or {}, weights, path), path)
     _attach(model, weights, path)
     check_finite(model, path)
+    keep_given_names(model.graph)
     write_parts(model)
     chain_concats(model)
     return model

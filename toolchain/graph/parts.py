@@ -5,22 +5,31 @@ A slice has one result, so it can be an operation. YOLO's blocks split a tensor 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain
 
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, integer, is_float, is_operator, known_shape
+from toolchain.graph.rewrite import (
+    add_constant,
+    constant,
+    drop_unused_constants,
+    free_names,
+    given_names,
+    integer,
+    is_float,
+    is_operator,
+    known_shape,
+)
 
 CHANNELS = 1
 
 
 def write_parts(model: ir.Model) -> None:
     """Changes nodes in place. Results keep their names; the first slice of a Split keeps its node's name."""
-    taken = {node.name or "" for node in model.graph}
     for node in list(model.graph):
         if is_operator(node, "Split") and _along_channels(node):
-            _slice(model.graph, node, taken)
+            _slice(model.graph, node)
     for node in list(model.graph):
         if is_operator(node, "Concat") and _along_channels(node):
             _join(model.graph, node)
@@ -101,9 +110,9 @@ def _whole(operands: Sequence[ir.Value | None]) -> tuple[ir.Value | None, int]:
     return None, 0
 
 
-def _slice(graph: ir.Graph, node: ir.Node, taken: set[str]) -> None:
-    """taken: the names of all nodes."""
-    source, first, names = node.inputs[0], 0, _free_names(node.name or "", taken)
+def _slice(graph: ir.Graph, node: ir.Node) -> None:
+    source, first, own = node.inputs[0], 0, node.name or ""
+    names = chain([own], free_names(own, given_names(graph), (own,)))
     for part in node.outputs:
         last = first + (known_shape(part) or (0, 0))[CHANNELS]
         if part.uses() or part.is_graph_output():
@@ -112,15 +121,6 @@ def _slice(graph: ir.Graph, node: ir.Node, taken: set[str]) -> None:
             _take_over(graph, node, part, made)
         first = last
     graph.remove(node, safe=True)
-
-
-def _free_names(name: str, taken: set[str]) -> Iterator[str]:
-    """The name itself, then `name.1` and so on where no other node is called so: ONNX Runtime refuses two of one name."""
-    yield name
-    for number in count(1):
-        if (other := f"{name}.{number}") not in taken:
-            taken.add(other)
-            yield other
 
 
 def _take_over(graph: ir.Graph, node: ir.Node, part: ir.Value, made: ir.Node) -> None:

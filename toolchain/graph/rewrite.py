@@ -1,6 +1,7 @@
 """Small steps that every rewriting pass is made of."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import onnx_ir as ir
 
 Array = np.typing.NDArray[Any]
 ONNX_DOMAINS = ("", "ai.onnx")
+GIVEN = "tilewright.given"
 FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
 
 
@@ -85,18 +87,33 @@ def single_use(value: ir.Value) -> bool:
     return len(value.uses()) == 1 and not value.is_graph_output()
 
 
+def keep_given_names(graph: ir.Graph) -> None:
+    """Remembers how the model's own nodes and computed tensors are called, for as long as the graph is in memory."""
+    names = {node.name or "" for node in graph} | {value.name or "" for node in graph for value in node.outputs}
+    graph.meta[GIVEN] = frozenset(names | {value.name or "" for value in graph.inputs})
+
+
+def given_names(graph: ir.Graph) -> frozenset[str]:
+    """Names of the model as it was given: whatever is made later is called otherwise, as ONNX knows nodes and tensors by their names."""
+    names: frozenset[str] = graph.meta.get(GIVEN, frozenset[str]())
+    return names
+
+
+def free_names(wanted: str, *taken: Container[str]) -> Iterator[str]:
+    """`wanted`, `wanted.1` and so on without end, those that are not taken."""
+    names = (f"{wanted}.{number}" if number else wanted for number in count())
+    return (name for name in names if not any(name in each for each in taken))
+
+
 def fresh_name(graph: ir.Graph, wanted: str) -> str:
-    """`wanted`, or `wanted.1` and so on, whichever no initializer has yet."""
-    name, number = wanted, 0
-    while name in graph.initializers:
-        number += 1
-        name = f"{wanted}.{number}"
-    return name
+    """`wanted`, or `wanted.1` and so on, whichever no initializer has yet, and nothing of the model as it was given."""
+    return next(free_names(wanted, graph.initializers, given_names(graph)))
 
 
-def add_constant(graph: ir.Graph, wanted: str, array: Array) -> ir.Value:
-    """A new initializer."""
-    tensor = ir.Tensor(array, name=fresh_name(graph, wanted))
+def add_constant(graph: ir.Graph, wanted: str, array: Array, instead: bool = False) -> ir.Value:
+    """A new initializer. instead: of the tensor of that name, which goes."""
+    name = next(free_names(wanted, graph.initializers)) if instead else fresh_name(graph, wanted)
+    tensor = ir.Tensor(array, name=name)
     value = ir.Value(name=tensor.name, const_value=tensor, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype))
     graph.register_initializer(value)
     return value

@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.affine import affine_of
-from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, integer, is_operator, known_shape, multiplied
+from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, fresh_name, integer, is_operator, known_shape, multiplied
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.remove_qdq import declares_ranges
@@ -161,7 +161,7 @@ def _scale(graph: ir.Graph, group: Group, factors: Vector) -> None:
         spread = np.repeat(factors.reshape(groups, -1), len(weights) // groups, axis=0).reshape(*weights.shape[:2], *(1,) * (weights.ndim - 2))
         _replace(graph, node, 1, spread)
     for value in group.tensors:
-        value.name = f"{value.name}.equalised"
+        value.name = fresh_name(graph, f"{value.name}.equalised")
 
 
 def _replace(graph: ir.Graph, node: ir.Node, index: int, factors: Vector) -> None:

@@ -66,7 +66,7 @@ def _stored(node: ir.Node) -> Array | None:
 def _replace(graph: ir.Graph, node: ir.Node, array: Array) -> None:
     output = node.outputs[0]
     if not output.is_graph_output():
-        output.replace_all_uses_with(add_constant(graph, output.name or "constant", array))
+        output.replace_all_uses_with(add_constant(graph, output.name or "constant", array, instead=True))
         graph.remove(node, safe=True)
 
 

@@ -3,6 +3,7 @@ stays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -10,7 +11,7 @@ import onnx_ir as ir
 from toolchain.graph.calls import REASON
 from toolchain.graph.node_text import shape_text
 from toolchain.graph.regions import REGION, TARGET
-from toolchain.graph.rewrite import known_shape
+from toolchain.graph.rewrite import given_names, known_shape
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import UNKNOWN
@@ -39,8 +40,9 @@ class Partition(Pass):
             node.metadata_props[REASON] = CONVERTS if is_boundary(node) else _reason(node, placement.refused)
         if not self.fallback:
             _refuse([node for node in left if not is_boundary(node)], context)
-        for number, region in enumerate(placement.regions):
-            call = outline(model, region, REGION, f"region{number}", {TARGET: context.device.name if context.device else ""})
+        names = (name for number in count() if (name := f"region{number}") not in given_names(model.graph))
+        for name, region in zip(names, placement.regions, strict=False):
+            call = outline(model, region, REGION, name, {TARGET: context.device.name if context.device else ""})
             if context.device:
                 context.device.settles(model, call)
         model.graph.sort()

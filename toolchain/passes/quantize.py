@@ -17,7 +17,7 @@ from toolchain.graph.numerics import Numerics
 from toolchain.graph.output_ranges import Reader, judge_scales
 from toolchain.graph.ranges import METHODS, Method
 from toolchain.graph.requantisation import Stored, channel_factors, product, table, total, weight_scale
-from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, is_operator
+from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, fresh_name, is_operator
 from toolchain.graph.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
 from toolchain.operations.ending import quantize, scaling_operands, zero_names
 from toolchain.operations.kind import OperationKind
@@ -170,8 +170,9 @@ class _Emitter:
         stored: dict[ir.Value, ir.Value] = {}
         fused = [node for node in self.model.graph if is_candidate(node)]
         done = [node for node in fused if self._replace(node, stored)]
+        inside = set(done)
         for node in done:
-            self._hand_back(node.outputs[0], stored[node.outputs[0]], set(done))
+            self._hand_back(node.outputs[0], stored[node.outputs[0]], inside)
         self.model.graph.remove(done, safe=True)
         self._remove_limits()
 
@@ -236,7 +237,7 @@ class _Emitter:
         source, limits = _unlimited(value)
         low, high = (self._stored_limit(limit, scale, zero) for limit in limits)
         attributes = {"scale": scale, "zero_y": zero, "low": low, "high": high}
-        made = boundary_call(self.model, "quantize", source, attributes, f"{value.name}.quantize", self.numerics)
+        made = boundary_call(self.model, "quantize", source, attributes, fresh_name(self.model.graph, f"{value.name}.quantize"), self.numerics)
         self.model.graph.insert_before(before, made)
         return self._typed(made, value, scale)
 
@@ -250,7 +251,8 @@ class _Emitter:
     def _typed(self, made: ir.Node, like: ir.Value, scale: float) -> ir.Value:
         output = made.outputs[0]
         stored = self.numerics.stored
-        output.name, output.shape, output.type = f"{like.name}.{stored}", like.shape, ir.TensorType(ir.DataType[stored.upper()])
+        output.name = fresh_name(self.model.graph, f"{like.name}.{stored}")
+        output.shape, output.type = like.shape, ir.TensorType(ir.DataType[stored.upper()])
         output.metadata_props.update({SCALE: float(scale).hex(), FLOAT_NAME: like.name or ""})
         if self.numerics.zero_points:
             output.metadata_props[ZERO] = str(self._zero(like.name or ""))
@@ -264,7 +266,7 @@ class _Emitter:
         after = stored.producer()
         assert after is not None
         attributes: dict[str, float] = {"scale": self.scales[value.name or ""], "zero_x": self._zero(value.name or "")}
-        name = f"{value.name}.dequantize"
+        name = fresh_name(self.model.graph, f"{value.name}.dequantize")
         called = "dequantize" if value.dtype in (None, ir.DataType.FLOAT) else f"dequantize__{int(value.dtype or ir.DataType.FLOAT)}"
         made = boundary_call(self.model, called, stored, attributes, name, self.numerics)
         self.model.graph.insert_after(after, made)

@@ -48,8 +48,11 @@ def region_legend(tested: ProgramUnderTest) -> Legend:
 
 
 def write_timeline_page(path: Path, title: str, timeline: Timeline, legend: Legend | None = None) -> None:
-    """Writes the page, whole or not at all. legend: None for a program without operations. Raises UserError E0005."""
-    write_atomic(path, timeline_page(title, timeline, legend or Legend()).encode())
+    """Writes the page, whole or not at all. legend: None for a program without operations. Raises UserError E0005.
+
+    A title may come from the name of a file, which need not be UTF-8.
+    """
+    write_atomic(path, timeline_page(title, timeline, legend or Legend()).encode(errors="replace"))
 
 
 def timeline_page(title: str, timeline: Timeline, legend: Legend) -> str:

@@ -59,4 +59,5 @@ def _digest(path: Path, _size: int, _time: int) -> str:
 
 def digest_of(parts: Mapping[str, str]) -> str:
     """The hash of names and hashes, in whatever order they are given."""
-    return hashlib.sha256("\n".join(f"{name} {value}" for name, value in sorted(parts.items())).encode()).hexdigest()
+    text = "\n".join(f"{name} {value}" for name, value in sorted(parts.items()))
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()  # the name of a file need not be UTF-8
