@@ -1,8 +1,12 @@
 """Other operations that compute the same, in the order in which machines are asked."""
 
 import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.operations import made
+from toolchain.graph.numerics import Numerics
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.ways import candidates, reachable, spelled
 from toolchain.spec.expr import parse_expr
@@ -37,3 +41,16 @@ def test_what_an_operation_may_become() -> None:
 def test_arrays_are_spelled_out() -> None:
     expr = parse_expr("a[i // 2] * scale if i % 2 == 0 else 0", lambda _line, _column: None)  # type: ignore[arg-type,return-value]
     assert spelled(expr, {"a": np.array([3, 4])}, {"scale": 5}, {"i": range(4)}).tolist() == [15, 0, 20, 0]
+
+
+@pytest.mark.parametrize("kind", ["conv2d", "depthwise"])
+@settings(max_examples=25, deadline=None)
+@given(st.tuples(st.integers(1, 3), st.integers(1, 3)), st.tuples(*[st.integers(0, 5)] * 4), st.tuples(st.integers(1, 3), st.integers(1, 3)))
+def test_no_window_is_padding_alone(kind: str, kernel: tuple[int, int], pads: tuple[int, int, int, int], strides: tuple[int, int]) -> None:
+    arrays = {"weight": RNG.integers(-9, 9, (2, *((3,) if kind == "conv2d" else ()), *kernel), np.int8), "bias": np.array([3, -4], np.int32)}
+    x = RNG.integers(-9, 9, (1, 3 if kind == "conv2d" else 2, 4, 3)).astype(np.int8)
+    operation = made.made(kind, "o", {"x": x.shape}, arrays, strides=strides, pads=pads)
+    *_, last = candidates(operation, KINDS)
+    n = last.numbers
+    assert max(n["pad_top"], n["pad_bottom"]) < n["kh"] and max(n["pad_left"], n["pad_right"]) < n["kw"]
+    assert np.array_equal(last.run({"x": x}, Numerics()), operation.run({"x": x}, Numerics()))

@@ -178,7 +178,7 @@ def test_the_least_value_of_the_machine_counts() -> None:
         (convolution((4, 16, 8, 8), (16, 3, 3), bias=3 << 29), "the bias does not fit"),
         (convolution((4, 16, 8, 8), (16, 3, 3), slope=13, slope_shift=8), "another slope than 26/256"),
         (convolution((4, 16, 8, 8), (16, 3, 3), low=0, high=5), "not limited as none, ReLU or ReLU6"),
-        (convolution((4, 4112, 1, 1), (16, 1, 1)), "LOAD's jump_read would be 4112, outside 1..4096"),
+        (convolution((4, 8208, 3, 3), (16, 1, 3)), "CONVINIT's channel_group_in would be 513, outside 1..512"),
         (made.average_pool("pool", (4, 16, 8, 8), made.Window((2, 2)), 128), "not one of 8 bits"),
         (made.max_pool("pool", (4, 16, 8, 8), made.Window((2, 2), dilations=(2, 1))), "the window is dilated"),
         (made.add("add", (4, 16, 8, 8), 3, 1), "no power of two"),

@@ -1,5 +1,6 @@
 """Runs a machine's kernels on random operations with random tiles, small ones among them, and compares with the operation's own meaning."""
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,8 +27,10 @@ from toolchain.verify.group_check import check_in_group
 from toolchain.verify.random_operation import draw_operation
 
 Array = NDArray[Any]
-TRIES = 3000
+TRIES = 6000
 """Random operations that are drawn for each that a kernel shall compute."""
+LARGER = 500
+"""Random operations after which every second one is large: a kernel has taken too few of the small ones."""
 MOST_STEPS = 300
 """Tiles of one program; tilings of more are passed over, so that a check takes seconds."""
 
@@ -75,8 +78,8 @@ def _run(problem: Problem, kinds: Kinds, rng: np.random.Generator) -> int:
 
 def _problems(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random.Generator) -> Iterator[Problem | None]:
     """Random operations for the kernel without end, None for one that it does not compute."""
-    while True:
-        operation = draw_operation(machine, kind, rng)
+    for number in itertools.count():
+        operation = draw_operation(machine, kind, rng, large=number >= LARGER and number % 2 == 1)
         try:
             yield None if operation is None else state_problem(machine, kernel, operation)
         except UserError:

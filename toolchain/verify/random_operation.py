@@ -10,7 +10,7 @@ from toolchain.graph.numerics import Numerics
 from toolchain.graph.requantisation import LONGEST
 from toolchain.operations.ending import by_channel, zero_names
 from toolchain.operations.kind import UNIT, OperationKind
-from toolchain.operations.numbers import complete
+from toolchain.operations.numbers import complete, macs_of
 from toolchain.operations.operation import Operation, make_operation, picture_of
 from toolchain.schedule.selection import images_per_run
 from toolchain.spec.errors import UserError
@@ -19,21 +19,37 @@ from toolchain.spec.model import Machine
 Array = NDArray[Any]
 SIZES = (1, 2, 3, 5, 7, 9, 16, 17, 33)
 """Extents that are drawn: corners of blocks, and sizes that divide into none."""
+LARGE = (4099, 8209)
+"""Extents beyond the fields of many instructions."""
 MOST_MACS = 1 << 24
 
 
-def draw_operation(machine: Machine, kind: OperationKind, rng: np.random.Generator, fixed: Mapping[str, int] | None = None) -> Operation | None:
-    """A random operation of a kind; None for numbers that do not fit each other. fixed: numbers that are not drawn."""
-    drawn = {extent: int(rng.choice(SIZES)) for each in kind.operands for extent in each.extents}
+def draw_operation(
+    machine: Machine,
+    kind: OperationKind,
+    rng: np.random.Generator,
+    fixed: Mapping[str, int] | None = None,
+    large: bool = False,
+    most_macs: int = MOST_MACS,
+) -> Operation | None:
+    """A random operation of a kind; None for numbers that do not fit each other. fixed: numbers that are not drawn. large: one extent, with all that
+    are equal to it, is beyond the fields of many instructions, the others are small."""
+    drawn = {extent: int(rng.choice(SIZES[:3] if large else SIZES)) for each in kind.operands for extent in each.extents}
     for number in (number for each in kind.attributes for number in each.numbers):
         drawn[number] = kind.defaults.get(number, 1) if rng.integers(2) else int(rng.integers(0 if kind.defaults.get(number) == 0 else 1, 4))
     if rng.integers(4) == 0:  # windows of the whole picture are a corner of their own
         drawn |= {small: drawn[large] for small, large in zip([*kind.meaning.over.values()][::-1], kind.operands[0].extents[::-1], strict=False)}
+    if large:
+        extents = sorted({extent for each in kind.operands for extent in each.extents})
+        size = drawn[str(rng.choice(extents))]
+        drawn |= dict.fromkeys((name for name in extents if drawn[name] == size), int(rng.choice(LARGE)))
     drawn["batch"] = images_per_run(machine) * int(rng.integers(1, 3 if images_per_run(machine) == 1 else 2))
     drawn |= fixed or {}
     numerics = machine.quantisation or Numerics()
     try:
         numbers = complete(kind, {**drawn, **{e: 1 for e in drawn if e in kind.fixed}})
+        if macs_of(kind, numbers) > most_macs:
+            return None
         numbers |= _ends(kind, numerics, rng)
         arrays = {name: _array(kind, name, numbers, numerics, rng) for name in kind.known} | _channels(kind, numerics, numbers, rng)
         if kind.form == "table":
@@ -42,7 +58,7 @@ def draw_operation(machine: Machine, kind: OperationKind, rng: np.random.Generat
         operation = make_operation(kind, "checked", pictures, arrays, numbers)
     except UserError:
         return None
-    return operation if operation.reach(numerics.reach) < 1 << (numerics.accumulator_bits - 1) and operation.macs <= MOST_MACS else None
+    return operation if operation.reach(numerics.reach) < 1 << (numerics.accumulator_bits - 1) else None
 
 
 def _ends(kind: OperationKind, numerics: Numerics, rng: np.random.Generator) -> dict[str, int]:
