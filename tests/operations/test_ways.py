@@ -52,5 +52,6 @@ def test_no_window_is_padding_alone(kind: str, kernel: tuple[int, int], pads: tu
     operation = made.made(kind, "o", {"x": x.shape}, arrays, strides=strides, pads=pads)
     *_, last = candidates(operation, KINDS)
     n = last.numbers
-    assert max(n["pad_top"], n["pad_bottom"]) < n["kh"] and max(n["pad_left"], n["pad_right"]) < n["kw"]
+    assert max(n["pad_top"], n["pad_bottom"]) < n["kh"]
+    assert max(n["pad_left"], n["pad_right"]) < n["kw"]
     assert np.array_equal(last.run({"x": x}, Numerics()), operation.run({"x": x}, Numerics()))
