@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Iterator, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -95,8 +95,7 @@ def keep_given_names(graph: ir.Graph) -> None:
 
 def given_names(graph: ir.Graph) -> frozenset[str]:
     """Names of the model as it was given: whatever is made later is called otherwise, as ONNX knows nodes and tensors by their names."""
-    names: frozenset[str] = graph.meta.get(GIVEN, frozenset[str]())
-    return names
+    return cast("frozenset[str]", graph.meta.get(GIVEN, frozenset()))
 
 
 def free_names(wanted: str, *taken: Container[str]) -> Iterator[str]:
