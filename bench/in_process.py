@@ -20,11 +20,11 @@ from toolchain.passes.templates import templates_for
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
+from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.network import Options, compile_region
 from toolchain.schedule.offload import device_of
-from toolchain.schedule.regions.read_region import read_region
+from toolchain.schedule.read_region import read_region
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

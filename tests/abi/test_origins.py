@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.schedule.test_network import KERNELS, MACHINES, two_convolutions
+from tests.schedule.test_compile_region import KERNELS, MACHINES, two_convolutions
 from toolchain.abi.origins import NONE, Origins, Run, StepName, origins_of, runs_of
-from toolchain.schedule.network import compile_region
+from toolchain.schedule.compile_region import compile_region
 
 NAMES = st.sampled_from([None, StepName("load", "x"), StepName("store", "y"), StepName("constants", "")])
 RUNS = st.lists(st.builds(Run, st.integers(1, 4), st.integers(-1, 3), NAMES, st.integers(-1, 9)), max_size=12)

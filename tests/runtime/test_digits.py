@@ -18,10 +18,10 @@ from toolchain.passes.context import Context
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.bundle import write_bundle
 from toolchain.runtime.executor import load
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.network import compile_region
 from toolchain.schedule.offload import device_of
-from toolchain.schedule.regions.read_region import read_region
+from toolchain.schedule.read_region import read_region
 from toolchain.spec.load import load_machine
 
 

@@ -6,9 +6,9 @@ from tests.runtime.small import bundle, network
 from toolchain.graph.regions import region_calls
 from toolchain.runtime.transfers import ports_of
 from toolchain.schedule.estimate import estimate_region
+from toolchain.schedule.kernel_selection import Selection
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.regions.read_region import settle_region
-from toolchain.schedule.selection import Selection
+from toolchain.schedule.read_region import settle_region
 
 
 @pytest.mark.parametrize("target", ["vta", "dpuv3"])

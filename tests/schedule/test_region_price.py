@@ -20,8 +20,8 @@ from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 from toolchain.report.costs import cost_rows
 from toolchain.runtime.timing import program_time
+from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.region_price import region_price
-from toolchain.schedule.selection import images_per_run
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Host, Machine, Quantity
 

@@ -27,10 +27,10 @@ from tests.schedule.vta_operations import (
 )  # fmt: skip
 from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
-from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.compile import Choice, compile_operation
+from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.network import compile_region
 from toolchain.schedule.regions.region import Bound, Region, Slice
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from tests.schedule.convolutions import convolution, direct, image
 from toolchain.abi.dram_map import Shape
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernel
-from toolchain.schedule.network import compile_region
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.load import load_machine
 from toolchain.verify.program_under_test import ProgramUnderTest, program_of_region

@@ -8,7 +8,7 @@ import pytest
 
 from tests.verify.builds import build
 from toolchain.graph.regions import region_calls, region_function
-from toolchain.schedule.regions.read_region import read_region
+from toolchain.schedule.read_region import read_region
 from toolchain.spec.errors import UserError
 from toolchain.verify.built import Built, read_built, stage_before
 from toolchain.verify.ladder import LARGE, compared_images, lost_tensors, verify_model

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.verify.builds import build
 from toolchain.graph.regions import region_calls
 from toolchain.passes.fuse import sources_of
-from toolchain.schedule.regions.read_region import read_region
+from toolchain.schedule.read_region import read_region
 from toolchain.verify.ladder import verify_model
 from toolchain.verify.reference_sample import SampleSize
 

@@ -16,8 +16,8 @@ from toolchain.report.reasons import Reason, find_reasons
 from toolchain.runtime.contents import runs_of, samples_a_run
 from toolchain.runtime.timing import region_time
 from toolchain.schedule.estimate import RegionEstimate, estimate_region
+from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.selection import images_per_run
 from toolchain.spec.model import Machine
 
 

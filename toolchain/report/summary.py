@@ -14,7 +14,7 @@ from toolchain.report.placement import Placement, place_nodes
 from toolchain.report.reasons import Reason, find_reasons
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
 from toolchain.runtime.timing import Modelled, modelled, program_time, samples_of
-from toolchain.schedule.selection import images_per_run
+from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.model import Host, Machine
 from toolchain.timing.usage import Basis
 from toolchain.verify.built import Built

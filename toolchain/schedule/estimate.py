@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from toolchain.abi.dram_map import StoredTensor
-from toolchain.schedule.dram import stored_tensors
+from toolchain.schedule.compile_region import plan_region
+from toolchain.schedule.dram_allocation import stored_tensors
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.network import plan_region
-from toolchain.schedule.regions.read_region import read_region
+from toolchain.schedule.read_region import read_region
 from toolchain.spec.model import Machine
 
 

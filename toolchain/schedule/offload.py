@@ -12,7 +12,9 @@ from toolchain.graph.functions import INTEGER, kind_of
 from toolchain.operations.library import Kinds
 from toolchain.operations.ways import reachable
 from toolchain.passes.context import Device
+from toolchain.schedule.kernel_selection import Selection, images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.read_region import settle_region
 from toolchain.schedule.region_price import region_price
 from toolchain.schedule.regions.lowering import Lowered
 from toolchain.schedule.regions.pictures import (
@@ -26,9 +28,7 @@ from toolchain.schedule.regions.pictures import (
     picture_of,
     shuffle_after,
 )
-from toolchain.schedule.regions.read_region import settle_region
 from toolchain.schedule.regions.views import channel_block, is_view, unviewable
-from toolchain.schedule.selection import Selection, images_per_run
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 

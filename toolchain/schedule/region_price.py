@@ -11,7 +11,7 @@ from toolchain.graph.rewrite import known_shape
 from toolchain.graph.work import host_work
 from toolchain.operations.library import kinds_of
 from toolchain.passes.context import Price
-from toolchain.schedule.selection import images_per_run
+from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.model import Host, Machine
 from toolchain.timing.host import work_ms
 

@@ -14,18 +14,18 @@ from toolchain.graph.numerics import Numerics
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import PICTURE_AXES, Operation, Picture
-from toolchain.schedule.choice import choose_kernel
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
 from toolchain.schedule.fusion.tile_search import GroupTiles, Tiled, find_tiles
+from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.network import compile_region
-from toolchain.schedule.placement.residency import Residents, in_dram
-from toolchain.schedule.placement.storage import plan_storage
+from toolchain.schedule.placement.dram_buffers import plan_storage
+from toolchain.schedule.placement.on_chip_allocation import Residents, in_dram
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine

@@ -19,10 +19,10 @@ from toolchain.passes.fuse import sources_of
 from toolchain.passes.truth import check_import
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
+from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.form.read import read_schedule
-from toolchain.schedule.network import Options, compile_region
+from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.selection import images_per_run
 from toolchain.spec.errors import Source
 from toolchain.spec.model import Machine
 from toolchain.verify.built import Built

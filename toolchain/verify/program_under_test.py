@@ -16,7 +16,7 @@ from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.image import region_image
 from toolchain.runtime.origins_file import read_origins
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.regions.read_region import read_region
+from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine

@@ -12,7 +12,7 @@ from toolchain.operations.ending import by_channel, zero_names
 from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.operations.numbers import complete, macs_of
 from toolchain.operations.operation import Operation, make_operation, picture_of
-from toolchain.schedule.selection import images_per_run
+from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import yaml
 
-from tests.schedule.test_network import KERNELS, MACHINES, block, two_convolutions
+from tests.schedule.test_compile_region import KERNELS, MACHINES, block, two_convolutions
+from toolchain.schedule.compile_region import Options, compile_region, find_schedule
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.read import read_schedule
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.write import write_schedule
-from toolchain.schedule.network import Options, compile_region, find_schedule
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import Source
 

@@ -12,9 +12,9 @@ import yaml
 from tests.schedule.form.edits import compiled, edited, operation, read, text_of
 from tests.schedule.groups.tall_regions import scheduled, short_machine
 from tests.schedule.groups.test_search import CHAINS
-from tests.schedule.test_network import KERNELS, MACHINES, block
+from tests.schedule.test_compile_region import KERNELS, MACHINES, block
+from toolchain.schedule.compile_region import compile_region, find_schedule
 from toolchain.schedule.form.write import write_schedule
-from toolchain.schedule.network import compile_region, find_schedule
 from toolchain.spec.errors import UserError
 
 LAST = "tile: {n: 1, oc: 1, oh: 8, ow: 5}\n        slots: {bias: 1, w: 1, y: [[0, 55], [8, 5]]}"

@@ -9,10 +9,10 @@ import yaml
 
 from tests.schedule.form.edits import operation, read
 from tests.schedule.fusion.fused_chains import CHAINS, scheduled
-from tests.schedule.test_network import KERNELS, MACHINES, proven
+from tests.schedule.test_compile_region import KERNELS, MACHINES, proven
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.write import write_schedule
-from toolchain.schedule.network import compile_region
 from toolchain.spec.errors import UserError
 
 REGION = CHAINS["conv -> add, x passed"]

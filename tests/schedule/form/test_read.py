@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.form.edits import REGIONS, read, text_of
-from tests.schedule.test_network import KERNELS, MACHINES
+from tests.schedule.test_compile_region import KERNELS, MACHINES
 from toolchain.schedule.form.realise import realise
 from toolchain.spec.errors import UserError
 

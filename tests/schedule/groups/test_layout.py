@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from toolchain.schedule.groups.layout import Stream, lay_rings
 from toolchain.schedule.kernels.pools import Pool, Slot
-from toolchain.schedule.placement.residency import Lines, RowRing
+from toolchain.schedule.placement.on_chip_allocation import Lines, RowRing
 
 POOL = Pool(8, 8192)
 

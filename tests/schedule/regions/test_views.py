@@ -8,7 +8,7 @@ import pytest
 from onnx import helper
 
 from tests.graph.onnx_builder import model
-from tests.schedule.regions.test_read_region import parted
+from tests.schedule.test_read_region import parted
 from toolchain.schedule.regions.region import Slice
 
 n = helper.make_node

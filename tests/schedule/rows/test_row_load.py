@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.schedule.groups.tall_regions import short_machine
 from tests.schedule.groups.test_search import CHAINS, TALL
 from toolchain.abi.dram_map import Shape
-from toolchain.schedule.choice import choose_kernel
-from toolchain.schedule.placement.residency import Lines
-from toolchain.schedule.placement.storage import plan_storage
+from toolchain.schedule.kernel_selection import choose_kernel
+from toolchain.schedule.placement.dram_buffers import plan_storage
+from toolchain.schedule.placement.on_chip_allocation import Lines
 from toolchain.schedule.regions.region import Region, Slice
 from toolchain.schedule.rows.row_group import RowGroup, group_tensors
 from toolchain.schedule.rows.row_load import Loadable, RowLoad, find_loadable

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.operations import made
 from tests.schedule.groups.tall_regions import short_machine
 from toolchain.operations.operation import Operation
-from toolchain.schedule.choice import choose_kernel
+from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.rows.row_loop import RowLoop, row_dimension
 

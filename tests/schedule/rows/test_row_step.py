@@ -11,10 +11,10 @@ from tests.operations import made
 from tests.schedule.groups.tall_regions import short_machine
 from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
-from toolchain.schedule.choice import choose_kernel
+from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.placement.residency import Use, find_use
-from toolchain.schedule.placement.storage import plan_storage
+from toolchain.schedule.placement.dram_buffers import plan_storage
+from toolchain.schedule.placement.on_chip_allocation import Use, find_use
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.rows.row_step import row_lines, row_names, row_step
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.schedule.convolutions import convolution
 from tests.schedule.groups.tall_regions import short_machine
-from toolchain.schedule.choice import choose_kernel
+from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.tiling.slots_beside import SlotsBeside
 from toolchain.schedule.tiling.tiles import Tiling

@@ -7,7 +7,7 @@ import pytest
 
 from tests.operations import made
 from toolchain.operations.operation import Operation
-from toolchain.schedule.choice import choose_kernel
+from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.field_limits import faults
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.tiling import tile_limits

@@ -13,8 +13,8 @@ from tests.verify.regions import labelled, with_field
 from toolchain.abi.dram_map import Shape
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
+from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.network import Options, compile_region
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.load import load_machine
 from toolchain.verify.diagnosis.on_chip import OnChipReader

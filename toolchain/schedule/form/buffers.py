@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from toolchain.schedule.form.schedule import ChipBuffer, Schedule
 from toolchain.schedule.kernels.pools import Pool, wraps
-from toolchain.schedule.placement.residency import Candidate, Residents, RowRing
+from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, RowRing
 from toolchain.schedule.rows.row_load import ring_name
 from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.model import Machine, Memory

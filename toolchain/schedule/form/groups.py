@@ -8,7 +8,7 @@ from toolchain.schedule.form.loads import Loads
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.rows.row_group import RowGroup, group_tensors, made_over, ring_buffers
 from toolchain.schedule.rows.row_load import Loadable
 from toolchain.schedule.rows.row_loop import RowLoop, row_dimension

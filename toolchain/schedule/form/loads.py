@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_load import Loadable, find_loadable
 from toolchain.schedule.rows.row_step import row_step

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.placement.residency import Residents
-from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.placement.dram_buffers import Storage
+from toolchain.schedule.placement.on_chip_allocation import Residents
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.tiles import Tiling

@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.form.buffers import read_buffers
 from toolchain.schedule.form.fused import share_tiles
 from toolchain.schedule.form.groups import read_groups
@@ -15,10 +14,11 @@ from toolchain.schedule.form.schedule import Schedule, ScheduledOperation
 from toolchain.schedule.form.slots import SlotReader
 from toolchain.schedule.form.tiles import check_tile
 from toolchain.schedule.form.within import narrowed
+from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
-from toolchain.schedule.placement.residency import Residents, find_candidates, grouped, in_dram
-from toolchain.schedule.placement.storage import Storage, plan_storage
+from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
+from toolchain.schedule.placement.on_chip_allocation import Residents, find_candidates, grouped, in_dram
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tiling.ring import find_rings
 from toolchain.schedule.tiling.slots_beside import SlotsBeside

@@ -9,7 +9,7 @@ from toolchain.operations.operation import PICTURE_AXES
 from toolchain.operations.ranges import positions
 from toolchain.schedule.kernels.kernel_reader import PICTURE
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.placement.storage import layout_of
+from toolchain.schedule.placement.dram_buffers import layout_of
 from toolchain.schedule.regions.blocks import block_of
 from toolchain.spec.arrays import Ints
 

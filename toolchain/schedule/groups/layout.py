@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from toolchain.schedule.kernels.pools import Pool, Slot
-from toolchain.schedule.placement.residency import Lines, RowRing
+from toolchain.schedule.placement.on_chip_allocation import Lines, RowRing
 
 
 class Stream(NamedTuple):

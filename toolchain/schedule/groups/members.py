@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
-from toolchain.schedule.placement.residency import Residents
-from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.placement.dram_buffers import Storage
+from toolchain.schedule.placement.on_chip_allocation import Residents
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup, group_tensors
 from toolchain.schedule.rows.row_load import Loadable, find_loadable

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from toolchain.schedule.groups.layout import Stream, lay_rings
 from toolchain.schedule.kernels.pools import Pool, Slot, wraps
-from toolchain.schedule.placement.residency import Candidate, Residents, RowRing, find_room, group_numbers, grouped
+from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, RowRing, find_room, group_numbers, grouped
 from toolchain.schedule.rows.row_group import RowGroup, made_over, ring_buffers
 from toolchain.spec.model import Machine
 

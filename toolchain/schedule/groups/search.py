@@ -12,8 +12,8 @@ from toolchain.schedule.groups.load_cost import load_cycles
 from toolchain.schedule.groups.members import Members
 from toolchain.schedule.groups.rings import RingPlaces
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.placement.residency import Candidate, Residents, group_numbers, grouped, in_dram
-from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.placement.dram_buffers import Storage
+from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, group_numbers, grouped, in_dram
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.rows.row_load import Loadable
 from toolchain.schedule.tiling.overlap import overlapped

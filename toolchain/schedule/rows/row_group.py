@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.placement.residency import Residents
-from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.placement.dram_buffers import Storage
+from toolchain.schedule.placement.on_chip_allocation import Residents
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.interleave import Feed, Turn, interleave
 from toolchain.schedule.rows.lives import Clash, RingBuffer, Touch, find_clash

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Kept, Problem
-from toolchain.schedule.placement.residency import Candidate, Lines, Use, common_lines, find_use
-from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.placement.dram_buffers import Storage
+from toolchain.schedule.placement.on_chip_allocation import Candidate, Lines, Use, common_lines, find_use
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_step import row_lines, row_step
 

@@ -12,7 +12,7 @@ from toolchain.schedule.kernels.problem import Kept, Problem
 from toolchain.schedule.kernels.sequence import formulas
 from toolchain.schedule.kernels.sequence_file import formula_of
 from toolchain.schedule.kernels.windows import loaded_names
-from toolchain.schedule.placement.residency import Lines, Use
+from toolchain.schedule.placement.on_chip_allocation import Lines, Use
 from toolchain.schedule.rows.row_loop import HEIGHT, row_dimension
 from toolchain.spec.evaluate import constant
 

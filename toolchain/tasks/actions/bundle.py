@@ -6,9 +6,9 @@ from pathlib import Path
 from toolchain.graph.preparation import Preparation
 from toolchain.runtime.assemble import assemble_bundle, listing_text
 from toolchain.runtime.bundle import write_bundle
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.files import read_schedule_file
-from toolchain.schedule.network import compile_region
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import bundle_file, machine_of, preparations_file, schedule_file
 from toolchain.tasks.actions.regions import forget_regions, regions_of

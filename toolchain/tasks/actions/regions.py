@@ -11,7 +11,7 @@ from toolchain.graph.regions import region_calls
 from toolchain.graph.stage_file import read_stage
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.regions.read_region import read_region
+from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
 from toolchain.tasks.actions.paths import MachineKey, graph_file, machine_key, machine_named
 from toolchain.tasks.receipts import read_receipt

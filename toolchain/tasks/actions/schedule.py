@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from toolchain.schedule.compile_region import Options, find_schedule
 from toolchain.schedule.form.files import SUFFIX, check_regions, read_schedules
 from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.write import write_schedule
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.network import Options, find_schedule
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from toolchain.schedule.kernels.pools import Pool, Slot, beside
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.placement.storage import Storage
+from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.tiles import Tiling

@@ -11,13 +11,13 @@ from tests.schedule.made_regions import expected
 from toolchain.abi.dram_map import Shape
 from toolchain.emulator.engines import engine_named
 from toolchain.graph.numerics import Numerics
+from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import state_problem
-from toolchain.schedule.network import Options, compile_region
-from toolchain.schedule.placement.storage import plan_storage
+from toolchain.schedule.placement.dram_buffers import plan_storage
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.side_by_side import run_side_by_side
 from toolchain.schedule.tile_choice import TileChoice
-from toolchain.schedule.tiling.side_by_side import run_side_by_side
 from toolchain.spec.load import load_machine
 
 MACHINE = load_machine("dpuv3")
@@ -64,7 +64,7 @@ def test_the_pool_runs_beside_the_convolution_and_is_exact() -> None:
 def test_sharing_the_memory_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = Options(check=False, grouped=False)
     beside = compile_region(MACHINE, KERNELS, large(196), quick).cycles
-    monkeypatch.setattr("toolchain.schedule.network.run_side_by_side", lambda *given: given[2])
+    monkeypatch.setattr("toolchain.schedule.compile_region.run_side_by_side", lambda *given: given[2])
     assert beside < 0.9 * compile_region(MACHINE, KERNELS, large(196), quick).cycles
 
 

@@ -22,11 +22,11 @@ from toolchain.graph.session import run_session
 from toolchain.graph.store import Store
 from toolchain.passes.build import build_graph, calibration_table
 from toolchain.passes.context import Context
+from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.offload import device_of
-from toolchain.schedule.regions.read_region import read_region
+from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region, Slice
-from toolchain.schedule.selection import images_per_run
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 
@@ -129,6 +129,6 @@ def test_reading_a_region_tries_no_tile(stages: Path, monkeypatch: pytest.Monkey
     def tried(problem: object) -> bool:
         raise AssertionError(problem)
 
-    monkeypatch.setattr("toolchain.schedule.selection.tile_fits", tried)
+    monkeypatch.setattr("toolchain.schedule.kernel_selection.tile_fits", tried)
     machine, model = load_machine("vta"), ir.load(stages)
     assert all(read_region(machine, load_kernels(machine), model, call).operations for call in region_calls(model))

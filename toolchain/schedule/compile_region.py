@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from toolchain.analysis.checks import check_program, prepare_program
-from toolchain.schedule.choice import choose_kernel
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.dram import Placed, place_region
+from toolchain.schedule.dram_allocation import Placed, place_region
 from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel
 from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.form.plan import Plan
@@ -17,19 +16,20 @@ from toolchain.schedule.groups.fused import TileGroups
 from toolchain.schedule.groups.members import Members
 from toolchain.schedule.groups.rings import RingPlaces
 from toolchain.schedule.groups.search import GroupSearch, with_groups
+from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.placement.residency import Candidate, Residents, find_candidates, in_dram, place_residents, without
-from toolchain.schedule.placement.storage import plan_storage
+from toolchain.schedule.placement.dram_buffers import plan_storage
+from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_candidates, in_dram, place_residents, without
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.rows.row_group import RowGroup
+from toolchain.schedule.side_by_side import run_side_by_side
 from toolchain.schedule.stray_accesses import check_buffers, rooms_of
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.order import Instance, Member, order_dealt, order_group, order_tiles
 from toolchain.schedule.tiling.order import Placed as PlacedStep
 from toolchain.schedule.tiling.ring import Ring, find_rings
 from toolchain.schedule.tiling.rotation import Rotation
-from toolchain.schedule.tiling.side_by_side import run_side_by_side
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.schedule.writer import Part, part_of
 from toolchain.spec.errors import UserError, fail

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from toolchain.schedule.kernels.kernel import Place, Whole
 from toolchain.schedule.kernels.pools import Pool, Slot, beside
 from toolchain.schedule.kernels.problem import Kept, Problem
-from toolchain.schedule.placement.storage import Storage, lasting
+from toolchain.schedule.placement.dram_buffers import Storage, lasting
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.evaluate import constant
 

@@ -20,10 +20,10 @@ from toolchain.abi.dram_map import DramMap, Shape
 from toolchain.analysis.queues.order import issue_order
 from toolchain.emulator.engines import engine_named
 from toolchain.graph.numerics import Numerics
+from toolchain.schedule.compile_region import Options, compile_region, find_schedule
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.network import Options, compile_region, find_schedule
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
@@ -206,7 +206,7 @@ def test_every_tensor_can_be_stored_to_be_looked_at() -> None:
 
 def test_another_hash_seed_gives_the_same_bytes() -> None:
     script = (
-        "import hashlib; from tests.schedule.test_network import *\n"
+        "import hashlib; from tests.schedule.test_compile_region import *\n"
         "for name, region in (('vta', two_convolutions()), ('dpuv3', block(12))):\n"
         "    c = compile_region(MACHINES[name], KERNELS[name], region)\n"
         "    parts = [c.program.streams[0], *c.constants.values(), json.dumps(c.map.plain()).encode(), repr(c.listing).encode()]\n"

@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.operations import made
+from tests.schedule.convolutions import convolution
 from toolchain.abi.dram_map import Shape
 from toolchain.graph.calls import Call
 from toolchain.operations.library import builtin_kinds
+from toolchain.schedule.kernel_selection import Selection, choose_kernel, images_per_run
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.lowering import Lowered
-from toolchain.schedule.selection import Selection, images_per_run
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import fold
 from toolchain.spec.expr import Expr, parse_expr
@@ -126,3 +128,22 @@ def test_slopes_that_change_nothing_are_none_and_steep_ones_are_refused() -> Non
     for slope, text in (((2, 0), "2"), ((-1, 2), "-0.25")):
         with pytest.raises(UserError, match=f"E1003 'c' has a slope of {text} below zero"):
             selection.choose(leaky(*slope))
+
+
+MACHINE = load_machine("vta")
+KERNELS = load_kernels(MACHINE)
+CONVOLUTION = convolution((1, 16, 8, 8), (16, 3, 3))
+
+
+def test_the_first_that_can_is_taken() -> None:
+    first, second = KERNELS["conv2d"], replace(KERNELS["conv2d"], name="other")
+    assert choose_kernel(MACHINE, {"a": first, "b": second}, CONVOLUTION).kernel.name == first.name
+    strict = replace(first, name="strict", requires=tuple(replace(r, that=r.that, message=r.message) for r in first.requires))
+    assert choose_kernel(MACHINE, {"a": strict, "b": second}, CONVOLUTION).kernel.name == "strict"
+
+
+def test_no_kernel_for_a_kind_and_a_reason_for_a_number() -> None:
+    with pytest.raises(UserError, match="E1008 machine 'vta' has no kernel for 'upsample'"):
+        choose_kernel(MACHINE, {"conv2d": KERNELS["conv2d"]}, made.upsample("up", (1, 16, 4, 4), (2, 2)))
+    with pytest.raises(UserError, match=r"E1003 .*the padding is as large as the kernel"):
+        choose_kernel(MACHINE, KERNELS, convolution((1, 16, 8, 8), (16, 3, 3), pads=(3, 0, 0, 0)))
