@@ -7,12 +7,12 @@ from onnx import helper
 
 from tests.graph.imported import Array, imported, normal
 from toolchain.accuracy.errors import error_table, error_text, measure_errors
-from toolchain.graph.calibration import calibrate
-from toolchain.graph.calls import FLOAT_NAME, SCALE
-from toolchain.graph.integer_graph import integer_tensors
-from toolchain.graph.numerics import Numerics, Range
-from toolchain.graph.running import open_model
-from toolchain.graph.session import run_session
+from toolchain.graph.calibration.table import calibrate
+from toolchain.graph.integers.calls import FLOAT_NAME, SCALE
+from toolchain.graph.integers.integer_graph import integer_tensors
+from toolchain.graph.integers.numerics import Numerics, Range
+from toolchain.graph.running.graph_session import open_model
+from toolchain.graph.running.session import run_session
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.operations import made
-from toolchain.graph.numerics import Numerics
+from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.operation import from_picture, picture_of, to_picture
 from toolchain.operations.reference import accumulate
 from toolchain.spec.errors import UserError

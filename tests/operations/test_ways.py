@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.operations import made
-from toolchain.graph.numerics import Numerics
+from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.ways import candidates, reachable, spelled
 from toolchain.spec.expr import parse_expr

@@ -7,8 +7,8 @@ import pytest
 from onnx import helper
 
 from tests.graph.imported import F, imported, normal
-from toolchain.graph.calls import REASON
-from toolchain.graph.functions import FUSED
+from toolchain.graph.integers.calls import REASON
+from toolchain.graph.integers.functions import FUSED
 from toolchain.graph.regions import REGION
 from toolchain.passes.contracts import PROPERTIES
 from toolchain.passes.registry import PASSES

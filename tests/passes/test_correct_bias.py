@@ -8,11 +8,11 @@ import pytest
 from onnx import helper
 
 from tests.graph.imported import imported, normal
-from toolchain.graph.calibration import calibrate
-from toolchain.graph.calls import SCALE, zero_of
-from toolchain.graph.functions import kind_of
-from toolchain.graph.integer_graph import run_reference
-from toolchain.graph.numerics import Numerics, Range
+from toolchain.graph.calibration.table import calibrate
+from toolchain.graph.integers.calls import SCALE, zero_of
+from toolchain.graph.integers.functions import kind_of
+from toolchain.graph.integers.integer_graph import run_reference
+from toolchain.graph.integers.numerics import Numerics, Range
 from toolchain.passes.context import Context
 from toolchain.passes.correct_bias import CorrectBias
 from toolchain.passes.fuse import Fuse

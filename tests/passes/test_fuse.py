@@ -9,10 +9,10 @@ from onnx import helper
 
 from tests.graph.onnx_builder import conv_net, model, save
 from tests.passes.test_fold import PASSES
-from toolchain.graph.calls import REASON
-from toolchain.graph.load import load_graph
-from toolchain.graph.session import open_session, run_session
-from toolchain.graph.store import Store
+from toolchain.graph.files.store import Store
+from toolchain.graph.importing.load import load_graph
+from toolchain.graph.integers.calls import REASON
+from toolchain.graph.running.session import open_session, run_session
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.runner import run_passes

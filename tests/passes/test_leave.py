@@ -8,10 +8,10 @@ import pytest
 from onnx import helper
 
 from tests.graph.imported import F, imported, node_of, normal, run
-from toolchain.graph.calibration import Seen, Table
-from toolchain.graph.calls import REASON
-from toolchain.graph.equivalence import STEP
-from toolchain.graph.histogram import Spread
+from toolchain.graph.calibration.histogram import Spread
+from toolchain.graph.calibration.table import Seen, Table
+from toolchain.graph.equivalence.piecewise import STEP
+from toolchain.graph.integers.calls import REASON
 from toolchain.operations.library import builtin_kinds
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import INNER, SOURCES, Fuse

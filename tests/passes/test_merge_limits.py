@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from tests.graph.imported import F, imported, node_of, normal, run
-from toolchain.graph.equivalence import STEP
+from toolchain.graph.equivalence.piecewise import STEP
 from toolchain.passes.context import Context
 from toolchain.passes.merge_limits import MergeLimits
 from toolchain.passes.remove_qdq import RANGE

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.graph.imported import run
 from tests.graph.onnx_builder import save
 from tests.passes.random_networks import ANYTHING, inputs, random_network
-from toolchain.graph.load import load_graph
+from toolchain.graph.importing.load import load_graph
 from toolchain.passes.convex import convex_groups
 from toolchain.passes.outline import outline
 

@@ -11,12 +11,12 @@ from onnx import helper
 
 from tests.graph.onnx_builder import model, save
 from tests.passes.test_quantize import NARROW, branchy, picture, samples
-from toolchain.graph.calls import REASON
-from toolchain.graph.functions import kind_of
+from toolchain.graph.files.store import Store
+from toolchain.graph.integers.calls import REASON
+from toolchain.graph.integers.functions import kind_of
+from toolchain.graph.nodes.rewrite import constant
 from toolchain.graph.regions import REGION, TARGET, region_calls, region_function
-from toolchain.graph.rewrite import constant
-from toolchain.graph.session import open_session, run_session
-from toolchain.graph.store import Store
+from toolchain.graph.running.session import open_session, run_session
 from toolchain.passes.build import build_graph, calibration_table, default_pipeline
 from toolchain.passes.context import Context, Device
 from toolchain.passes.partition import Partition

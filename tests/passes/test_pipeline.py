@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.graph.onnx_builder import conv_net, save
 from tests.spec.small import GOOD
-from toolchain.graph.load import load_graph
-from toolchain.graph.rewrite import is_operator
+from toolchain.graph.importing.load import load_graph
+from toolchain.graph.nodes.rewrite import is_operator
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.contracts import PROPERTIES

@@ -7,7 +7,7 @@ from onnx import helper
 
 from tests.graph.imported import F, normal, run
 from tests.graph.onnx_builder import model, save
-from toolchain.graph.load import load_graph
+from toolchain.graph.importing.load import load_graph
 from toolchain.passes.context import Context
 from toolchain.passes.remove_dead import RemoveDead
 

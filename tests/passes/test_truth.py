@@ -13,12 +13,12 @@ from onnx import helper
 from tests.graph.imported import F, imported, node_of, normal
 from tests.graph.onnx_builder import conv_net, model, save
 from tests.passes.random_networks import ANYTHING, inputs, random_network
-from toolchain.graph.calibration import Table, sample_at
-from toolchain.graph.load import load_graph
-from toolchain.graph.rewrite import add_constant
-from toolchain.graph.running import open_model
-from toolchain.graph.session import open_session, run_session
-from toolchain.graph.store import Store
+from toolchain.graph.calibration.table import Table, sample_at
+from toolchain.graph.files.store import Store
+from toolchain.graph.importing.load import load_graph
+from toolchain.graph.nodes.rewrite import add_constant
+from toolchain.graph.running.graph_session import open_model
+from toolchain.graph.running.session import open_session, run_session
 from toolchain.passes import fold_batch_norm, fuse
 from toolchain.passes.build import build_graph, default_pipeline, float_stages
 from toolchain.passes.context import Context

@@ -9,10 +9,10 @@ import onnx_ir as ir
 
 from tests.operations import made
 from toolchain.abi.dram_map import Shape
-from toolchain.graph.calls import BOUNDARY, SCALE, boundary_call, integer_call
+from toolchain.graph.importing.versions import OPSET
+from toolchain.graph.integers.calls import BOUNDARY, SCALE, boundary_call, integer_call
+from toolchain.graph.nodes.rewrite import add_constant
 from toolchain.graph.regions import REGION
-from toolchain.graph.rewrite import add_constant
-from toolchain.graph.versions import OPSET
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.operation import Operation
 from toolchain.passes.outline import outline

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.runtime.small import bundle, images, network
-from toolchain.graph.running import open_model
-from toolchain.graph.session import run_session
+from toolchain.graph.running.graph_session import open_model
+from toolchain.graph.running.session import run_session
 from toolchain.runtime.archive import data_name
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.bundle import write_bundle

@@ -11,8 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.runtime.small import images, network
 from toolchain.graph.regions import REGION
-from toolchain.graph.running import open_model
-from toolchain.graph.session import run_session
+from toolchain.graph.running.graph_session import open_model
+from toolchain.graph.running.session import run_session
 from toolchain.runtime.archive import data_name
 from toolchain.runtime.host_segments import HostModel, RegionCall, cut_model
 from toolchain.runtime.host_session import open_segment

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tests.operations import made
 from toolchain.abi.dram_map import Shape
-from toolchain.graph.numerics import Numerics
+from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.operation import Operation
 from toolchain.schedule.regions.region import Bound, Region, Slice
 

@@ -19,7 +19,7 @@ from tests.schedule.made_regions import Builder, expected
 from toolchain.abi.dram_map import DramMap, Shape
 from toolchain.analysis.queues.order import issue_order
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.numerics import Numerics
+from toolchain.graph.integers.numerics import Numerics
 from toolchain.schedule.compile_region import Options, compile_region, find_schedule
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernels.kernel import Kernel

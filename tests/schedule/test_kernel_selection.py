@@ -8,7 +8,7 @@ import pytest
 from tests.operations import made
 from tests.schedule.convolutions import convolution
 from toolchain.abi.dram_map import Shape
-from toolchain.graph.calls import Call
+from toolchain.graph.integers.calls import Call
 from toolchain.operations.library import builtin_kinds
 from toolchain.schedule.kernel_selection import Selection, choose_kernel, images_per_run
 from toolchain.schedule.kernels.kernel_file import load_kernels

@@ -10,10 +10,10 @@ from onnx import helper
 
 from tests.graph.imported import imported, normal
 from tests.runtime import small
-from toolchain.graph.calibration import calibrate
-from toolchain.graph.functions import INTEGER, kind_of
-from toolchain.graph.numerics import Numerics
-from toolchain.graph.versions import OPSET
+from toolchain.graph.calibration.table import calibrate
+from toolchain.graph.importing.versions import OPSET
+from toolchain.graph.integers.functions import INTEGER, kind_of
+from toolchain.graph.integers.numerics import Numerics
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.queues.order import issue_order
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.numerics import Numerics, Range
+from toolchain.graph.integers.numerics import Numerics, Range
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile import Choice, compile_operation
 from toolchain.schedule.kernels.kernel import Kernel

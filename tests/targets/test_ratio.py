@@ -13,7 +13,7 @@ from tests.ratio_machines import RATIO, Change, changed, factor, sums_of
 from tests.target_runs import execute, read
 from tests.verify.builds import build
 from tests.verify.networks import network
-from toolchain.graph.calls import SCALE, ZERO
+from toolchain.graph.integers.calls import SCALE, ZERO
 from toolchain.operations.ending import Scaling, requantised
 from toolchain.operations.library import kinds_of
 from toolchain.schedule.kernels.kernel_file import load_kernels

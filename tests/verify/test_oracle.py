@@ -2,7 +2,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from toolchain.graph.versions import OPSET
+from toolchain.graph.importing.versions import OPSET
 from toolchain.verify.oracle import first_samples, oracle_tensors
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.accuracy.energy import Energy, part_axis
-from toolchain.graph.calibration import sample_at, sample_count
-from toolchain.graph.calls import FLOAT_NAME, SCALE, zero_of
-from toolchain.graph.canary import check_oracle
-from toolchain.graph.integer_graph import integer_tensors
-from toolchain.graph.numerics import Range
-from toolchain.graph.running import open_model
-from toolchain.graph.session import run_session
+from toolchain.graph.calibration.table import sample_at, sample_count
+from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, zero_of
+from toolchain.graph.integers.integer_graph import integer_tensors
+from toolchain.graph.integers.numerics import Range
+from toolchain.graph.integers.ort_selftest import check_oracle
+from toolchain.graph.running.graph_session import open_model
+from toolchain.graph.running.session import run_session
 
 Array = np.typing.NDArray[Any]
 Samples = Mapping[str, Array]

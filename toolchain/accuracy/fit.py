@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.graph.node_text import shape_text
+from toolchain.graph.nodes.node_text import shape_text
 from toolchain.models.task import Classification, Detection, Segmentation, Task
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.suggest import nearest

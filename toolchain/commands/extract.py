@@ -6,12 +6,12 @@ from typing import Any
 
 import onnx
 
-from toolchain.graph.extract import extract_model
-from toolchain.graph.node_text import shape_text
-from toolchain.graph.session import open_session
-from toolchain.graph.tensors import constants, is_external
-from toolchain.graph.weights import take_weights
-from toolchain.graph.write_proto import write_proto
+from toolchain.graph.files.tensors import constants, is_external
+from toolchain.graph.files.weights import take_weights
+from toolchain.graph.files.write_proto import write_proto
+from toolchain.graph.importing.extract import extract_model
+from toolchain.graph.nodes.node_text import shape_text
+from toolchain.graph.running.session import open_session
 
 
 def extract(arguments: argparse.Namespace) -> None:

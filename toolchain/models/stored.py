@@ -6,8 +6,8 @@ from pathlib import Path, PurePosixPath
 import onnx
 from google.protobuf.message import DecodeError
 
-from toolchain.graph.dims import fix_dims, open_axes
-from toolchain.graph.node_text import shape_text
+from toolchain.graph.importing.dims import fix_dims, open_axes
+from toolchain.graph.nodes.node_text import shape_text
 from toolchain.models.model import Input
 from toolchain.models.operators import Shape
 from toolchain.spec.errors import fail

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.affine import affine_of, per_channel
-from toolchain.graph.intervals import limit
-from toolchain.graph.resizing import repeats
-from toolchain.graph.rewrite import Array, constant, integer, ints, is_operator, known_shape, real, shape_of, text
-from toolchain.graph.windows import pads_of, window_of
+from toolchain.graph.equivalence.intervals import limit
+from toolchain.graph.nodes.rewrite import Array, constant, integer, ints, is_operator, known_shape, real, shape_of, text
+from toolchain.graph.operators.affine import affine_of, per_channel
+from toolchain.graph.operators.resizing import repeats
+from toolchain.graph.operators.windows import pads_of, window_of
 from toolchain.passes.matching import Match
 
 ONE_STEP: Mapping[str, tuple[int, ...]] = MappingProxyType({"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)})

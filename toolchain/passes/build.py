@@ -7,9 +7,9 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from toolchain.graph.calibration import Samples, Seen, Table, calibrate, sample_at
-from toolchain.graph.load import load_graph
-from toolchain.graph.store import Store
+from toolchain.graph.calibration.table import Samples, Seen, Table, calibrate, sample_at
+from toolchain.graph.files.store import Store
+from toolchain.graph.importing.load import load_graph
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.pipeline import Pipeline, read_pipeline

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from toolchain.graph.calibration import Samples, Table
-from toolchain.graph.numerics import Numerics
+from toolchain.graph.calibration.table import Samples, Table
+from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.library import Kinds, builtin_kinds
 from toolchain.passes.templates import Template
 

@@ -5,11 +5,11 @@ from types import MappingProxyType
 
 import onnx_ir as ir
 
-from toolchain.graph.affine import affine_of
-from toolchain.graph.calls import REASON, is_candidate
-from toolchain.graph.functions import FUSED
+from toolchain.graph.integers.calls import REASON, is_candidate
+from toolchain.graph.integers.functions import FUSED
+from toolchain.graph.nodes.rewrite import is_operator
+from toolchain.graph.operators.affine import affine_of
 from toolchain.graph.regions import REGION
-from toolchain.graph.rewrite import is_operator
 from toolchain.passes.fold_batch_norm import foldable
 from toolchain.passes.fold_constants import kept_constant
 from toolchain.passes.remove_identity import passes_through

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration import joined
-from toolchain.graph.calls import BOUNDARY, FLOAT_NAME, SCALE, Call, read_call, run_call
-from toolchain.graph.functions import INTEGER, kind_of
-from toolchain.graph.numerics import Numerics
-from toolchain.graph.requantisation import too_large
-from toolchain.graph.rewrite import constant
+from toolchain.graph.calibration.table import joined
+from toolchain.graph.integers.calls import BOUNDARY, FLOAT_NAME, SCALE, Call, read_call, run_call
+from toolchain.graph.integers.functions import INTEGER, kind_of
+from toolchain.graph.integers.numerics import Numerics
+from toolchain.graph.nodes.rewrite import constant
+from toolchain.graph.quantisation.requantisation import too_large
 from toolchain.operations.ending import scaling_of, scaling_operands
 from toolchain.operations.evaluate import call_sums
 from toolchain.passes.base import Pass

@@ -6,8 +6,7 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.affine import Vector, affine_of, per_channel
-from toolchain.graph.rewrite import (
+from toolchain.graph.nodes.rewrite import (
     add_constant,
     constant,
     drop_unused_constants,
@@ -21,6 +20,7 @@ from toolchain.graph.rewrite import (
     single_use,
     text,
 )
+from toolchain.graph.operators.affine import Vector, affine_of, per_channel
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 

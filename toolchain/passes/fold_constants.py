@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.fold_nodes import RANDOM
-from toolchain.graph.rewrite import ONNX_DOMAINS, Array, add_constant, captured, constant, drop_unused_constants, is_operator, known_shape
-from toolchain.graph.session import open_session, run_session
-from toolchain.graph.versions import IR_VERSION
+from toolchain.graph.importing.fold_nodes import RANDOM
+from toolchain.graph.importing.versions import IR_VERSION
+from toolchain.graph.nodes.rewrite import ONNX_DOMAINS, Array, add_constant, captured, constant, drop_unused_constants, is_operator, known_shape
+from toolchain.graph.running.session import open_session, run_session
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 

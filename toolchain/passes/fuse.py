@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from toolchain.graph.calls import REASON, fused_call
-from toolchain.graph.functions import FUSED
-from toolchain.graph.rewrite import add_constant, drop_unused_constants, substitute
+from toolchain.graph.integers.calls import REASON, fused_call
+from toolchain.graph.integers.functions import FUSED
+from toolchain.graph.nodes.rewrite import add_constant, drop_unused_constants, substitute
 from toolchain.operations.kind import OperationKind
 from toolchain.passes.base import Pass
 from toolchain.passes.bindings import Fused, New, bind

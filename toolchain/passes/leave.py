@@ -5,13 +5,13 @@ from typing import Any
 
 import onnx_ir as ir
 
-from toolchain.graph.calibration import Table
-from toolchain.graph.calls import REASON, fused_call, is_candidate, read_call
-from toolchain.graph.equivalence import STEP
-from toolchain.graph.functions import variant_of
-from toolchain.graph.rewrite import clip, substitute
-from toolchain.graph.scales import tensors_of
-from toolchain.graph.work import node_macs
+from toolchain.graph.calibration.table import Table
+from toolchain.graph.equivalence.piecewise import STEP
+from toolchain.graph.integers.calls import REASON, fused_call, is_candidate, read_call
+from toolchain.graph.integers.functions import variant_of
+from toolchain.graph.nodes.rewrite import clip, substitute
+from toolchain.graph.operators.work import node_macs
+from toolchain.graph.quantisation.scales import tensors_of
 from toolchain.operations.library import Kinds
 from toolchain.passes.fuse import INNER, note_sources, sources_of
 from toolchain.passes.placement import read_loss

@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from toolchain.graph.rewrite import constant, is_float, is_operator, known_shape, shape_of, single_use
+from toolchain.graph.nodes.rewrite import constant, is_float, is_operator, known_shape, shape_of, single_use
 from toolchain.passes.templates import Pattern, Template, Tensor
 
 

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from toolchain.graph.equivalence import STEP
-from toolchain.graph.intervals import Interval, limits_of
-from toolchain.graph.rewrite import clip, drop_unused_constants, single_use, substitute
+from toolchain.graph.equivalence.intervals import Interval, limits_of
+from toolchain.graph.equivalence.piecewise import STEP
+from toolchain.graph.nodes.rewrite import clip, drop_unused_constants, single_use, substitute
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.remove_qdq import RANGE

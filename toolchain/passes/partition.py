@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from toolchain.graph.calls import REASON
-from toolchain.graph.node_text import shape_text
+from toolchain.graph.integers.calls import REASON
+from toolchain.graph.nodes.node_text import shape_text
+from toolchain.graph.nodes.rewrite import given_names, known_shape
 from toolchain.graph.regions import REGION, TARGET
-from toolchain.graph.rewrite import given_names, known_shape
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import UNKNOWN

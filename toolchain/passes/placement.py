@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 
 import onnx_ir as ir
 
-from toolchain.graph.calls import BOUNDARY
-from toolchain.graph.functions import INTEGER, kind_of
-from toolchain.graph.rewrite import captured
+from toolchain.graph.integers.calls import BOUNDARY
+from toolchain.graph.integers.functions import INTEGER, kind_of
+from toolchain.graph.nodes.rewrite import captured
 from toolchain.passes.context import Device, Price
 from toolchain.passes.convex import convex_groups
 

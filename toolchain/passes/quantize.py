@@ -8,17 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibrated import CALIBRATED, DECLARED, MADE_UP, RECORDED
-from toolchain.graph.calibration import Table
-from toolchain.graph.calls import ACTIVATION, FLOAT_NAME, REASON, SCALE, ZERO, Call, boundary_call, integer_call, is_candidate, read_call
-from toolchain.graph.functions import FUSED, kind_of, variant_of
-from toolchain.graph.intervals import ANY, Interval, limits_of
-from toolchain.graph.numerics import Numerics
-from toolchain.graph.output_ranges import Reader, judge_scales
-from toolchain.graph.ranges import METHODS, Method
-from toolchain.graph.requantisation import Stored, channel_factors, product, table, total, weight_scale
-from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, fresh_name, is_operator
-from toolchain.graph.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
+from toolchain.graph.calibration.calibrated import CALIBRATED, DECLARED, MADE_UP, RECORDED
+from toolchain.graph.calibration.output_ranges import Reader, judge_scales
+from toolchain.graph.calibration.ranges import METHODS, Method
+from toolchain.graph.calibration.table import Table
+from toolchain.graph.equivalence.intervals import ANY, Interval, limits_of
+from toolchain.graph.integers.calls import ACTIVATION, FLOAT_NAME, REASON, SCALE, ZERO, Call, boundary_call, integer_call, is_candidate, read_call
+from toolchain.graph.integers.functions import FUSED, kind_of, variant_of
+from toolchain.graph.integers.numerics import Numerics
+from toolchain.graph.nodes.rewrite import add_constant, constant, drop_unused_constants, fresh_name, is_operator
+from toolchain.graph.quantisation.requantisation import Stored, channel_factors, product, table, total, weight_scale
+from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
 from toolchain.operations.ending import quantize, scaling_operands, zero_names
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration import Samples, Table
-from toolchain.graph.calls import FLOAT_NAME, SCALE, ZERO, Call, read_call, zero_of
-from toolchain.graph.drift import Drift, drift_of
-from toolchain.graph.functions import INTEGER
-from toolchain.graph.least_squares import damped, normalised, output_errors, round_channels, round_rows, unit_of
-from toolchain.graph.numerics import Numerics
-from toolchain.graph.requantisation import Stored, TooFineError, channel_steps, stored_product
-from toolchain.graph.rewrite import constant, known_shape
-from toolchain.graph.statistics import joined, moments_of
-from toolchain.graph.stepping import Stepper
+from toolchain.graph.calibration.drift import Drift, drift_of
+from toolchain.graph.calibration.statistics import joined, moments_of
+from toolchain.graph.calibration.stepping import Stepper
+from toolchain.graph.calibration.table import Samples, Table
+from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, ZERO, Call, read_call, zero_of
+from toolchain.graph.integers.functions import INTEGER
+from toolchain.graph.integers.numerics import Numerics
+from toolchain.graph.nodes.rewrite import constant, known_shape
+from toolchain.graph.quantisation.least_squares import damped, normalised, output_errors, round_channels, round_rows, unit_of
+from toolchain.graph.quantisation.requantisation import Stored, TooFineError, channel_steps, stored_product
 from toolchain.operations.library import Kinds
 from toolchain.passes.fuse import INNER
 from toolchain.spec.errors import UserError

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from toolchain.graph.rewrite import drop_unused_constants
+from toolchain.graph.nodes.rewrite import drop_unused_constants
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.rewrite import bypass, constant, drop_unused_constants, is_operator, known_shape
+from toolchain.graph.nodes.rewrite import bypass, constant, drop_unused_constants, is_operator, known_shape
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 

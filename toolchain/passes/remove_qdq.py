@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration import Seen, Table
-from toolchain.graph.equivalence import STEP
-from toolchain.graph.histogram import Spread
-from toolchain.graph.intervals import ANY, Interval, interval_of, stored_interval
-from toolchain.graph.rewrite import clip, constant, drop_unused_constants, is_operator, replace_value, substitute
+from toolchain.graph.calibration.histogram import Spread
+from toolchain.graph.calibration.table import Seen, Table
+from toolchain.graph.equivalence.intervals import ANY, Interval, interval_of, stored_interval
+from toolchain.graph.equivalence.piecewise import STEP
+from toolchain.graph.nodes.rewrite import clip, constant, drop_unused_constants, is_operator, replace_value, substitute
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 

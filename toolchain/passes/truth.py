@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration import Table
-from toolchain.graph.equivalence import find_mismatch, same_operator
-from toolchain.graph.quantized_operators import WRITTEN
-from toolchain.graph.rewrite import constant, is_float, is_operator, known_shape
-from toolchain.graph.running import open_model
-from toolchain.graph.session import open_session, run_session
-from toolchain.graph.store import Store
+from toolchain.graph.calibration.table import Table
+from toolchain.graph.equivalence.piecewise import find_mismatch, same_operator
+from toolchain.graph.files.store import Store
+from toolchain.graph.importing.quantized_operators import WRITTEN
+from toolchain.graph.nodes.rewrite import constant, is_float, is_operator, known_shape
+from toolchain.graph.running.graph_session import open_model
+from toolchain.graph.running.session import open_session, run_session
 from toolchain.spec.errors import UserError, fail
 
 Array = np.typing.NDArray[Any]

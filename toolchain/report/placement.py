@@ -7,10 +7,10 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from toolchain.graph.calls import REASON
-from toolchain.graph.functions import kind_of
+from toolchain.graph.integers.calls import REASON
+from toolchain.graph.integers.functions import kind_of
+from toolchain.graph.operators.work import host_work
 from toolchain.graph.regions import region_calls, region_function
-from toolchain.graph.work import host_work
 from toolchain.passes.fuse import sources_of
 from toolchain.verify.built import stage_files
 

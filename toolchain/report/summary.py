@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.accuracy.closeness import Closeness, read_closeness
-from toolchain.graph.calibrated import calibration_kind
+from toolchain.graph.calibration.calibrated import calibration_kind
 from toolchain.graph.regions import region_calls
 from toolchain.passes.templates import templates_for
 from toolchain.report.costs import Costs, cost_rows

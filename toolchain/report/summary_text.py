@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from toolchain.graph.calibrated import calibration_text
+from toolchain.graph.calibration.calibrated import calibration_text
 from toolchain.report.explain_text import ms_text, placed_text
 from toolchain.report.summary import Summary
 from toolchain.report.tables import counted, scaled, table_text

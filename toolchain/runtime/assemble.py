@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calls import SCALE
+from toolchain.graph.integers.calls import SCALE
+from toolchain.graph.nodes.rewrite import shape_of
 from toolchain.graph.preparation import Preparation
-from toolchain.graph.rewrite import shape_of
 from toolchain.isa.binary.container import write_container
 from toolchain.runtime.archive import data_name
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, Port, RegionProgram, Step

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toolchain.abi.dram_map import DramMap
+from toolchain.graph.operators.work import Work
 from toolchain.graph.preparation import Preparation
-from toolchain.graph.work import Work
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.checks import prepare_program
-from toolchain.graph.calibration import sample_count
-from toolchain.graph.session import run_session
+from toolchain.graph.calibration.table import sample_count
+from toolchain.graph.running.session import run_session
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, RegionProgram, Step
 from toolchain.runtime.device import Device, Image, Loaded

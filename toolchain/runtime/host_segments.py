@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import onnx
 import onnx_ir as ir
 
+from toolchain.graph.files.weights import INLINE_BYTES
+from toolchain.graph.nodes.structure import needed
+from toolchain.graph.nodes.subgraphs import Identifier, all_nodes, called_functions
+from toolchain.graph.operators.work import Work, host_work
 from toolchain.graph.regions import REGION
-from toolchain.graph.structure import needed
-from toolchain.graph.subgraphs import Identifier, all_nodes, called_functions
-from toolchain.graph.weights import INLINE_BYTES
-from toolchain.graph.work import Work, host_work
 from toolchain.runtime.archive import data_name
 from toolchain.runtime.cutting import Item, turns
 

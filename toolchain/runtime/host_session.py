@@ -6,7 +6,7 @@ from typing import Any
 import onnx
 from google.protobuf.message import DecodeError
 
-from toolchain.graph.session import open_session
+from toolchain.graph.running.session import open_session
 from toolchain.spec.errors import fail
 
 

@@ -7,8 +7,8 @@ from functools import cached_property, partial
 
 import onnx_ir as ir
 
-from toolchain.graph.calls import read_call
-from toolchain.graph.functions import INTEGER, kind_of
+from toolchain.graph.integers.calls import read_call
+from toolchain.graph.integers.functions import INTEGER, kind_of
 from toolchain.operations.library import Kinds
 from toolchain.operations.ways import reachable
 from toolchain.passes.context import Device

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
-from toolchain.graph.calls import BOUNDARY
-from toolchain.graph.functions import kind_of
-from toolchain.graph.rewrite import known_shape
-from toolchain.graph.work import host_work
+from toolchain.graph.integers.calls import BOUNDARY
+from toolchain.graph.integers.functions import kind_of
+from toolchain.graph.nodes.rewrite import known_shape
+from toolchain.graph.operators.work import host_work
 from toolchain.operations.library import kinds_of
 from toolchain.passes.context import Price
 from toolchain.schedule.kernel_selection import images_per_run

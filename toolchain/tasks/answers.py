@@ -55,7 +55,7 @@ def infer_answer(job: Job) -> str:
     """Accuracy three ways, the cost of quantisation, and cycles."""
     from toolchain.accuracy.closeness import read_closeness
     from toolchain.accuracy.measure import GOOD
-    from toolchain.graph.calibrated import MADE_UP, calibration_text
+    from toolchain.graph.calibration.calibrated import MADE_UP, calibration_text
 
     found: dict[str, Any] = json.loads(infer_file(job).read_text())
     lines = [f"{job.model} on {job.target.label}, {found['images']} {found['kind']} samples"]

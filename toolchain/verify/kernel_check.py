@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from toolchain.abi.dram_map import host_axes
 from toolchain.analysis.checks import check_program
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.numerics import Numerics
+from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.schedule.compile import Compiled, emit_alone, pack_tensors

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from toolchain.accuracy.closeness import closeness_of
 from toolchain.accuracy.errors import measure_errors
-from toolchain.graph.calibration import Table, sample_at, sample_count
-from toolchain.graph.numerics import Range
+from toolchain.graph.calibration.table import Table, sample_at, sample_count
+from toolchain.graph.integers.numerics import Range
+from toolchain.graph.operators.work import host_work
 from toolchain.graph.regions import region_calls, region_function
-from toolchain.graph.work import host_work
 from toolchain.passes.fuse import sources_of
 from toolchain.passes.truth import check_import
 from toolchain.runtime.emulator_device import EmulatorDevice

@@ -8,10 +8,10 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from toolchain.graph.calls import fused_call, integer_call, run_call
-from toolchain.graph.numerics import ROUNDINGS, Form, Numerics, Range
-from toolchain.graph.session import open_session, run_session
-from toolchain.graph.versions import IR_VERSION, OPSET
+from toolchain.graph.importing.versions import IR_VERSION, OPSET
+from toolchain.graph.integers.calls import fused_call, integer_call, run_call
+from toolchain.graph.integers.numerics import ROUNDINGS, Form, Numerics, Range
+from toolchain.graph.running.session import open_session, run_session
 from toolchain.operations.ending import scaling_operands, zero_names
 from toolchain.operations.kind import Operand, OperationKind
 from toolchain.operations.library import Kinds

@@ -7,11 +7,11 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from toolchain.graph.calibration import sample_at
-from toolchain.graph.canary import check_oracle
-from toolchain.graph.integer_graph import integer_tensors
-from toolchain.graph.running import open_model
-from toolchain.graph.session import run_session
+from toolchain.graph.calibration.table import sample_at
+from toolchain.graph.integers.integer_graph import integer_tensors
+from toolchain.graph.integers.ort_selftest import check_oracle
+from toolchain.graph.running.graph_session import open_model
+from toolchain.graph.running.session import run_session
 
 Array = NDArray[Any]
 Samples = Mapping[str, Array]

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.graph.numerics import Numerics
-from toolchain.graph.requantisation import LONGEST
+from toolchain.graph.integers.numerics import Numerics
+from toolchain.graph.quantisation.requantisation import LONGEST
 from toolchain.operations.ending import by_channel, zero_names
 from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.operations.numbers import complete, macs_of

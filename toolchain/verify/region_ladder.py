@@ -11,7 +11,7 @@ from toolchain.abi.dram_map import Shape
 from toolchain.analysis.checks import Checked, check_program, prepare_program
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.calibration import sample_at
+from toolchain.graph.calibration.table import sample_at
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints
 from toolchain.operations.operation import to_picture

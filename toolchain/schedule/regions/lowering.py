@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import Shape
-from toolchain.graph.calls import Call
+from toolchain.graph.integers.calls import Call
 from toolchain.operations.kind import ENDING, UNIT
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import Operation, make_operation

@@ -1,6 +1,6 @@
 """The calibration table: what the model's own samples do in floating point, or what a quantised model says itself."""
 
-from toolchain.graph.calibration import Table, write_table
+from toolchain.graph.calibration.table import Table, write_table
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import calibration_samples
 from toolchain.passes.build import calibration_table, declared_table, united_table

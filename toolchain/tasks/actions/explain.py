@@ -1,7 +1,7 @@
 """Why a model takes as long as it does on a machine: from the partitioned graph alone, before anything is compiled."""
 
-from toolchain.graph.calibrated import calibration_kind, calibration_text
-from toolchain.graph.stage_file import read_stage
+from toolchain.graph.calibration.calibrated import calibration_kind, calibration_text
+from toolchain.graph.files.stage_file import read_stage
 from toolchain.passes.templates import templates_for
 from toolchain.report.explain import explain
 from toolchain.report.explain_text import explanation_text

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from toolchain.graph.calibration import read_table
-from toolchain.graph.store import Store
+from toolchain.graph.calibration.table import read_table
+from toolchain.graph.files.store import Store
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import calibration_samples
 from toolchain.operations.library import kinds_of

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from toolchain.graph.files.stage_file import read_stage
 from toolchain.graph.regions import region_calls
-from toolchain.graph.stage_file import read_stage
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.read_region import read_region

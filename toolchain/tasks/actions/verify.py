@@ -1,6 +1,6 @@
 """The verification ladder for a bundle: every tensor against the integer model, the reference engine against the fast one."""
 
-from toolchain.graph.calibrated import calibration_kind, calibration_text
+from toolchain.graph.calibration.calibrated import calibration_kind, calibration_text
 from toolchain.models.model import Recorded
 from toolchain.models.samples import calibration_samples
 from toolchain.spec.errors import fail

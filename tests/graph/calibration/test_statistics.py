@@ -1,0 +1,94 @@
+"""Sums over a layer's inputs against ONNX Runtime's layers: with random weights, means and products give the outputs' mean and energy."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from onnx import helper
+
+from tests.graph.imported import F, run
+from tests.graph.onnx_builder import model
+from toolchain.graph.calibration import statistics
+from toolchain.graph.calibration.statistics import JOINED_BYTES, joined, moments_of
+from toolchain.graph.integers.calls import Call
+from toolchain.graph.quantisation.least_squares import output_errors
+from toolchain.operations.library import builtin_kinds
+
+n = helper.make_node
+Array = np.ndarray
+
+
+def call(kind: str, attributes: Mapping[str, Any]) -> Call:
+    return Call("c", builtin_kinds()[kind], "", ("x", "w", "b"), "y", attributes)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data(), st.sampled_from([1, 2, 4]), st.integers(1, 3))
+def test_convolution(data: st.DataObject, group: int, count: int) -> None:
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**20)))
+    kernel, dilations = (data.draw(st.tuples(st.integers(1, 3), st.integers(1, 2))) for _ in range(2))
+    attributes = {
+        "strides": data.draw(st.tuples(st.integers(1, 2), st.integers(1, 3))),
+        "pads": data.draw(st.tuples(*[st.integers(0, 2)] * 4)),
+        "dilations": dilations,
+        "group": group,
+    }
+    reach = [(kernel[k] - 1) * dilations[k] + 1 - attributes["pads"][k] - attributes["pads"][k + 2] for k in range(2)]
+    assume(reach[0] <= 6 and reach[1] <= 7)
+    inputs = [rng.integers(-128, 128, (1, 4, 6, 7)).astype(np.int8) for _ in range(count)]
+    weights = rng.integers(-9, 10, (8, 4 // group, *kernel)).astype(F)
+    seen = moments_of(call("conv2d", attributes), inputs, weights.shape)
+    proto = model([n("Conv", ["x", "w"], ["y"], **attributes)], {"x": inputs[0].shape}, {"y": None}, {"w": weights})
+    outputs = np.concatenate([run(proto, {"x": x.astype(F)})["y"].transpose(1, 0, 2, 3).reshape(8, -1) for x in inputs], 1).astype(np.float64)
+    rows = weights.reshape(group, 8 // group, -1).astype(np.float64)
+    np.testing.assert_allclose(np.einsum("gok,gk->go", rows, seen.means).ravel(), outputs.mean(1), rtol=1e-9, atol=1e-9)
+    energy = np.concatenate([output_errors(part, products) for part, products in zip(rows, seen.products, strict=True)])
+    np.testing.assert_array_equal(energy, (outputs**2).sum(1))
+    assert seen.rows == outputs.shape[1]
+
+
+def test_dense() -> None:
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(-128, 128, (2, 5)).astype(np.int8) for _ in range(3)]
+    seen, x = moments_of(call("dense", {}), inputs, (4, 5)), np.concatenate(inputs).astype(np.float64)
+    np.testing.assert_allclose(seen.means, x.mean(0)[None])
+    np.testing.assert_array_equal(seen.products, (x.T @ x)[None])
+    assert seen.rows == 6
+
+
+@pytest.mark.parametrize("most", [1, 7, 48, 1000])
+def test_of_many_positions_some_are_multiplied_all_are_averaged(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "MAX_ROWS", most)
+    inputs = [np.full((1, 1, 4, 4), value, np.int8) for value in (1, 2, 3)]
+    attributes = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
+    seen = moments_of(call("conv2d", attributes), inputs, (1, 1, 1, 1))
+    assert seen.means.item() == 2
+    assert seen.rows <= min(most, 48)
+    assert seen.rows >= min(most, 48) // 2
+    assert seen.rows <= seen.products.item() <= 9 * seen.rows
+    if most >= 48:
+        assert seen.products.item() == 16 * (1 + 4 + 9)
+
+
+def test_products_of_extremes_are_exact() -> None:
+    inputs = [np.full((1, 2, 64, 64), -128, np.int8)]
+    attributes = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
+    seen = moments_of(call("conv2d", attributes), inputs, (1, 2, 1, 1))
+    assert (seen.products == 64 * 64 * 128**2).all()
+
+
+def test_small_samples_are_joined_and_everything_seen_of_them_stays() -> None:
+    rng = np.random.default_rng(0)
+    shapes = [(1, 2, 5, 5)] * 3 + [(2, 2, 7, 5)] * 2 + [(1, 2, 200, JOINED_BYTES // 400)] * 2
+    inputs = [rng.integers(-128, 128, shape).astype(np.int8) for shape in shapes]
+    together, floats = joined(inputs, [array * np.float32(0.5) for array in inputs])
+    assert [array.shape[0] for array in together] == [3, 4, 1, 1]
+    assert all(np.array_equal(one * np.float32(0.5), other) for one, other in zip(together, floats, strict=True))
+    attributes = {"pads": (1, 1, 1, 1), "strides": (2, 1), "dilations": (1, 1), "group": 1}
+    one, other = (moments_of(call("conv2d", attributes), given, (1, 2, 3, 3)) for given in (inputs, together))
+    np.testing.assert_array_equal(one.means, other.means)
+    np.testing.assert_array_equal(one.products, other.products)
+    assert one.rows == other.rows

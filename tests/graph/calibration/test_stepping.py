@@ -1,0 +1,74 @@
+"""A graph run operator by operator gives what it gives as a whole; a constant that changes on the way counts from then on."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import TensorProto, helper
+
+from tests.graph.imported import F, imported, normal, run
+from tests.graph.onnx_builder import model, save
+from toolchain.graph.calibration.stepping import Stepper
+from toolchain.graph.importing.load import load_graph
+from toolchain.passes.context import Context
+from toolchain.passes.fuse import Fuse
+from toolchain.passes.runner import run_passes
+
+n = helper.make_node
+NODES = [
+    n("Conv", ["x", "w"], ["a"], "conv"),
+    n("Split", ["a"], ["b", "c"], "split", axis=1, num_outputs=2),
+    n("Sin", ["b"], ["d"], "sin"),
+    n("Add", ["c", "d"], ["y"], "add"),
+]
+
+
+def network(folder: Path) -> ir.Model:
+    return imported(folder, NODES, constants={"w": normal(0, 4, 3, 1, 1)})
+
+
+def test_as_a_whole_and_step_by_step(tmp_path: Path) -> None:
+    """Calls of functions among the operators; tensors that are not needed any more are gone."""
+    graph, x = run_passes(network(tmp_path), [Fuse()], Context()), normal(1, 3, 1, 3, 4, 4)
+    assert [node.op_type for node in graph.graph] == ["conv2d", "slice", "slice", "Sin", "add"]
+    stepper = Stepper(graph)
+    stepper.feed({"x": x}, 2)
+    for node in graph.graph:
+        stepper.run(node)
+    assert [value.name for value in stepper.values] == ["y"]
+    for k, found in enumerate(stepper.values[graph.graph.outputs[0]]):
+        np.testing.assert_array_equal(found, run(graph, {"x": x[k]})["y"])
+
+
+def test_a_constant_that_changes_counts_from_then_on(tmp_path: Path) -> None:
+    graph, x = network(tmp_path), normal(1, 1, 1, 3, 4, 4)
+    stepper = Stepper(graph)
+    stepper.feed({"x": x}, 1)
+    first = next(iter(graph.graph))
+    assert first.inputs[1] is not None
+    first.inputs[1].const_value = ir.Tensor(np.zeros((4, 3, 1, 1), F), name="w")
+    for node in graph.graph:
+        stepper.run(node)
+    assert not np.any(stepper.values[graph.graph.outputs[0]][0])
+
+
+def test_subgraphs_and_optional_results(tmp_path: Path) -> None:
+    """An If reads a tensor of the graph; the first result of the LSTM is left out."""
+    body = helper.make_graph([n("Neg", ["a"], ["t"])], "g", [], [onnx.ValueInfoProto(name="t")])
+    nodes = [
+        n("Relu", ["x"], ["a"], "relu"),
+        n("If", ["c"], ["b"], "if", then_branch=body, else_branch=body),
+        n("LSTM", ["b", "w", "r"], ["", "h"], "lstm", hidden_size=2),
+        n("Neg", ["h"], ["y"], "neg"),
+    ]
+    proto = model(nodes, {"x": [5, 1, 3]}, {"y": None}, {"w": normal(0, 1, 8, 3), "r": normal(1, 1, 8, 2)})
+    proto.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    graph = load_graph(save(proto, tmp_path))
+    samples = {"x": normal(2, 2, 5, 1, 3), "c": np.array([True, False])}
+    stepper = Stepper(graph)
+    stepper.feed(samples, 2)
+    for node in graph.graph:
+        stepper.run(node)
+    for k, found in enumerate(stepper.values[graph.graph.outputs[0]]):
+        np.testing.assert_array_equal(found, run(graph, {name: array[k] for name, array in samples.items()})["y"])

@@ -1,0 +1,38 @@
+"""What calibration looks at: tensors of floating-point numbers, of whatever size; sequences of them are none."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from tests.graph.onnx_builder import model, save
+from toolchain.graph.calibration.table import calibrate, sample_at, sample_count
+from toolchain.graph.importing.load import load_graph
+
+n = helper.make_node
+
+
+def test_sequences_are_passed_over(tmp_path: Path) -> None:
+    nodes = [n("Relu", ["x"], ["r"]), n("SplitToSequence", ["r"], ["s"], axis=1), n("SequenceAt", ["s", "k"], ["y"])]
+    loaded = load_graph(save(model(nodes, {"x": [1, 4]}, {"y": None}, {"k": np.int64(1)}), tmp_path))
+    table = calibrate(loaded, {"x": np.array([[[-1, 2, 3, 4]]], np.float32)})
+    assert {"x", "r"} <= table.tensors.keys()
+    assert "s" not in table.tensors
+    assert table.tensors["r"].spread.maximum == 4
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_tensor_without_elements_says_nothing(tmp_path: Path) -> None:
+    proto = model([n("Relu", ["x"], ["y"])], {"x": [1, 4]}, {"y": None})
+    proto.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, [0, 4]))
+    table = calibrate(load_graph(save(proto, tmp_path), {"x.0": 0}), {"x": np.zeros((1, 0, 4), np.float32)})
+    assert table.tensors["y"].spread.maximum == 0
+
+
+def test_one_sample_of_all_inputs() -> None:
+    samples = {"a": np.arange(6).reshape(3, 2), "b": np.arange(3)}
+    assert sample_count(samples) == 3
+    assert sample_count({}) == 1
+    found = sample_at(samples, 2)
+    assert {name: (array.shape, array.tolist()) for name, array in found.items()} == {"a": ((2,), [4, 5]), "b": ((), 2)}

@@ -1,0 +1,89 @@
+"""Stages share their weights and come out the same every time."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from tests.graph.onnx_builder import conv_net, save
+from toolchain.graph.files.store import Store
+from toolchain.graph.files.weights import INLINE_BYTES
+from toolchain.graph.importing.load import load_graph
+from toolchain.graph.running.session import open_session, run_session
+from toolchain.passes.context import Context
+from toolchain.passes.fold_batch_norm import FoldBatchNorm
+from toolchain.passes.fold_constants import FoldConstants
+from toolchain.passes.remove_identity import RemoveIdentity
+from toolchain.passes.runner import run_passes
+
+
+def _build(folder: Path, path: Path) -> list[bytes]:
+    store = Store(folder)
+    model = load_graph(path, {"batch": 1})
+    store.save("0-import", model)
+    passes = (FoldConstants(), RemoveIdentity(), FoldBatchNorm())
+    run_passes(model, passes, Context(), lambda number, name, left: store.save(f"{number + 1}-{name}", left))
+    return [file.read_bytes() for file in sorted(folder.iterdir())]
+
+
+def test_two_builds_are_equal_and_every_stage_runs(tmp_path: Path) -> None:
+    path = save(conv_net(), tmp_path)
+    assert _build(tmp_path / "one", path) == _build(tmp_path / "two", path)
+    x = {"x": np.random.default_rng(3).normal(size=(1, 3, 8, 8)).astype(np.float32)}
+    wanted = run_session(open_session(path), x)["y"]
+    stages = sorted((tmp_path / "one").glob("*.onnx"))
+    assert len(stages) == 4
+    for stage in stages:
+        np.testing.assert_allclose(run_session(open_session(stage), x)["y"], wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_are_written_once(tmp_path: Path) -> None:
+    store = Store(tmp_path / "out")
+    model = load_graph(save(conv_net(), tmp_path), {"batch": 1})
+    store.save("a", model)
+    store.save("b", model)
+    files = list((tmp_path / "out").glob("weights-*.bin"))
+    assert len(files) == 1
+    assert (tmp_path / "out" / "a.onnx").read_bytes() == (tmp_path / "out" / "b.onnx").read_bytes()
+
+
+def external(folder: Path) -> Path:
+    """The network with its weights in a file beside it."""
+    proto = conv_net()
+    onnx.save_model(proto, folder / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=1024)
+    return folder / "net.onnx"
+
+
+def test_weights_that_another_stage_wrote_are_copied_as_they_are(tmp_path: Path) -> None:
+    path = external(tmp_path)
+    data, alone, given = path.with_name("net.data"), Store(tmp_path / "alone"), load_graph(path, {"batch": 1})
+    digest = hashlib.sha256(data.read_bytes()).hexdigest()
+    store = Store(tmp_path / "out", lent={data.absolute(): digest})
+    left = store.save("a", given)
+    (weights,) = (tmp_path / "out").glob("weights-*.bin")
+    assert weights.name == f"weights-{digest[:16]}.bin"
+    assert store.written == [weights, left]
+    assert store.digests == {weights: digest}
+    assert weights.read_bytes() == data.read_bytes()
+    x = {"x": np.random.default_rng(3).normal(size=(1, 3, 8, 8)).astype(np.float32)}
+    wanted = run_session(open_session(alone.save("a", load_graph(path, {"batch": 1}))), x)
+    assert run_session(open_session(left), x)["y"].tobytes() == wanted["y"].tobytes()
+    assert not [found for found in (tmp_path / "out").iterdir() if found.name.startswith(".")]
+
+
+def test_a_stage_after_that_changes_some_weights_writes_those_alone(tmp_path: Path) -> None:
+    path = external(tmp_path)
+    data = path.with_name("net.data")
+    store = Store(tmp_path / "out", lent={data.absolute(): "0" * 64})
+    model = load_graph(path, {"batch": 1})
+    store.save("a", model)
+    value = next(value for value in model.graph.initializers.values() if value.const_value is not None and value.const_value.nbytes > INLINE_BYTES)
+    assert value.const_value is not None
+    value.const_value = ir.tensor(value.const_value.numpy() + np.float32(1), name=value.name)
+    store.save("b", model)
+    sizes = {found.name: found.stat().st_size for found in (tmp_path / "out").glob("weights-*.bin")}
+    assert len(sizes) == 2
+    assert sizes.pop(f"weights-{'0' * 16}.bin") == data.stat().st_size
+    assert list(sizes.values()) == [value.const_value.nbytes]

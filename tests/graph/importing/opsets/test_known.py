@@ -1,0 +1,51 @@
+"""Types, shapes and constants as the nodes of a graph and of its subgraphs see them."""
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper, shape_inference
+
+from tests.graph.importing.opsets.oracle import build, n, normal
+from toolchain.graph.importing.opsets.known import Known, subgraphs
+
+
+def view() -> Known:
+    """A graph with two branches, which have a tensor `p` each."""
+    entry = helper.make_empty_tensor_value_info
+    stored = numpy_helper.from_array(np.array([1.0, 2.0], np.float32))
+    one = helper.make_graph([n("Squeeze", ["r"], ["p"], axes=[0]), n("Relu", ["p"], ["a"])], "one", [], [entry("a")])
+    other = helper.make_graph([n("Constant", [], ["p"], value=stored), n("Relu", ["p"], ["b"])], "other", [], [entry("b")])
+    nodes = [n("Relu", ["x"], ["r"]), n("If", ["c"], ["y"], then_branch=one, else_branch=other)]
+    proto = build(nodes, {"x": normal(0, 1, 3), "c": np.array(True)}, 11, {"k": np.array([[3, 4]])})
+    return Known(proto.graph, lambda: shape_inference.infer_shapes(proto).graph)
+
+
+def test_types_and_shapes() -> None:
+    known = view()
+    assert (known.shape("x"), known.shape("r"), known.shape("k"), known.shape("none")) == ((1, 3), (1, 3), (1, 2), None)
+    assert (known.type_of("r"), known.type_of("c"), known.type_of("none")) == (onnx.TensorProto.FLOAT, onnx.TensorProto.BOOL, 0)
+
+
+def test_branches_see_their_own_tensors_and_those_around() -> None:
+    other, one = view().inner(1, 0), view().inner(1, 1)
+    assert [graph.name for graph in subgraphs(view().graph.node[1])] == ["other", "one"]
+    assert (one.shape("p"), other.shape("p"), one.shape("r"), view().shape("p")) == ((3,), (2,), (1, 3), None)
+    assert one.constant("p") is None
+    np.testing.assert_array_equal(other.constant("p"), np.array([1, 2], np.float32))
+    np.testing.assert_array_equal(other.constant("k"), np.array([[3, 4]]))
+
+
+def test_only_numbers_are_numbers() -> None:
+    arrays = {"real": np.array([[1.5, 2]]), "text": np.array(["a"], object), "none": np.array([np.nan, 1])}
+    proto = build([n("Relu", ["x"], ["y"])], {"x": normal(0, 1)}, 11, arrays)
+    known = Known(proto.graph, lambda: proto.graph)
+    assert [known.numbers(name) is None for name in (*arrays, "x", "")] == [False, True, True, True, True]
+    np.testing.assert_array_equal(known.numbers("real"), [1.5, 2])
+
+
+def test_constants_elsewhere_are_not_read() -> None:
+    tensor = onnx.TensorProto(name="w", dims=[2], data_type=1, data_location=onnx.TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="/etc/passwd")
+    graph = onnx.GraphProto(initializer=[tensor])
+    known = Known(graph, lambda: graph)
+    assert known.constant("w") is None
+    assert known.shape("w") == (2,)

@@ -1,0 +1,91 @@
+"""Splits of channels become slices, and a concat of all parts takes the whole; what is computed stays what it was."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper
+
+from tests.graph.onnx_builder import model, save
+from toolchain.graph.importing.load import load_graph
+from toolchain.graph.running.graph_session import open_model
+from toolchain.graph.running.session import open_session, run_session
+
+n = helper.make_node
+
+
+def operators(path: Path) -> list[tuple[str, str, list[str]]]:
+    """Operator, name and the tensors that it reads, constants left out."""
+    return [
+        (node.op_type, node.name or "", [v.name or "" for v in node.inputs if v is not None and not v.is_initializer()])
+        for node in load_graph(path).graph
+    ]
+
+
+def split(source: str, results: list[str], sizes: list[int], axis: int = 1) -> list[onnx.NodeProto]:
+    return [n("Constant", [], [f"{source}.sizes"], value_ints=sizes), n("Split", [source, f"{source}.sizes"], results, f"split {source}", axis=axis)]
+
+
+def test_no_two_nodes_share_a_name(tmp_path: Path) -> None:
+    """Slices are called after their split, and so are nodes that the model gives the split's name."""
+    nodes = [*split("x", ["a", "b", "c"], [2, 3, 3]), *(n("Relu", [name], [f"{name}2"], "split x") for name in ("a", "b", "c"))]
+    path = save(model(nodes, {"x": [1, 8, 2, 2]}, {"a2": None, "b2": None, "c2": None}), tmp_path)
+    loaded = load_graph(path)
+    names = [node.name for node in loaded.graph]
+    assert len(names) == len(set(names)) == 6
+    open_model(loaded)
+
+
+def test_a_block_of_a_detector(tmp_path: Path) -> None:
+    nodes = [*split("x", ["a", "b"], [3, 5]), n("Relu", ["b"], ["c"], "c"), n("Concat", ["a", "b", "c"], ["y"], "join", axis=1)]
+    found = operators(save(model(nodes, {"x": [1, 8, 2, 2]}, {"y": None}), tmp_path))
+    assert found == [("Slice", "split x.1", ["x"]), ("Relu", "c", ["b"]), ("Concat", "join", ["x", "c"])]
+
+
+def cut(source: str, result: str, first: int, end: int, step: int = 1) -> list[onnx.NodeProto]:
+    """A slice of channels, as torch's older exporter writes `chunk`."""
+    given = {f"{result}.{key}": value for key, value in {"first": first, "end": end, "axis": 1, "step": step}.items()}
+    return [*(n("Constant", [], [name], value_ints=[value]) for name, value in given.items()), n("Slice", [source, *given], [result], result)]
+
+
+def test_slices_that_follow_each_other_are_parts_too(tmp_path: Path) -> None:
+    nodes = [*cut("x", "a", 0, 3), *cut("x", "b", 3, 2**40), n("Relu", ["b"], ["c"], "c"), n("Concat", ["c", "a", "b"], ["y"], "join", axis=1)]
+    found = operators(save(model(nodes, {"x": [1, 8, 2, 2]}, {"y": None}), tmp_path))
+    assert found == [("Slice", "b", ["x"]), ("Relu", "c", ["b"]), ("Concat", "join", ["c", "x"])]
+
+
+@pytest.mark.parametrize(("a", "b"), [((0, 3, 1), (4, 8, 1)), ((0, 3, 1), (3, 7, 1)), ((1, 3, 1), (3, 8, 1)), ((0, 8, 2), (1, 8, 2))])
+def test_slices_that_leave_something_out_stay(a: tuple[int, int, int], b: tuple[int, int, int], tmp_path: Path) -> None:
+    nodes = [*cut("x", "a", *a), *cut("x", "b", *b), n("Concat", ["a", "b"], ["y"], "join", axis=1)]
+    found = operators(save(model(nodes, {"x": [1, 8, 2, 2]}, {"y": None}), tmp_path))
+    assert found[-1] == ("Concat", "join", ["a", "b"])
+
+
+def test_parts_in_another_order_are_joined_as_they_are(tmp_path: Path) -> None:
+    nodes = [*split("x", ["a", "b"], [3, 5]), n("Concat", ["b", "a"], ["y"], "join", axis=-3)]
+    found = operators(save(model(nodes, {"x": [1, 8, 2, 2]}, {"y": None}), tmp_path))
+    assert found == [("Slice", "split x", ["x"]), ("Slice", "split x.1", ["x"]), ("Concat", "join", ["b", "a"])]
+
+
+@pytest.mark.parametrize(("shape", "axis"), [([1, 8, 2], 1), ([1, 8, 2, 2], 2), ([1, 8], 1)])
+def test_other_axes_and_ranks_stay(shape: list[int], axis: int, tmp_path: Path) -> None:
+    nodes = [*split("x", ["a", "b"], [shape[axis] // 2] * 2, axis), n("Concat", ["a", "b"], ["y"], "join", axis=axis)]
+    found = operators(save(model(nodes, {"x": shape}, {"y": None}), tmp_path))
+    assert found == [("Split", "split x", ["x"]), ("Concat", "join", ["a", "b"])]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.lists(st.integers(0, 9), min_size=1, max_size=7), st.booleans())
+def test_results_stay(tmp_path_factory: pytest.TempPathFactory, sizes: list[int], order: list[int], ended: bool) -> None:
+    names, channels = [f"p{k}" for k in range(len(sizes))], sum(sizes)
+    joined = [[*names, "x", *names][place % (2 * len(names) + 1)] for place in order]
+    nodes = [*split("x", names, sizes), n("Concat", joined, ["y"], "join", axis=1)]
+    ends: dict[str, None] = {"y": None} | ({names[-1]: None} if ended else {})
+    path = save(model(nodes, {"x": [2, channels, 3, 2]}, ends), tmp_path_factory.mktemp("parts"))
+    x = {"x": np.random.default_rng(0).normal(size=(2, channels, 3, 2)).astype(np.float32)}
+    wanted, found = (run_session(session, x) for session in (open_session(path), open_model(load_graph(path))))
+    assert wanted.keys() == found.keys()
+    assert all(np.array_equal(wanted[name], found[name]) for name in wanted)

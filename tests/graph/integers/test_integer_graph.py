@@ -1,0 +1,34 @@
+"""Whole integer networks: the reference gives what ONNX Runtime does, and leaves out what hangs on the host."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+from onnx import helper
+
+from tests.graph.imported import imported, normal
+from toolchain.graph.calibration.table import calibrate
+from toolchain.graph.integers.integer_graph import integer_tensors, run_oracle, run_reference
+from toolchain.graph.integers.numerics import Numerics
+from toolchain.passes.context import Context
+from toolchain.passes.fuse import Fuse
+from toolchain.passes.quantize import Quantize
+from toolchain.passes.runner import run_passes
+
+n = helper.make_node
+
+
+def test_reference_and_oracle(tmp_path: Path) -> None:
+    nodes = [n("Conv", ["x", "w"], ["a"], "one"), n("Relu", ["a"], ["b"]), n("Sin", ["b"], ["c"], "host"), n("Conv", ["c", "w"], ["y"], "two")]
+    base = imported(tmp_path, nodes, constants={"w": normal(0, 3, 3, 1, 1)})
+    samples = {"x": normal(1, 4, 1, 3, 4, 4)}
+    model = run_passes(base, [Fuse(), Quantize()], Context(numerics=Numerics(), table=calibrate(base, samples)))
+    x = {"x": samples["x"][0]}
+    oracle, reference = run_oracle(model, x), run_reference(model, x, Numerics())
+    names = [value.name for value in integer_tensors(model)]
+    assert names == ["x.int8", "b.int8", "c.int8", "y.int8"]
+    assert all(value.dtype == ir.DataType.INT8 for value in integer_tensors(model))
+    assert set(oracle) == {*names, "y"}
+    assert set(reference) == {"x.int8", "b.int8", "b"}
+    for name in ("x.int8", "b.int8"):
+        np.testing.assert_array_equal(reference[name], oracle[name])

@@ -1,0 +1,94 @@
+"""Rounding by the error of the output: never worse than rounding to the nearest, on the data it saw; and not made for these data alone."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolchain.graph.quantisation.least_squares import HESSIAN_BITS, damped, normalised, output_errors, round_channels, round_rows
+
+LOW, HIGH = -128, 127
+Array = np.ndarray
+
+
+def inputs(rng: np.random.Generator, rows: int, size: int) -> Array:
+    """Correlated whole numbers from 0 to 127, as after a ReLU. [rows, size]."""
+    mix = np.random.default_rng(size).normal(size=(size, max(size // 4, 1)))
+    return np.clip(np.rint(rng.normal(size=(rows, mix.shape[1])) @ mix.T / mix.shape[1] ** 0.5 * 40 + 20), 0, 127)
+
+
+def weights(rng: np.random.Generator, rows: int, size: int) -> Array:
+    return rng.uniform(-60, 60, (rows, size))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**20), st.integers(1, 40), st.integers(1, 200))
+def test_no_row_is_worse_than_rounded_to_the_nearest(seed: int, size: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, w = inputs(rng, count, size), weights(rng, 5, size)
+    hessian = normalised(x.T @ x)
+    found = round_rows(w, hessian, LOW, HIGH)
+    assert np.array_equal(found, np.rint(found))
+    assert (output_errors(found - w, hessian) <= output_errors(np.floor(w + 0.5) - w, hessian) * (1 + 1e-2) + 1).all()  # w itself is rounded to parts
+
+
+def test_the_error_is_that_of_the_outputs() -> None:
+    rng = np.random.default_rng(0)
+    x, e = inputs(rng, 50, 7), rng.normal(size=(3, 7))
+    np.testing.assert_allclose(output_errors(e, x.T @ x), ((e @ x.T) ** 2).sum(1))
+
+
+def test_errors_of_equal_inputs_cancel() -> None:
+    """Five inputs that are always alike: the weights add up to 2 as they should, where the nearest of each add up to 0."""
+    hessian = normalised(np.full((5, 5), 1000.0))
+    assert round_rows(np.full((1, 5), 0.4), hessian, LOW, HIGH).sum() == 2
+    assert round_channels(np.full((1, 5), 0.4), hessian[None], LOW, HIGH).sum() == 2
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**20), st.integers(-8, 0), st.integers(1, 8))
+def test_limits_hold(seed: int, low: int, high: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, w = inputs(rng, 20, 9), rng.normal(size=(4, 9)) * 10
+    found = round_rows(w, normalised(x.T @ x), low, high)
+    assert low <= found.min() <= found.max() <= high
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**20), st.integers(1, 9))
+def test_channels_with_products_of_their_own_are_rows_of_one_each(seed: int, size: int) -> None:
+    rng = np.random.default_rng(seed)
+    w = weights(rng, 4, size)
+    hessians = np.stack([normalised((x := inputs(rng, 20, size)).T @ x) for _ in range(4)])
+    found = round_channels(w, hessians, LOW, HIGH)
+    for k in range(4):
+        error, nearest = (output_errors(rows - w[k : k + 1], hessians[k]) for rows in (found[k : k + 1], np.floor(w[k : k + 1] + 0.5)))
+        assert error[0] <= nearest[0] * (1 + 1e-2) + 1
+
+
+@given(st.integers(1, 12), st.floats(1, 1e15))
+def test_products_have_few_bits(size: int, largest: float) -> None:
+    hessian = np.rint(np.random.default_rng(size).normal(size=(size, size)) * largest)
+    found = normalised(hessian)
+    assert np.abs(found).max() <= 2**HESSIAN_BITS
+    assert np.array_equal(found, np.rint(found))
+    if np.abs(hessian).max() < 2**HESSIAN_BITS:
+        np.testing.assert_array_equal(found, hessian)
+
+
+@pytest.mark.parametrize(("size", "count"), [(64, 8), (64, 64), (256, 6)])
+def test_few_samples_do_not_spoil_what_was_not_seen(size: int, count: int) -> None:
+    """On new data the output is hardly worse than by weights rounded to the nearest, or better; without damping some lose 6 dB."""
+    rng = np.random.default_rng(size + count)
+    seen, new, w = inputs(rng, count, size), inputs(rng, 4000, size), weights(rng, 16, size)
+    found = round_rows(w, normalised(damped(seen.T @ seen, count)), LOW, HIGH)
+    errors = [float(output_errors(rows - w, new.T @ new).sum()) for rows in (found, np.rint(w))]
+    assert errors[0] < 1.2 * errors[1]
+
+
+def test_many_samples_gain() -> None:
+    rng = np.random.default_rng(5)
+    seen, new, w = inputs(rng, 4000, 64), inputs(rng, 4000, 64), weights(rng, 16, 64)
+    found = round_rows(w, normalised(damped(seen.T @ seen, 4000)), LOW, HIGH)
+    errors = [float(output_errors(rows - w, new.T @ new).sum()) for rows in (found, np.rint(w))]
+    assert errors[0] < 0.5 * errors[1]

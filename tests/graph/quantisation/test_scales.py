@@ -1,0 +1,125 @@
+"""Laws of scales: tensors that move values share one, every shift that follows exists, and a tensor that was not calibrated is told."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolchain.graph.calibration.histogram import Spread
+from toolchain.graph.calibration.ranges import position
+from toolchain.graph.calibration.table import Seen, Table
+from toolchain.graph.integers.calls import Call
+from toolchain.graph.integers.numerics import Numerics, Range, average_fraction
+from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, groups_of, product_position, tensors_of
+from toolchain.operations.kind_file import read_kind
+from toolchain.operations.library import builtin_kinds
+from toolchain.spec.errors import Source, UserError
+
+MAX = RangeChoice("max")
+
+
+def call(kind: str, output: str, *inputs: str) -> Call:
+    return Call(output, builtin_kinds()[kind], "", inputs, output, {"kernel_shape": (3, 3)})
+
+
+NETWORK = [
+    call("conv2d", "a", "x", "wa", "ba"),
+    call("max_pool", "b", "a"),
+    call("conv2d", "c", "b", "wc", "bc"),
+    call("add", "d", "b", "c"),
+    call("concat", "e", "d", "a"),
+    call("average_pool", "f", "e"),
+    call("flatten", "g", "f"),
+    call("dense", "h", "g", "wh", "bh"),
+]
+TENSORS = [*"xabcdefgh"]
+
+
+def table(largest: dict[str, float]) -> Table:
+    return Table(1, {name: Seen(Spread(value, ((500, 10**6),)), ()) for name, value in largest.items()})
+
+
+def test_activations_of_a_call() -> None:
+    assert tensors_of(NETWORK[0]) == ("x", "a")
+    assert tensors_of(NETWORK[3]) == ("b", "c", "d")
+
+
+def test_groups_are_of_what_moves() -> None:
+    groups = groups_of(NETWORK, Numerics())
+    together: dict[str, set[str]] = {}
+    for name, group in groups.items():
+        together.setdefault(group, set()).add(name)
+    assert sorted(map(sorted, together.values())) == [["a", "b", "d", "e"], ["c"], ["f", "g"], ["h"], ["x"]]
+    joined = groups_of(NETWORK, Numerics(one_scale=("average_pool",)))
+    assert joined["e"] == joined["f"]
+
+
+magnitudes = st.fixed_dictionaries({name: st.floats(1e-3, 1e3) for name in TENSORS})
+weight_scales = st.fixed_dictionaries({name: st.integers(-12, 2).map(lambda p: 2.0**p) for name in "ach"})
+
+
+@settings(max_examples=50, deadline=None)
+@given(magnitudes, weight_scales, st.integers(2, 6))
+def test_every_shift_of_a_power_of_two_exists(largest: dict[str, float], weights: dict[str, float], align: int) -> None:
+    numerics = Numerics(align=Range(0, align))
+    scales = choose_scales(NETWORK, weights, numerics, table(largest), MAX)
+    assert all(np.frexp(scale)[0] == 0.5 for scale in scales.values())
+    groups = groups_of(NETWORK, numerics)
+    assert len({(groups[name], scales[name]) for name in TENSORS}) == len(set(groups.values()))
+    at = {name: position(scale) for name, scale in scales.items()}
+    for each in NETWORK:
+        result, given_ = at[each.output], [at[name] for name in tensors_of(each)[:-1]]
+        if each.kind in ("conv2d", "dense"):
+            assert given_[0] + position(weights[each.name]) - result >= 0
+        if each.kind == "average_pool":
+            assert given_[0] + average_fraction(numerics.average, 3, 3).shift - result >= 0
+        if each.kind == "add":
+            assert max(given_) - min(given_) <= align
+            assert max(given_) - result >= 0
+
+
+def test_a_layer_that_would_lower_its_own_operand_for_ever_is_passed_over() -> None:
+    """The concat gives operand and result of a layer one scale; its weights are so large that no shift fits. The other layers keep theirs."""
+    layers = [call("conv2d", result, source, f"w{result}", f"b{result}") for source, result in ("xa", "ab", "cd")]
+    calls = [*layers[:2], call("concat", "c", "a", "b"), layers[2]]
+    plain = choose_scales([calls[0], calls[2]], {"a": 0.5}, Numerics(), table(dict.fromkeys("xabcd", 1.0)), MAX)
+    found = choose_scales(calls, {"a": 0.5, "b": 4.0, "d": 0.5}, Numerics(), table(dict.fromkeys("xabcd", 1.0)), MAX)
+    assert {name: found[name] for name in plain} == plain
+    assert position(found["c"]) + 1 >= position(found["d"])
+
+
+@settings(max_examples=30, deadline=None)
+@given(magnitudes, weight_scales)
+def test_nothing_is_clipped_by_the_largest_values(largest: dict[str, float], weights: dict[str, float]) -> None:
+    for form in ("power_of_two", "multiplier"):
+        scales = choose_scales(NETWORK, weights, Numerics(form=form), table(largest), MAX)  # type: ignore[arg-type]
+        assert all(value <= scales[name] * 127 * (1 + 1e-6) for name, value in largest.items())
+
+
+def test_scales_of_multipliers_are_the_ranges_themselves() -> None:
+    largest = {name: 1.0 + k for k, name in enumerate(TENSORS)}
+    groups, scales = groups_of(NETWORK, Numerics()), choose_scales(NETWORK, {}, Numerics(form="multiplier"), table(largest), MAX)
+    wanted = [max(largest[other] for other in TENSORS if groups[other] == groups[name]) for name in TENSORS]
+    np.testing.assert_allclose([scales[name] * 127 for name in TENSORS], wanted, rtol=1e-6)
+
+
+def test_what_shares_a_scale_shares_its_zero() -> None:
+    seen = {name: Seen(Spread(1.0 + k, (), -float(k), 1.0 + k), ()) for k, name in enumerate(TENSORS)}
+    numerics = Numerics(form="multiplier", zero_points=True, activation=Range(0, 255))
+    zeros, groups = choose_zeros(NETWORK, numerics, Table(1, seen)), groups_of(NETWORK, numerics)
+    assert all(zeros[one] == zeros[other] for one in TENSORS for other in TENSORS if groups[one] == groups[other])
+    assert zeros["x"] != zeros["h"]
+    assert choose_zeros(NETWORK, Numerics(form="multiplier"), Table(1, seen)) == {}
+
+
+def test_a_tensor_without_a_range_is_named() -> None:
+    largest = {name: 1.0 for name in TENSORS if name != "d"} | {"dd": 1.0}
+    with pytest.raises(UserError, match=r"^net.onnx: E0918 the calibration table has no tensor 'd'"):
+        choose_scales(NETWORK, dict.fromkeys("ach", 0.5), Numerics(), table(largest), MAX, "net.onnx")
+
+
+def test_a_product_takes_the_scale_of_each_element_in_it() -> None:
+    tensors = "tensors: {x: {axes: {n: batch}}, z: {axes: {n: batch}}, y: {axes: {n: batch}, role: result}}"
+    for meaning, place in (("x[n] * z[n]", 8), ("x[n] * x[n] * z[n]", 11), ("x[n] if x[n] >= 0 else -x[n]", 3), ("x[n] if z[n] > 0 else 0", 3)):
+        kind = read_kind(Source("own.yaml", f'operation: own\n{tensors}\nmeaning: {{value: "{meaning}"}}\n'))
+        assert product_position(Call("y", kind, "", ("x", "z"), "y", {}), [3, 5]) == place

@@ -1,0 +1,73 @@
+"""Sessions: what ONNX Runtime rewrites must not change results."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from tests.graph.onnx_builder import model, save
+from toolchain.graph.running.graph_session import open_model
+from toolchain.graph.running.session import open_session, run_session
+from toolchain.spec.errors import UserError
+
+n = helper.make_node
+
+
+def _refused(folder: Path) -> Path:
+    """A convolution of doubles, which the processor does not have."""
+    first, last = (n("Cast", [a], [b], to=to) for a, b, to in (("x", "t", TensorProto.DOUBLE), ("u", "y", TensorProto.FLOAT)))
+    nodes = [first, n("Conv", ["t", "w"], ["u"]), last]
+    return save(model(nodes, {"x": [1, 1, 3, 3]}, {"y": None}, {"w": np.ones((1, 1, 1, 1))}), folder)
+
+
+def test_a_refused_model_is_named_once_and_as_asked(tmp_path: Path) -> None:
+    path = _refused(tmp_path)
+    for place in (None, "mine.onnx"):
+        with pytest.raises(UserError) as caught:
+            open_session(path, place=place)
+        (found,) = caught.value.diagnostics
+        assert found.place == (place or str(path))
+        assert found.message.startswith("ONNX Runtime refuses the model: ")
+        assert str(tmp_path) not in found.message
+
+
+def test_a_temporary_file_is_never_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        open_model(ir.load(_refused(tmp_path)), place="mine.onnx")
+    assert str(caught.value).startswith("mine.onnx: E0910 ")
+    assert "tilewright-" not in str(caught.value)
+
+
+def test_a_run_that_stops_names_the_place(tmp_path: Path) -> None:
+    session = open_session(save(model([n("Relu", ["x"], ["y"])], {"x": [1, 1, 3, 3]}, {"y": None}), tmp_path))
+    with pytest.raises(UserError, match=r"^mine.onnx: E0910 ONNX Runtime could not run"):
+        run_session(session, {"x": np.zeros((1, 2, 3, 3), np.float32)}, place="mine.onnx")
+
+
+@pytest.mark.parametrize("optimise", [True, False])
+def test_zeros_around_a_picture_count_in_a_max_pool(optimise: bool, tmp_path: Path) -> None:
+    nodes = [n("Pad", ["x", "pads"], ["t"]), n("MaxPool", ["t"], ["y"], kernel_shape=[3, 3])]
+    path = save(model(nodes, {"x": [1, 1, 3, 3]}, {"y": None}, {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1])}), tmp_path)
+    found = run_session(open_session(path, optimise=optimise), {"x": np.full((1, 1, 3, 3), -1, np.float32)})["y"]
+    assert found.tolist() == [[[[0, 0, 0], [0, -1, 0], [0, 0, 0]]]]
+
+
+def test_waiting_threads_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each session has threads of its own; where they spin, opening a bundle with sixty host segments takes ten times as long."""
+    opened: list[Any] = []
+    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda _, options, **__: opened.append(options))
+    open_session(b"")
+    assert opened[0].get_session_config_entry("session.intra_op.allow_spinning") == "0"
+
+
+def test_a_sequence_goes_in_as_a_list_and_a_scalar_as_an_array(tmp_path: Path) -> None:
+    sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
+    place, output = helper.make_tensor_value_info("p", TensorProto.INT64, []), helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([n("SequenceAt", ["s", "p"], ["y"])], "g", [sequence, place], [output])
+    path = save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path)
+    given = {"s": [np.zeros(3, np.float32), np.ones(2, np.float32)], "p": np.arange(2)[1]}
+    assert run_session(open_session(path), given)["y"].tolist() == [1, 1]  # type: ignore[arg-type]

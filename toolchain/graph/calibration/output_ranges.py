@@ -1,0 +1,126 @@
+"""Scales of tensors by what their rounding and clipping does to the outputs of the layers that read them, on samples.
+
+A value that no weight makes anything of may be cut off, one that a large weight multiplies may not: the error of the values alone does not tell.
+Weights and errors are rounded to whole numbers whose sums stay below 2**53, so that the choice does not depend on a processor's order of adding up.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from toolchain.graph.calibration.drift import DROPPED, INPUT_PARTS, WEIGHT_PARTS
+from toolchain.graph.calibration.histogram import rounded
+from toolchain.graph.calibration.statistics import columns_of, groups_of, sampled
+from toolchain.graph.calibration.stepping import Stepper
+from toolchain.graph.calibration.table import Samples
+from toolchain.graph.integers.calls import Call
+from toolchain.graph.integers.numerics import Numerics
+
+Reals = np.typing.NDArray[np.float64]
+Array = np.typing.NDArray[Any]
+POSITIONS = 1 << 11
+"""Output positions of a layer that are looked at, of all samples together."""
+LARGEST = 1 << 15
+"""Parts of a step at which a value is cut off: 512 steps, more than the finest scale clips at."""
+DIGITS = 3
+"""Significant decimal digits of an error: scales that differ by less count as equal, and the coarsest is taken."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A layer that reads a tensor first. weights: its own, in floating point."""
+
+    call: Call
+    weights: Array
+
+
+@dataclass
+class Choice:
+    """A group of tensors that share a scale. scales: those to choose from, the coarsest first. errors: of each, in shares of the readers' outputs."""
+
+    scales: Sequence[float]
+    zero: int = 0
+    errors: list[float] = field(default_factory=list[float])
+
+    def add(self, errors: Sequence[float]) -> None:
+        self.errors = [a + b for a, b in zip(self.errors or [0.0] * len(self.scales), errors, strict=True)]
+
+    @property
+    def best(self) -> float:
+        """The scale of least error."""
+        found = [rounded(error, DIGITS) for error in self.errors]
+        return self.scales[found.index(min(found))] if found else self.scales[0]
+
+
+def judge_scales(
+    model: ir.Model, choices: Mapping[str, Choice], readers: Mapping[str, Sequence[Reader]], samples: Samples, count: int, numerics: Numerics
+) -> None:
+    """Runs the float network on `count` samples and adds the errors of every choice up. choices, readers: by name of a tensor.
+
+    A tensor that no layer reads is judged by its own values.
+    """
+    stepper = Stepper(model)
+    stepper.feed(samples, count)
+    for value in model.graph.inputs:
+        _judge(value.name or "", stepper.values[value], choices, readers, numerics)
+    for node in model.graph:
+        stepper.run(node)
+        for value in node.outputs:
+            if value.name in choices:
+                _judge(value.name or "", stepper.values[value], choices, readers, numerics)
+
+
+def _judge(name: str, floats: Sequence[Array], choices: Mapping[str, Choice], readers: Mapping[str, Sequence[Reader]], numerics: Numerics) -> None:
+    if name not in choices:
+        return
+    choice = choices[name]
+    parts = [[_parts(array, scale, choice.zero, numerics) for array in floats] for scale in choice.scales]
+    found = [[_output_share(reader, each) for each in parts] for reader in readers.get(name, ())] or [[_value_share(each) for each in parts]]
+    for errors in found:
+        choice.add(errors)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """A tensor of a sample in parts of a step: the values, and the errors of rounding and clipping them; int16."""
+
+    values: Array
+    errors: Array
+
+
+def _parts(array: Array, scale: float, zero: int, numerics: Numerics) -> _Parts:
+    steps = np.asarray(array, np.float32) / np.float32(scale)
+    stored = np.clip(np.rint(steps), numerics.activation.low - zero, numerics.activation.high - zero)
+    values = np.clip(np.rint(steps * INPUT_PARTS), -LARGEST, LARGEST - 1)
+    return _Parts(values.astype(np.int16), np.clip(stored * INPUT_PARTS - values, -LARGEST, LARGEST - 1).astype(np.int16))
+
+
+def _value_share(parts: Sequence[_Parts]) -> float:
+    return _share(*(sum(_energy(array) for array in arrays) for arrays in ([p.errors for p in parts], [p.values for p in parts])))
+
+
+def _energy(array: Array) -> float:
+    return float(np.square(array.ravel().astype(np.float64)).sum())
+
+
+def _share(noise: float, signal: float) -> float:
+    return noise / signal if signal else 0.0
+
+
+def _output_share(reader: Reader, parts: Sequence[_Parts]) -> float:
+    """The energy of the output's error over that of the output, without its bias."""
+    return _share(_output_energy(reader, [p.errors for p in parts]), _output_energy(reader, [p.values for p in parts]))
+
+
+def _output_energy(reader: Reader, inputs: Sequence[Array]) -> float:
+    call, weights, group = reader.call, reader.weights, groups_of(reader.call)
+    unit = (float(np.abs(weights).max(initial=0.0)) or 1.0) / WEIGHT_PARTS
+    rows = np.rint(weights.reshape(group, len(weights) // group, -1).astype(np.float64) / unit)
+    found = 0.0
+    for array, places in zip(inputs, sampled(call, inputs, weights.shape, POSITIONS), strict=True):
+        columns = columns_of(call, array, weights.shape, places).astype(np.float64)
+        found += _energy(np.rint(np.matmul(rows, columns.transpose(0, 2, 1)) / DROPPED))
+    return found

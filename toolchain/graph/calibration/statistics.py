@@ -1,0 +1,115 @@
+"""Sums over the inputs of a convolution or dense layer, in whole numbers: of each tap, and of the products of every two."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from toolchain.graph.integers.calls import Call
+
+Reals = np.typing.NDArray[np.float64]
+Array = np.typing.NDArray[Any]
+MAX_ROWS = 1 << 14
+"""Output positions whose products are summed; of more, every n-th."""
+CHUNK = 1024
+"""Products of int8 whose sum a float32 holds exactly; of integers less their zero, which have a bit more, a quarter."""
+JOINED_BYTES = 1 << 16
+"""Bytes up to which samples are joined: of small ones, each step costs more than its arithmetic."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """means: [groups, k] of every tap over all output positions. products: [groups, k, k], summed over `rows` of them; whole numbers.
+
+    The products keep the means in: an error that a constant input makes would vary with the brightness of a picture, and no bias takes it out.
+    """
+
+    means: Reals
+    products: Reals
+    rows: int
+
+
+def moments_of(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> Moments:
+    """inputs: int8, or int16 less their zero, one array a sample. weights: the shape of the layer's weights."""
+    group, size = groups_of(call), int(np.prod(weights[1:]))
+    rows, sums, products = 0, np.zeros((group, size)), np.zeros((group, size, size))
+    places = sampled(call, inputs, weights)
+    for array, some in zip(inputs, places, strict=True):
+        sums += _tap_sums(call, array, weights)
+        columns = columns_of(call, array, weights, some)
+        rows += len(some)
+        chunk = CHUNK if array.dtype == np.int8 else CHUNK // 4
+        for first in range(0, len(some), chunk):
+            part = columns[:, first : first + chunk].astype(np.float32)
+            products += np.matmul(part.transpose(0, 2, 1), part)
+    total = sum(_positions(call, array, weights) for array in inputs)
+    return Moments(sums / max(total, 1), products, rows)
+
+
+def joined(inputs: Sequence[Array], floats: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """Samples of a layer, as integers and in floating point, one behind the other along the first axis, as many as JOINED_BYTES allow."""
+    starts, size = list[int](), JOINED_BYTES
+    for number, array in enumerate(inputs):
+        size += array.nbytes
+        if size > JOINED_BYTES or array.shape[1:] != inputs[starts[-1]].shape[1:]:
+            starts.append(number)
+            size = array.nbytes
+    parts = [slice(first, stop) for first, stop in zip(starts, [*starts[1:], len(inputs)], strict=True)]
+    return [np.concatenate(inputs[part]) for part in parts], [np.concatenate(floats[part]) for part in parts]
+
+
+def groups_of(call: Call) -> int:
+    """Groups of channels of a convolution; others have one."""
+    return int(call.attributes.get("group", 1))
+
+
+def sampled(call: Call, inputs: Sequence[Array], weights: tuple[int, ...], most: int = 0) -> list[Array]:
+    """Output positions of each sample that are looked at: every n-th, so that there are at most `most`, or MAX_ROWS, of all samples."""
+    counts = [_positions(call, array, weights) for array in inputs]
+    step, found, total = -(-sum(counts) // (most or MAX_ROWS)), list[Array](), 0
+    for count in counts:
+        found.append(np.arange((-total) % step, count, step))
+        total += count
+    return found
+
+
+def _rows(x: Array) -> Array:
+    """The inputs of a layer without windows, a row for each position."""
+    return x.reshape(-1, x.shape[-1])
+
+
+def _positions(call: Call, x: Array, weights: tuple[int, ...]) -> int:
+    """Output positions of a sample."""
+    if not call.operation.pads:
+        return len(_rows(x))
+    shape = _views(call, x, weights).shape
+    return shape[0] * shape[2] * shape[3]
+
+
+def columns_of(call: Call, x: Array, weights: tuple[int, ...], places: Array) -> Array:
+    """[groups, positions, k]: the inputs that each row of the weights meets at some output positions, counted image by image, row by row."""
+    if not call.operation.pads:
+        return _rows(x)[places][None]
+    views, group = _views(call, x, weights), groups_of(call)
+    image, row, column = np.unravel_index(places, (views.shape[0], *views.shape[2:4]))
+    found = views[image, :, row, column]
+    return found.reshape(len(places), group, int(np.prod(weights[1:]))).transpose(1, 0, 2)
+
+
+def _tap_sums(call: Call, x: Array, weights: tuple[int, ...]) -> Reals:
+    """[groups, k]: the sum of every tap over all output positions."""
+    if not call.operation.pads:
+        return _rows(x).sum(0, dtype=np.float64)[None]
+    views = _views(call, x, weights)
+    taps = [views[..., i, j].sum((0, 2, 3), dtype=np.int64) for i in range(weights[2]) for j in range(weights[3])]
+    return np.stack(taps, 1).reshape(groups_of(call), -1).astype(np.float64)
+
+
+def _views(call: Call, x: Array, weights: tuple[int, ...]) -> Array:
+    """[n, c, h, w, kh, kw] of a picture with its padding."""
+    pads, strides, dilations = (call.attributes[name] for name in ("pads", "strides", "dilations"))
+    padded = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
+    reach = tuple((size - 1) * step + 1 for size, step in zip(weights[2:], dilations, strict=True))
+    view = np.lib.stride_tricks.sliding_window_view(padded, reach, (2, 3))
+    return view[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]

@@ -1,0 +1,168 @@
+"""The calibration table: what was seen in every tensor of the float network, rounded, as a file that is shipped with a model."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from toolchain.graph.calibration.histogram import BINS, Spread, count, rounded, spread
+from toolchain.graph.nodes.node_text import shape_text
+from toolchain.graph.nodes.rewrite import is_float, known_shape
+from toolchain.graph.running.graph_session import open_model
+from toolchain.graph.running.session import run_session
+from toolchain.spec.errors import fail
+from toolchain.spec.files import read_limited, write_atomic
+
+VERSION = 2
+MAX_BYTES = 64 << 20
+Samples = Mapping[str, np.typing.NDArray[Any]]
+"""By input: [count, *shape], each entry one whole input with its batch axis."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """spread: of all values. means: of each channel, which is axis 1 and, of a sequence of rows, axis 2."""
+
+    spread: Spread
+    means: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """tensors: by name. samples: how many inputs were seen, 0 where the ranges are those that a quantised model declares.
+
+    unusable: tensors that held NaN or infinity. failure: why nothing was seen, where the model could not be run on its samples.
+    """
+
+    samples: int
+    tensors: Mapping[str, Seen]
+    unusable: tuple[str, ...] = ()
+    failure: str = ""
+
+
+@dataclass
+class _Sums:
+    counts: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    maximum: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    means: Any = 0.0
+
+    def add(self, values: np.typing.NDArray[np.float32]) -> None:
+        if not values.size:
+            return
+        self.counts = self.counts + count(values)
+        self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
+        self.maximum = max(self.maximum, float(np.abs(values).max(initial=0)))
+        axes = tuple(axis for axis in range(values.ndim) if axis != (2 if values.ndim == 3 else 1))
+        with np.errstate(invalid="ignore", over="ignore"):  # what is no number is told in the end
+            self.means = self.means + values.mean(axes, dtype=np.float64)
+
+
+def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
+    """Runs the float network on every sample and keeps what each tensor held.
+
+    samples: by input, [count, *shape]. Raises UserError E0916 where they do not fit the inputs or are not finite, E0910 where ONNX Runtime
+    cannot run the model on them, E0921 where no sample gives a number at any output.
+    """
+    number = check_samples(model, samples, place)
+    values = [value for node in model.graph for value in node.outputs if is_float(value) and value.name]
+    values += [value for value in model.graph.inputs if is_float(value)]
+    session = open_model(model, values, place)
+    sums = {value.name or "": _Sums() for value in values}
+    for index in range(number):
+        one = sample_at(samples, index)
+        for name, array in (run_session(session, one, place=place) | one).items():
+            if name in sums:
+                sums[name].add(np.ascontiguousarray(array, np.float32))
+    unusable = tuple(name for name in sorted(sums) if not np.isfinite([sums[name].maximum, *np.atleast_1d(sums[name].means)]).all())
+    _check_outputs(model, unusable, place)
+    return Table(number, {name: _seen(sums[name], number) for name in sorted(sums) if name not in unusable}, unusable)
+
+
+def _check_outputs(model: ir.Model, unusable: Sequence[str], place: str) -> None:
+    """A network without a single finite output has a defect; the first node in order is the one to blame."""
+    outputs = [value for value in model.graph.outputs if is_float(value)]
+    if not outputs or any(value.name not in unusable for value in outputs):
+        return
+    node, value = next((node, value) for node in model.graph for value in node.outputs if value.name in unusable)
+    text = f"node '{node.name}' ({node.op_type}) makes NaN or infinity of a calibration sample in the tensor '{value.name}', and so does every output"
+    raise fail("E0921", text, place=place)
+
+
+def _seen(sums: _Sums, number: int) -> Seen:
+    return Seen(spread(sums.counts, sums.maximum, sums.low, sums.high), tuple(rounded(float(mean) / number) for mean in np.atleast_1d(sums.means)))
+
+
+def check_samples(model: ir.Model, samples: Samples, place: str) -> int:
+    """How many samples there are. Raises UserError E0916 where they do not fit the inputs or are not finite."""
+    wanted = {value.name or "": known_shape(value) for value in model.graph.inputs}
+    if set(samples) != set(wanted):
+        text = f"samples are for {', '.join(sorted(samples)) or 'no input'}, the inputs are {', '.join(sorted(wanted)) or 'none'}"
+        raise fail("E0916", text, place=place)
+    counts = {len(array) for array in samples.values()} or {1}
+    if len(counts) != 1 or 0 in counts:
+        raise fail("E0916", "there must be samples, equally many for every input", place=place)
+    for name, array in samples.items():
+        shape = wanted[name]
+        if shape is not None and array.shape[1:] != shape:
+            raise fail(
+                "E0916", f"samples of shape {shape_text(array.shape[1:])} do not fit the input '{name}' of shape {shape_text(shape)}", place=place
+            )
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise fail("E0916", f"a sample of the input '{name}' holds NaN or infinity", place=place)
+    return counts.pop()
+
+
+def sample_count(samples: Samples) -> int:
+    """The number of samples that every input has; 1 where there is no input."""
+    return min((len(array) for array in samples.values()), default=1)
+
+
+def sample_at(samples: Samples, index: int) -> dict[str, np.typing.NDArray[Any]]:
+    """One sample by name: [*shape] of [count, *shape]."""
+    return {name: np.asarray(array[index]) for name, array in samples.items()}
+
+
+def joined(samples: np.typing.NDArray[Any]) -> np.typing.NDArray[Any]:
+    """[count * batch, ...] of [count, batch, ...]: samples one behind the other along the batch. A sample without axes stays one a place."""
+    return samples.reshape(-1, *samples.shape[2:]) if samples.ndim > 1 else samples
+
+
+def write_table(table: Table, path: Path) -> None:
+    """JSON, one tensor a line. Raises UserError E0005."""
+    lines = [f" {json.dumps(name)}: " + json.dumps(_written(s), separators=(",", ":")) for name, s in sorted(table.tensors.items())]
+    head = json.dumps({"version": VERSION, "samples": table.samples, "failure": table.failure, "unusable": table.unusable})
+    write_atomic(path, (f'{head[:-1]}, "tensors": {{\n' + ",\n".join(lines) + "\n}}\n").encode())
+
+
+def _written(seen: Seen) -> dict[str, Any]:
+    ends = {} if seen.spread.low is None else {"range": (seen.spread.low, seen.spread.high)}
+    return {"maximum": seen.spread.maximum, **ends, "bins": seen.spread.bins, "means": seen.means}
+
+
+def read_table(path: Path) -> Table:
+    """Raises UserError E0001, E0330 and E0917 (not a calibration table)."""
+    try:
+        found: Any = json.loads(read_limited(path, MAX_BYTES, "calibration table"))
+        if found["version"] != VERSION:
+            raise ValueError(f"version {found['version']}")
+        tensors = {str(name): _entry(entry) for name, entry in found["tensors"].items()}
+        return Table(int(found["samples"]), tensors, tuple(str(name) for name in found["unusable"]), str(found["failure"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise fail("E0917", f"not a calibration table: {type(error).__name__} {error}"[:200], place=str(path)) from None
+
+
+def _entry(entry: Any) -> Seen:
+    bins = tuple((int(number), int(parts)) for number, parts in entry["bins"])
+    maximum, means = float(entry["maximum"]), tuple(float(mean) for mean in entry["means"])
+    ends = tuple(float(end) for end in entry.get("range", ()))
+    if not np.isfinite([maximum, *means, *ends]).all() or maximum < 0 or any(not 0 <= number < BINS or parts < 0 for number, parts in bins):
+        raise ValueError("a value is out of range")
+    if ends and (len(ends) != 2 or ends[0] > ends[1]):
+        raise ValueError("a range is not one")
+    return Seen(Spread(maximum, bins, *ends), means)

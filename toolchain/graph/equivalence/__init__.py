@@ -1,0 +1,1 @@
+"""Proof that two float models compute the same."""

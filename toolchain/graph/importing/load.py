@@ -1,0 +1,93 @@
+"""From an ONNX file to a graph: functions written out, one operator set, shapes and types as far as they can be known."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from toolchain.graph.files.external_data import check_constants
+from toolchain.graph.files.proto_file import read_proto
+from toolchain.graph.files.weights import ir_tensor, take_weights
+from toolchain.graph.importing.concats import chain_concats
+from toolchain.graph.importing.dims import fix_dims
+from toolchain.graph.importing.fold_nodes import lift_constants
+from toolchain.graph.importing.inlining import inline_functions
+from toolchain.graph.importing.parts import write_parts
+from toolchain.graph.importing.quantized_operators import WRITTEN, share_floats, write_out
+from toolchain.graph.importing.resolve import resolve_shapes
+from toolchain.graph.importing.shapes import check_shapes, is_taken
+from toolchain.graph.importing.values import check_finite
+from toolchain.graph.importing.versions import to_opset
+from toolchain.graph.nodes.rewrite import keep_given_names
+from toolchain.graph.nodes.structure import part_names, sort_nodes, unify_constants
+from toolchain.graph.nodes.subgraphs import subgraphs
+from toolchain.spec.errors import fail
+
+
+def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
+    """Reads, checks and converts a model. dims: sizes for open dimensions, such as {'batch': 1}.
+
+    Tensors whose shape depends on the data have none. Raises UserError E0001, E0901 to E0907, E0909 and E0922; each names the
+    file and, where there is one, node, operator, tensor and shape.
+    """
+    proto = read_proto(path)
+    check_constants(proto, path)
+    unify_constants(proto.graph, path)
+    proto = inline_functions(proto, path)
+    lift_constants(proto.graph)
+    sort_nodes(proto.graph, path)
+    weights = take_weights(proto)
+    model = _graph(_shaped(proto, dims or {}, weights, path), path)
+    _attach(model, weights, path)
+    check_finite(model, path)
+    keep_given_names(model.graph)
+    write_parts(model)
+    chain_concats(model)
+    return model
+
+
+def _shaped(proto: onnx.ModelProto, dims: Mapping[str, int], weights: Mapping[str, onnx.TensorProto], path: Path) -> onnx.ModelProto:
+    converted = to_opset(proto, path)
+    if write_out(converted.graph):
+        converted.metadata_props.add(key=WRITTEN, value="yes")
+    share_floats(converted.graph)
+    part_names(converted.graph)
+    unsized = _copy(converted) if any(subgraphs(node) for node in converted.graph.node) else None
+    fix_dims(converted, dims, path, weights)
+    known = resolve_shapes(converted)
+    if unsized is not None and not is_taken(
+        known, optimise=True
+    ):  # a branch that is never taken need not fit the sizes, but then nobody may declare them
+        known = resolve_shapes(unsized)
+    if not weights.keys() <= {entry.name for entry in known.graph.input}:
+        raise fail("E0906", "converting the operator set lost a constant", place=str(path))
+    check_shapes(known, path)
+    return known
+
+
+def _copy(proto: onnx.ModelProto) -> onnx.ModelProto:
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    return made
+
+
+def _graph(proto: onnx.ModelProto, path: Path) -> ir.Model:
+    try:
+        return ir.from_proto(proto)
+    except ir.serde.SerdeError as error:
+        cause = error.__cause__ or error
+        raise fail("E0901", f"the model cannot be read: {' '.join(str(cause).split())[:200]}", place=str(path)) from None
+
+
+def _attach(model: ir.Model, weights: Mapping[str, onnx.TensorProto], path: Path) -> None:
+    """Gives the large constants back to the inputs that stood for them; one that nothing reads any more goes."""
+    graph = model.graph
+    stand_ins = {value.name or "": value for value in graph.inputs if value.name in weights}
+    kept = [value for value in graph.inputs if value.name not in weights]
+    graph.inputs.clear()
+    graph.inputs.extend(kept)
+    for name, value in stand_ins.items():
+        if value.uses():
+            value.const_value = ir_tensor(weights[name], path)
+            graph.register_initializer(value)

@@ -1,0 +1,134 @@
+"""Parts of a picture's channels: a Split becomes a Slice for each part that is read, and a Concat of all parts, in order, takes the whole.
+
+A slice has one result, so it can be an operation. YOLO's blocks split a tensor and join its parts again with what was made of one of them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import onnx_ir as ir
+
+from toolchain.graph.nodes.rewrite import (
+    add_constant,
+    constant,
+    drop_unused_constants,
+    free_names,
+    given_names,
+    integer,
+    is_float,
+    is_operator,
+    known_shape,
+)
+
+CHANNELS = 1
+
+
+def write_parts(model: ir.Model) -> None:
+    """Changes nodes in place. Results keep their names; the first slice of a Split keeps its node's name."""
+    for node in list(model.graph):
+        if is_operator(node, "Split") and _along_channels(node):
+            _slice(model.graph, node)
+    for node in list(model.graph):
+        if is_operator(node, "Concat") and _along_channels(node):
+            _join(model.graph, node)
+    drop_unused_constants(model.graph)
+
+
+def _along_channels(node: ir.Node) -> bool:
+    """Whether it works along the channels of pictures whose sizes are known."""
+    return integer(node, "axis", 0) in (CHANNELS, CHANNELS - 4) and all(map(_is_picture, (node.inputs[0], *node.outputs)))
+
+
+def _is_picture(value: ir.Value | None) -> bool:
+    return is_float(value) and len(known_shape(value) or ()) == 4
+
+
+def _join(graph: ir.Graph, node: ir.Node) -> None:
+    """Slices that nothing else reads go."""
+    old, wanted = [value for value in node.inputs if value is not None], list(_joined(node.inputs))
+    if len(wanted) < len(old):
+        node.resize_inputs(len(wanted))
+        for place, value in enumerate(wanted):
+            node.replace_input_with(place, value)
+        unread = {maker: None for value in old if (maker := value.producer()) is not None and is_operator(maker, "Slice") and _is_unread(value)}
+        for maker in unread:
+            graph.remove(maker, safe=True)
+
+
+def _is_unread(value: ir.Value) -> bool:
+    return not value.uses() and not value.is_graph_output()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Channels of a tensor from `first` to before `end`."""
+
+    source: ir.Value
+    first: int
+    end: int
+
+
+def _part_of(value: ir.Value | None) -> _Part | None:
+    """The channels of a picture that a Slice takes; None for any other tensor."""
+    node = None if value is None else value.producer()
+    if node is None or not is_operator(node, "Slice") or not all(map(_is_picture, (node.inputs[0], node.outputs[0]))):
+        return None
+    given = [constant(part) for part in node.inputs[1:]]
+    if len(given) < 3 or any(array is None or array.size != 1 for array in given):
+        return None
+    first, end, axis, step = (*(int(array.item()) for array in given if array is not None), 1)[:4]
+    source, total = node.inputs[0], (known_shape(node.inputs[0]) or (0, 0))[CHANNELS]
+    if source is None or axis not in (CHANNELS, CHANNELS - 4) or step != 1:
+        return None
+    return _Part(source, *slice(first, end).indices(total)[:2])
+
+
+def _joined(operands: Sequence[ir.Value | None]) -> Iterator[ir.Value | None]:
+    """The operands, with all parts of a tensor beside each other as that tensor."""
+    at = 0
+    while at < len(operands):
+        source, count = _whole(operands[at:])
+        yield source if source is not None else operands[at]
+        at += max(count, 1)
+
+
+def _whole(operands: Sequence[ir.Value | None]) -> tuple[ir.Value | None, int]:
+    """The tensor whose parts the first operands are, and how many of them; None and 0 where they are none."""
+    first = _part_of(operands[0])
+    if first is None or first.first:
+        return None, 0
+    end, total = 0, (known_shape(first.source) or (0, 0))[CHANNELS]
+    for position, value in enumerate(operands, 1):
+        part = _part_of(value)
+        if part is None or part.source is not first.source or part.first != end:
+            return None, 0
+        end = part.end
+        if end == total:
+            return first.source, position
+    return None, 0
+
+
+def _slice(graph: ir.Graph, node: ir.Node) -> None:
+    source, first, own = node.inputs[0], 0, node.name or ""
+    names = chain([own], free_names(own, given_names(graph), (own,)))
+    for part in node.outputs:
+        last = first + (known_shape(part) or (0, 0))[CHANNELS]
+        if part.uses() or part.is_graph_output():
+            limits = [add_constant(graph, f"{part.name}.{key}", np.array([at])) for key, at in (("first", first), ("end", last), ("axis", CHANNELS))]
+            made = ir.node("Slice", [source, *limits], name=next(names), num_outputs=1)
+            _take_over(graph, node, part, made)
+        first = last
+    graph.remove(node, safe=True)
+
+
+def _take_over(graph: ir.Graph, node: ir.Node, part: ir.Value, made: ir.Node) -> None:
+    """The slice makes what the part was, under its name."""
+    result, name = made.outputs[0], part.name
+    result.shape, result.type = part.shape, part.type
+    result.metadata_props.update(part.metadata_props)
+    graph.insert_before(node, made)
+    part.replace_all_uses_with(result, replace_graph_outputs=True)
+    part.name = f"{name}.gone"
+    result.name = name

@@ -1,0 +1,160 @@
+"""Operators on stored integers (QLinearConv and its like, ONNX Runtime's own among them) written as float operators between
+DequantizeLinear and QuantizeLinear, the form that all later code reads. Both forms round to the same step; ties may fall differently."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import onnx
+from onnx import helper
+
+from toolchain.graph.nodes.rewrite import ONNX_DOMAINS, is_operator
+from toolchain.graph.nodes.structure import needed
+from toolchain.graph.nodes.subgraphs import replace_nodes
+
+VENDOR = "com.microsoft"
+WRITTEN = "tilewright.written"
+"""Metadata of a model some of whose operators on stored integers were written out."""
+Key = tuple[str, str]
+
+
+class Writer:
+    """Collects the nodes that stand for one operator; names of new tensors begin with the name of its result."""
+
+    def __init__(self, node: onnx.NodeProto) -> None:
+        self.node, self.nodes = node, list[onnx.NodeProto]()
+
+    def add(self, operator: str, inputs: Sequence[str], word: str, output: str = "", **attributes: Any) -> str:
+        """A node and its result, `RESULT/word` where no name is given."""
+        name = output or f"{self.node.output[0]}/{word}"
+        self.nodes.append(helper.make_node(operator, inputs, [name], f"{self.node.name or self.node.output[0]}/{word}", **attributes))
+        return name
+
+    def float_of(self, number: int, word: str, **attributes: Any) -> str:
+        """Operand `number`, followed by its scale and zero point, as floating point."""
+        return self.add("DequantizeLinear", [name for name in self.node.input[number : number + 3] if name], f"{word}.float", **attributes)
+
+    def store(self, value: str, scale: int) -> None:
+        """The result, rounded by the scale that is operand `scale` and the zero point after it."""
+        self.add("QuantizeLinear", [value, *(name for name in self.node.input[scale : scale + 2] if name)], "stored", self.node.output[0])
+
+    def keep(self, *names: str) -> dict[str, Any]:
+        """The node's own attributes of these names."""
+        return {a.name: helper.get_attribute_value(a) for a in self.node.attribute if a.name in names}
+
+
+Rule = Callable[[Writer], None]
+
+
+def write_out(graph: onnx.GraphProto) -> bool:
+    """Rewrites every operator on stored integers that has a rule; whether there was one. Subgraphs stay as they are."""
+    nodes: list[onnx.NodeProto] = []
+    found = False
+    for node in graph.node:
+        if node.domain == VENDOR and node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            node.domain = ""  # ONNX Runtime's quantiser writes them for types that the standard's had not before operator set 21
+        rule = None if _channels_last(node) else _RULES.get(("" if node.domain in ONNX_DOMAINS else node.domain, node.op_type))
+        if rule is None:
+            nodes.append(node)
+            continue
+        writer = Writer(node)
+        rule(writer)
+        nodes += writer.nodes
+        found = True
+    if found:
+        replace_nodes(graph, nodes)
+    return found
+
+
+def share_floats(graph: onnx.GraphProto) -> None:
+    """Makes one tensor of several DequantizeLinear that read the same: the rounding before them is taken out once, for all of their readers.
+
+    graph: its nodes sorted. Those that the graph hands out, or a subgraph reads, stay.
+    """
+    pinned = {entry.name for entry in graph.output} | {name for node in graph.node for name in set(needed(node)) - set(node.input)}
+    first, same = dict[tuple[object, ...], str](), dict[str, str]()
+    for node in graph.node:
+        if is_operator(node, "DequantizeLinear"):
+            key = (*node.input, None, *sorted(a.SerializeToString() for a in node.attribute))
+            if first.setdefault(key, node.output[0]) != node.output[0] and node.output[0] not in pinned:
+                same[node.output[0]] = first[key]
+    for node in [node for node in graph.node if node.output[0] in same]:
+        graph.node.remove(node)
+    for node in graph.node:
+        node.input[:] = [same.get(name, name) for name in node.input]
+
+
+def _channels_last(node: onnx.NodeProto) -> bool:
+    return any(a.name == "channels_last" and a.i for a in node.attribute)
+
+
+def _convolution(w: Writer) -> None:
+    """Operands: x, its scale and zero point; w, the same; the result's scale and zero point; bias at scale x times scale w."""
+    x, weight = w.float_of(0, "x"), w.float_of(3, "w", axis=0)
+    operands = [x, weight]
+    if len(w.node.input) > 8 and w.node.input[8]:
+        operands.append(_bias(w, w.node.input[8], w.node.input[1], w.node.input[4]))
+    w.store(w.add("Conv", operands, "sum", **w.keep("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")), 6)
+
+
+def _bias(w: Writer, bias: str, x_scale: str, w_scale: str) -> str:
+    """Times both scales, broadcast: a DequantizeLinear with a scale for each channel would take no bias of one number."""
+    scale = w.add("Mul", [x_scale, w_scale], "bias.scale")
+    return w.add("Mul", [w.add("Cast", [bias], "bias.whole", to=onnx.TensorProto.FLOAT), scale], "bias.float")
+
+
+def _matmul(w: Writer) -> None:
+    w.store(w.add("MatMul", [w.float_of(0, "a"), w.float_of(3, "b", axis=-1)], "sum"), 6)
+
+
+def _gemm(w: Writer) -> None:
+    """Operands: a, b with scale and zero point each; c at scale a times scale b; the result's scale and zero point, if it is stored at all.
+
+    ONNX Runtime multiplies c by alpha too, since it adds it to the products (measured on ONNX Runtime 1.31).
+    """
+    transposed = bool(w.keep("transB").get("transB"))
+    operands = [w.float_of(0, "a"), w.float_of(3, "b", axis=0 if transposed else 1)]
+    if len(w.node.input) > 6 and w.node.input[6]:
+        operands.append(_bias(w, w.node.input[6], w.node.input[1], w.node.input[4]))
+    stored = len(w.node.input) > 7 and bool(w.node.input[7])
+    kept = w.keep("alpha", "transA", "transB")
+    total = w.add("Gemm", operands, "sum", "" if stored else w.node.output[0], **kept, beta=kept.get("alpha", 1.0))
+    if stored:
+        w.store(total, 7)
+
+
+def _binary(operator: str) -> Rule:
+    return lambda w: w.store(w.add(operator, [w.float_of(0, "a"), w.float_of(3, "b")], "sum"), 6)
+
+
+def _unary(operator: str, *attributes: str) -> Rule:
+    return lambda w: w.store(w.add(operator, [w.float_of(0, "x")], "result", **w.keep(*attributes)), 3)
+
+
+def _concat(w: Writer) -> None:
+    """Operands: the result's scale and zero point, then three for each part."""
+    parts = [w.float_of(number, f"x{number}") for number in range(2, len(w.node.input), 3)]
+    w.store(w.add("Concat", parts, "joined", **w.keep("axis")), 0)
+
+
+WINDOW = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides", "dilations")
+
+
+def _pool(operator: str, *attributes: str) -> Rule:
+    return lambda w: w.store(w.add(operator, [w.float_of(0, "x")], "mean", **w.keep(*attributes)), 3)
+
+
+_RULES: Mapping[Key, Rule] = MappingProxyType(
+    {
+        ("", "QLinearConv"): _convolution,
+        ("", "QLinearMatMul"): _matmul,
+        (VENDOR, "QGemm"): _gemm,
+        (VENDOR, "QLinearAdd"): _binary("Add"),
+        (VENDOR, "QLinearMul"): _binary("Mul"),
+        (VENDOR, "QLinearConcat"): _concat,
+        (VENDOR, "QLinearAveragePool"): _pool("AveragePool", *WINDOW),
+        (VENDOR, "QLinearGlobalAveragePool"): _pool("GlobalAveragePool"),
+        (VENDOR, "QLinearLeakyRelu"): _unary("LeakyRelu", "alpha"),
+        (VENDOR, "QLinearSigmoid"): _unary("Sigmoid"),
+    }
+)

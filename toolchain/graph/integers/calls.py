@@ -1,0 +1,143 @@
+"""Calls of fused and integer operations: made, read back, and evaluated."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from toolchain.graph.integers.functions import FUSED, boundary_function, fused_function, integer_function, kind_of, variant_of
+from toolchain.graph.integers.numerics import Numerics
+from toolchain.graph.nodes.rewrite import known_shape
+from toolchain.operations.ending import quantize
+from toolchain.operations.evaluate import evaluate
+from toolchain.operations.kind import OperationKind
+from toolchain.operations.library import Kinds, kind_named
+from toolchain.operations.numbers import attribute_numbers
+
+Array = np.typing.NDArray[Any]
+BOUNDARY = ("quantize", "dequantize")
+SCALE = "tilewright.scale"
+"""Metadata of a stored tensor: what one stored step is worth, as a float's hexadecimal text."""
+ZERO = "tilewright.zero"
+"""Metadata of a stored tensor: the integer that stands for zero, where tensors have zeros of their own."""
+FLOAT_NAME = "tilewright.float"
+"""Metadata of a stored tensor: the tensor of the float network that it stands for."""
+REASON = "tilewright.reason"
+"""Metadata of a node: why it is not on the machine."""
+ACTIVATION = "tilewright.activation"
+"""Metadata of an integer call: relu and clip are in its limits, so its function's name does not say them."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operation: activation ('', relu, clip, leaky), tensors by name, attributes as plain values. shapes: of the inputs, where they are known."""
+
+    name: str
+    operation: OperationKind
+    activation: str
+    inputs: tuple[str, ...]
+    output: str
+    attributes: Mapping[str, Any]
+    shapes: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The name of the operation."""
+        return self.operation.name
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        """The computed tensors among the inputs: all but weights, biases and tables."""
+        return self.inputs if self.operation.meaning.join else self.inputs[: len(self.operation.data)]
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """The extents of the operands, where shapes are known."""
+        operands = zip(self.operation.operands, self.shapes, strict=False)
+        return {extent: size for each, shape in operands for extent, size in zip(each.extents, shape, strict=False)}
+
+    @property
+    def reduced(self) -> tuple[int, ...]:
+        """The extents of the reduced axes, where shapes are known."""
+        known = {**self.extents, **attribute_numbers(self.operation, self.attributes)}
+        return tuple(known.get(extent, 1) for extent in self.operation.meaning.over.values())
+
+
+def window_of(call: Call) -> tuple[int, int]:
+    """How many elements an average is taken over, as rows and columns."""
+    sizes = call.reduced
+    return (sizes[0], sizes[1]) if len(sizes) == 2 else (math.prod(sizes), 1)
+
+
+def zero_of(value: ir.Value) -> int:
+    """The stored integer that stands for zero."""
+    return int(value.metadata_props.get(ZERO, "0"))
+
+
+def is_candidate(node: ir.Node | None) -> bool:
+    """Whether a node is a call of a fused operation that may still become integers: it has no reason against it."""
+    return node is not None and node.domain == FUSED and REASON not in node.metadata_props
+
+
+def read_call(node: ir.Node, kinds: Kinds) -> Call:
+    """Reads a call back. Raises ValueError for any other node, UserError E0107 for an operation that is not described."""
+    kind, variant = kind_of(node), variant_of(node)
+    if not kind or kind in BOUNDARY:
+        raise ValueError(f"{node.domain}.{node.op_type} is no fused operation")
+    operation = kind_named(kinds, kind)
+    inputs = tuple(value.name or "" for value in node.inputs if value is not None)
+    activation = node.metadata_props.get(ACTIVATION, "" if operation.meaning.join else variant)
+    shapes = tuple(known_shape(value) or () for value in node.inputs if value is not None)
+    return Call(node.name or "", operation, activation, inputs, node.outputs[0].name or "", _attributes(node), shapes)
+
+
+def _attributes(node: ir.Node) -> dict[str, Any]:
+    return {name: _plain(attribute) for name, attribute in node.attributes.items()}
+
+
+def _plain(attribute: ir.Attr) -> Any:
+    return tuple(attribute.as_ints()) if attribute.type == ir.AttributeType.INTS else attribute.value
+
+
+def add_function(model: ir.Model, function: ir.Function) -> None:
+    """Gives the model its own copy of a function, once."""
+    if function.identifier() not in model.functions:
+        model.functions[function.identifier()] = function.clone()
+    model.graph.opset_imports[function.domain] = 1
+
+
+def fused_call(model: ir.Model, kind: OperationKind, variant: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str) -> ir.Node:
+    """A new node, not yet in the graph, that calls the floating-point form."""
+    return _call(model, fused_function(kind, variant), inputs, attributes, name)
+
+
+def integer_call(
+    model: ir.Model, kind: OperationKind, variant: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str, numerics: Numerics
+) -> ir.Node:
+    """A new node that calls the integer form."""
+    return _call(model, integer_function(kind, variant, numerics), inputs, attributes, name)
+
+
+def boundary_call(model: ir.Model, called: str, value: ir.Value, attributes: Mapping[str, Any], name: str, numerics: Numerics) -> ir.Node:
+    """A new node that quantises or dequantises; called: see `boundary_function`."""
+    return _call(model, boundary_function(called, numerics), [value], attributes, name)
+
+
+def _call(model: ir.Model, function: ir.Function, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str) -> ir.Node:
+    add_function(model, function)
+    given = {key: attributes[key] for key in function.attributes}
+    return ir.node(function.name, list(inputs), given, domain=function.domain, name=name, num_outputs=1)
+
+
+def run_call(node: ir.Node, operands: Sequence[Array], numerics: Numerics, kinds: Kinds) -> Array:
+    """One integer call in the numpy reference, conversions at a border included."""
+    if kind_of(node) not in BOUNDARY:
+        call = read_call(node, kinds)
+        return evaluate(call.operation, call.activation == "leaky", call.attributes, operands, numerics)
+    attributes = _attributes(node)
+    if kind_of(node) == "quantize":
+        return quantize(operands[0], attributes["scale"], attributes["low"], attributes["high"], numerics, attributes.get("zero_y", 0))
+    return (operands[0].astype(np.float32) - np.float32(attributes.get("zero_x", 0))) * np.float32(attributes["scale"])

@@ -1,0 +1,161 @@
+"""The ending of an integer function in standard operators: from `total`, an exact whole number, to `y`, the stored one.
+
+Shifts alone are computed in float64, where every value before the rounding is exact: the quantiser proves that it has at most 53 bits. Products with
+multipliers are computed in int64, with a modulus that has the divisor's sign; ONNX Runtime's Min, Max and Clip of int64 compare 32 bits on some
+processors (version 1.31), so limits are taken in float64. A factor in float32 is one product in float32.
+"""
+
+from toolchain.graph.integers.numerics import Numerics, Rounding
+from toolchain.operations.ending import scaling_attributes, scaling_operands
+from toolchain.operations.kind import OperationKind
+
+ROUND = {
+    "half_up": "half = Constant <value = double {0.5}> ()\n  moved = Add (exact, half)\n  whole = Floor (moved)",
+    "half_even": "whole = Round (exact)",
+    "half_away": "half = Constant <value = double {0.5}> ()\n  size1 = Abs (exact)\n  moved = Add (size1, half)\n  grown = Floor (moved)\n"
+    "  sign = Sign (exact)\n  whole = Mul (grown, sign)",
+    "floor": "whole = Floor (exact)",
+}
+STORED = {"int8": 3, "uint8": 2}
+"""Numbers of ONNX's types."""
+
+
+def ending_text(kind: OperationKind, numerics: Numerics, leaky: bool, behind: int) -> str:
+    """y = clip(zero + round(activation(total * scale)), low, high).
+
+    behind: axes of the result after the one along which a scale for each channel stands.
+    """
+    match numerics.form:
+        case "power_of_two":
+            return f"  accumulator = Cast <to = 11> (total)\n{_power('shift', 'divisor', 11)}\n  scaled = Div (accumulator, divisor)\n" + _floating(
+                numerics, leaky
+            )
+        case "float32":
+            return _single(kind, numerics, behind) + _floating(numerics, leaky)
+        case "multiplier":
+            return _multiplied(kind, numerics, leaky, behind)
+
+
+def _floating(numerics: Numerics, leaky: bool) -> str:
+    """From `scaled`, float64, on."""
+    rounded = ROUND[numerics.rounding]
+    if leaky and numerics.order == "shift_first":
+        again = rounded.replace("exact", "sloped").replace("whole", "rounded")
+        for name in ("half", "moved", "size1", "grown", "sign"):
+            again = again.replace(f"{name} ", f"{name}2 ").replace(f"{name},", f"{name}2,").replace(f"{name})", f"{name}2)")
+        steps = f"exact = Identity (scaled)\n  {rounded}\n  {_leak('whole')}\n  {again}"
+        result = "rounded"
+    else:
+        steps = (f"{_leak('scaled')}\n  exact = Identity (sloped)" if leaky else "exact = Identity (scaled)") + f"\n  {rounded}"
+        result = "whole"
+    return f"  {steps}\n{clip_text(result, numerics)}"
+
+
+def _leak(name: str) -> str:
+    """Below zero times slope / 2**slope_shift."""
+    return f"""slopeint = Constant <value_int: int = @slope> ()
+  slope = Cast <to = 11> (slopeint)
+{_power("slope_shift", "slopedivisor", 11)}
+  zero = Constant <value = double {{0.0}}> ()
+  positive = Max ({name}, zero)
+  negative = Min ({name}, zero)
+  steep = Mul (negative, slope)
+  leaked = Div (steep, slopedivisor)
+  sloped = Add (positive, leaked)"""
+
+
+def clip_text(name: str, numerics: Numerics) -> str:
+    """name: float64, whole."""
+    zero = "  zeroint = Constant <value_int: int = @zero_y> ()\n  zerowide = Cast <to = 11> (zeroint)\n  placed = Add ({name}, zerowide)\n"
+    return f"""{zero.format(name=name) if numerics.zero_points else ""}  lowint = Constant <value_int: int = @low> ()
+  highint = Constant <value_int: int = @high> ()
+  lowest = Cast <to = 11> (lowint)
+  highest = Cast <to = 11> (highint)
+  kept = Clip ({"placed" if numerics.zero_points else name}, lowest, highest)
+  y = Cast <to = {STORED[numerics.stored]}> (kept)"""
+
+
+def _power(attribute: str, name: str, dtype: int) -> str:
+    """2**attribute in an ONNX type, by an integer shift, which is exact everywhere."""
+    return f"  {name}count = Constant <value_int: int = @{attribute}> ()\n{power_text(f'{name}count', name, dtype)}"
+
+
+def power_text(count: str, name: str, dtype: int) -> str:
+    """name = 2**count, of any shape."""
+    return f"""  {name}unsigned = Cast <to = 13> ({count})
+  {name}one = Constant <value = uint64 {{1}}> ()
+  {name}power = BitShift <direction = "LEFT"> ({name}one, {name}unsigned)
+  {name} = Cast <to = {dtype}> ({name}power)"""
+
+
+def _given(kind: OperationKind, numerics: Numerics, name: str, behind: int, dtype: int) -> str:
+    """A part of the scale as NAME_each, from an attribute or from an operand with a number for each channel."""
+    if name in scaling_attributes(kind, numerics):
+        attribute = "value_float: float" if name == "scale" else "value_int: int"
+        return f"  {name}_one = Constant <{attribute} = @{name}> ()\n  {name}_each = Cast <to = {dtype}> ({name}_one)\n"
+    wide = f"  {name}_wide = Cast <to = {dtype}> ({name})\n"
+    if not behind:
+        return f"{wide}  {name}_each = Identity ({name}_wide)\n"
+    axes = f"  {name}_axes = Constant <value = int64[{behind}] {{{', '.join(map(str, range(1, behind + 1)))}}}> ()\n"
+    return f"{wide}{axes}  {name}_each = Unsqueeze ({name}_wide, {name}_axes)\n"
+
+
+def _single(kind: OperationKind, numerics: Numerics, behind: int) -> str:
+    """The sum, rounded to float32, times a float32, rounded to float32."""
+    given = _given(kind, numerics, "scale", behind, 1)
+    return f"{given}  narrow = Cast <to = 1> (total)\n  single = Mul (narrow, scale_each)\n  scaled = Cast <to = 11> (single)\n"
+
+
+def _multiplied(kind: OperationKind, numerics: Numerics, leaky: bool, behind: int) -> str:
+    given = "".join(_given(kind, numerics, name, behind, 7) for name in (*scaling_attributes(kind, numerics), *scaling_operands(kind, numerics)))
+    text = f"{given}  accumulator = Cast <to = 7> (total)\n  product = Mul (accumulator, multiplier_each)\n"
+    if not leaky:
+        return f"{text}{_shifted('product', 'shift_each', numerics, 'whole')}{_clipped('whole', numerics)}"
+    slope = "  slope = Constant <value_int: int = @slope> ()\n  more = Constant <value_int: int = @slope_shift> ()\n"
+    slope += "  nothing = Constant <value = int64 {0}> ()\n"
+    if numerics.order == "activation_first":
+        chosen = "  below = Less (product, nothing)\n  steep = Mul (product, slope)\n  sloped = Where (below, steep, product)\n"
+        chosen += "  further = Add (shift_each, more)\n  count = Where (below, further, shift_each)\n"
+        return f"{text}{slope}{chosen}{_shifted('sloped', 'count', numerics, 'whole')}{_clipped('whole', numerics)}"
+    first = _shifted("product", "shift_each", numerics, "flat")
+    again = f"  steep = Mul (flat, slope)\n{_rounded('steep', 'more', numerics.rounding, 'leaked')}"
+    chosen = "  below = Less (flat, nothing)\n  whole = Where (below, leaked, flat)\n"
+    return f"{text}{slope}{first}{again}{chosen}{_clipped('whole', numerics)}"
+
+
+def _clipped(name: str, numerics: Numerics) -> str:
+    """An int64 constant of one element."""
+    return f"  real = Cast <to = 11> ({name})\n{clip_text('real', numerics)}"
+
+
+def _shifted(value: str, count: str, numerics: Numerics, result: str) -> str:
+    """result = value / 2**count, int64, rounded once or twice."""
+    first = numerics.first_rounding
+    if first is None:
+        return _rounded(value, count, numerics.rounding, result)
+    cut = f"  {result}_most = Constant <value = int64 {{{first.shift}}}> ()\n  {result}_short = Less ({count}, {result}_most)\n"
+    cut += f"  {result}_first = Where ({result}_short, {count}, {result}_most)\n"
+    rest = f"  {result}_rest = Sub ({count}, {result}_first)\n"
+    high = _rounded(value, f"{result}_first", first.rounding, f"{result}_high")
+    return f"{cut}{rest}{high}{_rounded(f'{result}_high', f'{result}_rest', numerics.rounding, result)}"
+
+
+def _rounded(value: str, count: str, rounding: Rounding, result: str) -> str:
+    """result = value / 2**count, from quotient and remainder."""
+    n = result
+    text = f"{power_text(count, f'{n}_power', 7)}\n  {n}_left = Mod ({value}, {n}_power)\n  {n}_even = Sub ({value}, {n}_left)\n"
+    text += f"  {n}_floor = Div ({n}_even, {n}_power)\n"
+    if rounding == "floor":
+        return f"{text}  {result} = Identity ({n}_floor)\n"
+    text += f"  {n}_twice = Add ({n}_left, {n}_left)\n"
+    match rounding:
+        case "half_up":
+            text += f"  {n}_up = GreaterOrEqual ({n}_twice, {n}_power)\n"
+        case "half_even":
+            text += f"  {n}_two = Constant <value = int64 {{2}}> ()\n  {n}_odd = Mod ({n}_floor, {n}_two)\n  {n}_ties = Cast <to = 9> ({n}_odd)\n"
+        case "half_away":
+            text += f"  {n}_zero = Constant <value = int64 {{0}}> ()\n  {n}_ties = GreaterOrEqual ({value}, {n}_zero)\n"
+    if rounding != "half_up":
+        text += f"  {n}_more = Greater ({n}_twice, {n}_power)\n  {n}_equal = Equal ({n}_twice, {n}_power)\n"
+        text += f"  {n}_tied = And ({n}_equal, {n}_ties)\n  {n}_up = Or ({n}_more, {n}_tied)\n"
+    return f"{text}  {n}_one = Cast <to = 7> ({n}_up)\n  {result} = Add ({n}_floor, {n}_one)\n"

@@ -1,0 +1,170 @@
+"""Operations as ONNX local functions: in floating point, and in a machine's integers spelled out in standard operators.
+
+The name of a function is KIND__VARIANT: the variant is the activation, or the number of operands that stand for one.
+"""
+
+import re
+from functools import cache
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+from onnx import parser
+
+from toolchain.graph.importing.versions import OPSET
+from toolchain.graph.integers.endings import ROUND, STORED, clip_text, ending_text, power_text
+from toolchain.graph.integers.numerics import Numerics
+from toolchain.graph.integers.zero_points import centred_text, wide_text, with_operands
+from toolchain.operations.ending import first_stored, scaling_attributes, scaling_operands, zero_names
+from toolchain.operations.kind import UNIT, OperationKind
+
+FUSED, INTEGER = "tilewright.fused", "tilewright.integer"
+_PARSE: Any = parser
+ACTIVATIONS = {"": "y = Identity (r)", "relu": "y = Relu (r)", "leaky": "y = LeakyRelu <alpha: float = @alpha> (r)"}
+CLIP = """minimum32 = Constant <value_float: float = @minimum> ()
+  maximum32 = Constant <value_float: float = @maximum> ()
+  low = CastLike (minimum32, r)
+  high = CastLike (maximum32, r)
+  y = Clip (r, low, high)"""
+OF_ACTIVATION = {"leaky": ("alpha",), "clip": ("minimum", "maximum")}
+"""Attributes that an activation adds to a float function."""
+TABLE = """  place64 = Cast <to = 7> (x)
+  first = Constant <value = int64 {FIRST}> ()
+  place = Add (place64, first)
+  y = Gather <axis = 0> (table, place)"""
+
+
+def kind_of(node: ir.Node) -> str:
+    """The name of a fused or integer call's operation; an empty string for other nodes."""
+    return node.op_type.split("__")[0] if node.domain in (FUSED, INTEGER) else ""
+
+
+def variant_of(node: ir.Node) -> str:
+    return node.op_type.partition("__")[2]
+
+
+@cache
+def fused_function(kind: OperationKind, variant: str) -> ir.Function:
+    """The floating-point function."""
+    activation = CLIP if variant == "clip" else ACTIVATIONS["" if kind.meaning.join else variant]
+    attributes = (*(each.name for each in kind.attributes), *(() if kind.meaning.join else OF_ACTIVATION.get(variant, ())))
+    return _function(FUSED, _name(kind, variant), attributes, _operands(kind, variant), f"{_body(kind.floats, kind, variant)}\n  {activation}")
+
+
+@cache
+def integer_function(kind: OperationKind, variant: str, numerics: Numerics) -> ir.Function:
+    """The function of the same name in a machine's arithmetic; see `endings` for what its attributes mean."""
+    operands, named = _operands(kind, variant), tuple(each.name for each in kind.attributes)
+    if kind.copies:
+        return _copies(kind, variant, numerics)
+    if kind.form == "table":
+        return _function(INTEGER, _name(kind, variant), (), (*operands, "table"), TABLE.replace("FIRST", str(-first_stored(numerics))))
+    leaky, behind = variant == "leaky", _behind(kind) if kind.bias else 0
+    zeros = zero_names(kind, numerics)
+    own = (*(("bias_shift",) if kind.bias else ()), *((UNIT,) if kind.unit else ()), *kind.multipliers, *zeros)
+    ends = (*scaling_attributes(kind, numerics), *(("slope", "slope_shift") if leaky else ()), "low", "high")
+    ending = _private(f"{_total(kind, numerics)}\n{ending_text(kind, numerics, leaky, behind)}")
+    body = _body(kind.integers, kind, variant)
+    if numerics.zero_points and kind.form != "aligned":
+        body = centred_text(body, kind.data, numerics)
+    body = f"{body}\n{ending}"
+    return _function(INTEGER, _name(kind, variant), (*named, *own, *ends), (*operands, *scaling_operands(kind, numerics)), body)
+
+
+def _copies(kind: OperationKind, variant: str, numerics: Numerics) -> ir.Function:
+    """Elements stay as they are; where reads outside give zero, that is the operand's own."""
+    operands, named, body = _operands(kind, variant), tuple(each.name for each in kind.attributes), _body(kind.floats, kind, variant)
+    zeros = zero_names(kind, numerics)
+    if not zeros:
+        body = re.sub(r"(?m)^(\s*)r = ", r"\1y = ", body)
+    else:
+        body = with_operands(body, {name: f"{name}_centred" for name in kind.data})
+        back = f"  moved = Add (r, {kind.data[0]}_middle)\n  y = Cast <to = {STORED[numerics.stored]}> (moved)"
+        body = f"{''.join(wide_text(name, 6) for name in kind.data)}{body}\n{back}"
+    return _function(INTEGER, _name(kind, variant), (*named, *zeros), operands, body)
+
+
+def _private(text: str) -> str:
+    """The text with names of its own, so that a description's body may use any."""
+    for name in sorted(set(re.findall(r"(?m)^\s*(\w+) =", text)) - {"y"}):
+        text = re.sub(rf"(?<!@)\b{name}\b", f"q_{name}", text)
+    return text
+
+
+def _name(kind: OperationKind, variant: str) -> str:
+    return f"{kind.name}__{variant}" if variant else kind.name
+
+
+def _operands(kind: OperationKind, variant: str) -> tuple[str, ...]:
+    joined = kind.meaning.join
+    return tuple(f"{joined}{number}" for number in range(int(variant))) if joined else tuple(each.name for each in kind.operands)
+
+
+def _body(text: str, kind: OperationKind, variant: str) -> str:
+    """The description's own text, every tensor of an operand that stands for many in it."""
+    joined = kind.meaning.join
+    return text.replace(f"({joined})", f"({', '.join(_operands(kind, variant))})") if joined else text
+
+
+def _behind(kind: OperationKind) -> int:
+    """Axes of the result behind the one that the bias stands along."""
+    axes = list(kind.result.axes)
+    return len(axes) - 1 - max(axes.index(index) for index in kind.operand[kind.bias].axes)
+
+
+def _total(kind: OperationKind, numerics: Numerics) -> str:
+    """From `products` to `total`: the bias, the multiplier of an average, or the summands by their multipliers."""
+    if kind.form == "aligned":
+        return _summands(kind, numerics)
+    if kind.form == "average":
+        return "  multiply = Constant <value_int: int = @multiply> ()\n  wide = Cast <to = 7> (products)\n  total = Mul (wide, multiply)"
+    return _biased(_behind(kind), kind.bias) if kind.bias else "  total = Identity (products)"
+
+
+def _biased(behind: int, operand: str) -> str:
+    axes = ", ".join(map(str, range(1, behind + 1)))
+    column = f"  axes = Constant <value = int64[{behind}] {{{axes}}}> ()\n  column = Unsqueeze (offset, axes)\n"
+    return f"""  factorcount = Constant <value_int: int = @bias_shift> ()
+{power_text("factorcount", "factor", 6)}
+  offset = Mul ({operand}, factor)
+{column if behind else ""}  total = Add (products, {"column" if behind else "offset"})"""
+
+
+def _summands(kind: OperationKind, numerics: Numerics) -> str:
+    lines: list[str] = []
+    for number, (term, multiplier) in enumerate(zip(kind.terms, kind.multipliers, strict=True)):
+        lines += [f"by{number} = Constant <value_int: int = @{multiplier}> ()", f"in{number} = Cast <to = 7> ({term.operand})"]
+        if numerics.zero_points:
+            lines += [f"zero{number} = Constant <value_int: int = @zero_{term.operand}> ()", f"less{number} = Sub (in{number}, zero{number})"]
+        lines += [f"term{number} = Mul ({'less' if numerics.zero_points else 'in'}{number}, by{number})"]
+        if not number:
+            lines.append("sum0 = Identity (term0)" if term.sign > 0 else "sum0 = Neg (term0)")
+        else:
+            lines.append(f"sum{number} = {'Add' if term.sign > 0 else 'Sub'} (sum{number - 1}, term{number})")
+    return "\n".join(f"  {line}" for line in (*lines, f"total = Identity (sum{len(kind.terms) - 1})"))
+
+
+def _function(domain: str, name: str, attributes: tuple[str, ...], operands: tuple[str, ...], body: str) -> ir.Function:
+    declared = f" <{', '.join(attributes)}>" if attributes else ""
+    text = f'<domain: "{domain}", opset_import: ["" : {OPSET}]>\n{name}{declared} ({", ".join(operands)}) => (y)\n{{\n  {body}\n}}'
+    proto: onnx.FunctionProto = _PARSE.parse_function(text)
+    return ir.from_proto(proto)
+
+
+@cache
+def boundary_function(name: str, numerics: Numerics) -> ir.Function:
+    """`quantize` and `dequantize`: between the host's floats and stored integers; attribute scale is what one stored step is worth.
+
+    quantize takes any floating type; dequantize gives float32, dequantize__TYPE another one by its number in ONNX. With zero points, attribute
+    zero_y or zero_x is the stored integer that stands for zero.
+    """
+    scale = "s = Constant <value_float: float = @scale> ()"
+    if name.startswith("dequantize"):
+        other = name.partition("__")[2]
+        result = f"wide = Mul (f, s)\n  y = Cast <to = {other}> (wide)" if other else "y = Mul (f, s)"
+        if numerics.zero_points:
+            return _function(INTEGER, name, ("scale", "zero_x"), ("x",), f"{scale}\n{wide_text('x', 1)}  f = Identity (x_centred)\n  {result}")
+        return _function(INTEGER, name, ("scale",), ("x",), f"{scale}\n  f = Cast <to = 1> (x)\n  {result}")
+    steps = f"{scale}\n  d = Cast <to = 11> (x)\n  sd = Cast <to = 11> (s)\n  exact = Div (d, sd)\n  {ROUND[numerics.rounding]}"
+    zero = ("zero_y",) if numerics.zero_points else ()
+    return _function(INTEGER, name, ("scale", *zero, "low", "high"), ("x",), f"{steps}\n{clip_text('whole', numerics)}")

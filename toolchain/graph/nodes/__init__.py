@@ -1,0 +1,1 @@
+"""Nodes of a model: walked, named in messages, edited."""

@@ -1,0 +1,136 @@
+"""How much operators have to do: multiply-accumulates and bytes, by kind; their price is the machine's business."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from toolchain.graph.integers.functions import kind_of
+from toolchain.graph.nodes.rewrite import known_shape
+from toolchain.graph.operators.bodies import bodies_of
+from toolchain.operations.kind import OperationKind
+from toolchain.operations.library import Kinds, builtin_kinds
+
+CONVOLUTIONS = ("conv2d", "Conv", "ConvInteger")
+COUNTED = ("Conv", "ConvInteger", "ConvTranspose", "Gemm", "MatMul", "MatMulInteger", "LSTM", "GRU", "RNN")
+UNCOUNTED = "uncounted"
+"""The kind of an operator of these whose shapes do not tell its multiply-accumulates: it costs its bytes, so that a sum costs what its parts do."""
+RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
+"""Operators that multiply at every step, and the gates of each."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work of operators of one kind: nodes, multiply-accumulates, bytes read and written."""
+
+    nodes: int
+    macs: int
+    bytes: int
+
+
+NOTHING = Work(0, 0, 0)
+
+
+def host_work(nodes: Sequence[ir.Node], element_bytes: int = 0, kinds: Kinds | None = None) -> dict[str, Work]:
+    """By kind: of a fused or integer call its kind, of any other node its operator, but `depthwise` for a convolution that has as many groups as
+    channels, and `uncounted` for a product whose shapes are not known. Tensors of unknown shape count as nothing.
+
+    What is inside control flow counts as often as it runs, of an If the branch with more to do; it is no node of its own.
+    element_bytes: of every computed tensor, 0 for its own type's. kinds: the operations that there are, the toolchain's where none are given.
+    """
+    found: dict[str, Work] = {}
+    for node in nodes:
+        kind, macs = _kind(node), _own_macs(node, kinds)
+        kind = UNCOUNTED if not macs and _multiplies(node, kinds) else kind
+        tensors = (value for value in (*node.inputs, *node.outputs) if value is not None)
+        size = sum(_bytes(value, element_bytes) for value in tensors)
+        found[kind] = _sum(found.get(kind, NOTHING), Work(1, macs, size))
+        for inner, work in _inside(node, element_bytes, kinds).items():
+            found[inner] = _sum(found.get(inner, NOTHING), Work(0, work.macs, work.bytes))
+    return dict(sorted(found.items()))
+
+
+def _sum(one: Work, other: Work) -> Work:
+    return Work(one.nodes + other.nodes, one.macs + other.macs, one.bytes + other.bytes)
+
+
+def _inside(node: ir.Node, element_bytes: int, kinds: Kinds | None) -> dict[str, Work]:
+    """The work of the bodies of control flow."""
+    found = [(host_work(list(graph), element_bytes, kinds), times) for graph, times in bodies_of(node)]
+    if not found:
+        return {}
+    work, times = max(found, key=lambda body: tuple(sum(getattr(each, key) for each in body[0].values()) for key in ("macs", "bytes")))
+    return {kind: Work(each.nodes, each.macs * times, each.bytes * times) for kind, each in work.items()}
+
+
+def node_macs(node: ir.Node, kinds: Kinds | None = None) -> int:
+    """Multiply-accumulates of one node, what is inside it included; 0 where shapes are not known."""
+    return sum(work.macs for work in host_work([node], kinds=kinds).values())
+
+
+def _own_macs(node: ir.Node, kinds: Kinds | None) -> int:
+    described = (kinds or builtin_kinds()).get(kind_of(node))
+    return _macs(node.op_type, node) if described is None else _described_macs(described, node)
+
+
+def _multiplies(node: ir.Node, kinds: Kinds | None) -> bool:
+    """Whether an operator is a sum of products."""
+    described = (kinds or builtin_kinds()).get(kind_of(node))
+    return node.op_type in COUNTED if described is None else described.multiplies
+
+
+def _described_macs(kind: OperationKind, node: ir.Node) -> int:
+    """By the extents of operands and result."""
+    known: dict[str, int] = {}
+    for operand, value in zip((*kind.operands, kind.result), (*node.inputs[: len(kind.operands)], node.outputs[0]), strict=False):
+        shape = known_shape(value)
+        if shape is not None:
+            known |= dict(zip(operand.extents, (*shape, *(1,) * (len(operand.extents) - len(shape))), strict=False))
+    needed = (*kind.result.extents, *kind.meaning.over.values())
+    return math.prod(known.get(extent, 0) for extent in needed) if kind.multiplies else 0
+
+
+def _kind(node: ir.Node) -> str:
+    kind, group = kind_of(node) or node.op_type, node.attributes.get("group")
+    if kind in CONVOLUTIONS and group is not None and group.as_int() > 1 and _shape(node.inputs[0])[1:2] == (group.as_int(),):
+        return "depthwise"
+    return kind
+
+
+def _macs(kind: str, node: ir.Node) -> int:
+    result = _shape(node.outputs[0])
+    if kind in CONVOLUTIONS:
+        return math.prod(result) * math.prod(_shape(node.inputs[1])[1:])
+    if kind == "ConvTranspose":
+        return math.prod(_shape(node.inputs[0])) * math.prod(_shape(node.inputs[1])[1:])
+    if kind == "Gemm":
+        left, turned = _shape(node.inputs[0]), node.attributes.get("transA")
+        return math.prod(result) * left[0 if turned is not None and turned.as_int() else -1]
+    if kind in ("MatMul", "MatMulInteger"):
+        return math.prod(result) * _shape(node.inputs[0])[-1]
+    if kind in RECURRENT:
+        return _recurrent(kind, node)
+    return 0
+
+
+def _recurrent(kind: str, node: ir.Node) -> int:
+    """Every step multiplies its input and its state with all gates' weights: x [steps, batch, size] or [batch, steps, size], either way."""
+    data, weights = _shape(node.inputs[0]), _shape(node.inputs[1])
+    if len(data) != 3 or len(weights) != 3:
+        return 0
+    hidden = weights[1] // RECURRENT[kind]
+    return data[0] * data[1] * weights[0] * weights[1] * (data[2] + hidden)
+
+
+def _shape(value: ir.Value | None) -> tuple[int, ...]:
+    """(0,) where it is not known, or has no axes that a product could be counted over."""
+    return known_shape(value) or (0,)
+
+
+def _bytes(value: ir.Value, element_bytes: int) -> int:
+    if value.dtype is None or value.dtype == ir.DataType.STRING:
+        return 0
+    size = value.dtype.itemsize if value.is_initializer() or not element_bytes else element_bytes
+    shape = known_shape(value)
+    return 0 if shape is None else int(math.prod(shape) * size)

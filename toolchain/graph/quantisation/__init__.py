@@ -1,0 +1,1 @@
+"""Scales of tensors and the integers of operations that follow from them."""
