@@ -42,7 +42,9 @@ def test_a_network(tmp_path: Path) -> None:
 
 def test_an_output_that_no_input_changes_stays_on_the_host(tmp_path: Path) -> None:
     """Its operand has no range: calibration looks at what is computed."""
-    proto = model([n("Conv", ["k", "w"], ["y"], "still"), n("Relu", ["x"], ["z"])], X, {"y": None, "z": None}, {"w": W, "k": np.ones((1, 4, 9, 11), F)})
+    proto = model(
+        [n("Conv", ["k", "w"], ["y"], "still"), n("Relu", ["x"], ["z"])], X, {"y": None, "z": None}, {"w": W, "k": np.ones((1, 4, 9, 11), F)}
+    )
     result = run_passes(load_graph(save(proto, tmp_path)), [*PASSES, Fuse()], Context())
     assert [(node.op_type, node.metadata_props.get(REASON)) for node in result.graph if node.name == "still"] == [("Conv", KNOWN)]
 
