@@ -1,12 +1,14 @@
 """docs/kernels.md explains every key of kernel files, and its example is legal."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.docs.test_machine_description import keys
-from toolchain.schedule.kernels.kernel_file import KERNEL_SCHEMA, read_kernels
+from toolchain.schedule.kernels.kernel_file import KERNEL_SCHEMA, load_kernels, read_kernels
 from toolchain.spec.errors import Source
 from toolchain.spec.load import load_machine
 from toolchain.spec.schema import read_schema
@@ -24,3 +26,17 @@ def test_every_key_is_explained(key: str) -> None:
 def test_the_example_is_legal() -> None:
     (text,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.M | re.S)
     assert list(read_kernels(load_machine("vta"), Source("kernels.yaml", text), ROOT / "targets" / "vta")) == ["conv2d"]
+
+
+def test_the_lines_of_kernels_are_as_the_docs_say() -> None:
+    """The table of docs/kernels.md, and the README's sentences of two machines."""
+    done = subprocess.run([sys.executable, ROOT / "bench" / "kernel_lines"], capture_output=True, text=True, check=True)
+    lines = {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+) lines$", done.stdout, re.M)}
+    numbers = {name: len(load_kernels(load_machine(name))) for name in lines}
+    rows = re.findall(r"^\| (\w+) \| (\d+) \| (\d+|none) \| (\d+)(?: \((\d+) %\))? \|$", PAGE, re.M)
+    assert {name: (int(kernels), int(now)) for name, kernels, _, now, _ in rows} == {name: (numbers[name], lines[name]) for name in lines}
+    assert all(int(share) == round(100 * int(now) / int(before)) for _, _, before, now, share in rows if share)
+    words = dict(zip(("five", "six", "seven", "eight", "nine", "ten"), range(5, 11), strict=True))
+    told = re.findall(r"^\| `(\w+)` \|.* (\w+) kernels in (\d+) lines", (ROOT / "README.md").read_text(), re.M)
+    assert {(name, words[kernels], int(count)) for name, kernels, count in told} == {(name, numbers[name], lines[name]) for name, _, _ in told}
+    assert len(told) == 2

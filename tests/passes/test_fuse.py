@@ -14,7 +14,7 @@ from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import REASON
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.passes.context import Context
-from toolchain.passes.fuse import Fuse
+from toolchain.passes.fuse import KNOWN, Fuse
 from toolchain.passes.runner import run_passes
 from toolchain.passes.templates import read_templates
 from toolchain.spec.errors import Source, UserError
@@ -38,6 +38,15 @@ def fused(nodes: list, inputs: dict, constants: dict, folder: Path, opset: int =
 def test_a_network(tmp_path: Path) -> None:
     result = run_passes(load_graph(save(conv_net(), tmp_path), {"batch": 1}), [*PASSES, Fuse()], Context())
     assert [node.op_type for node in result.graph] == ["conv2d__relu", "max_pool", "conv2d", "add__relu", "flatten", "dense"]
+
+
+def test_an_output_that_no_input_changes_stays_on_the_host(tmp_path: Path) -> None:
+    """Its operand has no range: calibration looks at what is computed."""
+    proto = model(
+        [n("Conv", ["k", "w"], ["y"], "still"), n("Relu", ["x"], ["z"])], X, {"y": None, "z": None}, {"w": W, "k": np.ones((1, 4, 9, 11), F)}
+    )
+    result = run_passes(load_graph(save(proto, tmp_path)), [*PASSES, Fuse()], Context())
+    assert [(node.op_type, node.metadata_props.get(REASON)) for node in result.graph if node.name == "still"] == [("Conv", KNOWN)]
 
 
 F = np.float32

@@ -32,6 +32,7 @@ def sources_of(node: ir.Node) -> list[str]:
 
 
 UNKNOWN = "no template of the machine begins with this operator"
+KNOWN = "it computes with constants alone"
 NO_KERNEL = "the machine has no kernel for "
 """How the reason begins where a template fits and the machine does not compute it."""
 
@@ -69,6 +70,8 @@ def _fuse(model: ir.Model, node: ir.Node, templates: list[Template], context: Co
         if isinstance(match, Match) and any(is_kept(taken, context.kept) for taken in match.taken):
             match = KEPT
         found = bind(match) if isinstance(match, Match) else match
+        if isinstance(found, Fused) and any(_is_known(part) for part in found.operands[: len(context.kinds[template.computes].data)]):
+            found = KNOWN
         if isinstance(match, Match) and isinstance(found, Fused):
             if _lacks(context, template):
                 reasons = {f"{NO_KERNEL}'{template.computes}'": None}
@@ -78,6 +81,10 @@ def _fuse(model: ir.Model, node: ir.Node, templates: list[Template], context: Co
         if isinstance(found, str) and found:
             reasons[found] = None
     node.metadata_props[REASON] = "; ".join(reasons) or UNKNOWN
+
+
+def _is_known(part: ir.Value | New) -> bool:
+    return isinstance(part, New) or part.is_initializer()
 
 
 def _lacks(context: Context, template: Template) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from toolchain.passes.fuse import NO_KERNEL, UNKNOWN
+from toolchain.passes.fuse import KNOWN, NO_KERNEL, UNKNOWN
 from toolchain.passes.placement import KEPT, NO_DEVICE, ONLY_MOVES
 from toolchain.passes.templates import Pattern, Template
 
@@ -19,6 +19,7 @@ OTHER = "The limit is the machine's own: `tilewright target manual {machine}` ha
 ADVICE: tuple[tuple[str, str], ...] = (
     (KEPT, "Take its pattern out of `host` in the model's file."),
     (NO_DEVICE, "Build it for a machine with kernels."),
+    (KNOWN, "Leave it: an output that no input changes is kept in the host's part."),
     (ONLY_MOVES, "Leave it: it only moves data, and has no layer of the machine's beside it."),
     ("its operand is made on the host", "Nothing of its own: it goes where the node before it goes."),
     ("its integers put its output off*", "Lower 'float_percent' under 'quantisation' in the model's file to have it on the machine all the same."),
