@@ -95,3 +95,14 @@ def test_errors(text: str, message: str) -> None:
 
 def test_no_rows_cost_nothing() -> None:
     assert evaluate_columns(read("a // 0 + max(a, 1)"), field_leaf({"a": np.empty(0, np.int64)}), 0).tolist() == []
+
+
+def test_the_least_number_over_minus_one_is_past_64_bits() -> None:
+    columns = {"a": np.array([-(1 << 63), 8], np.int64), "b": np.array([-1, -2], np.int64)}
+    with pytest.raises(UserError, match="E0122 the result does not fit 64 bits"):
+        evaluate_columns(read("a // b"), field_leaf(columns), 2)
+    assert evaluate_columns(read("a // b - (b == -1)"), field_leaf(columns), 2).tolist() == [(1 << 63) - 1, -4]
+
+
+def test_a_shift_that_no_row_takes_may_be_negative() -> None:
+    assert evaluate_columns(read("a << -5"), field_leaf({"a": np.zeros(0, np.int64)}), 0).tolist() == []

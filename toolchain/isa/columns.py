@@ -5,6 +5,7 @@ Exact: an operation whose result might pass 64 bits is done with Python integers
 """
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ Leaf = Callable[[Expr, Ints | None], Ints | int]
 Value = Any
 """An int (the same for every row), an int64 array, or an object array of ints that need more than 64 bits."""
 
+LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+FEW = 16
+"""So many values Python compares sooner than numpy begins to."""
 POWERS = np.array([1 << n for n in range(63)], np.int64)
 
 
@@ -59,7 +63,7 @@ class _Evaluation:
 
     def value(self, expr: Expr, rows: Ints | None) -> Value:
         found = self.raw(expr, rows)
-        return found if isinstance(found, int) or np.ndim(found) else int(found)
+        return found if isinstance(found, int) or found.ndim else int(found)
 
     def raw(self, expr: Expr, rows: Ints | None) -> Value:
         """The value, perhaps as a numpy scalar."""
@@ -157,7 +161,7 @@ def _integer(value: Value) -> Value:
 
 
 def _wide(value: Value) -> bool:
-    return not -(1 << 63) <= value < 1 << 63 if isinstance(value, int) else bool(np.asarray(value).dtype == np.object_)
+    return not LOWEST <= value <= HIGHEST if isinstance(value, int) else bool(value.dtype.hasobject)
 
 
 def _same(a: Value, b: Value) -> tuple[Value, Value]:
@@ -167,8 +171,12 @@ def _same(a: Value, b: Value) -> tuple[Value, Value]:
 
 
 def _bounds(value: Value) -> tuple[int, int]:
-    column: NDArray[Any] = np.asarray(value)
-    return (int(column.min()), int(column.max())) if column.size else (0, 0)
+    if isinstance(value, int):
+        return value, value
+    if value.size > FEW and not value.dtype.hasobject:
+        return int(np.minimum.reduce(value, axis=None)), int(np.maximum.reduce(value, axis=None))
+    numbers: list[int] = value.ravel().tolist()
+    return (min(numbers), max(numbers)) if numbers else (0, 0)
 
 
 def _negate(value: Value) -> Value:
@@ -179,13 +187,28 @@ def _operate(op: str, a: Value, b: Value) -> Value:
     """a op b, with Python integers where 64 bits might not do."""
     if isinstance(a, int) and isinstance(b, int):
         return OPERATORS[op](a, b)
-    if op in ("+", "-", "*", "<<", "//"):
-        corners = [
-            OPERATORS[op](x, y) for x in _bounds(a) for y in _bounds(b) if not (op == "//" and y == 0) and not (op == "<<" and not 0 <= y <= MAX_BITS)
-        ]
-        if any(_wide(c) for c in corners):
+    if op in EXTREMES:
+        lowest, highest = EXTREMES[op](*_bounds(a), *_bounds(b))
+        if lowest < LOWEST or highest > HIGHEST:
             return OPERATORS[op](np.asarray(a, np.object_), np.asarray(b, np.object_))
     return OPERATORS[op](*_same(a, b))
+
+
+def _product(a: int, b: int, c: int, d: int) -> tuple[int, int]:
+    corners = a * c, a * d, b * c, b * d
+    return min(corners), max(corners)
+
+
+EXTREMES: Mapping[str, Callable[[int, int, int, int], tuple[int, int]]] = MappingProxyType(
+    {
+        "+": lambda a, b, c, d: (a + c, b + d),
+        "-": lambda a, b, c, d: (a - d, b - c),
+        "*": _product,
+        "<<": lambda a, b, _, d: (min(a, a << max(d, 0)), max(b, b << max(d, 0))),
+        "//": lambda a, b, _c, _d: (min(a, -b), max(b, -a)),
+    }
+)
+"""The least and the largest result of an operation, or something beyond them: of a first operand from a to b, and a second from c to d."""
 
 
 def _clog2(value: Value) -> Value:

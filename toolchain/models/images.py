@@ -56,10 +56,10 @@ def _picture(key: int, shape: Shape) -> Samples:
     return np.clip(total // 3, -128, 127).astype(np.float32) * np.float32(_UNIT)
 
 
-def _patches(key: int, channel: int, height: int, width: int) -> np.typing.NDArray[np.int64]:
-    total = np.zeros((height, width), np.int64)
+def _patches(key: int, channel: int, height: int, width: int) -> np.typing.NDArray[np.int16]:
+    total = np.zeros((height, width), np.int16)
     for size in _PATCHES:
         rows, columns = -(-height // size), -(-width // size)
-        values = signed_bytes(key_of(key, channel, size), rows * columns).reshape(rows, columns).astype(np.int64)
+        values = signed_bytes(key_of(key, channel, size), rows * columns).reshape(rows, columns).astype(np.int16)
         total += values.repeat(size, 0)[:height].repeat(size, 1)[:, :width]
     return total

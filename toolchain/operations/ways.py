@@ -88,15 +88,20 @@ def _reads(expr: Expr) -> list[str]:
     return [e.base.id for e in walk(expr) if isinstance(e, Index) and isinstance(e.base, Name)]
 
 
-def spelled(expr: Expr, arrays: Mapping[str, Array], numbers: Mapping[str, int], loops: Mapping[str, range]) -> NDArray[np.int64]:
-    """An expression over elements of arrays, along loops. Raises UserError E1301 for a read past an edge."""
-    scope = read_all({name: array.astype(np.int64) for name, array in arrays.items()}, numbers, loops, 0, unbounded=False)
+def spelled(expr: Expr, arrays: Mapping[str, Array], numbers: Mapping[str, int], loops: Mapping[str, range]) -> Array:
+    """An expression over elements of arrays, along loops: int64, or for one element alone as it is stored.
+
+    Raises UserError E1301 for a read past an edge.
+    """
+    scope = read_all(arrays, numbers, loops, 0, unbounded=False)
+    if isinstance(expr, Index):
+        return scope.read(expr).array  # elements as they are: weights may be many
     found: dict[str, NDArray[np.int64]] = {}
 
     def change(e: Expr) -> Expr | None:
         if isinstance(e, Index) and isinstance(e.base, Name):
             key = f"[{len(found)}]"
-            found[key] = scope.read(e).array
+            found[key] = scope.read(e).array.astype(np.int64)
             return Name(key)
         return None
 

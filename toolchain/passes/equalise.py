@@ -121,7 +121,7 @@ def factors_of(group: Group, power: float) -> Vector:
     Ranges are shares of a tensor's largest weight, and the largest of all makers or readers counts. Their geometric mean is 1.
     """
     made = np.max([_shares(np.abs(_weights(node)).reshape(len(_weights(node)), -1).max(1)) for node in group.makers], axis=0)
-    read = np.max([_shares(_by_input(node).max(1)) for node in group.readers], axis=0)
+    read = np.max([_shares(_by_input(node)) for node in group.readers], axis=0)
     logarithms = power * 0.5 * (np.log(made) - np.log(read))
     return np.exp(logarithms - logarithms.mean())
 
@@ -131,12 +131,11 @@ def _shares(ranges: Array) -> Vector:
 
 
 def _by_input(node: ir.Node) -> Array:
-    """Magnitudes of weights [input channels, others]."""
+    """The largest magnitude of the weights of each input channel."""
     weights, groups = np.abs(_weights(node)), integer(node, "group", 1)
     if weights.ndim == 1:
-        return weights[:, None]
-    parts = weights.reshape(groups, len(weights) // groups, weights.shape[1], -1)
-    return parts.transpose(0, 2, 1, 3).reshape(groups * weights.shape[1], -1)
+        return weights
+    return weights.reshape(groups, len(weights) // groups, weights.shape[1], -1).max((1, 3)).reshape(-1)
 
 
 def _weights(node: ir.Node) -> Array:
@@ -158,7 +157,8 @@ def _scale(graph: ir.Graph, group: Group, factors: Vector) -> None:
             _replace(graph, node, 3, 1 / factors)
             continue
         weights, groups = _weights(node), integer(node, "group", 1)
-        spread = np.repeat(factors.reshape(groups, -1), len(weights) // groups, axis=0).reshape(*weights.shape[:2], *(1,) * (weights.ndim - 2))
+        spread = np.broadcast_to(factors.reshape(groups, 1, -1), (groups, len(weights) // groups, weights.shape[1]))
+        spread = spread.reshape(*weights.shape[:2], *(1,) * (weights.ndim - 2))
         _replace(graph, node, 1, spread)
     for value in group.tensors:
         value.name = fresh_name(graph, f"{value.name}.equalised")

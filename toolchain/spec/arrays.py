@@ -44,34 +44,36 @@ def evaluate_arrays(expr: Expr, names: Mapping[str, Ints]) -> Ints:
     Both sides of a choice are evaluated. Raises UserError E0122 for a division by zero, a bad shift, a value past 62
     bits or a name or call that is not there.
     """
+    found = _value(expr, names)
+    return found if found.ndim else np.full_like(next(iter(names.values())), found)
 
-    def value(e: Expr) -> Ints:
-        return evaluate_arrays(e, names)
 
+def _value(expr: Expr, names: Mapping[str, Ints]) -> Ints:
+    """As `evaluate_arrays`, but a value without a name in it has no axes."""
     match expr:
         case Const(value=number):
             if abs(number) >= LIMIT:
                 raise fail("E0122", f"{number} is too large here", expr.span)
-            return np.full_like(next(iter(names.values())), number)
+            return np.array(number, np.int64)
         case Name(id=name) if name in names:
             return names[name]
         case Unary(op=op, value=inner):
-            number = value(inner)
-            return -number if op == "-" else ~number if op == "~" else (number == 0).astype(np.int64)
+            number = _value(inner, names)
+            return np.asarray(-number if op == "-" else ~number if op == "~" else number == 0, dtype=np.int64)
         case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
-            a, b = value(left), value(right)
+            a, b = _value(left, names), _value(right, names)
             _check_operands(op, a, b, expr)
             return np.asarray(OPERATORS[op](a, b), dtype=np.int64)
         case Logic(op=op, values=values):
-            truth = [value(v) != 0 for v in values]
+            truth = [_value(v, names) != 0 for v in values]
             return np.asarray(reduce(np.logical_and if op == "and" else np.logical_or, truth), dtype=np.int64)
         case Choose(condition=condition, then=then, other=other):
-            return np.where(value(condition) != 0, value(then), value(other))
+            return np.where(_value(condition, names) != 0, _value(then, names), _value(other, names))
         case Call(function=Name(id=name), args=args) if name in _FUNCTIONS:
-            numbers = [value(a) for a in args]
+            numbers = [_value(a, names) for a in args]
             if name in ("ceil_div", "align"):
                 _check_operands("//", numbers[0], numbers[1], expr)
-            return _FUNCTIONS[name](*numbers)
+            return np.asarray(_FUNCTIONS[name](*numbers))
         case _:
             raise fail("E0122", "this cannot be evaluated for many elements at once", expr.span)
 

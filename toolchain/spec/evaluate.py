@@ -58,18 +58,16 @@ def evaluate(expr: Expr, leaf: Callable[[Expr], int]) -> int:
 
     Raises UserError E0122 for a division by zero, a negative or huge shift.
     """
-
-    def value(e: Expr) -> int:
-        return evaluate(e, leaf)
-
     match expr:
         case Const(value=number):
             return number
+        case Name():  # most of the others; FUNCTIONS are named in calls alone
+            return leaf(expr)
         case Unary(op=op, value=inner):
-            number = value(inner)
+            number = evaluate(inner, leaf)
             return -number if op == "-" else ~number if op == "~" else int(not number)
         case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
-            a, b = value(left), value(right)
+            a, b = evaluate(left, leaf), evaluate(right, leaf)
             if (op in ("//", "%") and b == 0) or (op in ("<<", ">>") and not 0 <= b <= MAX_BITS):
                 raise fail("E0122", f"cannot evaluate {a} {op} {b}", expr.span)
             result = int(OPERATORS[op](a, b))
@@ -77,14 +75,15 @@ def evaluate(expr: Expr, leaf: Callable[[Expr], int]) -> int:
                 raise fail("E0122", f"{op} gives a number of more than {LARGEST_BITS} bits", expr.span)
             return result
         case Logic(op=op, values=values):
-            return int(all(map(value, values)) if op == "and" else any(map(value, values)))
+            found = (evaluate(value, leaf) for value in values)
+            return int(all(found) if op == "and" else any(found))
         case Choose(condition=condition, then=then, other=other):
-            return value(then) if value(condition) else value(other)
+            return evaluate(then if evaluate(condition, leaf) else other, leaf)
         case Call(function=Name(id=name), args=args) if name in FUNCTIONS:
             if wrong := wrong_count(name, len(args)):
                 raise fail("E0123", wrong, expr.span)
             function = FUNCTIONS[name][1]
-            numbers = [value(a) for a in args]
+            numbers = [evaluate(a, leaf) for a in args]
             if function in (ceil_div, align) and numbers[1] == 0:
                 raise fail("E0122", f"cannot evaluate {name}({numbers[0]}, 0)", expr.span)
             return function(*numbers)

@@ -23,6 +23,8 @@ Floats = np.typing.NDArray[np.float32]
 Reals = np.typing.NDArray[np.float64]
 EXACT_BITS = 63
 """Magnitudes of an int64."""
+LONG_ROW = 1 << 23
+"""So many int8 may pass 32 bits in a sum; numpy adds in 32 bits several times as fast as in 64."""
 TRIES = 4
 """How often the scale of weights that are too large for a sum grows until it has doubled, where it need not be a power of two."""
 LONGEST = 62
@@ -67,15 +69,15 @@ def slope_of(alpha: float, numerics: Numerics) -> Fraction:
 
 def weight_scale(weights: Floats, numerics: Numerics) -> float:
     """The scale at which no weight is clipped, one for the whole tensor."""
-    largest = float(np.abs(weights).max(initial=0))
+    largest = float(max(weights.max(initial=0), -weights.min(initial=0)))
     return fitting_scale(largest, numerics.weight.high, numerics.form) if largest else 1.0
 
 
 def stored_weights(weights: Floats, scale: float | np.float32 | Floats, numerics: Numerics) -> np.typing.NDArray[np.int8]:
     """Rounded to the nearest, ties to even: what a weight becomes is no matter of the machine."""
-    return np.clip(
-        np.rint(weights * (1 / np.float32(scale) if np.ndim(scale) == 0 else 1 / scale)), numerics.weight.low, numerics.weight.high
-    ).astype(np.int8)
+    scaled = weights * (1 / np.float32(scale) if np.ndim(scale) == 0 else 1 / scale)
+    np.rint(scaled, out=scaled)  # in place, as everything of the size of the weights
+    return np.clip(scaled, numerics.weight.low, numerics.weight.high, out=scaled).astype(np.int8)
 
 
 def product(
@@ -173,7 +175,9 @@ def too_large(
     zero: the stored integer that stands for zero in what the weights multiply; the bias may hold its share of the sum.
     """
     rows = stored.reshape(len(stored), -1).astype(np.int16)
-    sums, folded = np.abs(rows).sum(1, dtype=np.int64) * numerics.magnitude, bias - zero * rows.sum(1, dtype=np.int64)
+    wide = np.int32 if rows.shape[1] < LONG_ROW else np.int64
+    sums = np.abs(rows).sum(1, dtype=wide).astype(np.int64) * numerics.magnitude
+    folded = bias - zero * rows.sum(1, dtype=wide).astype(np.int64) if zero else bias
     return sums + np.maximum(np.abs(bias), np.abs(folded)) + (1 << max(shift - 1, 0)) > numerics.accumulator.high
 
 
@@ -183,7 +187,9 @@ def _corrected(
     """The bias less the mean error that rounding the weights brings, by the mean of every input channel."""
     if not len(means):
         return bias.astype(np.float64)
-    error = (stored * scale - weights).reshape(*weights.shape[:2], -1).sum(2, dtype=np.float64)
+    error = stored * scale
+    error = np.subtract(error, weights, out=error).reshape(*weights.shape[:2], -1)
+    error = error.sum(2, dtype=np.float64) if error.shape[2] > 1 else error.astype(np.float64)
     group = int(call.attributes.get("group", 1))
     seen = np.asarray(means).reshape(group, -1)
     if seen.shape[1] != weights.shape[1]:

@@ -28,7 +28,7 @@ def loaded_names(window: Window, rows: range) -> dict[str, int]:
 
 def largest_window(window: Window, size: Ints, numbers: Mapping[str, int]) -> dict[str, Ints]:
     """The window's names for tiles of `size` output rows, as if they stood where nothing is cut off."""
-    arrays = {name: np.full_like(size, value) for name, value in numbers.items()}
+    arrays = {name: np.array(value, np.int64) for name, value in numbers.items()}
     stride, reach, extent, step = (evaluate_arrays(e, arrays) for e in (window.stride, window.reach, window.extent, window.step))
     whole = -(-((size - 1) * stride + reach) // step)
     zero = np.zeros_like(size)

@@ -46,7 +46,7 @@ def tile_faults(problem: Problem, names: Mapping[str, Ints]) -> Iterator[Fault]:
 
 def _known(problem: Problem, names: Mapping[str, Ints]) -> Known:
     some = next(iter(names.values()))
-    own: dict[str, Ints | int] = {name: value for name, value in names.items() if name not in problem.numbers}
+    own: dict[str, Ints | int] = {name: _plain(value) for name, value in names.items() if name not in problem.numbers}
     own |= {f"{d.name}_at": 0 for d in problem.kernel.tile} | own_channels(problem)
     for window in problem.kernel.windows:
         own |= _edges(problem, window)
@@ -65,6 +65,11 @@ def _known(problem: Problem, names: Mapping[str, Ints]) -> Known:
                 continue
             found = replace(found, names=found.names | {f"{place.name}_{name}"})
     return found
+
+
+def _plain(value: Ints) -> Ints | int:
+    """One number where there is one tile: numbers are sooner evaluated than arrays."""
+    return int(value[0]) if len(value) == 1 else value
 
 
 def _edges(problem: Problem, window: Window) -> dict[str, int]:

@@ -74,7 +74,7 @@ def rank_tilings(problem: Problem, contexts: int, best: int) -> list[Tiling]:
 
 def tile_fits(problem: Problem) -> bool:
     """Whether any tile fits with one slot of each place; small ones are tried first."""
-    for count in (FEW, None):
+    for count in (1, FEW, None):
         sizes, _, rooms = _legal(problem, _candidates(problem, count))
         free = Rooms(problem.pools, len(next(iter(sizes.values()))))
         take_slots(problem, trips_of(problem, sizes), rooms, 1, free)
