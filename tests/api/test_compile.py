@@ -41,6 +41,19 @@ def test_a_second_call_does_nothing_again(tmp_path: Path) -> None:
     assert not said[1]
 
 
+def test_streams_are_a_build_of_their_own_and_no_more_than_there_are(tmp_path: Path) -> None:
+    with pytest.raises(toolchain.UserError, match="E1202 streams=2: machine 'vta' runs one stream; at most streams=1"):
+        toolchain.compile("digits", "vta", streams=2, folder=tmp_path)
+    with pytest.raises(toolchain.UserError, match="E1202 'streams' is a whole number from 1 on, not 0"):
+        toolchain.compile("digits", "stcp920", streams=0, folder=tmp_path)
+    said: list[str] = []
+    one, two = (toolchain.compile("digits", "stcp920", streams=count, folder=tmp_path, say=said.append) for count in (1, 2))
+    assert one.bundle == two.bundle
+    assert said.count("bundle digits for stcp920: region 1 of 1: its program") == 2
+    assert said.count("onnx digits: copying") == 1
+    assert two.figures["regions"][0]["streams"] == 2
+
+
 def test_models_in_memory_of_one_name_do_not_meet(tmp_path: Path) -> None:
     one, other = (toolchain.compile(absolute(size), "vta", folder=tmp_path) for size in (1, 2))
     assert one.bundle != other.bundle

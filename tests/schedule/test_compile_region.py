@@ -22,6 +22,7 @@ from toolchain.emulator.engines import engine_named
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.schedule.compile_region import Options, compile_region, find_schedule
 from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.form.schedule import Share
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
@@ -147,15 +148,14 @@ def test_four_cores_are_faster_than_one() -> None:
     assert four.cycles < 0.5 * one.cycles
 
 
-def test_streams_that_cannot_share_the_work_are_refused() -> None:
-    with pytest.raises(UserError, match="E1007 2 streams cannot share the work: the machine runs 1"):
-        compile_region(MACHINES["vta"], KERNELS["vta"], two_convolutions(), Options(streams=2))
+def test_tensors_on_chip_are_not_shared_by_streams() -> None:
     machine = load_machine("stcp920")
     kernels, region = load_kernels(machine), two_convolutions()
     schedule = find_schedule(machine, kernels, region)
     assert schedule.buffers
-    with pytest.raises(UserError, match="E1404 't' cannot stay on chip where 2 streams share the work"):
-        compile_region(machine, kernels, region, Options(streams=2), schedule)
+    shared = replace(schedule, groups=(schedule.groups[0], replace(schedule.groups[1], streams=(Share(1, 1),))))
+    with pytest.raises(UserError, match="E1404 't' cannot stay on chip: 2 streams make or read it, and each has a 'l1' of its own"):
+        compile_region(machine, kernels, region, None, shared)
 
 
 def block(size: int, channels: int = 16) -> Region:

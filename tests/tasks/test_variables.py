@@ -38,6 +38,8 @@ def test_dimensions_may_have_colons_in_their_names() -> None:
         ("params", "A:3,B:1,A:4", "E1202", "'A' in 'params' is 3 and 4"),
         ("model", ",", "E1202", "names none"),
         ("fallback", "maybe", "E1202", "yes or no"),
+        ("streams", "0", "E1202", "'streams' is a whole number from 1 on, not '0'"),
+        ("streams", "two", "E1202", "not 'two'"),
     ],
 )
 def test_a_mistake_is_one_line(name: str, value: str, code: str, word: str) -> None:

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.schedule.convolutions import convolution, direct, image
+from tests.schedule.many_cores import chip
 from toolchain.abi.dram_map import Shape
-from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.kernels.kernel_file import load_kernel
+from toolchain.graph.integers.numerics import Numerics
+from toolchain.schedule.compile_region import Options, compile_region
+from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.load import load_machine
 from toolchain.verify.program_under_test import ProgramUnderTest, program_of_region
@@ -29,6 +31,17 @@ def small() -> tuple[ProgramUnderTest, dict[str, NDArray[Any]]]:
     x = image(early)
     middle = direct(early, x).astype(np.int8)
     return program_of_region(compiled), {"image": x, "middle": middle, "result": direct(late, middle).astype(np.int8)}
+
+
+@cache
+def small_on_streams(streams: int) -> tuple[ProgramUnderTest, dict[str, NDArray[Any]]]:
+    """The same on a machine with several streams, which share both operations."""
+    machine, (tested, wanted) = chip(1, 4), small()
+    compiled = compile_region(machine, load_kernels(machine), tested.region, Options(streams=streams))
+    early, late = (bound.operation for bound in tested.region.operations)
+    numerics = machine.quantisation or Numerics()
+    middle = early.run({"x": wanted["image"]}, numerics)
+    return program_of_region(compiled), {"image": wanted["image"], "middle": middle, "result": late.run({"x": middle}, numerics)}
 
 
 def with_field(tested: ProgramUnderTest, index: int, name: str, value: int) -> ProgramUnderTest:

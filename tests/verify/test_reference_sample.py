@@ -19,7 +19,7 @@ def sampled(size: SampleSize) -> Sampled:
     tested, expected = small()
     image = {"image": expected["image"]}
     prints = prepare_program(tested.program, tested.state(image)).footprints
-    return sample_reference(tested.program, prints, tested.listing, lambda: tested.state(image), size)
+    return sample_reference(tested.program, tested.order, prints, tested.listing, lambda: tested.state(image), size)
 
 
 def test_every_kind_is_drawn_and_the_same_again() -> None:

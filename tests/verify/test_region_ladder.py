@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.schedule.convolutions import direct
-from tests.verify.regions import labelled, small, with_byte, with_field
+from tests.verify.regions import labelled, small, small_on_streams, with_byte, with_field
 from toolchain.operations.operation import Operation
 from toolchain.verify.program_under_test import ProgramUnderTest
 from toolchain.verify.reference_sample import SampleSize
@@ -170,3 +170,11 @@ def test_an_order_of_units_that_changes_the_outputs_is_told() -> None:
     assert verdict.difference is None
     assert verdict.hazards
     assert not verdict.exact
+
+
+def test_streams_that_share_the_work_are_compared_in_the_order_of_the_schedule() -> None:
+    tested, expected = small_on_streams(3)
+    assert len(np.unique(tested.program.stream[tested.owner >= 0])) == 3
+    verdict = climb_region(tested, expected, FEW)
+    assert verdict.exact
+    assert different(climb_region(with_byte(tested, "constants", 0), expected, FEW)) == ["middle", "result"]

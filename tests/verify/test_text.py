@@ -96,7 +96,7 @@ def test_engines_that_disagree() -> None:
 
 def test_other_reasons() -> None:
     assert told(ordered=False)[0] is False
-    assert "the order in which the units issue leaves other outputs" in told(ordered=False)[1]
+    assert "an order in which the units issue leaves other outputs" in told(ordered=False)[1]
     assert told(unseen=(("z", "it is nowhere"),))[0] is False
     assert "not compared: z: it is nowhere" in told(unseen=(("z", "it is nowhere"),))[1]
     assert told(warnings=("W",))[0] is True

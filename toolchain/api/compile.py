@@ -29,6 +29,7 @@ def compile_model(
     calibration: "Given | Path | None" = None,
     fallback: bool = True,
     schedule: str | Path = "",
+    streams: int = 1,
     folder: str | Path = ROOT,
     say: Say | None = None,
 ) -> Compiled:
@@ -39,14 +40,14 @@ def compile_model(
     place: `pays` for regions that save time, `all` for whatever the machine takes; where left out, what the model's file says.
     calibration: recorded inputs, [count, *shape] by name, or an .npz file of these; without them, what the model's file says, else made-up ones.
     fallback: whether the host may run what the machine cannot. schedule: the file of a region's schedule, or a folder of such files.
-    folder: for all files; one build is done again only where something changed.
+    streams: how many of the machine's share the work of every operation. folder: for all files; one build is done again only where something changed.
     say: is told what goes on. Raises UserError.
     """
     root = Path(folder).absolute()
     file = model if isinstance(model, str | Path) else _file(model, root)
     changed = tuple(sorted((name, str(value)) for name, value in (params or {}).items()))
     own = str(Path(schedule).absolute()) if schedule else ""
-    variables = Variables(str(target), (str(file),), changed, _sizes(dims or {}), fallback, _place(place), schedule=own)
+    variables = Variables(str(target), (str(file),), changed, _sizes(dims or {}), fallback, _place(place), schedule=own, streams=_streams(streams))
     if calibration is not None:
         variables = _calibrated(variables, calibration, root)
     plan = plan_of(variables, root)
@@ -88,6 +89,15 @@ def _size(name: str, size: int) -> int:
     except TypeError:
         pass
     raise fail("E1202", f"the dimension '{name}' cannot be {size!r}", hint="a size is a whole number, and 0 only of one axis, INPUT.AXIS")
+
+
+def _streams(streams: int) -> int:
+    try:
+        if index(streams) > 0:
+            return index(streams)
+    except TypeError:
+        pass
+    raise fail("E1202", f"'streams' is a whole number from 1 on, not {streams!r}")
 
 
 def _place(place: str) -> str:

@@ -43,7 +43,7 @@ class MemoryRoom:
 
 @dataclass(frozen=True)
 class RegionUse:
-    """images: of a run. constants: the numbers of the machine's file that the cycles rest on."""
+    """images: of a run. streams: how many of the machine's work at it. constants: the numbers of the machine's file that the cycles rest on."""
 
     region: str
     images: int
@@ -54,6 +54,7 @@ class RegionUse:
     operations: tuple[OperationUse, ...]
     memories: tuple[MemoryRoom, ...]
     constants: tuple[Basis, ...]
+    streams: int
 
 
 def use_region(tested: ProgramUnderTest) -> RegionUse:
@@ -65,6 +66,7 @@ def use_region(tested: ProgramUnderTest) -> RegionUse:
     return RegionUse(
         tested.region.name, images, len(tested.program), timeline.cycles, found.bound_cycles, found.bound_by,
         tuple(_operations(tested, timeline)), tuple(_memories(checked.footprints)), found.constants,
+        len(np.unique(tested.program.stream[tested.owner >= 0])),
     )  # fmt: skip
 
 
@@ -74,29 +76,30 @@ def _operations(tested: ProgramUnderTest, timeline: Timeline) -> Iterator[Operat
     end = timeline.result.end + timeline.costs.latency
     dram = tested.program.machine.memories.index(tested.program.machine.memory[tested.map.memory])
     moved = timeline.footprints.traffic_read[:, dram] + timeline.footprints.traffic_written[:, dram]
-    work, units = timeline.result.end - timeline.result.start - timeline.contended, tested.program.machine.units
+    work, units, queues = timeline.result.end - timeline.result.start - timeline.contended, tested.program.machine.units, tested.program.queues
     before = 0.0
-    for members in _at_once([np.flatnonzero(tested.owner == number) for number in range(len(tested.region.operations))]):
-        busy = [np.bincount(tested.program.unit[mine], work[mine], len(units)) for _, mine in members]
+    owner, order = tested.owner[tested.order], tested.order
+    for members in _at_once([np.flatnonzero(owner == number) for number in range(len(tested.region.operations))], order):
+        busy = [np.bincount(tested.program.queue[mine], work[mine], queues) for _, mine in members]
         done = max([before, *(float(end[mine].max(initial=0.0)) for _, mine in members)])
         total = sum(float(each.max()) for each in busy)
         for (number, mine), each in zip(members, busy, strict=True):
             operation, longest = tested.region.operations[number].operation, float(each.max())
             cycles = (done - before) * (longest / total if total else 1 / len(members))
-            keeps = units[int(each.argmax())].name, longest
+            keeps = units[int(each.argmax()) % len(units)].name, longest
             yield OperationUse(operation.name, operation.kind.name, len(mine), cycles, *keeps, operation.macs, int(moved[mine].sum()))
         before = done
 
 
-def _at_once(owned: Sequence[Ints]) -> list[list[tuple[int, Ints]]]:
-    """Operations and their instructions; those whose instructions stand among each other are together."""
+def _at_once(owned: Sequence[Ints], order: Ints) -> list[list[tuple[int, Ints]]]:
+    """Operations and their instructions; those whose instructions stand among each other are together. owned: their places in the order."""
     found: list[list[tuple[int, Ints]]] = []
     reach = -1
     for number in sorted(range(len(owned)), key=lambda number: int(owned[number][0])):
         first, last = int(owned[number][0]), int(owned[number][-1])
         if first > reach:
             found.append([])
-        found[-1].append((number, owned[number]))
+        found[-1].append((number, order[owned[number]]))
         reach = max(reach, last)
     return found
 

@@ -29,6 +29,8 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
     yield "on the machine", f"{placed_text(s.placement)}; {counted(len(s.regions), 'region')}, {counted(operations, 'operation')}"
     machine = f"{s.time.cycles:,.0f} cycles at {s.clock_khz / 1000:g} MHz"
     yield "time", f"{s.time.execute_ms:.3f} ms on the machine ({machine}), {s.frames_per_second:,.1f} frames/s"
+    if (most := max((region.streams for region in s.regions), default=1)) > 1:
+        yield "streams", f"{most} share the work"
     yield "with the host", _whole(s)
     yield "borders", _borders(s)
     if s.utilisation is not None:

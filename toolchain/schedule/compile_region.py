@@ -11,6 +11,7 @@ from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.realise import kept_problem, realise
 from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.shares import even_shares, tile_count
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.groups.fused import TileGroups
 from toolchain.schedule.groups.members import Members
@@ -42,8 +43,9 @@ class Options:
     """contexts: slots of each place, at least. timed: how many tilings of an operation are timed exactly, the best of them being taken.
 
     check: the race checker looks at the whole program. resident: tensors stay on chip where they can. grouped: neighbours share a loop of rows
-    where that is quicker. streams: how many of the machine's share the tiles of every operation; its tensors then go through DRAM. stored: every
-    tensor is stored to DRAM as well, so that it can be looked at. progress: is told which operation of how many is compiled now.
+    where that is quicker. streams: how many of the machine's are to share the tiles of every operation, where no schedule is given; tensors then go
+    through DRAM. stored: every tensor is stored to DRAM as well, so that it can be looked at.
+    progress: is told which operation of how many is compiled now.
     """
 
     contexts: int = 2
@@ -62,12 +64,12 @@ def compile_region(
     """schedule: what to do; without one, what the search finds.
 
     Raises UserError E1003 or E1008 for an operation that no kernel can do, E1004 where something does not fit, E1007 where operations and
-    tensors do not go together, E1401 to E1413 for a schedule that cannot be, E1005 for a template, E1307 for a step that leaves its
+    tensors do not go together, E1401 to E1414 for a schedule that cannot be, E1005 for a template, E1307 for a step that leaves its
     buffers, and E06xx for a program that breaks the machine's rules."""
     options = options or Options()
     schedule = schedule or find_schedule(machine, kernels, region, options)
     plan = realise(machine, kernels, region, schedule, options.stored)
-    parts, sequence, dealt = _dealt(plan, schedule, options.streams) if options.streams > 1 else (*_ordered(plan), None)
+    parts, sequence, dealt = _dealt(plan) if plan.shares else (*_ordered(plan), None)
     residency = plan_constants(machine, parts, sequence)
     kernel = pool_kernel(parts)
     view = kernel.loading.view if kernel and kernel.loading else ""
@@ -101,27 +103,20 @@ def _order(members: Sequence[Member], group: RowGroup | TileGroup | None, rings:
     return order_group(members, turns, rings, group.loads if group else ())
 
 
-def _dealt(plan: Plan, schedule: Schedule, streams: int) -> tuple[list[Part], Sequenced, list[int]]:
-    """The steps where streams share the tiles of every operation, and the stream of each step in that order.
-
-    Raises UserError E1007 for more streams than the machine has, E1404 and E1413 for what stays on chip, as each stream has memories of its own.
-    """
-    if streams > (there := plan.problems[0].machine.streams):
-        raise fail("E1007", f"{streams} streams cannot share the work: the machine runs {there}")
-    if schedule.buffers:
-        text = f"'{schedule.buffers[0].tensor}' cannot stay on chip where {streams} streams share the work"
-        raise schedule.error("E1404", text, ("buffers", 0), "without an entry it goes through DRAM")
-    tiled = next((number for number, group in enumerate(schedule.groups) if group.tiles), None)
-    if tiled is not None:
-        raise schedule.error("E1413", f"no tile passes on chip where {streams} streams share the work", ("groups", tiled, "loop"))
-    rings = [find_rings(plan.problems) for _ in range(streams)]
-    parts, sequence, dealt = list[Part](), list[tuple[int, int]](), list[int]()
-    for number, (problem, tiling) in enumerate(zip(plan.problems, plan.tilings, strict=True)):
-        placed = order_dealt(problem, tiling, rings)
-        parts.append(part_of(problem, [item for _, item in placed]))
-        sequence += [(number, instance) for instance in range(len(placed))]
-        dealt += [stream for stream, _ in placed]
-    return parts, sequence, dealt
+def _dealt(plan: Plan) -> tuple[list[Part], Sequenced, list[int]]:
+    """The same where several streams share the work, and the stream of each step in that order."""
+    rings = {stream: find_rings(plan.problems) for stream in {0, *(share.stream for shares in plan.shares.values() for share in shares)}}
+    steps: list[list[Instance]] = [[] for _ in plan.problems]
+    sequence, dealt = list[tuple[int, int]](), list[int]()
+    for number, (members, group) in enumerate(plan.runs()):
+        own = [(plan.problems[i], plan.tilings[i]) for i in members]
+        shares = plan.shares.get(number)
+        placed = order_dealt(*own[0], shares, rings) if shares else [(0, item) for item in _order(own, group, rings[0])]
+        for stream, (member, item) in placed:
+            sequence.append((members[member], len(steps[members[member]])))
+            steps[members[member]].append(item)
+            dealt.append(stream)
+    return [part_of(problem, each) for problem, each in zip(plan.problems, steps, strict=True)], sequence, dealt
 
 
 def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Schedule:
@@ -139,6 +134,8 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
     """Search for the tensors that stay on chip and the tiles of every operation. Where no tile fits beside what stays, the largest tensor goes
     to DRAM. Slots do not go round yet. Raises UserError E1003, E1004, E1007, E1008."""
     options = options or Options()
+    if options.streams > machine.streams:
+        raise fail("E1007", f"{options.streams} streams cannot share the work: the machine runs {machine.streams}")
     problems = [_problem(machine, kernels, region, bound) for bound in region.operations]
     storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])
     choice = TileChoice(options.contexts, options.timed, options.streams)
@@ -149,7 +146,8 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
         own = [kept_problem(region, storage, residents, problem, index) for index, problem in enumerate(problems)]
         tilings, crowded = _tilings(own, choice, residents, options)
         if crowded is None and options.streams > 1:
-            return Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents))
+            shares = {number: even_shares(tile_count(*each), options.streams) for number, each in enumerate(zip(own, tilings, strict=True))}
+            return Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents), shares=shares)
         if crowded is None:
             planned = run_side_by_side(region, storage, list(zip(own, tilings, strict=True)), choice)
             own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]

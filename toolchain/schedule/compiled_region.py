@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from toolchain.analysis.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.serial_order import serial_order
 from toolchain.timing.simulate import Timeline
 
 
@@ -21,9 +23,8 @@ class CompiledRegion:
     """schedule: what was done. program: synchronised. text: its assembly before synchronisation. listing: what each instruction is for, for a
     reader; empty for one that only passes tokens.
 
-    origins: the operation and step that each instruction belongs to. Instructions stand in the order in which the schedule has the operations, so
-    executed in the program's own order, an operation is done after the last instruction that is its own: until another one takes the room of its
-    result, the result can be read then. constants: bytes by segment. peak: elements of each bank of each on-chip memory that are used, at most.
+    origins: the operation and step that each instruction belongs to. constants: bytes by segment.
+    peak: elements of each bank of each on-chip memory that are used, at most.
     """
 
     region: Region
@@ -37,6 +38,12 @@ class CompiledRegion:
     checked: Checked
     timeline: Timeline
     peak: Mapping[str, int]
+
+    @cached_property
+    def order(self) -> Ints:
+        """int64 [n], an order in which instructions could run one by one. It is that in which the schedule has the operations, so executed in it, an
+        operation is done after the last instruction that is its own: until another one takes the room of its result, the result can be read then."""
+        return serial_order(self.program, self.origins, self.schedule)
 
     @property
     def owner(self) -> Ints:

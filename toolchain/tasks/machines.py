@@ -23,6 +23,7 @@ class _Known:
     placing: str
     notes: str
     models: tuple[str, ...]
+    streams: int
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Target:
     """given: as the user named it. text: of its file, which the whole build takes as it was read once. models: its own choice.
 
     sections: hash of each section of the elaborated machine that can change a result, the order of its entries included.
-    placing: hash of what placing operations reads of the section `timing`. notes: hash of all that it says, for people too.
+    placing: hash of what placing operations reads of the section `timing`. notes: hash of all that it says, for people too. streams: that it runs.
     """
 
     given: str
@@ -42,6 +43,7 @@ class Target:
     placing: str
     notes: str
     models: tuple[str, ...]
+    streams: int
     text: str = field(repr=False)
 
     @property
@@ -68,7 +70,7 @@ def load_target(given: str, params: tuple[tuple[str, str], ...], cache: Path) ->
     if found is None:
         found = _elaborated(text, path, config, params)
         _keep(kept, found)
-    return Target(given, found.name, found.config, params, path, found.sections, found.placing, found.notes, found.models, text)
+    return Target(given, found.name, found.config, params, path, found.sections, found.placing, found.notes, found.models, found.streams, text)
 
 
 def _code() -> tuple[str, ...]:
@@ -84,7 +86,7 @@ def _elaborated(text: str, path: Path, config: str, params: tuple[tuple[str, str
     check_machine(machine)
     sections = section_hashes(machine, ordered=True)
     del sections["target"]  # its name is the folder's, the rest are notes
-    return _Known(machine.name, machine.config, sections, placing_hash(machine), notes_hash(machine), machine.models)
+    return _Known(machine.name, machine.config, sections, placing_hash(machine), notes_hash(machine), machine.models, machine.streams)
 
 
 def _read(path: Path) -> _Known | None:

@@ -37,6 +37,9 @@ def plan_of(variables: Variables, root: Path) -> Plan:
     _no_two_alike(jobs)
     if variables.schedule and len(jobs) > 1:
         raise fail("E1202", f"schedule= is for one model, and there are {len(jobs)}", hint="name one with model=")
+    if variables.streams > target.streams:
+        runs = "one stream" if target.streams == 1 else f"{target.streams} streams"
+        raise fail("E1202", f"streams={variables.streams}: machine '{target.name}' runs {runs}", hint=f"at most streams={target.streams}")
     code = code_hashes(sorted({name for stage in STAGES for name in stage.packages}), sorted({name for stage in STAGES for name in stage.libraries}))
     return Plan(jobs, tuple(steps_of(job, code) for job in jobs))
 

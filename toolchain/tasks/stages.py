@@ -46,7 +46,7 @@ STAGES = (
         (*_MACHINE, "models"),
         GRAPH_LIBRARIES,
         after=("graph",),
-        options=("schedule",),
+        options=("schedule", "streams"),
         edited=True,
     ),
     Stage(

@@ -23,6 +23,7 @@ class Variables:
     place: `pays` for regions that save time, `all` for whatever the machine takes, empty for what the model's file says.
     calibration: an .npz file with an array of recorded inputs for each input, empty for what the model's file says.
     schedule: the file of a region's schedule or a folder of such files, empty for what the search finds.
+    streams: how many of the machine's share the tiles of every operation that the search schedules.
     html: whether a report is written as a page for a browser as well.
     """
 
@@ -35,6 +36,7 @@ class Variables:
     calibration: str = ""
     html: bool = False
     schedule: str = ""
+    streams: int = 1
 
 
 def read_variables(given: Mapping[str, str]) -> Variables:
@@ -54,6 +56,7 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         given.get("calibration", ""),
         _yes("html", given.get("html", "no")),
         given.get("schedule", ""),
+        _count("streams", given.get("streams", "1")),
     )
 
 
@@ -81,6 +84,12 @@ def _size(name: str, value: str) -> int:
         shown = value[:MAX_DIGITS] + "..." * (len(value) > MAX_DIGITS)
         hint = "a size is a whole number, and 0 only of one axis, INPUT.AXIS"
         raise fail("E1202", f"the dimension '{name[:80]}' cannot be '{shown}'", hint=hint)
+    return int(value)
+
+
+def _count(name: str, value: str) -> int:
+    if not value.isascii() or not value.isdigit() or len(value) > MAX_DIGITS or not int(value):
+        raise fail("E1202", f"'{name}' is a whole number from 1 on, not '{value[:MAX_DIGITS]}'")
     return int(value)
 
 

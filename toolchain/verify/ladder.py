@@ -20,16 +20,14 @@ from toolchain.passes.truth import check_import
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
 from toolchain.schedule.compile_region import Options, compile_region
-from toolchain.schedule.form.read import read_schedule
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.regions.region import Region
-from toolchain.spec.errors import Source
 from toolchain.spec.model import Machine
 from toolchain.verify.built import Built
 from toolchain.verify.compare import differing_bits
 from toolchain.verify.diagnosis.on_chip import OnChipReader
 from toolchain.verify.oracle import first_samples, oracle_tensors
-from toolchain.verify.program_under_test import ProgramUnderTest, program_of_build
+from toolchain.verify.program_under_test import ProgramUnderTest, bundled_schedule, program_of_build
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.region_ladder import climb_region
 from toolchain.verify.verdict import ModelVerdict, OutputVerdict, RegionVerdict
@@ -110,8 +108,7 @@ def _peek(built: Built, tested: ProgramUnderTest, say: Callable[[str], object]) 
         return None
     say("with every tensor stored")
     program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
-    text = built.bundle.members[program.schedule].decode("utf-8", "replace")
-    schedule = read_schedule(Source(f"{built.place}/{program.schedule}", text))
+    schedule = bundled_schedule(built.bundle, program, built.place)
     return OnChipReader(compile_region(built.machine, built.kernels, region, Options(check=False, stored=True), schedule))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,13 @@ from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.image import region_image
 from toolchain.runtime.origins_file import read_origins
 from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.form.order import ordered_region
+from toolchain.schedule.form.read import read_schedule
+from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
-from toolchain.spec.errors import fail
+from toolchain.schedule.serial_order import serial_order
+from toolchain.spec.errors import Source, fail
 from toolchain.spec.model import Machine
 from toolchain.verify.built import Built
 
@@ -27,7 +32,10 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class ProgramUnderTest:
-    """listing: of each instruction, what it is for, for a reader. origins: the same by numbers. constants: bytes by segment."""
+    """listing: of each instruction, what it is for, for a reader. origins: the same by numbers. constants: bytes by segment.
+
+    order: of the instructions, one in which they could run one by one, an operation of the schedule being done with the last one that is its own.
+    """
 
     region: Region
     program: Program
@@ -35,6 +43,12 @@ class ProgramUnderTest:
     origins: Origins
     map: DramMap
     constants: Mapping[str, bytes]
+    order: Ints
+
+    @cached_property
+    def rank(self) -> Ints:
+        """int64 [n], the place of each instruction in that order."""
+        return np.argsort(self.order)
 
     @property
     def owner(self) -> Ints:
@@ -72,11 +86,12 @@ class ProgramUnderTest:
 
 def program_of_region(compiled: CompiledRegion) -> ProgramUnderTest:
     """As it was just compiled."""
-    return ProgramUnderTest(compiled.region, compiled.program, compiled.listing, compiled.origins, compiled.map, compiled.constants)
+    return ProgramUnderTest(compiled.region, compiled.program, compiled.listing, compiled.origins, compiled.map, compiled.constants, compiled.order)
 
 
 def bundled_subject(bundle: Bundle, program: RegionProgram, region: Region, machine: Machine, place: str = "") -> ProgramUnderTest:
-    """As the bundle has it. Raises UserError E1110 for a listing or origins that are not the program's, E032x and E03xx for a damaged program."""
+    """As the bundle has it. Raises UserError E14xx for a schedule that is not the region's, E1110 for a listing or origins that are not the
+    program's, E032x and E03xx for a damaged program."""
     image = region_image(bundle, program, machine, place)
     lines = bundle.members[program.listing].decode("utf-8", "replace").splitlines()
     if len(lines) != len(image.program):
@@ -84,7 +99,15 @@ def bundled_subject(bundle: Bundle, program: RegionProgram, region: Region, mach
         raise fail("E1110", text, hint="build the model again", place=place)
     labels = tuple("".join(line.split(maxsplit=2)[2:]) for line in lines)
     origins = read_origins(bundle.members[program.origins], len(image.program), len(region.operations), program.name, place)
-    return ProgramUnderTest(region, image.program, labels, origins, image.map, image.constants)
+    schedule = bundled_schedule(bundle, program, place)
+    ordered_region(region, schedule)
+    order = serial_order(image.program, origins, schedule)
+    return ProgramUnderTest(region, image.program, labels, origins, image.map, image.constants, order)
+
+
+def bundled_schedule(bundle: Bundle, program: RegionProgram, place: str = "") -> Schedule:
+    """The schedule that a region's program follows. Raises UserError of one that cannot be read."""
+    return read_schedule(Source(f"{place}/{program.schedule}", bundle.members[program.schedule].decode("utf-8", "replace")))
 
 
 def program_of_build(built: Built, call: ir.Node) -> ProgramUnderTest:

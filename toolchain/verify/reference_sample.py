@@ -35,16 +35,19 @@ class SampleSize:
         return replace(self, instructions=ceil(self.instructions / regions), whole=self.whole // regions, seed=self.seed + number)
 
 
-def sample_reference(program: Program, prints: Footprints, listing: Sequence[str], state: Callable[[], State], size: SampleSize) -> Sampled:
-    """state: makes a new state as it stands before the program. Raises UserError E07xx for what an engine refuses."""
+def sample_reference(
+    program: Program, order: Ints, prints: Footprints, listing: Sequence[str], state: Callable[[], State], size: SampleSize
+) -> Sampled:
+    """order: in which instructions run one by one. state: makes a new state as it stands before the program.
+
+    Raises UserError E07xx for what an engine refuses."""
     traffic = int(prints.traffic_read.sum() + prints.traffic_written.sum())
     if traffic <= size.whole:
-        return _whole(program, state)
-    return _some(program, listing, state(), size)
+        return _whole(program, order, state)
+    return _some(program, order, listing, state(), size)
 
 
-def _whole(program: Program, state: Callable[[], State]) -> Sampled:
-    order = np.arange(len(program), dtype=np.int64)
+def _whole(program: Program, order: Ints, state: Callable[[], State]) -> Sampled:
     fast, reference = state(), state()
     engine_named("fast")(program, fast, order)
     engine_named("reference")(program, reference, order)
@@ -60,14 +63,14 @@ def _compare_states(reference: State, fast: State) -> Disagreement | None:
     return None
 
 
-def _some(program: Program, listing: Sequence[str], state: State, size: SampleSize) -> Sampled:
-    fast, done, elements = engine_named("fast"), 0, 0
-    chosen = draw_instructions(program, size)
+def _some(program: Program, order: Ints, listing: Sequence[str], state: State, size: SampleSize) -> Sampled:
+    fast, done, elements, rank = engine_named("fast"), 0, 0, np.argsort(order)
+    chosen = sorted(draw_instructions(program, size), key=rank.__getitem__)
     for index in chosen:
-        fast(program, state, np.arange(done, index, dtype=np.int64))
+        fast(program, state, order[done : rank[index]])
         wanted = recompute(program, state, index, size.elements, size.seed + index)
         fast(program, state, np.arange(index, index + 1, dtype=np.int64))
-        done, elements = index + 1, elements + len(wanted)
+        done, elements = rank[index] + 1, elements + len(wanted)
         wrong = disagreements(state, wanted)
         if wrong:
             text, found = instruction_text(program, index), read_bytes(state, wrong[0].element)

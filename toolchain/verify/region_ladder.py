@@ -1,6 +1,6 @@
 """One region on the machine against the integer network: every tensor, as soon as it is complete."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import Shape
 from toolchain.analysis.checks import Checked, check_program, prepare_program
+from toolchain.analysis.queues.order import issue_order
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
 from toolchain.graph.calibration.table import sample_at
 from toolchain.isa.footprint.footprints import Footprints
-from toolchain.isa.program import Ints
+from toolchain.isa.program import Ints, Program
 from toolchain.operations.operation import to_picture
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import UserError
@@ -27,13 +28,15 @@ from toolchain.verify.reference_sample import SampleSize, sample_reference
 from toolchain.verify.verdict import Compared, Difference, RegionVerdict
 
 Array = NDArray[Any]
+SEEDS = (1, 2)
+"""Of the orders in which streams may meet."""
 
 
 def climb_region(tested: ProgramUnderTest, expected: Mapping[str, Array], size: SampleSize, peek: OnChipReader | None = None) -> RegionVerdict:
     """Runs the region on the inputs that `expected` holds and compares everything else that it holds.
 
     expected: int8 tensors of the integer network by name, [images, ...] for any whole number of runs; only the first of them is also run in the
-    order of the units and sampled by the reference engine. peek: for tensors on chip.
+    orders of the units and sampled by the reference engine. peek: for tensors on chip.
     Raises UserError E05xx for a deadlock and E07xx for what an engine refuses; races and bad addresses are in the verdict.
     """
     wanted, *others = split_runs(tested.region, expected)
@@ -45,8 +48,8 @@ def climb_region(tested: ProgramUnderTest, expected: Mapping[str, Array], size: 
     compared = unite([comparing.run(state), *(_further(comparing, number, other) for number, other in enumerate(others, 1))])
     seen = {item.tensor for item in compared}
     unseen = tuple((name, comparing.reason(name)) for name in tested.region.tensors if name not in seen)
-    ordered = _ordered(tested, start(), state, checked.order)
-    sampled = sample_reference(tested.program, checked.footprints, tested.listing, start, size)
+    ordered = all(_ordered(tested, start(), state, order) for order in _orders(tested.program, checked))
+    sampled = sample_reference(tested.program, tested.order, checked.footprints, tested.listing, start, size)
     return RegionVerdict(
         tested.region.name, len(tested.program), compared, unseen, hazards, warnings, ordered, sampled, sum(checked.tolerated.values())
     )
@@ -97,14 +100,15 @@ class _Comparing:
         return self.readings.tested
 
     def run(self, state: State) -> Comparison:
-        """The program in its own order, stopped after each operation, and where a piece of a tensor is to be read; in the end outputs whose bytes
-        changed since are looked at again."""
+        """The program in the order of its schedule, stopped after each operation, and where a piece of a tensor is to be read; in the end outputs
+        whose bytes changed since are looked at again."""
         tested, engine, done = self.tested, engine_named("fast"), 0
         compared, right, beside = list[Compared](), dict[str, Bytes](), Beside()
-        cuts = find_checkpoints(tested.region, tested.owner)
+        order = tested.order
+        cuts = find_checkpoints(tested.region, tested.owner[order])
         pieces = self.readings.pieces(name for name in tested.region.tensors if self._readable(name))
         for event in sorted((*pieces, *cuts), key=lambda event: event.stop):
-            engine(tested.program, state, np.arange(done, event.stop, dtype=np.int64))
+            engine(tested.program, state, order[done : event.stop])
             done = event.stop
             if isinstance(event, Piece):
                 self.readings.gather(state, event, beside)
@@ -112,7 +116,7 @@ class _Comparing:
             found = [self._compare(state, name, event, beside) for name in event.tensors if self._readable(name)]
             right |= {item.tensor: tested.stored(state, item.tensor).copy() for item in found if self._is_right_output(item)}
             compared += found
-        engine(tested.program, state, np.arange(done, len(tested.program), dtype=np.int64))
+        engine(tested.program, state, order[done:])
         end = Checkpoint(cuts[-1].operation, len(tested.program), tested.region.outputs)
         changed = [name for name, held in right.items() if not np.array_equal(held, tested.stored(state, name))]
         again = [item for name in changed if (item := self._compare(state, name, end, beside)).difference]
@@ -138,8 +142,9 @@ class _Comparing:
 
     def _difference(self, state: State, name: str, cut: Checkpoint, found: FirstDifference) -> Difference:
         place = self.readings.locate(state, self.prints, name, found.coordinates)
-        writer = last_writer(self.prints, *place, self.readings.made(name, found.coordinates, cut.stop)) if place else None
-        told = describe_writer(self.prints, *place, writer, self.tested.listing) if place and writer is not None else None
+        rank = self.tested.rank
+        writer = last_writer(self.prints, rank, *place, self.readings.made(name, found.coordinates, cut.stop)) if place else None
+        told = describe_writer(self.prints, rank, *place, writer, self.tested.listing) if place and writer is not None else None
         operation, nodes = _makers(self.tested, name, writer)
         image, *inside = found.coordinates
         coordinates = image + self.number * len(self.wanted[name]), *inside
@@ -155,7 +160,14 @@ def _makers(tested: ProgramUnderTest, name: str, writer: int | None) -> tuple[st
     return (operations[makers[0]].operation.name, operations[makers[0]].nodes) if makers else ("", ())
 
 
+def _orders(program: Program, checked: Checked) -> Iterator[Ints]:
+    """Orders in which the units could issue: the earliest first; at random, too, where several streams run."""
+    yield checked.order
+    if len(np.unique(program.stream)) > 1:
+        yield from (issue_order(program, seed, checked.tokens) for seed in SEEDS)
+
+
 def _ordered(tested: ProgramUnderTest, state: State, finished: State, order: Ints) -> bool:
-    """Whether the order in which units issue leaves the same outputs as the program's order. state: before the program."""
+    """Whether an order in which units issue leaves the same outputs as the schedule's. state: before the program."""
     engine_named("fast")(tested.program, state, order)
     return all(np.array_equal(tested.stored(state, name), tested.stored(finished, name)) for name in tested.region.outputs)

@@ -54,7 +54,7 @@ def _region(region: RegionVerdict) -> Iterator[str]:
     if region.difference:
         yield from _difference(region.difference)
     if not region.ordered:
-        yield "  the order in which the units issue leaves other outputs than the order of the program"
+        yield "  an order in which the units issue leaves other outputs than the order of the schedule"
     yield from _disagreement(region.sampled)
     yield from _shortened([f"  not compared: {name}: {why}" for name, why in region.unseen], "tensors that are not compared")
     yield from _shortened([f"  {text}" for text in region.warnings], "warnings")

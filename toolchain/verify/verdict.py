@@ -76,8 +76,8 @@ class Sampled:
 class RegionVerdict:
     """One region on the machine. hazards: what the checks before the run refuse (races, bad addresses); warnings: what they only tell.
 
-    unseen: tensors that were not compared, each with the reason. ordered: whether a run in the order in which the units
-    issue leaves the same outputs as one in the program's order. tolerated: hazards that the machine's file calls warnings.
+    unseen: tensors that were not compared, each with the reason. ordered: whether runs in orders in which the units
+    may issue leave the same outputs as one in the schedule's order. tolerated: hazards that the machine's file calls warnings.
     """
 
     region: str

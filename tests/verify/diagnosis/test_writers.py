@@ -26,15 +26,15 @@ def test_the_writer_is_the_last_before_the_cut() -> None:
     tested, _ = small()
     byte = element_address(tested.program.machine, tested.map, "result", (0, 0, 0, 0))
     granule = byte // tested.program.machine.memory["dram"].granule
-    writer = last_writer(prints(tested), "dram", granule, len(tested.program))
+    writer = last_writer(prints(tested), tested.rank, "dram", granule, len(tested.program))
     assert writer == labelled(tested, "late store")
-    assert last_writer(prints(tested), "dram", granule, writer) is None
-    assert last_writer(prints(tested), "dram", 0, len(tested.program)) is None
+    assert last_writer(prints(tested), tested.rank, "dram", granule, writer) is None
+    assert last_writer(prints(tested), tested.rank, "dram", 0, len(tested.program)) is None
 
 
 def test_sources_lead_back_through_what_was_computed() -> None:
     tested, _ = small()
-    found = sources(prints(tested), labelled(tested, "early store"))
+    found = sources(prints(tested), tested.rank, labelled(tested, "early store"))
     assert [tested.listing[k].split()[1] for k in found] == ["finish", "finish", "finish", "compute", "compute", "start"]
 
 

@@ -1,6 +1,7 @@
 """A plan as a schedule: realising that gives the plan again."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.schedule import ChipBuffer, Cut, Group, GroupLoad, Schedule, ScheduledOperation, Slots
@@ -16,7 +17,9 @@ from toolchain.spec.model import Machine
 def make_schedule(machine: Machine, plan: Plan) -> Schedule:
     """The schedule of a plan whose slots stand where they will be."""
     rings = frozenset(find_rings(plan.problems))
-    groups = tuple(_group(plan, members, group, rings) for members, group in plan.runs())
+    groups = tuple(
+        replace(_group(plan, members, group, rings), streams=plan.shares.get(number, ())) for number, (members, group) in enumerate(plan.runs())
+    )
     return Schedule(plan.region.name, machine.name, machine.config, fingerprint(machine), tuple(_buffers(plan)), groups)
 
 

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from toolchain.schedule.form.schedule import Share
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Storage
@@ -18,7 +19,7 @@ class Plan:
     """region: its operations in the order in which they run. order: the index that each of them has in the region as it was given.
 
     problems, tilings: of each operation, with what stays on chip. dram: the buffers that are needed in DRAM. groups: of several operations each, by
-    number.
+    number. shares: the streams of each group, by number; one that is left out runs on the first.
     """
 
     region: Region
@@ -28,6 +29,7 @@ class Plan:
     residents: Residents
     dram: Storage
     groups: Mapping[int, RowGroup | TileGroup] = field(default_factory=dict[int, RowGroup | TileGroup])
+    shares: Mapping[int, tuple[Share, ...]] = field(default_factory=dict[int, tuple[Share, ...]])
 
     def runs(self) -> Iterator[tuple[range, RowGroup | TileGroup | None]]:
         """The operations of every group, in order; None for an operation alone."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from toolchain.schedule.form.schedule import VERSION, ChipBuffer, Cut, Group, GroupLoad, Schedule, ScheduledOperation, Slots
+from toolchain.schedule.form.schedule import VERSION, ChipBuffer, Cut, Group, GroupLoad, Schedule, ScheduledOperation, Share, Slots
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.resources import PACKAGE
@@ -28,7 +28,8 @@ def read_schedule(source: Source) -> Schedule:
 def _group(node: Node) -> Group:
     ahead = node.get("ahead")
     operations = tuple(map(_operation, node.entries("operations")))
-    return Group(operations, int(ahead.value) if ahead else 0, tuple(map(_load, node.entries("loads"))), node.text("loop") == "tiles")
+    loads, streams = tuple(map(_load, node.entries("loads"))), tuple(Share(*map(int, entry.plain())) for entry in node.entries("streams"))
+    return Group(operations, int(ahead.value) if ahead else 0, loads, node.text("loop") == "tiles", streams)
 
 
 def _load(node: Node) -> GroupLoad:

@@ -11,6 +11,7 @@ from toolchain.schedule.form.loads import read_loads
 from toolchain.schedule.form.order import check_head, ordered_region
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.schedule import Schedule, ScheduledOperation
+from toolchain.schedule.form.shares import read_shares
 from toolchain.schedule.form.slots import SlotReader
 from toolchain.schedule.form.tiles import check_tile
 from toolchain.schedule.form.within import narrowed
@@ -35,7 +36,7 @@ Entry = tuple[int, Path, ScheduledOperation]
 
 
 def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, schedule: Schedule, stored: bool = False) -> Plan:
-    """stored: every tensor is stored to DRAM as well. Raises UserError E1401 to E1407, E1410 to E1413 with places in the schedule's file."""
+    """stored: every tensor is stored to DRAM as well. Raises UserError E1401 to E1407, E1410 to E1414 with places in the schedule's file."""
     check_head(machine, region, schedule)
     ordered, order = ordered_region(region, schedule)
     entries = [(index, path, operation) for index, (path, operation) in enumerate(schedule.entries())]
@@ -54,7 +55,7 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     own, tilings, fused = share_tiles(schedule, ordered, own, tilings, stored)
     hidden = frozenset[str]().union(*(group.hidden for group in fused.values()))
     plan = Plan(ordered, order, own, tilings, residents, in_dram(storage, residents, stored, hidden))
-    return replace(plan, groups={**read_groups(schedule, plan, storage, loads), **fused})
+    return replace(plan, groups={**read_groups(schedule, plan, storage, loads), **fused}, shares=read_shares(machine, schedule, plan))
 
 
 def _stated(machine: Machine, kernels: Mapping[str, Kernel], ordered: Region, schedule: Schedule, entry: Entry) -> Problem:

@@ -21,6 +21,13 @@ class Cut(NamedTuple):
     size: int
 
 
+class Share(NamedTuple):
+    """A stream that runs so many successive tiles."""
+
+    stream: int
+    tiles: int
+
+
 @dataclass(frozen=True)
 class ChipBuffer:
     """A tensor that stays on chip from the operation that makes it to the last one that reads it. stored: it is stored to DRAM as well.
@@ -63,12 +70,14 @@ class ScheduledOperation:
 @dataclass(frozen=True)
 class Group:
     """Operations that run over one loop. tiles: it is the last one's loop over tiles, each passing through all of them; else over rows. ahead:
-    slabs of rows of a reader for which the operations that it reads from work in advance. loads: tensors that all of them read in one ring."""
+    slabs of rows of a reader for which the operations that it reads from work in advance. loads: tensors that all of them read in one ring.
+    streams: which run the tiles, in the loop's order; none: the first stream runs all."""
 
     operations: tuple[ScheduledOperation, ...]
     ahead: int = 0
     loads: tuple[GroupLoad, ...] = ()
     tiles: bool = False
+    streams: tuple[Share, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ def _lines(schedule: Schedule) -> Iterator[str]:
     yield "groups:"
     for group in schedule.groups:
         head = ([f"ahead: {group.ahead}"] if group.ahead else []) + (["loop: tiles"] if group.tiles else [])
+        head += [f"streams: {_flow([list(share) for share in group.streams])}"] if group.streams else []
         head += ["loads:", *(f"  - {_flow(_on_chip(load.buffer) | {'rows': load.rows})}" for load in group.loads)] if group.loads else []
         yield from (f"  {' ' if number else '-'} {line}" for number, line in enumerate([*head, "operations:"]))
         for operation in group.operations:

@@ -111,22 +111,26 @@ def order_group(members: Sequence[Member], turns: Sequence[Turn] | None, rings: 
     return list(_merged(order.events, order.loads))
 
 
-def order_dealt(problem: Problem, tiling: Tiling, rings: Sequence[Mapping[str, Ring]]) -> list[tuple[int, Instance]]:
-    """All step instances of an operation whose tiles several streams share, each with its stream. Neighbours are in one stream, in its own memories.
+def order_dealt(
+    problem: Problem, tiling: Tiling, shares: Sequence[tuple[int, int]], rings: Mapping[int, Mapping[str, Ring]]
+) -> list[tuple[int, Placed]]:
+    """All step instances of an operation whose tiles several streams share, each with its stream, in whose memories its tiles stand.
 
-    rings: of every stream. All sums of a tile are one stream's, so no tile waits for another one.
+    shares: (stream, successive tiles), in the order of the loop. rings: of every stream. All sums of a tile are one stream's, so no tile waits for
+    another one.
     """
     loops = [d.name for d in problem.kernel.loops]
     tiles = [list(work) for _, work in itertools.groupby(_work(problem, tiling), key=lambda item: [item[1][name] for name in loops])]
-    parts: list[list[Instance]] = []
-    for stream, own in enumerate(rings):
-        order = _Order([(problem, tiling)], {name: Tiles(ring, False) for name, ring in own.items()})
-        first, stop = (number * len(tiles) // len(rings) for number in (stream, stream + 1))
-        for step, tile in itertools.chain(*tiles[first:stop]):
-            order.add(Turn(0, 0, {}), step, tile)
-        parts.append([item for _, item in _merged(order.events, order.loads)])
-    rounds = itertools.zip_longest(*parts)
-    return [(stream, item) for items in rounds for stream, item in enumerate(items) if item is not None]
+    orders: dict[int, _Order] = {}
+    first = 0
+    for stream, count in shares:
+        if stream not in orders:
+            orders[stream] = _Order([(problem, tiling)], {name: Tiles(ring, False) for name, ring in rings[stream].items()})
+        for step, tile in itertools.chain(*tiles[first : first + count]):
+            orders[stream].add(Turn(0, 0, {}), step, tile)
+        first += count
+    parts = [[(stream, item) for item in _merged(order.events, order.loads)] for stream, order in sorted(orders.items())]
+    return [item for items in itertools.zip_longest(*parts) for item in items if item is not None]
 
 
 def order_tiles(members: Sequence[Member], turns: Sequence[Sequence[Tile]], roots: Rooted, rings: Mapping[str, Ring]) -> list[Placed]:

@@ -27,8 +27,8 @@ def make_schedules(step: Step, say: Say) -> Made:
     check_regions(given, [region.name for region in found.regions])
     texts: dict[Path, str] = {}
     for number, region in enumerate(found.regions):
-        progress = _progress(number, len(found.regions), say)
-        texts[schedule_file(step.job, region.name)] = write_schedule(_schedule(machine, found.kernels, region, given, progress))
+        options = Options(progress=_progress(number, len(found.regions), say), streams=step.job.variables.streams)
+        texts[schedule_file(step.job, region.name)] = write_schedule(_schedule(machine, found.kernels, region, given, options))
     for path, text in texts.items():
         write_atomic(path, text.encode())
     return Made([*texts])
@@ -44,12 +44,10 @@ def _given(step: Step) -> dict[str, Schedule]:
     return read_schedules(path)
 
 
-def _schedule(
-    machine: Machine, kernels: Mapping[str, Kernel], region: Region, given: Mapping[str, Schedule], progress: Callable[[int, int, str], None]
-) -> Schedule:
+def _schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, given: Mapping[str, Schedule], options: Options) -> Schedule:
     """The user's with every slot in its place, or the search's."""
     if region.name not in given:
-        return find_schedule(machine, kernels, region, Options(progress=progress))
+        return find_schedule(machine, kernels, region, options)
     return make_schedule(machine, realise(machine, kernels, region, given[region.name]))
 
 

@@ -11,7 +11,7 @@ from toolchain.schedule.regions.region import Region
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """After the first `stop` instructions of the program, operation number `operation` is done (-1: before any), and so are these tensors."""
+    """After the first `stop` instructions, operation number `operation` is done (-1: before any), and so are these tensors."""
 
     operation: int
     stop: int
@@ -19,7 +19,7 @@ class Checkpoint:
 
 
 def find_checkpoints(region: Region, owner: Ints) -> tuple[Checkpoint, ...]:
-    """One cut for each operation, in the order of the program. owner: as of the compiled region.
+    """One cut for each operation, in the order in which they are done. owner: the operation of each instruction, in the order in which these run.
 
     Raises ValueError where an operation has no instruction.
     """

@@ -30,7 +30,8 @@ UNWRITTEN = 0x55
 
 
 class Piece(NamedTuple):
-    """A part of a tensor. stop: how many instructions of the real program run before it is there. stores: instructions that store it."""
+    """A part of a tensor. stop: how many instructions of the real program run before it is there, in the order of its schedule.
+    stores: instructions that store it."""
 
     stop: int
     tensor: str
@@ -47,7 +48,7 @@ class OnChipReader:
         return tensor in self.stored.map.tensors and bool(len(self._stores(tensor)))
 
     def pieces(self, tensor: str, origins: Origins) -> list[Piece]:
-        """In the order of the real program, whose origins are given; one for a tensor that no group makes."""
+        """In the order of the real program's schedule, in which its origins are given; one for a tensor that no group makes."""
         if not self.knows(tensor):
             return []
         makers = self._makers(tensor)

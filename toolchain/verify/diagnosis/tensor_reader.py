@@ -34,10 +34,11 @@ class TensorReader:
         return ON_CHIP if self.peek and self.peek.knows(tensor) else ""
 
     def pieces(self, tensors: Iterable[str]) -> list[Piece]:
-        """TensorReader of tensors on chip, in program order."""
+        """Readings of tensors on chip, in the order of the program under test."""
         peek = self.peek
         wanted = [name for name in tensors if peek and name not in self.tested.map.tensors]
-        return sorted((piece for name in wanted for piece in peek.pieces(name, self.tested.origins)), key=lambda p: p.stop) if peek else []
+        origins = self.tested.origins.taken(self.tested.order)
+        return sorted((piece for name in wanted for piece in peek.pieces(name, origins)), key=lambda p: p.stop) if peek else []
 
     def gather(self, state: State, piece: Piece, beside: Beside) -> None:
         """Reads a piece out of the state in which it is there."""

@@ -1,0 +1,27 @@
+"""The order of a schedule: its groups one after the other, the steps of shared ones in turn, every stream's instructions as its program has them."""
+
+import numpy as np
+
+from tests.schedule.many_cores import chip
+from tests.schedule.test_compile_region import KERNELS, MACHINES, three_convolutions, two_convolutions
+from toolchain.schedule.compile_region import Options, compile_region
+from toolchain.schedule.kernels.kernel_file import load_kernels
+
+
+def test_a_program_of_one_stream_keeps_its_order() -> None:
+    compiled = compile_region(MACHINES["vta"], KERNELS["vta"], two_convolutions())
+    assert np.array_equal(compiled.order, np.arange(len(compiled.program)))
+
+
+def test_operations_of_several_streams_are_done_one_after_the_other() -> None:
+    machine = chip(1, 4)
+    compiled = compile_region(machine, load_kernels(machine), three_convolutions(6), Options(streams=3))
+    assert np.array_equal(np.sort(compiled.order), np.arange(len(compiled.program)))
+    owners = compiled.owner[compiled.order]
+    owned = owners[owners >= 0]
+    assert np.array_equal(owned, np.sort(owned))
+    assert not np.array_equal(compiled.owner[compiled.owner >= 0], owned)
+    streams = compiled.program.stream[compiled.order]
+    for stream in range(machine.streams):
+        own = compiled.order[streams == stream]
+        assert np.array_equal(own, np.sort(own))
