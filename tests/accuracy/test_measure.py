@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from toolchain.accuracy.measure import measure_task, right_share
+from toolchain.accuracy.measure import agreement, answers, edit_distance, mask_iou, measure_task, readings, right_share
 from toolchain.models.task import Classification, Detection, Segmentation, Task, Text
 
 RNG = np.random.default_rng(0)
@@ -12,6 +14,10 @@ ROWS = [{"y": np.array([[0, 0, 10, 10, 0.9], [50, 50, 60, 60, 0.8]])} for _ in r
 STEPS = [{"y": np.eye(4)[None, [0, 1, 1, 0, 2, 3]]}, {"y": np.eye(4)[None, [1, 0, 1, 2, 2, 2]]}]
 Outputs = list[dict[str, np.ndarray]]
 TASKS: list[tuple[Task, Outputs]] = [(Classification(), SCORES), (Detection(), ROWS), (Segmentation(limit=0), SCORES), (Text(), STEPS)]
+PLACES = np.array([[[1, 5, 2], [7, 0, 1]]], np.float32)
+CLASSES = [0, 3, 3, 0, 3, 5, 5, 0]
+READ = (3, 3, 5)
+WORDS = st.lists(st.integers(0, 3), max_size=6).map(tuple)
 
 
 @pytest.mark.parametrize(("task", "outputs"), TASKS)
@@ -49,3 +55,59 @@ def test_text_counts_edits() -> None:
     found = [STEPS[0], {"y": np.eye(4)[None, [1, 1, 1, 2, 2, 2]]}]
     measured = measure_task(Text(), STEPS, found)
     assert (measured.share, measured.text) == (0.5, "1 of 2 texts equal, 1 edits in 6 characters")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "wanted"),
+    [([0.9, 0.8, 0.1], [0.9, 0.8, 0.1], 1), ([0.9, 0.8, 0.1], [0.9, 0.1, 0.6], 1 / 3), ([0.1], [0.2], 1), ([0.9], [0.1], 0), ([0.5], [0.6], 0)],
+)
+def test_intersection_over_union(one: list[float], other: list[float], wanted: float) -> None:
+    assert mask_iou({"m": np.array(one)}, {"m": np.array(other)}, Segmentation()) == pytest.approx(wanted)
+
+
+def test_of_a_named_output_above_a_limit() -> None:
+    one, other = {"a": np.zeros(2), "m": np.array([1.0, 3.0])}, {"a": np.ones(2), "m": np.array([3.0, 3.0])}
+    assert mask_iou(one, other, Segmentation("m", 2)) == 0.5
+
+
+def test_answers_along_an_axis() -> None:
+    assert answers({"y": PLACES}, Classification()).tolist() == [[1, 0]]
+    assert answers({"y": PLACES}, Classification(axis=1)).tolist() == [[1, 0, 0]]
+    assert answers({"a": -PLACES, "y": PLACES}, Classification(output="y")).tolist() == [[1, 0]]
+    assert answers({"y": np.float32(3)}, Classification()).tolist() == [0]
+
+
+def test_agreement_counts_every_place() -> None:
+    other = PLACES.copy()
+    other[0, 1] = 0, 9, 0
+    assert agreement({"y": PLACES}, {"y": other}, Classification()) == (1, 2)
+    assert agreement({"y": PLACES}, {"y": PLACES * 2 + 1}, Classification()) == (2, 2)
+
+
+def scores() -> np.ndarray:
+    """[steps, classes]"""
+    return np.eye(7, dtype=np.float32)[CLASSES]
+
+
+def test_steps_and_classes_are_the_last_axes_unless_said_otherwise() -> None:
+    assert readings({"y": np.stack([scores(), scores()])}, Text()) == [READ, READ]
+    assert readings({"y": scores()[:, None]}, Text(steps=0)) == [READ]
+    assert readings({"y": scores().T[None]}, Text(axis=1, steps=2)) == [READ]
+
+
+def test_whole_numbers_are_classes_already() -> None:
+    assert readings({"y": np.array([CLASSES])}, Text()) == [READ]
+
+
+def test_another_blank() -> None:
+    assert readings({"y": scores()}, Text(blank=5)) == [(0, 3, 0, 3, 0)]
+
+
+def test_a_distance_that_everybody_knows() -> None:
+    assert edit_distance(tuple(map(ord, "kitten")), tuple(map(ord, "sitting"))) == 3
+
+
+@given(WORDS, WORDS, WORDS)
+def test_the_distance_is_a_metric(one: tuple[int, ...], other: tuple[int, ...], third: tuple[int, ...]) -> None:
+    assert (edit_distance(one, other) == 0) == (one == other)
+    assert edit_distance(one, other) == edit_distance(other, one) <= edit_distance(one, third) + edit_distance(third, other)

@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.accuracy.classification import agreement, answers
 from toolchain.accuracy.detection import boxes_of, match_boxes
-from toolchain.accuracy.segmentation import mask_iou
-from toolchain.accuracy.text import edit_distance, readings
-from toolchain.models.task import Classification, Detection, Segmentation, Task
+from toolchain.models.task import Classification, Detection, Segmentation, Task, Text
 
 Array = np.typing.NDArray[Any]
 Results = Sequence[Mapping[str, Array]]
 """Outputs by name, sample by sample."""
 GOOD = 0.9
 """Share from which a network counts as doing its task as the float one does."""
+Reading = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -68,3 +66,46 @@ def right_share(task: Task | None, results: Results, labels: Sequence[int] | Non
         return None
     first = [answers(result, task or Classification()).reshape(-1)[0] for result in results]
     return float(np.mean([answer == label for answer, label in zip(first, labels, strict=True)]))
+
+
+def mask_iou(wanted: Mapping[str, Array], found: Mapping[str, Array], task: Segmentation) -> float:
+    """Intersection over union of one sample's masks; 1 where both are empty."""
+    name = task.output or next(iter(wanted))
+    one, other = (outputs[name] > task.limit for outputs in (wanted, found))
+    union = float((one | other).sum())
+    return float((one & other).sum()) / union if union else 1.0
+
+
+def answers(outputs: Mapping[str, Array], task: Classification) -> Array:
+    """The best class, for every place that has its own scores."""
+    scores = outputs[task.output or next(iter(outputs))]
+    return scores.argmax(task.axis) if scores.ndim else np.zeros(1, np.int64)
+
+
+def agreement(wanted: Mapping[str, Array], found: Mapping[str, Array], task: Classification) -> tuple[float, float]:
+    """Answers that are the same, and answers in all, of one sample."""
+    one, other = answers(wanted, task), answers(found, task)
+    return float((one == other).sum()), float(one.size)
+
+
+def readings(outputs: Mapping[str, Array], task: Text) -> list[Reading]:
+    """The classes read in each sequence of an output of scores, or of classes [..., steps] where it holds whole numbers."""
+    scores = outputs[task.output or next(iter(outputs))]
+    best = scores if scores.dtype.kind in "iu" else np.moveaxis(scores, (task.steps, task.axis), (-2, -1)).argmax(-1)
+    return [_collapsed(steps, task.blank) for steps in best.reshape(-1, best.shape[-1]).tolist()]
+
+
+def _collapsed(steps: Sequence[int], blank: int) -> Reading:
+    """Repeats are one character, blanks none."""
+    changed = [step for number, step in enumerate(steps) if number == 0 or step != steps[number - 1]]
+    return tuple(step for step in changed if step != blank)
+
+
+def edit_distance(one: Reading, other: Reading) -> int:
+    """Characters to insert, delete or replace (Levenshtein, 1966)."""
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        before, row[0] = row[0], i
+        for j, b in enumerate(other, 1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (a != b))
+    return row[-1]

@@ -1,19 +1,24 @@
-"""Programs in files, in any of their forms."""
+"""Programs in files, in any of their forms: assembly, container, one stream, words in hexadecimal."""
 
+import re
 from pathlib import Path
+
+import numpy as np
 
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.assembly.disassembler import disassemble
 from toolchain.isa.binary.container import MAGIC, read_container, write_container
 from toolchain.isa.binary.decode import decode
-from toolchain.isa.binary.hexfile import read_hex, write_hex
 from toolchain.isa.program import Program
-from toolchain.spec.errors import Source, fail
+from toolchain.spec.errors import Source, Span, fail
 from toolchain.spec.files import read_limited, write_atomic
 from toolchain.spec.model import Machine
 
 MAX_BYTES = 1 << 28
 CONTAINER = ".two"
+_WORD = re.compile(r"[0-9a-fA-F]{8}\Z")
+_DIGITS = re.compile(r"[0-9a-fA-F]{0,8}")
+_QUOTED = 40
 
 
 def load_program(machine: Machine, path: Path) -> Program:
@@ -57,3 +62,20 @@ def save_program(program: Program, path: Path) -> None:
         only = b"".join(program.streams)
         data = write_hex(only, str(path)).encode() if path.suffix == ".hex" else only
     write_atomic(path, data)
+
+
+def read_hex(source: Source) -> bytes:
+    """The bytes of a hex text. Raises UserError E0310 at the first line that is not a word."""
+    lines = source.text.replace("\r\n", "\n").removesuffix("\n").split("\n") if source.text else []
+    for number, line in enumerate(lines, 1):
+        if not _WORD.match(line):
+            column = len("".join(_DIGITS.findall(line)[:1])) + 1
+            raise fail("E0310", f"'{line[:_QUOTED]}' is not a word", Span(source, number, column), "write eight hexadecimal digits")
+    return np.frombuffer(bytes.fromhex("".join(lines)), ">u4").astype("<u4").tobytes()
+
+
+def write_hex(data: bytes, place: str = "") -> str:
+    """The hex text of a program. Raises UserError E0311 when its length is not a multiple of four bytes."""
+    if len(data) % 4:
+        raise fail("E0311", f"the program has {len(data)} bytes, not a multiple of 4", place=place)
+    return "".join(f"{word:08x}\n" for word in np.frombuffer(data, "<u4").tolist())

@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
+from tests.graph.imported import F, imported
 from tests.graph.onnx_builder import conv_net, model, save
 from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
@@ -19,6 +22,7 @@ from toolchain.graph.running.session import open_session, run_session
 from toolchain.spec.errors import UserError
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+n = helper.make_node
 n = helper.make_node
 
 
@@ -108,7 +112,6 @@ def mangled(change: Callable[[onnx.ModelProto], object]) -> onnx.ModelProto:
     return proto
 
 
-F = np.float32
 CASES = {
     "nodes": (mangled(lambda m: m.graph.ClearField("node")), "E0901", "no nodes"),
     "inputs": (mangled(lambda m: m.graph.ClearField("input")), "E0903", "reads the tensor 'x'"),
@@ -267,3 +270,23 @@ def test_damaged_bytes_are_one_line_or_a_model(tmp_path: Path) -> None:
             messages.append(str(error))
     assert len(messages) > 50
     assert all(message.startswith(f"{tmp_path / 'damaged.onnx'}: E09") and "\n" not in message for message in messages)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2), st.integers(0, 3), st.sampled_from([np.nan, np.inf, -np.inf]), st.sampled_from(["MatMul", "Gemm"]))
+def test_the_first_bad_weight(tmp_path_factory: pytest.TempPathFactory, row: int, column: int, bad: float, kind: str) -> None:
+    w = np.ones((3, 4), F)
+    w[row, column] = bad
+    with pytest.raises(UserError) as caught:
+        imported(tmp_path_factory.mktemp("v"), [n(kind, ["x", "w"], ["y"], "layer")], (2, 3), {"w": w})
+    told = f"E0909 the constant 'w' holds {bad} at [{row}, {column}] and 0 more such values; read by node 'layer' ({kind})"
+    assert told in str(caught.value)
+
+
+def test_a_sum_that_overflows_is_no_defect(tmp_path: Path) -> None:
+    imported(tmp_path, [n("MatMul", ["x", "w"], ["y"])], (2, 3), {"w": np.full((3, 4), 3e38, F)})
+
+
+def test_masks_may_be_infinite(tmp_path: Path) -> None:
+    graph = imported(tmp_path, [n("Add", ["x", "mask"], ["a"]), n("Softmax", ["a"], ["y"])], (2, 3), {"mask": np.array([0, -np.inf, 0], F)})
+    assert len(graph.graph) == 2

@@ -11,8 +11,8 @@ from tests.coded_machine import coded_machine
 from tests.random_fields import MACHINES, random_program
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.assembly.disassembler import disassemble
-from toolchain.isa.binary.hexfile import read_hex
 from toolchain.isa.program import Program
+from toolchain.isa.program_file import read_hex
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

@@ -14,8 +14,8 @@ from toolchain.isa.assembly import disassembler
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.assembly.disassembler import disassemble, disassemble_blocks
 from toolchain.isa.binary.decode import decode
-from toolchain.isa.binary.hexfile import read_hex
 from toolchain.isa.program import Program
+from toolchain.isa.program_file import read_hex
 from toolchain.spec.errors import Source
 from toolchain.spec.load import load_machine
 

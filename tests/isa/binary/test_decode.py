@@ -13,9 +13,9 @@ from tests.coded_machine import coded_machine
 from tests.random_fields import MACHINES, random_program
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.binary.encode import encode, encode_program
-from toolchain.isa.binary.hexfile import read_hex
 from toolchain.isa.checks import MOST, latched_constraints
 from toolchain.isa.program import Program
+from toolchain.isa.program_file import read_hex
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.expr import Name
 from toolchain.spec.load import load_machine

@@ -1,15 +1,15 @@
 """Shapes and types as far as they can be known: inference and folding in turn, until neither finds anything more."""
 
 import onnx
-from onnx import shape_inference
+from onnx import helper, shape_inference
 
 from toolchain.graph.importing.branches import inline_branches
 from toolchain.graph.importing.fold_nodes import fold_nodes, lift_constants
 from toolchain.graph.importing.pool_windows import write_windows
-from toolchain.graph.importing.scalars import write_scalars
 from toolchain.graph.importing.types import declare_types
+from toolchain.graph.nodes.rewrite import is_operator
 from toolchain.graph.nodes.structure import drop_unread
-from toolchain.graph.nodes.tensor_shapes import tensor_shapes
+from toolchain.graph.nodes.tensor_shapes import Shapes, tensor_shapes
 
 ROUNDS = 64
 """A chain of shape computations this deep has not been seen."""
@@ -67,3 +67,19 @@ def strict_complaint(proto: onnx.ModelProto) -> str:
     except (shape_inference.InferenceError, ValueError, RuntimeError) as error:
         return str(error)
     return ""
+
+
+def write_scalars(graph: onnx.GraphProto, shapes: Shapes) -> bool:
+    """Squeezes every operand of a Range that has one axis; whether there was one."""
+    inserted: list[tuple[int, onnx.NodeProto]] = []
+    for number, node in enumerate(graph.node):
+        if not is_operator(node, "Range"):
+            continue
+        for place, name in enumerate(node.input):
+            if shapes.get(name) == (1,):
+                scalar = f"{node.output[0]}/operand{place}"
+                inserted.append((number, helper.make_node("Squeeze", [name], [scalar], scalar)))
+                node.input[place] = scalar
+    for number, node in reversed(inserted):
+        graph.node.insert(number, node)
+    return bool(inserted)
