@@ -1,4 +1,3 @@
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from bench.workloads import OUTPUT, c2_expected, resnet18_c2
+from tests.emulator.reference.test_engine import GOLDEN, vta_result
 from tests.random_programs import random_state
 from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.queues.order import issue_order
@@ -18,19 +18,10 @@ from toolchain.isa.program import Ints, Program
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 
-GOLDEN = sorted((Path(__file__).parents[1] / "data" / "vta_golden").glob("*.npz"))
-
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.stem)
 def test_vta_goldens(path: Path) -> None:
-    machine = load_machine("vta")
-    with np.load(path) as data:
-        assert json.loads(str(data["meta"]))["config"]
-        program = decode(machine, [data["insns"].tobytes()])
-        state, size = new_state(machine), data["dram_before"].size
-        state.memories["dram"][0, :size] = data["dram_before"].ravel()
-        run(program, state, issue_order(program))
-        assert np.array_equal(state.memories["dram"][0, :size], data["dram_after"].ravel())
+    assert vta_result(path, issue_order, run)
 
 
 def test_the_layer_of_the_bench_twice_on_other_data() -> None:

@@ -44,13 +44,18 @@ def derive(program: Program, state: State, seeds: tuple[int | None, ...] = (None
         return found  # addresses off their granule, which no footprint describes
     expected = state.copy()
     reference.run(program, expected, np.arange(len(program)))
-    tokens = program_tokens(found.program, state)
+    assert_leaves(found.program, state, expected, seeds)
+    return found
+
+
+def assert_leaves(program: Program, state: State, expected: State, seeds: Sequence[int | None]) -> None:
+    """Issued in several orders (None: the earliest ready instruction first), the program leaves the memories of `expected`."""
+    tokens = program_tokens(program, state)
     for seed in seeds:
         after = state.copy()
-        reference.run(found.program, after, issue_order(found.program, seed, tokens))
+        reference.run(program, after, issue_order(program, seed, tokens))
         for name, content in expected.memories.items():
             assert np.array_equal(after.memories[name], content), name
-    return found
 
 
 def assert_ordered(program: Program, state: State) -> None:

@@ -8,11 +8,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.passes.random_networks import QUANTISABLE, random_network
 from tests.ratio_machines import RATIO, Change, changed, factor, sums_of
 from tests.target_runs import execute, read
 from tests.verify.builds import build
-from tests.verify.networks import network
+from tests.verify.networks import random_model
 from toolchain.graph.integers.calls import SCALE, ZERO
 from toolchain.operations.ending import Scaling, requantised
 from toolchain.operations.library import kinds_of
@@ -78,12 +77,7 @@ def test_sums_that_are_narrower_than_the_section_says_are_noticed(tmp_path: Path
 @pytest.mark.parametrize(("name", "seed"), [("ratio", 0), ("ratio", 1), ("ratio", 3), ("factor", 2)])
 def test_random_networks(name: str, seed: int, tmp_path: Path) -> None:
     """Layers of every kind, and graphs with outputs inside, sums of any two tensors and concatenations."""
-    path = tmp_path / "random.yaml"
-    if seed % 2:
-        path.write_text(network(seed))
-    else:
-        path = tmp_path / "random.onnx"
-        onnx.save(random_network(seed + 40, QUANTISABLE, 7).model(), path)
+    path = random_model(seed, tmp_path)
     found = verdict(RATIO if name == "ratio" else factor(tmp_path / "machine"), path, tmp_path / "build")
     assert found.exact, verdict_text(found)
 

@@ -7,9 +7,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from tests.passes.random_networks import QUANTISABLE, random_network
 from tests.verify.builds import build
-from tests.verify.networks import network
+from tests.verify.networks import random_model
 from toolchain.verify.ladder import verify_model
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.text import verdict_text
@@ -33,12 +32,7 @@ def test_digits_is_exact(machine: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 5])
 def test_random_networks(seed: int, tmp_path: Path) -> None:
-    path = tmp_path / "random.yaml"
-    if seed % 2:
-        path.write_text(network(seed))
-    else:
-        path = tmp_path / "random.onnx"
-        onnx.save(random_network(seed + 40, QUANTISABLE, 7).model(), path)
+    path = random_model(seed, tmp_path)
     found = verdict(path, tmp_path / "build")
     assert found.exact, verdict_text(found)
 

@@ -2,6 +2,11 @@
 
 import random
 from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+
+from tests.passes.random_networks import QUANTISABLE, random_network
 
 Layer = str
 BLOCKS = """\
@@ -12,6 +17,17 @@ blocks:
       - conv: {out: width, kernel: 1, act: relu}
       - conv: {out: width, kernel: 3, pad: half, groups: groups, act: relu}
 """
+
+
+def random_model(seed: int, folder: Path) -> Path:
+    """A file in a folder: odd seeds in the layer language, even ones as ONNX with outputs inside, sums of any two tensors and concatenations."""
+    if seed % 2:
+        path = folder / "random.yaml"
+        path.write_text(network(seed))
+    else:
+        path = folder / "random.onnx"
+        onnx.save(random_network(seed + 40, QUANTISABLE, 7).model(), path)
+    return path
 
 
 def network(seed: int) -> str:

@@ -62,6 +62,10 @@ class _Run(QueueLists):
     def make_ready(self, queue: int) -> None:
         self.ready.append(queue)
 
+    def arrives(self, queue: int, by: int) -> None:
+        if by >= 0:
+            self.cause[queue] = (NOT_FETCHED, by)
+
     def result(self) -> Result:
         return replace(self.out, order=np.array(self.order, np.int64))
 
@@ -71,7 +75,7 @@ class _Run(QueueLists):
 
     def go(self) -> None:
         for stream in range(len(self.fetched)):
-            self.fetch(stream, -1)
+            self.fetch(stream)
         self.start_ready(0.0)
         while self.events:
             now, _, kind, which, version = heapq.heappop(self.events)
@@ -89,18 +93,6 @@ class _Run(QueueLists):
                     self.release(which, now)
             if not self.events or self.events[0][0] > now:
                 self.start_ready(now)
-
-    def fetch(self, stream: int, by: int) -> None:
-        while self.fetched[stream] < self.ends[stream]:
-            i = self.fetched[stream]
-            q = self.queue[i]
-            if 0 <= self.room[q] <= self.waiting[q]:
-                return
-            self.fetched[stream] += 1
-            self.waiting[q] += 1
-            if self.head_of(q) == i:
-                self.cause[q] = (NOT_FETCHED, by) if by >= 0 else self.cause[q]
-                self.consider(q)
 
     def advance(self, q: int, now: float) -> None:
         self.head[q] += 1

@@ -89,7 +89,7 @@ def program_of_region(compiled: CompiledRegion) -> ProgramUnderTest:
     return ProgramUnderTest(compiled.region, compiled.program, compiled.listing, compiled.origins, compiled.map, compiled.constants, compiled.order)
 
 
-def bundled_subject(bundle: Bundle, program: RegionProgram, region: Region, machine: Machine, place: str = "") -> ProgramUnderTest:
+def bundled_program(bundle: Bundle, program: RegionProgram, region: Region, machine: Machine, place: str = "") -> ProgramUnderTest:
     """As the bundle has it. Raises UserError E14xx for a schedule that is not the region's, E1110 for a listing or origins that are not the
     program's, E032x and E03xx for a damaged program."""
     image = region_image(bundle, program, machine, place)
@@ -111,7 +111,7 @@ def bundled_schedule(bundle: Bundle, program: RegionProgram, place: str = "") ->
 
 
 def program_of_build(built: Built, call: ir.Node) -> ProgramUnderTest:
-    """The program of a region call. Raises UserError as `bundled_subject` does, and E10xx for a region that its kernels cannot compute."""
+    """The program of a region call. Raises UserError as `bundled_program` does, and E10xx for a region that its kernels cannot compute."""
     region = read_region(built.machine, built.kernels, built.partitioned, call)
     program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
-    return bundled_subject(built.bundle, program, region, built.machine, built.place)
+    return bundled_program(built.bundle, program, region, built.machine, built.place)

@@ -17,9 +17,10 @@ from toolchain.spec.model import Machine
 
 GOLDEN = sorted((Path(__file__).parents[2] / "data" / "vta_golden").glob("*.npz"))
 PAGE = 4096
+Engine = Callable[[Program, State, Ints], None]
 
 
-def vta_result(path: Path, order_of: Callable[[Program], Ints]) -> bool:
+def vta_result(path: Path, order_of: Callable[[Program], Ints], engine: Engine = run) -> bool:
     """Whether a golden program leaves the golden memory. The image starts on the page that nothing touches."""
     machine = load_machine("vta")
     with np.load(path) as data:
@@ -27,7 +28,7 @@ def vta_result(path: Path, order_of: Callable[[Program], Ints]) -> bool:
         program = decode(machine, [data["insns"].tobytes()])
         state, size = new_state(machine), data["dram_before"].size
         state.memories["dram"][0, :size] = data["dram_before"].ravel()
-        run(program, state, order_of(program))
+        engine(program, state, order_of(program))
         after: bool = np.array_equal(state.memories["dram"][0, :size], data["dram_after"].ravel())
     return after
 

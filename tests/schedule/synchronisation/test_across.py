@@ -5,10 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.schedule.laws import assert_ordered, complaints
+from tests.schedule.laws import assert_leaves, assert_ordered, complaints
 from tests.schedule.many_cores import Line, chip, memory, program, programs, token_pairs, without
-from toolchain.analysis.queues.interlock_counters import program_tokens
-from toolchain.analysis.queues.order import issue_order
 from toolchain.analysis.state import new_state
 from toolchain.emulator import reference
 from toolchain.isa.assembly.assembler import assemble
@@ -28,13 +26,9 @@ def derive(machine: Machine, lines: list[Line], seeds: tuple[int | None, ...] = 
     kept = found.source[found.source >= 0]
     np.testing.assert_array_equal(kept, np.arange(len(made)))
     np.testing.assert_array_equal(made.kind[kept], found.program.kind[found.source >= 0])
-    expected, tokens = state.copy(), program_tokens(found.program, state)
+    expected = state.copy()
     reference.run(made, expected, order)
-    for seed in seeds:
-        after = state.copy()
-        reference.run(found.program, after, issue_order(found.program, seed, tokens))
-        for name, content in expected.memories.items():
-            assert np.array_equal(after.memories[name], content), name
+    assert_leaves(found.program, state, expected, seeds)
     return found
 
 

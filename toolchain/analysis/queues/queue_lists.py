@@ -51,6 +51,23 @@ class QueueLists(ABC):
     def make_ready(self, queue: int) -> None:
         """The first instruction of a queue lacks nothing."""
 
+    @abstractmethod
+    def arrives(self, queue: int, by: int) -> None:
+        """The first instruction of a queue was fetched. by: the instruction whose start made room for it; -1: none."""
+
+    def fetch(self, stream: int, by: int = -1) -> None:
+        """Takes the next instructions of a stream into their queues, until one has no room."""
+        while self.fetched[stream] < self.ends[stream]:
+            instruction = self.fetched[stream]
+            queue = self.queue[instruction]
+            if 0 <= self.room[queue] <= self.waiting[queue]:
+                return
+            self.fetched[stream] += 1
+            self.waiting[queue] += 1
+            if self.head_of(queue) == instruction:
+                self.arrives(queue, by)
+                self.consider(queue)
+
     def head_of(self, queue: int) -> int:
         """The first instruction of a queue that is not done."""
         return self.item[self.queue_start[queue] + self.head[queue]]

@@ -87,6 +87,9 @@ class _Run(QueueLists):
     def make_ready(self, queue: int) -> None:
         self.ready.push(self.head_of(queue), queue)
 
+    def arrives(self, queue: int, by: int) -> None:
+        pass
+
     def go(self) -> None:
         for stream in range(len(self.fetched)):
             self.fetch(stream)
@@ -101,17 +104,6 @@ class _Run(QueueLists):
             self.fetch(self.stream[queue])
             self.take(instruction)
             self.finish(instruction, queue)
-
-    def fetch(self, stream: int) -> None:
-        while self.fetched[stream] < self.ends[stream]:
-            instruction = self.fetched[stream]
-            queue = self.queue[instruction]
-            if 0 <= self.room[queue] <= self.waiting[queue]:
-                return
-            self.fetched[stream] += 1
-            self.waiting[queue] += 1
-            if self.head_of(queue) == instruction:
-                self.consider(queue)
 
     def take(self, instruction: int) -> None:
         room = False
