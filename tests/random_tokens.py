@@ -35,7 +35,7 @@ def rows(lists: list[dict[int, int]]) -> Moves:
 def net(queue: list[int], queues: int, waits: list[dict[int, int]], posts: list[dict[int, int]], depth: list[int], initial: list[int]) -> Net:
     names = tuple(f"c{k}" for k in range(len(depth)))
     shape = (np.array(depth, np.int64), np.array(initial, np.int64), np.full(len(depth), COUNTING, np.int64))
-    return Net(np.array(queue, np.int64), queues, SyncTokens(names, *shape, rows(waits), rows(posts)))
+    return Net(np.array(queue, np.int64), queues, SyncTokens(names, names, *shape, rows(waits), rows(posts)))
 
 
 @st.composite

@@ -1,5 +1,6 @@
 """How close integers are to floating point: the worst counts, no noise is no number, a hopeless output is told."""
 
+import json
 import math
 from dataclasses import asdict
 from pathlib import Path
@@ -10,8 +11,9 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
-from toolchain.accuracy.closeness import Closeness, OutputCloseness, closeness_of, read_closeness
+from toolchain.accuracy.closeness import Closeness, OutputCloseness, closeness_of
 from toolchain.accuracy.errors import Errors, Output, Part, Row, measure_errors
+from toolchain.spec.typed_json import from_json
 
 ROWS = (Row("n", "relu", 2.9996, 1.0, 0.0), Row("w", "conv2d", 12.3456, 0.5, 0.0), Row("v", "add", math.inf, 1.0, 0.0))
 
@@ -26,7 +28,7 @@ def test_the_worst_output_and_the_worst_tensor() -> None:
     assert found == Closeness(ends, "w", 12.346, {})
     assert found.text() == "outputs 20.1 dB, worst 12.3 dB (w)"
     assert found.warnings() == []
-    assert read_closeness(asdict(found)) == found
+    assert from_json(Closeness, json.loads(json.dumps(asdict(found)))) == found
 
 
 def test_nothing_to_tell() -> None:

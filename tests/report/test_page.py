@@ -8,13 +8,18 @@ import pytest
 
 from tests.report.networks import cases
 from toolchain.accuracy.closeness import Closeness, OutputCloseness
+from toolchain.accuracy.inference import Inference
+from toolchain.accuracy.measure import Measured
 from toolchain.report.page import report_page
 from toolchain.report.plan_line import Span, plan_line
 from toolchain.report.summary import Summary, Told, summarise_model
+from toolchain.verify.text import Verified
 
 VOID = ("meta",)
-INFERRED = {"task": {"emulator": {"task": "classification", "share": 0.5, "text": "50.00 % of first answers"}}, "right": {}}
-VERIFIED = {"errors": [{"tensor": "conv <b>", "sqnr": 4.25}, {"tensor": "whole", "sqnr": None}]}
+CLOSE = Closeness({}, "", None, {})
+TASK = {"emulator": Measured("classification", 0.5, "50.00 % of first answers")}
+INFERRED = Inference(4, "test", {}, TASK, True, 1, 10.0, 1.0, 2.0, 1000, CLOSE, "", "recorded")
+VERIFIED = Verified(True, 4, CLOSE, (("conv <b>", 4.25), ("whole", None)))
 HOSTILE = "</style><script>alert(1)</script><img src=x onerror=y>{{ 1 + 1 }}"
 
 

@@ -2,16 +2,18 @@
 
 import json
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.verify.builds import build
 from toolchain.accuracy.closeness import Closeness, OutputCloseness
+from toolchain.accuracy.inference import Inference
 from toolchain.report.placement import Placement, place_nodes
 from toolchain.report.summary import Summary, Told, summarise_model
 from toolchain.report.summary_text import operations_text, summary_data, summary_text
+from toolchain.verify.text import Verified
 
 
 def close(sqnr: float) -> OutputCloseness:
@@ -21,9 +23,10 @@ def close(sqnr: float) -> OutputCloseness:
 @pytest.fixture(scope="module")
 def summary(tmp_path_factory: pytest.TempPathFactory) -> Summary:
     job, built, _ = build("dpuv3", "digits", tmp_path_factory.mktemp("builds"))
-    inferred = {"right": {"float": 0.998, "integer": 0.996, "emulator": 0.996}}
+    right = {"float": 0.998, "integer": 0.996, "emulator": 0.996}
     closeness = Closeness({"logits": close(31.25)}, "conv6", 28.9, {})
-    verified = {"exact": True, "regions": [{"compared": [{}, {}, {}]}], "closeness": asdict(closeness)}
+    inferred = Inference(4, "test", right, {}, True, 4, 10.0, 1.0, 2.0, 1000, closeness, "", "recorded")
+    verified = Verified(True, 3, closeness, ())
     return summarise_model(built, job.folder / "graph", Told({"bundle": "here"}, inferred, verified))
 
 
@@ -73,9 +76,9 @@ def test_what_nobody_ran_is_not_claimed(summary: Summary) -> None:
 
 def test_operations_add_up(summary: Summary) -> None:
     data = json.loads(json.dumps(summary_data(summary), allow_nan=False))
-    lines = operations_text(data).splitlines()
+    lines = operations_text(summary.regions, summary.peak_macs).splitlines()
     assert len(lines) == 1 + sum(len(region.operations) for region in summary.regions)
-    assert "\x1b[1m" in operations_text(data, terminal=True)
+    assert "\x1b[1m" in operations_text(summary.regions, summary.peak_macs, terminal=True)
     assert data["macs_on_machine"] == data["macs"] == sum(node.macs for node in summary.placement.nodes)
     assert sum(use["cycles"] for use in data["regions"][0]["operations"]) <= data["time"]["cycles"]
 

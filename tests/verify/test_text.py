@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from toolchain.accuracy.closeness import Closeness, OutputCloseness
 from toolchain.accuracy.errors import Row
-from toolchain.verify.text import verdict_data, verdict_text
+from toolchain.verify.text import Verified, read_verified, verdict_data, verdict_text
 from toolchain.verify.verdict import Compared, Difference, Disagreement, ModelVerdict, OutputVerdict, RegionVerdict, Sampled, Writer
 
 
@@ -110,3 +110,8 @@ def test_json_has_no_infinity() -> None:
     data = json.loads(json.dumps(verdict_data(MODEL), allow_nan=False))
     assert [row["sqnr"] for row in data["errors"]] == [11.25, None]
     assert data["regions"][0]["compared"][1]["tensor"] == "y"
+
+
+def test_reports_read_their_part_back() -> None:
+    found = read_verified(json.dumps(verdict_data(MODEL)))
+    assert found == Verified(True, 2, MODEL.closeness, (("w", 11.25), ("v", None)))

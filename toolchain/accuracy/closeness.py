@@ -64,13 +64,6 @@ class Closeness:
             yield f"stored tensors that are mostly noise: {named}{more}"
 
 
-def read_closeness(found: Mapping[str, object]) -> Closeness:
-    """Reads the result of `dataclasses.asdict` back from JSON. Raises TypeError or KeyError for anything else."""
-    outputs: Mapping[str, Mapping[str, float]] = found["outputs"]  # pyright: ignore[reportAssignmentType]
-    rest = {name: value for name, value in found.items() if name != "outputs"}
-    return Closeness(outputs={name: OutputCloseness(**entry) for name, entry in outputs.items()}, **rest)  # pyright: ignore[reportArgumentType]
-
-
 def _text(sqnr: float | None) -> str:
     return "without noise" if sqnr is None else f"{sqnr:.1f} dB"
 

@@ -2,7 +2,6 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import onnx
 
@@ -27,8 +26,7 @@ def extract(arguments: argparse.Namespace) -> None:
     print(f"{path}: {nodes} {'node' if nodes == 1 else 'nodes'}, {held} {'constant' if held == 1 else 'constants'}")
     for word, names in ends.items():
         for name in names:
-            entry: Any = found[name]
-            print(f"  {word}  {name}  {entry.type} {shape_text(entry.shape)}")
+            print(f"  {word}  {name}  {found[name].type} {shape_text(found[name].shape)}")
 
 
 def _light(proto: onnx.ModelProto) -> bytes | None:

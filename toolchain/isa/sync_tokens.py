@@ -50,12 +50,13 @@ class Coupled:
 class SyncTokens:
     """Counter instances of the device and what every instruction does to them.
 
-    names: of each instance. source, target: unit names of the counter, "" for events. depth: -1 is unbounded.
+    names: of each instance. counters: which counter of the machine, or of its interlock, each is one of. depth: -1 is unbounded.
     mode: COUNTING, FLAG, or ALL_PRIOR, where a wait compares and takes nothing, and every instruction of the source unit posts one.
     coupled: of time alone; without it, every post is seen when its instruction is done.
     """
 
     names: tuple[str, ...]
+    counters: tuple[str, ...]
     depth: Ints
     initial: Ints
     mode: Ints
@@ -69,15 +70,17 @@ def sync_tokens(program: Program) -> SyncTokens:
     machine = program.machine
     first: dict[str, int] = {}
     names: list[str] = []
+    counters: list[str] = []
     shape: list[tuple[int, int, int]] = []
     for counter in machine.counters:
         first[counter.name] = len(names)
         names += _instance_names(machine, counter)
+        counters += [counter.name] * (len(names) - len(counters))
         shape += [(-1 if counter.depth is None else counter.depth, counter.initial, MODES[counter.mode])] * (len(names) - len(shape))
     table = np.array(shape, np.int64).reshape(-1, 3)
     lowering = _Lowering(program, first)
     waits, posts = lowering.moves("wait", table[:, 2]), lowering.moves("post", table[:, 2])
-    return SyncTokens(tuple(names), table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy(), waits, posts)
+    return SyncTokens(tuple(names), tuple(counters), table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy(), waits, posts)
 
 
 def _copies(machine: Machine, counter: Counter) -> int:

@@ -14,7 +14,7 @@ from toolchain.graph.files.store import Store
 from toolchain.graph.importing.quantized_operators import WRITTEN
 from toolchain.graph.nodes.rewrite import constant, is_float, is_operator, known_shape
 from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.running.session import Session, open_session, run_session
 from toolchain.spec.errors import UserError, fail
 
 Array = np.typing.NDArray[Any]
@@ -31,7 +31,7 @@ TIES = 1e-2
 class Given:
     """The network as the user gave it. refusal: why ONNX Runtime does not take the very file, empty where it does; the first stage stands in then."""
 
-    session: Any
+    session: Session
     refusal: str = ""
 
     def run(self, sample: Tensors, place: str = "") -> dict[str, Array]:

@@ -1,15 +1,15 @@
 """A report as one page of HTML that needs nothing but a browser: no script, no file beside it, nothing from a network."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from toolchain.accuracy.closeness import LEAST
+from toolchain.accuracy.inference import Inference
 from toolchain.graph.calibration.calibrated import MADE_UP, calibration_text
 from toolchain.report.explain_text import ms_text, percent, time_parts
 from toolchain.report.plan_line import LANES, Span
@@ -17,6 +17,7 @@ from toolchain.report.reasons import nodes_text
 from toolchain.report.summary import Summary
 from toolchain.report.summary_text import summary_rows
 from toolchain.report.tables import counted, scaled
+from toolchain.verify.text import Verified
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 OPEN, NODES, WORST = 25, 6, 20
@@ -50,13 +51,13 @@ class Bar:
     title: str
 
 
-def report_page(summary: Summary, line: Sequence[Span], inferred: Mapping[str, Any], verified: Mapping[str, Any]) -> str:
+def report_page(summary: Summary, line: Sequence[Span], inferred: Inference, verified: Verified) -> str:
     """Ends in one line feed. line: of a run. inferred, verified: what the tasks of these names left."""
     costs, template = summary.costs, _environment(summary.costs.total_ms).get_template("report.html.j2")
     return template.render(
         s=summary, costs=costs, facts=list(summary_rows(summary)), parts=time_parts(costs), warnings=list(_warnings(summary)),
         cards=list(_cards(summary)), bars=list(_bars(line)), lanes=LANES, lane=LANE, wide=WIDE, total=costs.total_ms, open=OPEN,
-        task=inferred["task"].get("emulator"), longest=max((row.ms for row in costs.rows), default=0.0) or 1.0, worst=_worst(verified), silent=SILENT,
+        task=inferred.task.get("emulator"), longest=max((row.ms for row in costs.rows), default=0.0) or 1.0, worst=_worst(verified), silent=SILENT,
         operations=[(region.region, use) for region in summary.regions for use in region.operations],
     )  # fmt: skip
 
@@ -107,6 +108,6 @@ def _bars(line: Sequence[Span]) -> Iterator[Bar]:
             yield Bar(span.lane, round(min(WIDE * span.start / end, WIDE - width), 3), LANES.index(span.lane) * LANE, round(width, 3), title)
 
 
-def _worst(verified: Mapping[str, Any]) -> list[tuple[str, float]]:
+def _worst(verified: Verified) -> list[tuple[str, float]]:
     """The tensors with most noise: name, dB."""
-    return [(row["tensor"], row["sqnr"]) for row in verified["errors"] if row["sqnr"] is not None][:WORST]
+    return [(tensor, sqnr) for tensor, sqnr in verified.noise if sqnr is not None][:WORST]

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from toolchain.accuracy.closeness import Closeness, read_closeness
+from toolchain.accuracy.closeness import Closeness
+from toolchain.accuracy.inference import Inference
 from toolchain.graph.calibration.calibrated import calibration_kind
 from toolchain.graph.regions import region_calls
 from toolchain.passes.templates import templates_for
@@ -19,6 +19,7 @@ from toolchain.spec.model import Host, Machine
 from toolchain.timing.usage import Basis
 from toolchain.verify.built import Built
 from toolchain.verify.program_under_test import program_of_build
+from toolchain.verify.text import Verified
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ class Told:
     stand_in: as in the model's file."""
 
     artefacts: Mapping[str, str]
-    inferred: Mapping[str, Any] | None = None
-    verified: Mapping[str, Any] | None = None
+    inferred: Inference | None = None
+    verified: Verified | None = None
     stand_in: str = ""
 
 
@@ -88,16 +89,15 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     """stages: the folder of the graph's stages. Raises UserError E11xx for a bundle that is damaged, E0501 for a program that deadlocks."""
     machine, manifest, verified = built.machine, built.bundle.manifest, tell.verified
     uses = [use_region(program_of_build(built, call)) for call in region_calls(built.partitioned)]
-    right: Mapping[str, float | None] = (tell.inferred or {}).get("right", {})
-    compared = sum(len(region["compared"]) for region in (verified or {}).get("regions", ()))
+    right = tell.inferred.right if tell.inferred else {}
     placement = place_nodes(built.floating, built.partitioned, stages)
     costs = built_costs(built, placement)
     return Summary(
         manifest.model, machine.label, images_per_run(machine), machine.timing.clock_khz, machine.timing.peak_macs, placement,
         calibration_kind(built.integer), tuple(uses), modelled(machine, manifest.hosts, manifest.regions), costs,
         find_reasons(costs, machine.label, templates_for(machine)), _constants(machine, uses),
-        {way: share for way, share in right.items() if share is not None}, verified["exact"] if verified else None, compared,
-        read_closeness(verified["closeness"]) if verified else None, tell.artefacts, tell.stand_in,
+        {way: share for way, share in right.items() if share is not None}, verified.exact if verified else None,
+        verified.tensors if verified else 0, verified.closeness if verified else None, tell.artefacts, tell.stand_in,
     )  # fmt: skip
 
 

@@ -1,11 +1,12 @@
 """A summary in words, and as data for JSON."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from toolchain.graph.calibration.calibrated import calibration_text
 from toolchain.report.explain_text import ms_text, placed_text
+from toolchain.report.region_use import RegionUse
 from toolchain.report.summary import Summary
 from toolchain.report.tables import counted, scaled, table_text
 
@@ -84,15 +85,14 @@ def _basis(s: Summary) -> str:
     return f"{len(s.constants)} numbers of the machine's file, {len(assumed)} of them assumed" + (f": {named}{more}" if assumed else "")
 
 
-def operations_text(data: Mapping[str, Any], terminal: bool = False, width: int = 120) -> str:
-    """A line for each operation on the machine, in the order of the program. data: of `summary_data`, or read back from JSON."""
+def operations_text(regions: Sequence[RegionUse], peak_macs: int | None, terminal: bool = False, width: int = 120) -> str:
+    """A line for each operation on the machine, in the order of the program. peak_macs: as in Summary."""
     rows: list[list[str]] = []
-    for region in data["regions"]:
-        for use in region["operations"]:
-            share = f"{100 * use['macs'] / use['busy'] / data['peak_macs']:.1f}" if data["peak_macs"] and use["busy"] else "-"
-            cycles = [f"{use['cycles']:,.0f}", f"{use['unit']} {use['busy']:,.0f}"]
-            numbers = [str(use["instructions"]), *cycles, scaled(use["macs"]), share, scaled(use["bytes"])]
-            rows.append([region["region"], use["operation"], use["kind"], *numbers])
+    for region in regions:
+        for use in region.operations:
+            share = f"{100 * use.macs / use.busy / peak_macs:.1f}" if peak_macs and use.busy else "-"
+            numbers = [str(use.instructions), f"{use.cycles:,.0f}", f"{use.unit} {use.busy:,.0f}", scaled(use.macs), share, scaled(use.bytes)]
+            rows.append([region.region, use.operation, use.kind, *numbers])
     head = ["region", "operation", "computes", "instructions", "cycles", "busy", "MACs", "% of peak", "DRAM bytes"]
     return table_text(head, rows, (0, 1, 2), terminal, width)
 

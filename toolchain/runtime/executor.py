@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from toolchain.analysis.checks import prepare_program
 from toolchain.graph.calibration.table import sample_count
-from toolchain.graph.running.session import run_session
+from toolchain.graph.running.session import Session, run_session
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, RegionProgram, Step
 from toolchain.runtime.device import Device, Image, Loaded
@@ -80,7 +80,7 @@ class Executor:
 
     manifest: Manifest
     machine: Machine
-    _hosts: Sequence[Any]
+    _hosts: Sequence[Session]
     _regions: Sequence[Loaded]
 
     @property

@@ -1,16 +1,15 @@
 """Host segments in ONNX Runtime: opened once, from memory alone, weights handed over by name."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import onnx
 from google.protobuf.message import DecodeError
 
-from toolchain.graph.running.session import open_session
+from toolchain.graph.running.session import Session, open_session
 from toolchain.spec.errors import fail
 
 
-def open_segment(model: bytes, members: Mapping[str, bytes], place: str, optimise: bool = True) -> Any:
+def open_segment(model: bytes, members: Mapping[str, bytes], place: str, optimise: bool = True) -> Session:
     """A session of a segment. optimise: with ONNX Runtime's own rewriting, which rounds a part of a model otherwise than the whole.
 
     Raises UserError E1107 for a model that is none or points outside the bundle, E0910 where ONNX Runtime refuses.

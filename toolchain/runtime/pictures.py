@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from toolchain.graph.preparation import channels_last, prepare, raw_channels_last
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.running.session import Session, open_session, run_session
 from toolchain.runtime.contents import Interface
 from toolchain.spec.errors import UserError, fail
 
@@ -62,7 +62,7 @@ def resized(picture: Array, height: int, width: int) -> Array:
 
 
 @lru_cache(maxsize=8)
-def _resizing(height: int, width: int, channels: int) -> Any:
+def _resizing(height: int, width: int, channels: int) -> Session:
     """A session of one operator."""
     node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear", antialias=1)
     sizes = helper.make_tensor("sizes", TensorProto.INT64, [4], [1, channels, height, width])

@@ -5,11 +5,14 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolchain.spec.errors import lines
 from toolchain.tasks.actions.paths import explain_file, infer_file, report_file
 from toolchain.tasks.stage import Job
+
+if TYPE_CHECKING:
+    from toolchain.accuracy.inference import Inference
 
 
 def text_answer(file: Callable[[Job], Path], job: Job) -> str:
@@ -24,13 +27,16 @@ def report_answer(job: Job) -> str:
         return plain
     from toolchain.report.costs import Costs
     from toolchain.report.explain_text import costs_text
+    from toolchain.report.region_use import RegionUse
     from toolchain.report.summary_text import operations_text
     from toolchain.spec.typed_json import from_json
     from toolchain.tasks.actions.report import BETWEEN
 
     data, width = _json(report_file(job)), shutil.get_terminal_size().columns
     costs = costs_text(from_json(Costs, data["costs"]), True, width)
-    return BETWEEN.join([plain.partition(BETWEEN)[0], costs.rstrip(), operations_text(data, True, width).rstrip()])
+    regions = [from_json(RegionUse, region) for region in data["regions"]]
+    operations = operations_text(regions, data["peak_macs"], True, width)
+    return BETWEEN.join([plain.partition(BETWEEN)[0], costs.rstrip(), operations.rstrip()])
 
 
 def explain_answer(job: Job) -> str:
@@ -53,24 +59,24 @@ def _json(text: Path) -> dict[str, Any]:
 
 def infer_answer(job: Job) -> str:
     """Accuracy three ways, the cost of quantisation, and cycles."""
-    from toolchain.accuracy.closeness import read_closeness
+    from toolchain.accuracy.inference import read_inference
     from toolchain.accuracy.measure import GOOD
     from toolchain.graph.calibration.calibrated import MADE_UP, calibration_text
 
-    found: dict[str, Any] = json.loads(infer_file(job).read_text())
-    lines = [f"{job.model} on {job.target.label}, {found['images']} {found['kind']} samples"]
-    labelled = any(right is not None for right in found["right"].values())
-    lines += [f"  {name:11}{_share(right)}{_remark(name)}" for name, right in found["right"].items()] if labelled else []
-    task = found["task"].get("emulator")
-    lines += [f"  task       {task['text']}"] if task else []
+    found = read_inference(infer_file(job).read_text())
+    lines = [f"{job.model} on {job.target.label}, {found.images} {found.kind} samples"]
+    labelled = any(right is not None for right in found.right.values())
+    lines += [f"  {name:11}{_share(right)}{_remark(name)}" for name, right in found.right.items()] if labelled else []
+    task = found.task.get("emulator")
+    lines += [f"  task       {task.text}"] if task else []
     lines += ["  task       not measured: the model's file names no task, and its samples have no labels"] if not task and not labelled else []
-    lines += [f"  exact      the emulator is {'equal to' if found['exact'] else 'DIFFERENT FROM'} the integers in ONNX Runtime, in every output"]
-    close = read_closeness(found["closeness"])
+    lines += [f"  exact      the emulator is {'equal to' if found.exact else 'DIFFERENT FROM'} the integers in ONNX Runtime, in every output"]
+    close = found.closeness
     lines += [f"  integers against the file: {close.text()}"] if close.text() else []
-    lines += [f"  ONNX Runtime does not take the file itself ({found['reference']}); its first stage stands in"] if found["reference"] else []
-    lines += [f"  cycles     {_cycles(found)}", f"  calibrated {calibration_text(found['calibration'])}"]
-    lines += [f"  warning: {text}" for text in close.warnings(task is not None and task["share"] >= GOOD)]
-    told = found["kind"] == MADE_UP and found["calibration"] != MADE_UP
+    lines += [f"  ONNX Runtime does not take the file itself ({found.reference}); its first stage stands in"] if found.reference else []
+    lines += [f"  cycles     {_cycles(found)}", f"  calibrated {calibration_text(found.calibration)}"]
+    lines += [f"  warning: {text}" for text in close.warnings(task is not None and task.share >= GOOD)]
+    told = found.kind == MADE_UP and found.calibration != MADE_UP
     lines += ["  warning: the samples are made up, so figures of accuracy say little"] if told else []
     return "\n".join(lines)
 
@@ -83,8 +89,8 @@ def _remark(name: str) -> str:
     return {"float": ", the file in ONNX Runtime", "integer": " in ONNX Runtime"}.get(name, "")
 
 
-def _cycles(found: dict[str, Any]) -> str:
-    images = found["images_per_run"]
+def _cycles(found: "Inference") -> str:
+    images = found.images_per_run
     several = f"{images} images" if images > 1 else "one image"
-    speed = f"{found['machine_ms']:.3f} ms at {found['clock_khz'] / 1000:g} MHz; {found['total_ms']:.3f} ms with the host's part"
-    return f"{found['cycles']:,.0f} for {several}, {speed}"
+    speed = f"{found.machine_ms:.3f} ms at {found.clock_khz / 1000:g} MHz; {found.total_ms:.3f} ms with the host's part"
+    return f"{found.cycles:,.0f} for {several}, {speed}"

@@ -112,7 +112,7 @@ def _units(timeline: Timeline) -> Iterator[UnitUse]:
 
 def _waits(timeline: Timeline, mine: Ints) -> dict[str, float]:
     """Cycles by counter, the most first; instances of a counter count together."""
-    base = [*(name.split("[")[0].split(" ")[0] for name in timeline.tokens.names), FETCH]
+    base = [*timeline.tokens.counters, FETCH]
     names = sorted(set(base))
     number = np.array([names.index(name) for name in base], np.int64)
     idle = mine[timeline.waited[mine] > 0]

@@ -1,10 +1,13 @@
 """Verdicts in words, and as data for JSON."""
 
+import json
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from toolchain.accuracy.closeness import Closeness
+from toolchain.spec.typed_json import from_json
 from toolchain.verify.verdict import Difference, ModelVerdict, OutputVerdict, RegionVerdict, Sampled
 
 SHOWN = 5
@@ -15,6 +18,25 @@ def verdict_data(verdict: ModelVerdict) -> dict[str, Any]:
     """The verdict as JSON holds it; a tensor without any noise has no number of dB."""
     errors = [{**asdict(row), "sqnr": None if math.isinf(row.sqnr) else round(row.sqnr, 3)} for row in verdict.errors]
     return {"exact": verdict.exact, **asdict(verdict), "errors": errors}
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The part of a verdict that reports show. tensors: how many were compared. noise: signal to noise in dB by tensor, the worst first, None without
+    noise."""
+
+    exact: bool
+    tensors: int
+    closeness: Closeness
+    noise: tuple[tuple[str, float | None], ...]
+
+
+def read_verified(text: str) -> Verified:
+    """Out of the JSON of `verdict_data`. Raises KeyError or ValueError for anything else."""
+    data: dict[str, Any] = json.loads(text)
+    noise = tuple((str(row["tensor"]), row["sqnr"]) for row in data["errors"])
+    tensors = sum(len(region["compared"]) for region in data["regions"])
+    return Verified(bool(data["exact"]), tensors, from_json(Closeness, data["closeness"]), noise)
 
 
 def verdict_text(verdict: ModelVerdict, calibrated: str = "") -> str:

@@ -151,7 +151,7 @@ def _helper(program: Program, blocks: dict[int, Block], block: Block, verb: str)
 def _hint(program: Program, tokens: SyncTokens, block: Block) -> str:
     if block.helper is not None or block.held or block.counter < 0 or tokens.mode[block.counter] == ALL_PRIOR:
         return ""
-    counter = next(c for c in program.machine.counters if tokens.names[block.counter].split("[")[0].split(" ")[0] == c.name)
+    counter = next(c for c in program.machine.counters if c.name == tokens.counters[block.counter])
     return f"post it in an instruction of unit {counter.source}" if counter.source else "post it once more, or do not wait"
 
 

@@ -48,6 +48,7 @@ class _Counters:
     program: Program
     first: int
     names: list[str] = field(default_factory=list[str])
+    counters: list[str] = field(default_factory=list[str])
     lag: list[int] = field(default_factory=list[int])
     waits: list[Entries] = field(default_factory=list[Entries])
     posts: list[Entries] = field(default_factory=list[Entries])
@@ -57,6 +58,7 @@ class _Counters:
         """The first of new counters: these, of every stream."""
         streams, first = self.program.machine.streams, self.first + len(self.names)
         self.names += [f"{name}{f' of stream {stream}' if streams > 1 else ''}" for stream in range(streams) for name in names]
+        self.counters += names * streams
         self.lag += [lag] * (streams * len(names))
         return first
 
@@ -106,7 +108,7 @@ class _Counters:
         moves = [_with(n, old, new, mode) for old, new in ((tokens.waits, self.waits), (tokens.posts, posts), (nothing, self.ends))]
         lag = np.concatenate([np.full(len(tokens.names), -1, np.int64), np.array(self.lag, np.int64)])
         coupled = Coupled(lag, moves[2]) if self.ends else None
-        return SyncTokens((*tokens.names, *self.names), depth, initial, mode, moves[0], moves[1], coupled)
+        return SyncTokens((*tokens.names, *self.names), (*tokens.counters, *self.counters), depth, initial, mode, moves[0], moves[1], coupled)
 
 
 def _with(n: int, moves: Moves, more: list[Entries], mode: Ints) -> Moves:

@@ -4,15 +4,14 @@ import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import onnx_ir as ir
 
 from toolchain.graph.files.store import Store
-from toolchain.graph.running.session import open_session
+from toolchain.graph.running.session import Session, open_session
 
 
-def open_model(model: ir.Model, watched: Sequence[ir.Value] = (), place: str = "", optimise: bool = True, store: Store | None = None) -> Any:
+def open_model(model: ir.Model, watched: Sequence[ir.Value] = (), place: str = "", optimise: bool = True, store: Store | None = None) -> Session:
     """A session whose outputs are the model's own and those watched; the model is left as it was. place: the file that messages name.
 
     store: has the weights of most tensors in its files already. Raises UserError E0005, E0910.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnxruntime
@@ -17,7 +17,26 @@ WRONG = ("Pad_Fusion",)
 """Rewriting of ONNX Runtime that changes results: zeros around a picture become padding of a max pool, which counts for nothing there."""
 
 
-def open_session(model: bytes | Path, optimise: bool = True, files: Mapping[str, bytes] | None = None, place: str | None = None) -> Any:
+class Port(Protocol):
+    """An input or output of a session. type: such as `tensor(float)`; shape: an open dimension is its name, or None."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def shape(self) -> Sequence[int | str | None]: ...
+
+
+class Session(Protocol):
+    """A model opened in ONNX Runtime; several threads may run it."""
+
+    def get_inputs(self) -> Sequence[Port]: ...
+    def get_outputs(self) -> Sequence[Port]: ...
+    def run(self, output_names: Sequence[str], input_feed: Mapping[str, Array]) -> Sequence[Array]: ...
+
+
+def open_session(model: bytes | Path, optimise: bool = True, files: Mapping[str, bytes] | None = None, place: str | None = None) -> Session:
     """A session on the processor. files: external data by location, for a model in memory. place: what a message names, else the model's file.
 
     Raises UserError E0910 for a model that is refused.
@@ -38,7 +57,7 @@ def open_session(model: bytes | Path, optimise: bool = True, files: Mapping[str,
         raise fail("E0910", f"ONNX Runtime refuses the model: {_line(error, file)}", place=file if place is None else place) from None
 
 
-def run_session(session: Any, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None, place: str = "") -> dict[str, Array]:
+def run_session(session: Session, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None, place: str = "") -> dict[str, Array]:
     """Output arrays by name. place: what a message names. Raises UserError E0910 when ONNX Runtime stops."""
     names = list(outputs or (entry.name for entry in session.get_outputs()))
     given = {name: np.asarray(value) if np.isscalar(value) else value for name, value in inputs.items()}  # an entry of a list of scalars is no array

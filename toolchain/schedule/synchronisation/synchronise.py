@@ -50,7 +50,7 @@ def choose_tokens(program: Program, dependences: Dependences, held: Needs, known
     """The program, which has no tokens yet, with those that the dependences call for. held: Held.latest."""
     events = sync_tokens(program)
     named = {c.name for c in program.machine.counters if not c.source}
-    kept = np.array([name.partition("[")[0].partition(" of ")[0] in named for name in events.names], np.bool_)
+    kept = np.array([counter in named for counter in events.counters], np.bool_)
     signals, holds = _moving(events.posts, kept), _moving(events.waits, kept)
     plans: list[Plan] = []
     for stream in range(program.machine.streams):

@@ -1,7 +1,7 @@
 """Runs a model's samples three ways: the file as the user gave it, as integers in ONNX Runtime, and as the machine does."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from toolchain.accuracy.closeness import Closeness, closeness_of
 from toolchain.accuracy.errors import measure_errors
 from toolchain.accuracy.fit import check_task
+from toolchain.accuracy.inference import Inference, inference_text
 from toolchain.accuracy.measure import measure_task, right_share
 from toolchain.graph.calibration.calibrated import calibration_kind
 from toolchain.graph.calibration.table import sample_at, sample_count
@@ -22,8 +23,8 @@ from toolchain.passes.truth import Given, open_given
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
+from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import blaming, bundle_file, graph_file, import_file, infer_file, machine_of, model_of, onnx_file
-from toolchain.tasks.actions.reports import write_json
 from toolchain.tasks.hashes import Seen, seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
@@ -70,9 +71,9 @@ def infer_model(step: Step, say: Say) -> Made:
     bundle = read_bundle(bundle_file(job))
     executor = open_bundle(bundle, machine_of(job), EmulatorDevice(), str(bundle_file(job)), optimise=False)
     emulated = _emulated(executor, inputs)
-    found = _figures(model, inputs, (floats, integers, emulated)) | _times(executor)
-    found |= {"closeness": asdict(close), "reference": given.refusal, "calibration": calibration_kind(read_stage(graph_file(job)))}
-    return Made([write_json(infer_file(job), found)], sources)
+    found = _inference(model, inputs, (floats, integers, emulated), executor, close, given.refusal, calibration_kind(read_stage(graph_file(job))))
+    write_atomic(infer_file(job), inference_text(found).encode())
+    return Made([infer_file(job)], sources)
 
 
 def _inputs(model: Model) -> tuple[Inputs, Mapping[Path, Seen]]:
@@ -98,28 +99,20 @@ def _emulated(executor: Executor, inputs: Inputs) -> Results:
     return [sample_at(outputs, number) for number in range(inputs.count)]
 
 
-def _figures(model: Model, inputs: Inputs, ways: tuple[Results, Results, Results]) -> dict[str, Any]:
+def _inference(
+    model: Model, inputs: Inputs, ways: tuple[Results, Results, Results], executor: Executor, close: Closeness, refusal: str, calibration: str
+) -> Inference:
     """Accuracy by labels, agreement with the file by the model's task, and whether the emulator equals the integers in every bit."""
     floats, integers, emulated = ways
     names = ("float", "integer", "emulator")
     right = {name: right_share(model.task, results, _listed(inputs.labels)) for name, results in zip(names, ways, strict=True)}
-    measured = (
-        {name: asdict(measure_task(model.task, floats, results)) for name, results in zip(names[1:], ways[1:], strict=True)} if model.task else {}
-    )
+    measured = {name: measure_task(model.task, floats, results) for name, results in zip(names[1:], ways[1:], strict=True)} if model.task else {}
     exact = all(np.array_equal(one[name], other[name]) for one, other in zip(integers, emulated, strict=True) for name in one)
-    return {"images": inputs.count, "kind": inputs.kind, "right": right, "task": measured, "exact": exact}
+    run, clock = executor.modelled(), executor.machine.timing.clock_khz
+    return Inference(
+        inputs.count, inputs.kind, right, measured, exact, run.samples, run.cycles, run.execute_ms, run.total_ms, clock, close, refusal, calibration
+    )
 
 
 def _listed(labels: Labels | None) -> Sequence[int] | None:
     return None if labels is None else labels.tolist()
-
-
-def _times(executor: Executor) -> dict[str, Any]:
-    modelled = executor.modelled()
-    return {
-        "images_per_run": modelled.samples,
-        "cycles": modelled.cycles,
-        "machine_ms": modelled.execute_ms,
-        "total_ms": modelled.total_ms,
-        "clock_khz": executor.machine.timing.clock_khz,
-    }

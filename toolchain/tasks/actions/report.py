@@ -1,11 +1,10 @@
 """The report of a model on the machine: its costs, how right it is, and why each node is where it is."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from toolchain.accuracy.inference import read_inference
 from toolchain.analysis.checks import prepare_program
 from toolchain.graph.regions import region_calls
 from toolchain.models.load import load_model
@@ -34,6 +33,7 @@ from toolchain.timing.simulate import time_program
 from toolchain.timing.trace import write_trace
 from toolchain.verify.built import Built, read_built
 from toolchain.verify.program_under_test import program_of_build
+from toolchain.verify.text import read_verified
 
 BETWEEN = "\n\n"
 """The text between a summary and its tables."""
@@ -52,13 +52,14 @@ def make_report(step: Step, say: Say) -> Made:
     job = step.job
     say("timing the bundle")
     built, stages, tell = _built(job)
-    inferred, verified = _json(infer_file(job)), _json(verdict_file(job).with_suffix(".json"))
+    inferred = read_inference(infer_file(job).read_text())
+    verified = read_verified(verdict_file(job).with_suffix(".json").read_text())
     summary = summarise_model(built, stages, replace(tell, inferred=inferred, verified=verified))
-    data = summary_data(summary)
-    text = BETWEEN.join(part.rstrip() for part in (summary_text(summary), costs_text(summary.costs), operations_text(data)))
+    parts = (summary_text(summary), costs_text(summary.costs), operations_text(summary.regions, summary.peak_macs))
+    text = BETWEEN.join(part.rstrip() for part in parts)
     sheet = report_file(job).with_suffix(".csv")
     write_atomic(sheet, rows_sheet(summary.costs).encode())
-    written = [*write_report(report_file(job), text, data), sheet]
+    written = [*write_report(report_file(job), text, summary_data(summary)), sheet]
     if job.variables.html:
         write_atomic(page_file(job), report_page(summary, plan_line(built.machine, built.bundle.manifest), inferred, verified).encode())
         written.append(page_file(job))
@@ -97,8 +98,3 @@ def _built(job: Job) -> tuple[Built, Path, Told]:
     stages = graph_file(job).parent
     told = Told(artefacts_of(job), stand_in=load_model(str(job.path), dict(job.variables.dims)).stand_in)
     return read_built(machine_of(job), stages, bundle_file(job), onnx_file(job)), stages, told
-
-
-def _json(path: Path) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(path.read_text())
-    return found
