@@ -12,7 +12,7 @@ from toolchain.analysis.checks import check_program
 from toolchain.emulator.engines import engine_named
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.operation import Operation, make_operation
-from toolchain.schedule.compile import Choice, compile_operation
+from toolchain.schedule.compile import TimedOperation, compile_operation
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.spec.load import load_machine
 
@@ -113,7 +113,7 @@ def measure(layer: Layer, folder: Path) -> Measured:
     )  # fmt: skip
 
 
-def proven(choice: Choice, seed: int = 1) -> bool:
+def proven(choice: TimedOperation, seed: int = 1) -> bool:
     """Whether a run on random input equals the direct convolution. Raises UserError for a race, a deadlock, an address out of range."""
     operation = choice.compiled.problem.operation
     x = np.random.default_rng(seed).integers(-128, 128, operation.input("x"), np.int8)

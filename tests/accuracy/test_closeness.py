@@ -12,18 +12,23 @@ import pytest
 from onnx import TensorProto, helper
 
 from toolchain.accuracy.closeness import Closeness, OutputCloseness, closeness_of
-from toolchain.accuracy.errors import Errors, Output, Part, Row, measure_errors
+from toolchain.accuracy.errors import Errors, Output, OutputPart, TensorError, measure_errors
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.typed_json import from_json
 
-ROWS = (Row("n", "relu", 2.9996, 1.0, 0.0), Row("w", "conv2d", 12.3456, 0.5, 0.0), Row("v", "add", math.inf, 1.0, 0.0))
+STORED = Numerics().activation
+
+ROWS = (TensorError("n", "relu", 2.9996, 1.0, 0.0), TensorError("w", "conv2d", 12.3456, 0.5, 0.0), TensorError("v", "add", math.inf, 1.0, 0.0))
 
 
 def whole(sqnr: float, lost: float = 0.0) -> Output:
-    return Output(sqnr, 0, (Part(0, sqnr, lost),))
+    return Output(sqnr, 0, (OutputPart(0, sqnr, lost),))
 
 
 def test_the_worst_output_and_the_worst_tensor() -> None:
-    found = closeness_of(Errors(ROWS[1:], {"a": whole(31.2), "b": Output(35.0, 2, (Part(7, 20.06, 0.25), Part(0, 40.0, 0.0))), "c": whole(math.inf)}))
+    found = closeness_of(
+        Errors(ROWS[1:], {"a": whole(31.2), "b": Output(35.0, 2, (OutputPart(7, 20.06, 0.25), OutputPart(0, 40.0, 0.0))), "c": whole(math.inf)})
+    )
     ends = {"a": OutputCloseness(31.2, 0, 0, 31.2, 0.0), "b": OutputCloseness(35.0, 2, 7, 20.06, 0.25), "c": OutputCloseness(None, 0, 0, None, 0.0)}
     assert found == Closeness(ends, "w", 12.346, {})
     assert found.text() == "outputs 20.1 dB, worst 12.3 dB (w)"
@@ -44,7 +49,7 @@ def test_below_ten_decibels_there_is_a_warning(sqnr: float, told: int) -> None:
 
 
 def test_a_part_that_is_lost_is_named_with_its_output() -> None:
-    (line,) = closeness_of(Errors((), {"boxes": Output(35.0, 1, (Part(4, -0.2, 0.75), Part(0, 40.0, 0.0)))})).warnings()
+    (line,) = closeness_of(Errors((), {"boxes": Output(35.0, 1, (OutputPart(4, -0.2, 0.75), OutputPart(0, 40.0, 0.0)))})).warnings()
     assert line.startswith("part 4 of axis 1 of output boxes is far from the float network, -0.2 dB, and 75 % of it is off")
 
 
@@ -70,15 +75,15 @@ def scaled(factor: float, folder: Path) -> ir.Model:
 def test_outputs_of_the_whole_model_are_measured(tmp_path: Path) -> None:
     """A tenth too large is 20 dB; what is infinite in both is no noise."""
     x = {"x": np.array([[[1, 2, 3, -1]], [[2, 0, 1, 5]]], np.float32)}
-    found = measure_errors(None, scaled(1.0, tmp_path), scaled(1.1, tmp_path), x).outputs
+    found = measure_errors(None, scaled(1.0, tmp_path), scaled(1.1, tmp_path), x, STORED).outputs
     assert found["y"].sqnr == pytest.approx(20, abs=1e-4)
     assert found["e"].sqnr == math.inf
-    silent = measure_errors(None, scaled(1.0, tmp_path), scaled(0.0, tmp_path), x).outputs["y"]
+    silent = measure_errors(None, scaled(1.0, tmp_path), scaled(0.0, tmp_path), x, STORED).outputs["y"]
     assert silent.sqnr == pytest.approx(0)
 
 
 def test_outputs_are_held_against_the_file_as_given(tmp_path: Path) -> None:
     """Not against a stage that the compiler made of it."""
     x = {"x": np.array([[[1, 2, 3, -1]]], np.float32)}
-    found = measure_errors(lambda one: {"y": one["x"] * 2, "e": one["x"]}, scaled(1.1, tmp_path), scaled(1.1, tmp_path), x).outputs
+    found = measure_errors(lambda one: {"y": one["x"] * 2, "e": one["x"]}, scaled(1.1, tmp_path), scaled(1.1, tmp_path), x, STORED).outputs
     assert found["y"].sqnr == pytest.approx(20 * math.log10(2 / 0.9), abs=1e-4)

@@ -18,6 +18,8 @@ from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 
+STORED = Numerics().activation
+
 n = helper.make_node
 NODES = [n("Conv", ["x", "w"], ["a"], "conv"), n("Relu", ["a"], ["b"], "relu"), n("Conv", ["b", "v"], ["y"], "last")]
 
@@ -38,7 +40,7 @@ def decibels(wanted: Array, found: Array) -> float:
 def test_every_stored_tensor_and_every_output(networks: tuple[ir.Model, ir.Model, dict[str, Array]]) -> None:
     reference, integer, samples = networks
     values = {value.metadata_props[FLOAT_NAME]: value for value in integer_tensors(integer)}
-    errors = measure_errors(None, reference, integer, samples)
+    errors = measure_errors(None, reference, integer, samples, STORED)
     floats = [run_session(open_model(reference, [next(iter(reference.graph)).outputs[0]]), {"x": x}) for x in samples["x"]]
     stored = [run_session(open_model(integer, integer_tensors(integer)), {"x": x}) for x in samples["x"]]
     assert {row.tensor for row in errors.tensors} == set(values) == {"x", "b", "y"}
@@ -63,15 +65,15 @@ def test_outputs_are_held_against_what_is_given(networks: tuple[ir.Model, ir.Mod
     """The tensors still against the reference."""
     reference, integer, samples = networks
     session = open_model(reference)
-    errors = measure_errors(lambda one: {"y": run_session(session, one)["y"] + 100}, reference, integer, samples)
-    assert errors.tensors == measure_errors(None, reference, integer, samples).tensors
+    errors = measure_errors(lambda one: {"y": run_session(session, one)["y"] + 100}, reference, integer, samples, STORED)
+    assert errors.tensors == measure_errors(None, reference, integer, samples, STORED).tensors
     assert errors.outputs["y"].sqnr < 1
     assert {part.lost for part in errors.outputs["y"].parts} == {1.0}
 
 
 def test_an_output_of_another_shape_is_noise_without_end(networks: tuple[ir.Model, ir.Model, dict[str, Array]]) -> None:
     reference, integer, samples = networks
-    errors = measure_errors(lambda _: {"y": np.zeros((1, 2), np.float32)}, reference, integer, samples)
+    errors = measure_errors(lambda _: {"y": np.zeros((1, 2), np.float32)}, reference, integer, samples, STORED)
     assert errors.outputs["y"].sqnr < -2000
     assert errors.outputs["y"].axis == 0
 
@@ -84,7 +86,7 @@ def test_limits_of_the_machine_say_what_is_clipped(networks: tuple[ir.Model, ir.
 
 
 def test_the_table_as_text(networks: tuple[ir.Model, ir.Model, dict[str, Array]]) -> None:
-    rows = error_table(*networks)
+    rows = error_table(*networks, STORED)
     text = error_text(rows).splitlines()
     assert text[0].split() == ["tensor", "operation", "SQNR", "[dB]", "scale", "clipped", "[%]"]
     assert [line.split()[0] for line in text[1:]] == [row.tensor for row in rows]

@@ -37,6 +37,8 @@ from toolchain.schedule.offload import device_of
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
+STORED = Numerics().activation
+
 n = helper.make_node
 Array = np.ndarray
 SCALES = {"s": F(0.25), "other": F(0.5)}
@@ -217,7 +219,7 @@ def test_the_forms_of_onnx_runtime_s_quantiser_lose_no_more_than_is_stated(
     model = build_graph(path, {}, context, Store(folder / "stages"))
     session, original = open_model(model), open_session(path, optimise=False)
     floats_ = run_passes(load_graph(path), float_passes(default_pipeline()), Context())
-    stated = closeness_of(measure_errors(lambda one: run_session(original, one), floats_, model, samples))
+    stated = closeness_of(measure_errors(lambda one: run_session(original, one), floats_, model, samples, STORED))
     for name, output in stated.outputs.items():
         losses = [_loss(original, session, each["x"], name) for each in (samples, new)]
         if output.sqnr is not None:

@@ -10,14 +10,14 @@ from tests.report.test_reasons import host
 from toolchain.passes.fuse import UNKNOWN
 from toolchain.passes.placement import Loss, loss_text
 from toolchain.passes.templates import default_templates
-from toolchain.report.costs import Border, Costs, Crossings, Row
-from toolchain.report.explain import Explanation, Operation, Widened
+from toolchain.report.costs import Border, CostRow, Costs, Crossings
+from toolchain.report.explain import ExplainedOperation, Explanation, Widened
 from toolchain.report.explain_text import explanation_text, ms_text, percent
 from toolchain.report.placement import Placed, Placement
 from toolchain.report.reasons import find_reasons
 from toolchain.report.sheets import nodes_sheet, rows_sheet
 
-REGION = Row("region0", "machine", "2 Conv, 1 Relu", ("first", "active", "second"), 1.5, 2.0, 0.4, 0.1, 3.0, 8_000_000, 5000, "")
+REGION = CostRow("region0", "machine", "2 Conv, 1 Relu", ("first", "active", "second"), 1.5, 2.0, 0.4, 0.1, 3.0, 8_000_000, 5000, "")
 NODES = (
     Placed("first", "Conv", "machine", "first", "conv2d", "region0", "", 4_000_000, 100),
     Placed("gate", "Sigmoid", "host", "", "", "", UNKNOWN, 0, 10),
@@ -76,7 +76,10 @@ def explanation() -> Explanation:
         host("t", "If", 0.01, UNKNOWN),
     )
     costs = Costs(4, True, rows, BORDERS, Crossings(2, 2.0, 25000), Crossings(2, 0.4, 5000), Crossings(1, 0.1, 0))
-    operations = (Operation("first", "conv2d", "region0", 1.0, 4_000_000, 12.3), Operation("second", "conv2d", "region0", 0.5, 4_000_000, None))
+    operations = (
+        ExplainedOperation("first", "conv2d", "region0", 1.0, 4_000_000, 12.3),
+        ExplainedOperation("second", "conv2d", "region0", 0.5, 4_000_000, None),
+    )
     reasons = find_reasons(costs, "mine", default_templates())
     folded = {"taken away by the pass remove_identity": 1}
     return Explanation("net", "mine", "on paper", Placement(NODES, 2), costs, operations, reasons, (Widened("first", "-1 to 2"),), ("kept",), folded)

@@ -3,17 +3,17 @@
 from toolchain.passes.fuse import UNKNOWN
 from toolchain.passes.placement import Loss, loss_text
 from toolchain.passes.templates import default_templates
-from toolchain.report.costs import Border, Costs, Crossings, Row
+from toolchain.report.costs import Border, CostRow, Costs, Crossings
 from toolchain.report.reasons import LOSING, Dropped, Reason, find_reasons, nodes_text
 
 NONE = Crossings(0, 0.0, 0)
 
 
-def host(name: str, operators: str, ms: float, reason: str) -> Row:
-    return Row(name, "host", operators, (name,), ms, 0.0, 0.0, 0.0, ms, 100, 10, reason)
+def host(name: str, operators: str, ms: float, reason: str) -> CostRow:
+    return CostRow(name, "host", operators, (name,), ms, 0.0, 0.0, 0.0, ms, 100, 10, reason)
 
 
-def found(*rows: Row, borders: tuple[Border, ...] = (), samples: int = 1) -> tuple[Reason, ...]:
+def found(*rows: CostRow, borders: tuple[Border, ...] = (), samples: int = 1) -> tuple[Reason, ...]:
     return find_reasons(Costs(samples, True, rows, borders, NONE, NONE, NONE), "some", default_templates())
 
 

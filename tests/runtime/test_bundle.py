@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.runtime.small import bundle
 from toolchain.runtime.archive import MAX_BYTES, data_name
 from toolchain.runtime.bundle import read_bundle, write_bundle
-from toolchain.runtime.contents import Step
+from toolchain.runtime.contents import PlanStep
 from toolchain.spec.errors import UserError
 
 
@@ -161,7 +161,7 @@ def test_manifests_that_say_what_cannot_be(path: Path, tmp_path: Path, name: str
 def test_a_plan_that_cannot_run_is_not_written(tmp_path: Path) -> None:
     held = bundle()
     with pytest.raises(UserError, match="E1104"):
-        write_bundle(tmp_path / "x", replace(held, manifest=replace(held.manifest, plan=(Step("host", 5),))))
+        write_bundle(tmp_path / "x", replace(held, manifest=replace(held.manifest, plan=(PlanStep("host", 5),))))
     assert not list(tmp_path.iterdir())
 
 

@@ -11,7 +11,7 @@ from toolchain.analysis.checks import check_program
 from toolchain.analysis.queues.order import issue_order
 from toolchain.emulator.engines import engine_named
 from toolchain.operations.operation import Operation
-from toolchain.schedule.compile import Choice, compile_operation, place_tensors
+from toolchain.schedule.compile import TimedOperation, compile_operation, place_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
@@ -20,7 +20,7 @@ MACHINE = load_machine("vta")
 KERNEL = load_kernel(MACHINE, "conv2d")
 
 
-def proven(choice: Choice, operation: Operation, engine: str = "fast", seed: int | None = None) -> bool:
+def proven(choice: TimedOperation, operation: Operation, engine: str = "fast", seed: int | None = None) -> bool:
     """Checked, run in the usual order or a random one, compared."""
     x = image(operation)
     state = choice.compiled.state(x=x)

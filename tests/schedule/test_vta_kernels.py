@@ -27,7 +27,7 @@ from tests.schedule.vta_operations import (
 )  # fmt: skip
 from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
-from toolchain.schedule.compile import Choice, compile_operation
+from toolchain.schedule.compile import TimedOperation, compile_operation
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
@@ -45,7 +45,7 @@ KINDS = {
 LEAKY = made.Requantise(3, -128, 127, 26, 8)
 
 
-def compiled(operation: Operation, machine: Machine = MACHINE, contexts: int = 2, given: tuple[str, ...] = ()) -> Choice:
+def compiled(operation: Operation, machine: Machine = MACHINE, contexts: int = 2, given: tuple[str, ...] = ()) -> TimedOperation:
     kernels = KERNELS if machine is MACHINE else load_kernels(machine)
     return compile_operation(machine, choose_kernel(machine, kernels, operation, given).kernel, operation, contexts, timed=1)
 

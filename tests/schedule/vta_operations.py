@@ -15,7 +15,7 @@ from toolchain.graph.integers.numerics import Numerics
 from toolchain.isa.portable import portability
 from toolchain.isa.program import Program
 from toolchain.operations.operation import Operation
-from toolchain.schedule.compile import Choice
+from toolchain.schedule.compile import TimedOperation
 
 Image = NDArray[np.int8]
 NUMERICS = Numerics(rounding="half_up", order="shift_first")
@@ -37,7 +37,7 @@ def ran(program: Program, state: State, engine: str = "fast") -> None:
     engine_named(engine)(program, state, check_program(program, state).order)
 
 
-def exact(choice: Choice, operation: Operation, engine: str = "fast") -> bool:
+def exact(choice: TimedOperation, operation: Operation, engine: str = "fast") -> bool:
     """Uses only what all implementations have; ran and compared."""
     program, inputs = choice.compiled.program, inputs_of(operation)
     assert not portability(program)

@@ -12,7 +12,7 @@ from toolchain.analysis.queues.order import issue_order
 from toolchain.emulator.engines import engine_named
 from toolchain.graph.integers.numerics import Numerics, Range
 from toolchain.operations.operation import Operation
-from toolchain.schedule.compile import Choice, compile_operation
+from toolchain.schedule.compile import TimedOperation, compile_operation
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.spec.load import load_machine
@@ -33,7 +33,7 @@ def kernel(kind: str, config: str = "", lowest: int = -128) -> Kernel:
     return load_kernel(machine(config, lowest), kind)
 
 
-def compiled(operation: Operation, contexts: int = 2, timed: int = 1, lowest: int = -128) -> Choice:
+def compiled(operation: Operation, contexts: int = 2, timed: int = 1, lowest: int = -128) -> TimedOperation:
     return compile_operation(machine(lowest=lowest), kernel(operation.kind.name, lowest=lowest), operation, contexts, timed)
 
 
@@ -48,7 +48,7 @@ def expected(operation: Operation, given: Mapping[str, Array]) -> Array:
     return operation.run(given, NUMERICS)
 
 
-def result(choice: Choice, given: Mapping[str, Array], engine: str = "fast", seed: int | None = None) -> Array:
+def result(choice: TimedOperation, given: Mapping[str, Array], engine: str = "fast", seed: int | None = None) -> Array:
     """What the machine computes, after its checks; in the usual order of issue, or in a random one."""
     state = choice.compiled.state(**{name: value.transpose(0, 2, 3, 1) for name, value in given.items()})
     checked = check_program(choice.compiled.program, state)
@@ -58,7 +58,7 @@ def result(choice: Choice, given: Mapping[str, Array], engine: str = "fast", see
     return choice.compiled.result(state, "y").transpose(0, 3, 1, 2)
 
 
-def assert_exact(operation: Operation, contexts: int = 2, seed: int = 1, lowest: int = -128) -> Choice:
+def assert_exact(operation: Operation, contexts: int = 2, seed: int = 1, lowest: int = -128) -> TimedOperation:
     """Compiled, run and compared."""
     choice, given = compiled(operation, contexts, lowest=lowest), inputs(operation, seed)
     np.testing.assert_array_equal(result(choice, given), expected(operation, given))

@@ -5,16 +5,16 @@ import math
 from dataclasses import replace
 
 from toolchain.accuracy.closeness import Closeness, OutputCloseness
-from toolchain.accuracy.errors import Row
+from toolchain.accuracy.errors import TensorError
 from toolchain.verify.text import Verified, read_verified, verdict_data, verdict_text
-from toolchain.verify.verdict import Compared, Difference, Disagreement, ModelVerdict, OutputVerdict, RegionVerdict, Sampled, Writer
+from toolchain.verify.verdict import Compared, Difference, Disagreement, LastWriter, ModelVerdict, OutputVerdict, RegionVerdict, Sampled
 
 
 def close(sqnr: float) -> OutputCloseness:
     return OutputCloseness(sqnr, 0, 0, sqnr, 0.0)
 
 
-WRITER = Writer(7, "#7 STORE at 0x70: STORE x_size=3", "conv store y", "dram[0x1000..0x1003]", ("#6 ALU at 0x60: ALU imm=1 (conv finish y)",))
+WRITER = LastWriter(7, "#7 STORE at 0x70: STORE x_size=3", "conv store y", "dram[0x1000..0x1003]", ("#6 ALU at 0x60: ALU imm=1 (conv finish y)",))
 DIFFERENCE = Difference("y", (0, 1, 2, 3), 5, -6, 12, "conv", ("a", "b"), WRITER)
 REGION = RegionVerdict("r", 20, (Compared("x", "", "dram", 30), Compared("y", "conv", "dram", 40)), (), (), (), True, Sampled(3, 20, 9))
 MODEL = ModelVerdict(
@@ -23,7 +23,7 @@ MODEL = ModelVerdict(
     4,
     (REGION,),
     (OutputVerdict("out", 10, 0),),
-    (Row("w", "conv2d", 11.25, 0.5, 0.0), Row("v", "add", math.inf, 1.0, 0.0)),
+    (TensorError("w", "conv2d", 11.25, 0.5, 0.0), TensorError("v", "add", math.inf, 1.0, 0.0)),
     Closeness({"out": close(31.25)}, "w", 11.25, {}),
 )
 

@@ -20,11 +20,10 @@ Array = np.typing.NDArray[Any]
 Samples = Mapping[str, Array]
 Runs = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 """Computes the outputs of the network as the user gave it, of one sample."""
-INT8 = Range(-128, 127)
 
 
 @dataclass(frozen=True)
-class Row:
+class TensorError:
     """One tensor. sqnr: signal to quantisation noise, dB. clipped: share of values at a limit of what is stored."""
 
     tensor: str
@@ -35,7 +34,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Part:
+class OutputPart:
     """An entry of an output along an axis, or the whole of it (axis 0). lost: share of elements whose error exceeds the part's own deviation."""
 
     index: int
@@ -49,14 +48,14 @@ class Output:
 
     sqnr: float
     axis: int
-    parts: tuple[Part, ...]
+    parts: tuple[OutputPart, ...]
 
 
 @dataclass(frozen=True)
 class Errors:
     """tensors: the stored ones, worst first. outputs: by name, held against the file that the user gave."""
 
-    tensors: tuple[Row, ...]
+    tensors: tuple[TensorError, ...]
     outputs: Mapping[str, Output]
 
 
@@ -87,16 +86,16 @@ class _Ends:
 
     def output(self) -> Output:
         held = self.parts or {0: self.whole}
-        parts = [Part(index, energy.sqnr, energy.lost_share) for index, energy in held.items()]
+        parts = [OutputPart(index, energy.sqnr, energy.lost_share) for index, energy in held.items()]
         return Output(self.whole.sqnr, self.axis if self.parts else 0, tuple(sorted(parts, key=lambda part: (part.sqnr, part.index))))
 
 
-def error_table(reference: ir.Model, integer: ir.Model, samples: Samples) -> list[Row]:
+def error_table(reference: ir.Model, integer: ir.Model, samples: Samples, stored: Range) -> list[TensorError]:
     """The tensors of `measure_errors`, outputs left out."""
-    return list(measure_errors(None, reference, integer, samples).tensors)
+    return list(measure_errors(None, reference, integer, samples, stored).tensors)
 
 
-def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, samples: Samples, stored: Range = INT8) -> Errors:
+def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, samples: Samples, stored: Range) -> Errors:
     """Runs all networks on all samples ([count, *shape] by input). given: the outputs to hold the integers' against; None for the reference's own.
 
     reference: a float stage, which has the tensors that the stored ones stand for. stored: of the machine's activations.
@@ -130,13 +129,13 @@ def _add(held: _Stored, wanted: Array, found: Array, value: ir.Value, stored: Ra
     held.clipped.append(float(((found >= stored.high) | low).mean()))
 
 
-def _row(name: str, value: ir.Value, held: _Stored) -> Row:
+def _row(name: str, value: ir.Value, held: _Stored) -> TensorError:
     maker = value.producer()
     clipped = sum(held.clipped) / max(len(held.clipped), 1)
-    return Row(name, maker.op_type if maker else "", held.energy.sqnr, float.fromhex(value.metadata_props[SCALE]), clipped)
+    return TensorError(name, maker.op_type if maker else "", held.energy.sqnr, float.fromhex(value.metadata_props[SCALE]), clipped)
 
 
-def error_text(rows: Sequence[Row]) -> str:
+def error_text(rows: Sequence[TensorError]) -> str:
     """The table as text; units in the header."""
     width = max([len(row.tensor) for row in rows] + [6])
     lines = [f"{'tensor':<{width}}  {'operation':<14} {'SQNR [dB]':>9}  {'scale':>12}  {'clipped [%]':>11}"]

@@ -11,7 +11,7 @@ import numpy as np
 from toolchain.analysis.checks import Checked, check_program, prepare_program
 from toolchain.analysis.hazards.text import soundness
 from toolchain.analysis.state import State, new_state
-from toolchain.commands.inputs import Region, load_memories, output_regions, set_registers
+from toolchain.commands.inputs import MemoryRegion, load_memories, output_regions, set_registers
 from toolchain.commands.machine import machine_of
 from toolchain.commands.stopwatch import Stopwatch, sign
 from toolchain.emulator.engines import engine_named
@@ -29,7 +29,7 @@ class Job:
 
     program: Program
     state: State
-    loaded: tuple[Region, ...]
+    loaded: tuple[MemoryRegion, ...]
     watch: Stopwatch
 
 
@@ -86,13 +86,13 @@ def _placed(diagnostic: Diagnostic, place: str) -> Diagnostic:
     return diagnostic if diagnostic.span or diagnostic.place else replace(diagnostic, place=place)
 
 
-def _write(job: Job, region: Region, footprints: Footprints) -> None:
+def _write(job: Job, region: MemoryRegion, footprints: Footprints) -> None:
     data = job.state.memories[region.memory][region.instance]
     length = _used(job, region, footprints) - region.offset if region.length is None else region.length
     write_atomic(region.path, data[region.offset : region.offset + max(length, 0)].tobytes())
 
 
-def _used(job: Job, region: Region, footprints: Footprints) -> int:
+def _used(job: Job, region: MemoryRegion, footprints: Footprints) -> int:
     """The end of what was loaded into a memory instance or touched there by the program, in bytes."""
     machine, runs = job.program.machine, footprints.runs
     memory = machine.memory[region.memory]

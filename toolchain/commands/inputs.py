@@ -16,7 +16,7 @@ _NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)(\[(?P<index>\d+)\])?\Z")
 
 
 @dataclass(frozen=True)
-class Region:
+class MemoryRegion:
     """A piece of one memory instance that stands in a file; length None is `as much as there is`."""
 
     memory: str
@@ -26,13 +26,13 @@ class Region:
     length: int | None = None
 
 
-def load_memories(state: State, texts: Sequence[str]) -> list[Region]:
+def load_memories(state: State, texts: Sequence[str]) -> list[MemoryRegion]:
     """Loads `NAME=FILE[@OFFSET]`. Raises UserError E0003 for an unknown memory, E0004 when a file does not fit."""
     regions = [_region(state.machine, text, "--memory NAME=FILE[@OFFSET]") for text in texts]
     return [_load(state, region) for region in regions]
 
 
-def _load(state: State, region: Region) -> Region:
+def _load(state: State, region: MemoryRegion) -> MemoryRegion:
     target = state.memories[region.memory][region.instance]
     room = memoryview(target[region.offset :])
     try:
@@ -45,10 +45,10 @@ def _load(state: State, region: Region) -> Region:
                 raise _too_large(region, f"more than {len(room)} bytes", len(target))
     except OSError as error:
         raise fail("E0001", f"cannot read the file: {error.strerror}", place=str(region.path)) from None
-    return Region(region.memory, region.instance, region.path, region.offset, count)
+    return MemoryRegion(region.memory, region.instance, region.path, region.offset, count)
 
 
-def _too_large(region: Region, size: str, room: int) -> UserError:
+def _too_large(region: MemoryRegion, size: str, room: int) -> UserError:
     return fail("E0004", f"{size} at {region.offset:#x} do not fit into '{region.memory}' of {room} bytes", place=str(region.path))
 
 
@@ -76,17 +76,17 @@ def _register(machine: Machine, name: str) -> tuple[str, int]:
     return known[name]
 
 
-def output_regions(machine: Machine, texts: Sequence[str]) -> list[Region]:
+def output_regions(machine: Machine, texts: Sequence[str]) -> list[MemoryRegion]:
     """Reads `NAME=FILE[@OFFSET:LENGTH]`."""
     return [_region(machine, text, "--out NAME=FILE[@OFFSET:LENGTH]") for text in texts]
 
 
-def _region(machine: Machine, text: str, form: str) -> Region:
+def _region(machine: Machine, text: str, form: str) -> MemoryRegion:
     ((name, rest),) = pairs([text], form).items()
     memory, instance = _memory(machine, name)
     path, at, place = rest.rpartition("@")
     if not at or "/" in place:  # the @ of a folder's name
-        return Region(memory.name, instance, Path(rest))
+        return MemoryRegion(memory.name, instance, Path(rest))
     start, colon, count = place.partition(":")
     try:
         offset, length = int(start, 0), int(count, 0) if colon else None
@@ -94,7 +94,7 @@ def _region(machine: Machine, text: str, form: str) -> Region:
         raise fail("E0002", f"'{text}' does not have the form {form}") from None
     if offset < 0 or (length or 0) < 0 or offset + (length or 0) > memory.bytes:
         raise fail("E0004", f"'{place}' is outside '{memory.name}' of {memory.bytes} bytes")
-    return Region(memory.name, instance, Path(path), offset, length)
+    return MemoryRegion(memory.name, instance, Path(path), offset, length)
 
 
 def _memory(machine: Machine, text: str) -> tuple[Memory, int]:

@@ -37,7 +37,7 @@ class Border:
 
 
 @dataclass(frozen=True)
-class Row:
+class CostRow:
     """A region or a node of the host; all of a run. operators: of the model's nodes that it computes, `Conv+Relu` or `3 Conv, 2 Relu`.
 
     compute_ms: of the device or of the operator alone; convert_ms, transfer_ms, launch_ms: of a region's border. host_ms: the same on the host.
@@ -81,13 +81,13 @@ class Costs:
 
     samples: int
     priced: bool
-    rows: tuple[Row, ...]
+    rows: tuple[CostRow, ...]
     borders: tuple[Border, ...]
     conversions: Crossings
     transfers: Crossings
     launches: Crossings
 
-    def on(self, where: str) -> list[Row]:
+    def on(self, where: str) -> list[CostRow]:
         return [row for row in self.rows if row.where == where]
 
     @property
@@ -105,7 +105,7 @@ class Costs:
         return sum(row.ms for row in self.rows)
 
     @property
-    def losing(self) -> list[Row]:
+    def losing(self) -> list[CostRow]:
         """Regions that cost more than the host would."""
         return [row for row in self.on(MACHINE) if self.priced and row.ms > row.host_ms]
 
@@ -133,7 +133,7 @@ class _Tally:
     borders: list[Border] = field(default_factory=list[Border])
     claimed: set[ir.Node] = field(default_factory=set[ir.Node])
 
-    def region(self, model: ir.Model, call: ir.Node, time: RegionTime) -> Row:
+    def region(self, model: ir.Model, call: ir.Node, time: RegionTime) -> CostRow:
         describe_inputs(model, call)
         borders, nodes = list(self._borders(call, time)), list(region_function(model, call))
         self.borders += borders
@@ -141,16 +141,16 @@ class _Tally:
         alone = work_ms(host_work(nodes, FLOAT_BYTES), self.host) if self.host else 0.0
         text = tally(Counter(operator for name in names if (operator := self.operators.get(name))))
         macs = sum(work.macs for work in host_work(nodes).values())
-        return Row(
+        return CostRow(
             call.op_type, MACHINE, text, tuple(names), time.execute_ms, sum(b.convert_ms for b in borders), time.transfer_ms, time.launch_ms or 0.0,
             self.samples * alone, self.samples * macs, sum(b.bytes for b in borders), "",
         )  # fmt: skip
 
-    def node(self, node: ir.Node) -> Row:
+    def node(self, node: ir.Node) -> CostRow:
         ms, macs, size = self._price(node)
         names = self._sources(node)
         text = "+".join(self.operators.get(name, node.op_type) for name in names)
-        return Row(node.name or "", HOST, text, tuple(names), ms, 0.0, 0.0, 0.0, ms, macs, size, node.metadata_props.get(REASON, ""))
+        return CostRow(node.name or "", HOST, text, tuple(names), ms, 0.0, 0.0, 0.0, ms, macs, size, node.metadata_props.get(REASON, ""))
 
     def _price(self, node: ir.Node) -> tuple[float, int, int]:
         """Milliseconds, multiply-accumulates and bytes of a run."""

@@ -22,7 +22,7 @@ from toolchain.spec.model import Machine
 
 
 @dataclass(frozen=True)
-class Operation:
+class ExplainedOperation:
     """An operation on the machine, by the estimate of its tiles. share: of the peak, in %, None where the machine's file does not say the peak."""
 
     operation: str
@@ -54,7 +54,7 @@ class Explanation:
     calibration: str
     placement: Placement
     costs: Costs
-    operations: tuple[Operation, ...]
+    operations: tuple[ExplainedOperation, ...]
     reasons: tuple[Reason, ...]
     widened: tuple[Widened, ...]
     kept: tuple[str, ...]
@@ -87,12 +87,12 @@ def _batch(call: ir.Node) -> int:
     return int(shape.numpy()[0]) if shape is not None and len(shape) else 1
 
 
-def _operations(machine: Machine, estimate: RegionEstimate, runs: int) -> list[Operation]:
+def _operations(machine: Machine, estimate: RegionEstimate, runs: int) -> list[ExplainedOperation]:
     peak, clock = machine.timing.peak_macs, machine.timing.clock_khz
-    found: list[Operation] = []
+    found: list[ExplainedOperation] = []
     for each in estimate.operations:
         share = 100 * each.macs / each.cycles / peak if peak and each.cycles else None
-        found.append(Operation(each.name, each.kind, estimate.name, runs * each.cycles / clock, runs * each.macs, share))
+        found.append(ExplainedOperation(each.name, each.kind, estimate.name, runs * each.cycles / clock, runs * each.macs, share))
     return found
 
 

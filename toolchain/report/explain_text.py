@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from toolchain.report.costs import Costs, Row
+from toolchain.report.costs import CostRow, Costs
 from toolchain.report.explain import Explanation
 from toolchain.report.placement import HOST, MACHINE, Placement
 from toolchain.report.reasons import Reason, nodes_text
@@ -18,7 +18,7 @@ INDENT, WIDE = 4, 140
 
 
 @dataclass(frozen=True)
-class Part:
+class TimePart:
     """A part of the time of a run. text: the work that takes it."""
 
     name: str
@@ -60,15 +60,15 @@ def time_rows(costs: Costs) -> list[tuple[str, str]]:
     return [(part.name, f"{ms_text(part.ms):>8} ms  {percent(part.ms, costs.total_ms):>5}  {part.text}") for part in time_parts(costs)]
 
 
-def time_parts(costs: Costs) -> list[Part]:
+def time_parts(costs: Costs) -> list[TimePart]:
     """Five parts that add up to the whole."""
     hosts, crossed, copied = costs.on(HOST), costs.conversions, costs.transfers
     return [
-        Part("machine", costs.machine_ms, f"in {counted(len(costs.on(MACHINE)), 'region')}"),
-        Part("host", costs.host_ms - crossed.ms, f"in {counted(len(hosts), 'node')}"),
-        Part("conversions", crossed.ms, f"in {crossed.count} between floating point and integers, {scaled(crossed.bytes, 'B')}"),
-        Part("transfers", copied.ms, f"of {counted(copied.count, 'tensor')} to and from regions, {scaled(copied.bytes, 'B')}"),
-        Part("launches", costs.launches.ms, f"of {counted(costs.launches.count, 'program')}"),
+        TimePart("machine", costs.machine_ms, f"in {counted(len(costs.on(MACHINE)), 'region')}"),
+        TimePart("host", costs.host_ms - crossed.ms, f"in {counted(len(hosts), 'node')}"),
+        TimePart("conversions", crossed.ms, f"in {crossed.count} between floating point and integers, {scaled(crossed.bytes, 'B')}"),
+        TimePart("transfers", copied.ms, f"of {counted(copied.count, 'tensor')} to and from regions, {scaled(copied.bytes, 'B')}"),
+        TimePart("launches", costs.launches.ms, f"of {counted(costs.launches.count, 'program')}"),
     ]
 
 
@@ -81,7 +81,7 @@ def costs_text(costs: Costs, terminal: bool = False, width: int = 120, rows: int
     return text + (f"and {len(rest)} more, {ms_text(sum(row.ms for row in rest))} ms\n" if rest else "")
 
 
-def _cells(row: Row, costs: Costs) -> list[str]:
+def _cells(row: CostRow, costs: Costs) -> list[str]:
     border = ms_text(row.border_ms) if row.where == MACHINE else ""
     sizes = [scaled(value) if value else "" for value in (row.macs, row.bytes)]
     share = percent(row.ms, costs.total_ms).rstrip(" %")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from toolchain.passes.placement import Loss, read_loss
 from toolchain.passes.templates import Template
 from toolchain.report.advice import advise, told
-from toolchain.report.costs import Border, Costs, Row
+from toolchain.report.costs import Border, CostRow, Costs
 from toolchain.report.placement import HOST
 from toolchain.report.tables import tally
 
@@ -45,7 +45,7 @@ class Reason:
 
 def find_reasons(costs: Costs, machine: str, templates: Sequence[Template]) -> tuple[Reason, ...]:
     """The reasons of all nodes on the host, the most expensive first."""
-    groups: dict[tuple[tuple[str, ...], str], list[Row]] = {}
+    groups: dict[tuple[tuple[str, ...], str], list[CostRow]] = {}
     for row in costs.on(HOST):
         groups.setdefault(_key(row, machine, templates), []).append(row)
     beside: dict[str, list[Border]] = {}
@@ -55,7 +55,7 @@ def find_reasons(costs: Costs, machine: str, templates: Sequence[Template]) -> t
     return tuple(sorted(found, key=lambda reason: (-reason.total_ms, -len(reason.nodes), reason.ways)))
 
 
-def _key(row: Row, machine: str, templates: Sequence[Template]) -> tuple[tuple[str, ...], str]:
+def _key(row: CostRow, machine: str, templates: Sequence[Template]) -> tuple[tuple[str, ...], str]:
     operator = row.operators.rpartition("+")[2]
     if read_loss(row.reason):
         return (LOSING,), advise(row.reason, operator, machine, templates)
@@ -64,7 +64,7 @@ def _key(row: Row, machine: str, templates: Sequence[Template]) -> tuple[tuple[s
     return tuple(dict.fromkeys(told(way, operator, machine) for way in ways)), next(iter(changes))
 
 
-def _reason(ways: tuple[str, ...], change: str, rows: Sequence[Row], beside: dict[str, list[Border]], samples: int) -> Reason:
+def _reason(ways: tuple[str, ...], change: str, rows: Sequence[CostRow], beside: dict[str, list[Border]], samples: int) -> Reason:
     text = tally(Counter(row.operators for row in rows))
     border = sum(b.convert_ms + b.copy_ms for row in rows for b in beside.get(row.name, ()))
     nodes = tuple(name for row in rows for name in row.nodes)

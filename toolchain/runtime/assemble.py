@@ -11,7 +11,7 @@ from toolchain.graph.nodes.rewrite import shape_of
 from toolchain.graph.preparation import Preparation
 from toolchain.isa.binary.container import write_container
 from toolchain.runtime.archive import data_name
-from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, Port, RegionProgram, Step
+from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, PlanStep, Port, RegionProgram
 from toolchain.runtime.host_segments import HostModel, RegionCall, cut_model
 from toolchain.runtime.machine import target_of
 from toolchain.runtime.origins_file import origins_bytes
@@ -37,15 +37,15 @@ def assemble_bundle(
 ) -> Bundle:
     """regions: by the name of the function that a call names. preparations: of inputs by name. Raises UserError E1109 for a region not compiled."""
     members: dict[str, bytes] = {}
-    hosts, programs, plan = list[HostSegment](), list[RegionProgram](), list[Step]()
+    hosts, programs, plan = list[HostSegment](), list[RegionProgram](), list[PlanStep]()
     for step in cut_model(model):
         if isinstance(step, HostModel):
-            plan.append(Step("host", len(hosts)))
+            plan.append(PlanStep("host", len(hosts)))
             hosts.append(_host(step, len(hosts), members))
         else:
             if step.region not in regions:
                 raise fail("E1109", f"the region '{step.region}' has no program", hint="compile it first", place=name)
-            plan.append(Step("region", len(programs)))
+            plan.append(PlanStep("region", len(programs)))
             programs.append(_region(step, regions[step.region], len(programs), members))
     inputs = tuple(replace(_interface(value), preparation=(preparations or {}).get(value.name or "")) for value in model.graph.inputs)
     outputs = tuple(_interface(value) for value in model.graph.outputs)

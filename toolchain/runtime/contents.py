@@ -102,7 +102,7 @@ class RegionProgram:
 
 
 @dataclass(frozen=True)
-class Step:
+class PlanStep:
     """One step of the plan: host segment or region number `index`, by kind 'host' or 'region'."""
 
     kind: str
@@ -117,7 +117,7 @@ class Manifest:
     target: Target
     inputs: tuple[Interface, ...]
     outputs: tuple[Interface, ...]
-    plan: tuple[Step, ...]
+    plan: tuple[PlanStep, ...]
     hosts: tuple[HostSegment, ...]
     regions: tuple[RegionProgram, ...]
 

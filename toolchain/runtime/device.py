@@ -13,7 +13,7 @@ from toolchain.isa.program import Program
 Bytes = NDArray[np.uint8]
 
 
-class Range(NamedTuple):
+class ByteRange(NamedTuple):
     """Bytes of a segment of device memory."""
 
     segment: str
@@ -42,10 +42,10 @@ class Ran:
     execute: float
 
 
-class Loaded(Protocol):
+class LoadedProgram(Protocol):
     """A program that a device holds, with its constants in place."""
 
-    def run(self, writes: Mapping[Range, Bytes], reads: Sequence[Range]) -> Ran:
+    def run(self, writes: Mapping[ByteRange, Bytes], reads: Sequence[ByteRange]) -> Ran:
         """Writes, runs, reads; runs of several threads come one after the other."""
         ...
 
@@ -53,6 +53,6 @@ class Loaded(Protocol):
 class Device(Protocol):
     """Something that executes a machine's programs."""
 
-    def load(self, image: Image) -> Loaded:
+    def load(self, image: Image) -> LoadedProgram:
         """Raises UserError for a program that must not run."""
         ...

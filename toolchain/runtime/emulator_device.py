@@ -14,7 +14,7 @@ from toolchain.analysis.queues.order import issue_order
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import Engine, engine_named
 from toolchain.isa.program import Ints, Program
-from toolchain.runtime.device import Bytes, Image, Ran, Range
+from toolchain.runtime.device import ByteRange, Bytes, Image, Ran
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 
@@ -48,7 +48,7 @@ class EmulatedProgram:
     def program(self) -> Program:
         return self.image.program
 
-    def run(self, writes: Mapping[Range, Bytes], reads: Sequence[Range]) -> Ran:
+    def run(self, writes: Mapping[ByteRange, Bytes], reads: Sequence[ByteRange]) -> Ran:
         """Raises UserError E07xx where an instruction fails."""
         with self._lock:
             start = perf_counter()
@@ -68,7 +68,7 @@ class EmulatedProgram:
             if segment.register >= 0:
                 self.state.host[held.registers][:, segment.register] = segment.address
 
-    def _at(self, where: Range) -> Bytes:
+    def _at(self, where: ByteRange) -> Bytes:
         first = self.image.map.segments[where.segment].address + where.offset
         return self.state.memories[self.image.map.memory][0, first : first + where.bytes]
 

@@ -13,8 +13,8 @@ from toolchain.analysis.checks import prepare_program
 from toolchain.graph.calibration.table import sample_count
 from toolchain.graph.running.session import Session, run_session
 from toolchain.runtime.bundle import read_bundle
-from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, RegionProgram, Step
-from toolchain.runtime.device import Device, Image, Loaded
+from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, PlanStep, RegionProgram
+from toolchain.runtime.device import Device, Image, LoadedProgram
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.host_session import open_segment
 from toolchain.runtime.image import region_image
@@ -81,7 +81,7 @@ class Executor:
     manifest: Manifest
     machine: Machine
     _hosts: Sequence[Session]
-    _regions: Sequence[Loaded]
+    _regions: Sequence[LoadedProgram]
 
     @property
     def group(self) -> int:
@@ -127,7 +127,7 @@ class Executor:
             found += _apart(self.run(given).outputs, min(step, count - first))
         return {name: np.stack([each[name] for each in found]) for name in found[0]}
 
-    def _step(self, step: Step, group: Sequence[Tensors]) -> Shares:
+    def _step(self, step: PlanStep, group: Sequence[Tensors]) -> Shares:
         """Runs a step for a group of samples, which it adds its results to."""
         if step.kind == "host":
             return self._host(step.index, group)

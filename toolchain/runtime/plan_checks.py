@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from toolchain.graph.preparation import LAYOUTS, Preparation, channels_last
-from toolchain.runtime.contents import Bundle, HostSegment, Manifest, RegionProgram, Step
+from toolchain.runtime.contents import Bundle, HostSegment, Manifest, PlanStep, RegionProgram
 
 MAX_ELEMENTS, MAX_IMAGES = 1 << 34, 1 << 16
 
@@ -19,7 +19,7 @@ def plan_faults(bundle: Bundle) -> Iterator[str]:
     yield from _order(manifest)
 
 
-def step_of(manifest: Manifest, step: Step) -> HostSegment | RegionProgram:
+def step_of(manifest: Manifest, step: PlanStep) -> HostSegment | RegionProgram:
     """The host segment or the region that a step of the plan runs."""
     return manifest.hosts[step.index] if step.kind == "host" else manifest.regions[step.index]
 

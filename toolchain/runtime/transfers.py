@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from toolchain.abi.dram_map import DramMap, StoredTensor, get_tensor, put_tensor
 from toolchain.operations.operation import from_picture, to_picture
 from toolchain.runtime.contents import Port, RegionProgram
-from toolchain.runtime.device import Bytes, Range
+from toolchain.runtime.device import ByteRange, Bytes
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 
@@ -17,10 +17,10 @@ Array = NDArray[Any]
 Sample = Mapping[str, Array]
 
 
-def buffer_of(held: DramMap, tensor: str) -> Range:
+def buffer_of(held: DramMap, tensor: str) -> ByteRange:
     """The range of the whole buffer that holds a tensor; tensors side by side share one."""
     stored = held.tensors[tensor]
-    return Range(stored.segment, stored.offset, stored.bytes)
+    return ByteRange(stored.segment, stored.offset, stored.bytes)
 
 
 def split_images(region: RegionProgram, samples: Sequence[Sample]) -> list[dict[str, Array]]:
@@ -37,12 +37,12 @@ def join_images(region: RegionProgram, images: Sequence[Sample]) -> list[dict[st
     return [{name: np.concatenate([image[name] for image in group]) if size > 1 else group[0][name] for name in names} for group in groups]
 
 
-def pack(machine: Machine, region: RegionProgram, images: Sequence[Sample]) -> dict[Range, Bytes]:
+def pack(machine: Machine, region: RegionProgram, images: Sequence[Sample]) -> dict[ByteRange, Bytes]:
     """The region's input buffers. images: tensors by the graph's names, at most as many as a run takes; the rest is zeros.
 
     Raises UserError E1104 for a tensor that is not what the region expects.
     """
-    found: dict[Range, Bytes] = {}
+    found: dict[ByteRange, Bytes] = {}
     for port in region.inputs:
         where, stored = buffer_of(region.map, port.tensor), region.map.tensors[port.tensor]
         data = found.setdefault(where, np.zeros(where.bytes, np.uint8))
@@ -63,7 +63,7 @@ def _together(parts: Sequence[Array], stored: StoredTensor) -> Array:
     return whole
 
 
-def unpack(machine: Machine, region: RegionProgram, data: Mapping[Range, Bytes], count: int) -> list[dict[str, Array]]:
+def unpack(machine: Machine, region: RegionProgram, data: Mapping[ByteRange, Bytes], count: int) -> list[dict[str, Array]]:
     """The first `count` images of a run's results, by the graph's names: [1, ...] each."""
     found: list[dict[str, Array]] = [{} for _ in range(count)]
     for port in region.outputs:

@@ -45,7 +45,7 @@ class TensorPlace:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledOperation:
     """listing: what each instruction is for; empty for one that only passes tokens. places: by tensor, and `constants`."""
 
     problem: Problem
@@ -71,10 +71,10 @@ class Compiled:
 
 
 @dataclass(frozen=True)
-class Choice:
+class TimedOperation:
     """A compiled operation. tried: every tiling that was timed, with its cycles, the chosen one's being the fewest."""
 
-    compiled: Compiled
+    compiled: CompiledOperation
     tiling: Tiling
     timeline: Timeline
     checked: Checked
@@ -85,21 +85,21 @@ class Choice:
         return self.timeline.cycles
 
 
-def compile_operation(machine: Machine, kernel: Kernel, operation: Operation, contexts: int = 2, timed: int = 6) -> Choice:
+def compile_operation(machine: Machine, kernel: Kernel, operation: Operation, contexts: int = 2, timed: int = 6) -> TimedOperation:
     """Times the `timed` best tilings exactly and keeps the quickest, of equals the first. contexts: slots of each place, at least.
 
     Raises UserError E1003 where the kernel cannot do the operation, E1004 where no tile fits.
     """
     problem = state_problem(machine, kernel, operation)
     tensors = pack_tensors(problem)
-    found: list[tuple[Tiling, Compiled, Checked, Timeline]] = []
+    found: list[tuple[Tiling, CompiledOperation, Checked, Timeline]] = []
     for tiling in rank_tilings(problem, contexts, timed):
         compiled = emit_alone(problem, tiling, tensors)
         checked = prepare_program(compiled.program, compiled.state())
         found.append((tiling, compiled, checked, time_program(compiled.program, checked.footprints, checked.provenance, checked.tokens)))
     best = int(np.argmin([item[3].cycles for item in found]))
     tiling, compiled, checked, timeline = found[best]
-    return Choice(compiled, tiling, timeline, checked, tuple((t, line.cycles) for t, _, _, line in found))
+    return TimedOperation(compiled, tiling, timeline, checked, tuple((t, line.cycles) for t, _, _, line in found))
 
 
 def pack_tensors(problem: Problem) -> Tensors:
@@ -112,7 +112,7 @@ def pack_tensors(problem: Problem) -> Tensors:
     return Tensors(packings, stored)
 
 
-def emit_alone(problem: Problem, tiling: Tiling, tensors: Tensors) -> Compiled:
+def emit_alone(problem: Problem, tiling: Tiling, tensors: Tensors) -> CompiledOperation:
     """The program of one operation, its tensors one after the other in DRAM. Raises UserError E1004, and all of `emit`."""
     part = part_of(problem, order_steps(problem, tiling))
     residency = plan_constants(problem.machine, [part], in_turn([part]))
@@ -123,7 +123,9 @@ def emit_alone(problem: Problem, tiling: Tiling, tensors: Tensors) -> Compiled:
     state = _state(problem, places, {POOL: residency.pool} if residency.pool else {})
     scope = _absolute(problem, places)
     found = emit(problem.machine, problem.operation.name, [part], in_turn([part]), residency, [scope], state)
-    return Compiled(problem, found.program, found.text, found.listing, tensors, places, residency.pool, rooms_of(part, tiling), found.origins)
+    return CompiledOperation(
+        problem, found.program, found.text, found.listing, tensors, places, residency.pool, rooms_of(part, tiling), found.origins
+    )
 
 
 def _absolute(problem: Problem, places: Mapping[str, TensorPlace]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from toolchain.analysis.checks import check_program, prepare_program
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.dram_allocation import Placed, place_region
+from toolchain.schedule.dram_allocation import PlacedRegion, place_region
 from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel
 from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.form.plan import Plan
@@ -32,7 +32,7 @@ from toolchain.schedule.tiling.order import Placed as PlacedStep
 from toolchain.schedule.tiling.ring import Ring, find_rings
 from toolchain.schedule.tiling.rotation import Rotation
 from toolchain.schedule.tiling.tiles import Tiling
-from toolchain.schedule.writer import Part, part_of
+from toolchain.schedule.writer import OperationPart, part_of
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import time_program
@@ -82,7 +82,7 @@ def compile_region(
     return finished
 
 
-def _ordered(plan: Plan) -> tuple[list[Part], Sequenced]:
+def _ordered(plan: Plan) -> tuple[list[OperationPart], Sequenced]:
     """The steps of every operation, and those of all in the order in which they run."""
     rings = find_rings(plan.problems)
     steps: list[list[Instance]] = [[] for _ in plan.problems]
@@ -103,7 +103,7 @@ def _order(members: Sequence[Member], group: RowGroup | TileGroup | None, rings:
     return order_group(members, turns, rings, group.loads if group else ())
 
 
-def _dealt(plan: Plan) -> tuple[list[Part], Sequenced, list[int]]:
+def _dealt(plan: Plan) -> tuple[list[OperationPart], Sequenced, list[int]]:
     """The same where several streams share the work, and the stream of each step in that order."""
     rings = {stream: find_rings(plan.problems) for stream in {0, *(share.stream for shares in plan.shares.values() for share in shares)}}
     steps: list[list[Instance]] = [[] for _ in plan.problems]
@@ -181,7 +181,9 @@ def _tilings(problems: Sequence[Problem], choice: TileChoice, residents: Residen
     return found, None
 
 
-def _finished(machine: Machine, region: Region, plan: Plan, schedule: Schedule, placed: Placed, found: Emitted, options: Options) -> CompiledRegion:
+def _finished(
+    machine: Machine, region: Region, plan: Plan, schedule: Schedule, placed: PlacedRegion, found: Emitted, options: Options
+) -> CompiledRegion:
     """Checked and timed; origins name operations by their indices in the region as it was given."""
     state = placed.map.state(machine, placed.constants)
     checked = (check_program if options.check else prepare_program)(found.program, state)

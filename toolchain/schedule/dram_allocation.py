@@ -39,7 +39,7 @@ class Constants:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedRegion:
     """scopes: what the templates of each operation see of its tensors (X_base, X_channels, X_segment, and of the pool of constants)."""
 
     map: DramMap
@@ -47,7 +47,7 @@ class Placed:
     scopes: tuple[Mapping[str, int], ...]
 
 
-def place_region(machine: Machine, region: Region, problems: Sequence[Problem], storage: Storage, pool: tuple[str, bytes]) -> Placed:
+def place_region(machine: Machine, region: Region, problems: Sequence[Problem], storage: Storage, pool: tuple[str, bytes]) -> PlacedRegion:
     """pool: the view that constants of control memories stand behind, and their bytes; both empty where there are none.
 
     Raises UserError E1004 where DRAM is too small, E1007 where a tensor starts inside an element.
@@ -66,7 +66,7 @@ def place_region(machine: Machine, region: Region, problems: Sequence[Problem], 
     scopes = tuple(
         {**own, **bases.operation(problem, tensors, region.operations[index].tensors, known[index])} for index, problem in enumerate(problems)
     )
-    return Placed(found, {"constants": b"".join(constants.parts)}, scopes)
+    return PlacedRegion(found, {"constants": b"".join(constants.parts)}, scopes)
 
 
 def stored_tensors(machine: Machine, region: Region, storage: Storage) -> dict[str, StoredTensor]:

@@ -14,7 +14,7 @@ from toolchain.schedule.kernels.constants import Residency, constant_bytes, plan
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.synchronisation.across import synchronise_streams
 from toolchain.schedule.synchronisation.synchronise import synchronise
-from toolchain.schedule.writer import TURN, Part, Writer
+from toolchain.schedule.writer import TURN, OperationPart, Writer
 from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.expr import Name, walk
 from toolchain.spec.model import Machine
@@ -30,7 +30,7 @@ class Emitted:
     origins: Origins
 
 
-def pool_kernel(parts: Sequence[Part]) -> Kernel | None:
+def pool_kernel(parts: Sequence[OperationPart]) -> Kernel | None:
     """The kernel whose `residency` says how constants get on chip; None where no operation has any.
 
     Raises UserError E1007 where kernels of one program keep constants in several memories or views.
@@ -46,12 +46,12 @@ Sequenced = Sequence[tuple[int, int]]
 """Steps in the order of the program: (part, step of it)."""
 
 
-def in_turn(parts: Sequence[Part]) -> Sequenced:
+def in_turn(parts: Sequence[OperationPart]) -> Sequenced:
     """One part after the other."""
     return [(number, index) for number, part in enumerate(parts) for index in range(len(part.steps))]
 
 
-def plan_constants(machine: Machine, parts: Sequence[Part], sequence: Sequenced) -> Residency:
+def plan_constants(machine: Machine, parts: Sequence[OperationPart], sequence: Sequenced) -> Residency:
     """Records that each step of the program needs, their places, and the fetches before it; in the order of `sequence`."""
     kernel = pool_kernel(parts)
     contents = [_contents(machine, part) for part in parts]
@@ -62,7 +62,7 @@ def plan_constants(machine: Machine, parts: Sequence[Part], sequence: Sequenced)
     return plan_residency(uses, memory.element.bytes, sum(memory.depths))
 
 
-def _contents(machine: Machine, part: Part) -> list[list[bytes]]:
+def _contents(machine: Machine, part: OperationPart) -> list[list[bytes]]:
     """The bytes of every constant of every step."""
     constants = {c.name: c for c in part.problem.kernel.constants}
     wanted = {name: _free_names(part.problem.kernel, name) for name in constants}
@@ -89,7 +89,7 @@ def _free_names(kernel: Kernel, name: str) -> list[str]:
 def emit(
     machine: Machine,
     name: str,
-    parts: Sequence[Part],
+    parts: Sequence[OperationPart],
     sequence: Sequenced,
     residency: Residency,
     scopes: Sequence[Mapping[str, int]],

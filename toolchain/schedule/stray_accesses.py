@@ -11,7 +11,7 @@ from toolchain.isa.footprint.text import range_text
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.tiling.order import Instance
 from toolchain.schedule.tiling.tiles import Tiling
-from toolchain.schedule.writer import Part
+from toolchain.schedule.writer import OperationPart
 from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine, Memory
@@ -24,7 +24,7 @@ Buffers = tuple[tuple[str, Slot, int], ...]
 class Rooms:
     """A part and the elements of each of its places."""
 
-    part: Part
+    part: OperationPart
     room: Mapping[str, int]
 
     def buffers(self, item: Instance) -> Buffers:
@@ -34,7 +34,7 @@ class Rooms:
         return tuple((memories[name], slot, self.room[name]) for name, slot in slots.items())
 
 
-def rooms_of(part: Part, tiling: Tiling) -> Rooms:
+def rooms_of(part: OperationPart, tiling: Tiling) -> Rooms:
     """Slots of tiles, and tensors that stay on chip."""
     return Rooms(part, {**tiling.room, **{name: kept.size for name, kept in part.problem.kept.items()}})
 

@@ -38,7 +38,7 @@ class Resident:
 
 
 @dataclass(frozen=True)
-class Part:
+class OperationPart:
     """The steps of one operation, and names: what they name of each tile (Instance.names), step by step."""
 
     problem: Problem
@@ -46,9 +46,9 @@ class Part:
     names: Sequence[Mapping[str, int]]
 
 
-def part_of(problem: Problem, steps: Sequence[Instance]) -> Part:
+def part_of(problem: Problem, steps: Sequence[Instance]) -> OperationPart:
     """The steps with the names that their instructions see."""
-    return Part(problem, steps, [item.names(problem) for item in steps])
+    return OperationPart(problem, steps, [item.names(problem) for item in steps])
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Writer:
             self.sources.append(Path())
             self.stream = stream
 
-    def step(self, number: int, part: Part, instance: int, scope: Mapping[str, int], fetches: Sequence[Fetch], held: Sequence[int]) -> None:
+    def step(self, number: int, part: OperationPart, instance: int, scope: Mapping[str, int], fetches: Sequence[Fetch], held: Sequence[int]) -> None:
         """A step after the constants that it lacks. held: where its constants are. Raises UserError E1005 for a template, E0304 for a field."""
         kernel, operation, item = part.problem.kernel, part.problem.operation, part.steps[instance]
         for fetch in fetches:
@@ -92,7 +92,7 @@ class Writer:
         else:
             self._keep(self.written[number, instance], label, run)
 
-    def prepare(self, number: int, part: Part, scope: Mapping[str, int], places: Sequence[Sequence[int]]) -> None:
+    def prepare(self, number: int, part: OperationPart, scope: Mapping[str, int], places: Sequence[Sequence[int]]) -> None:
         """The instructions of every step of a part, those of one step at once. places: where the constants of each instance are."""
         same: dict[int, list[int]] = {}
         for instance, item in enumerate(part.steps):
@@ -135,7 +135,7 @@ class Writer:
         return self.writers[kernel.folder]
 
 
-def _label(part: Part, instance: int) -> str:
+def _label(part: OperationPart, instance: int) -> str:
     item = part.steps[instance]
     where = " ".join(f"{d}={first}:{first + size}" for d, (first, size) in item.tile.items())
     return f"{part.problem.operation.name} {item.step.kind} {item.step.place} {where}".rstrip()
@@ -152,7 +152,9 @@ def _length(over: Iterable[Expr], scope: Mapping[str, int]) -> int:
     return math.prod(constant(e, scope) for e in over)
 
 
-def step_frame(part: Part, scope: Mapping[str, int], chosen: Sequence[int], places: Mapping[int, Sequence[int]] | Sequence[Sequence[int]]) -> Frame:
+def step_frame(
+    part: OperationPart, scope: Mapping[str, int], chosen: Sequence[int], places: Mapping[int, Sequence[int]] | Sequence[Sequence[int]]
+) -> Frame:
     """Values that instances of one step name, a row each."""
     own = [part.names[n] for n in chosen]
 

@@ -15,7 +15,7 @@ from toolchain.emulator.engines import engine_named
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
-from toolchain.schedule.compile import Compiled, emit_alone, pack_tensors
+from toolchain.schedule.compile import CompiledOperation, emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.dram_buffers import layout_of
@@ -123,7 +123,7 @@ def _compare(problem: Problem, tiling: Tiling, rng: np.random.Generator) -> bool
     return True
 
 
-def _axes(compiled: Compiled, name: str) -> tuple[int, ...]:
+def _axes(compiled: CompiledOperation, name: str) -> tuple[int, ...]:
     """The order in which a tensor's layout has the axes of a picture."""
     tensor = next(each for each in compiled.problem.kernel.tensors if each.name == name)
     return host_axes(layout_of(compiled.problem.machine, tensor))

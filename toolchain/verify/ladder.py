@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from toolchain.accuracy.closeness import closeness_of
 from toolchain.accuracy.errors import measure_errors
 from toolchain.graph.calibration.table import Table, sample_at, sample_count
-from toolchain.graph.integers.numerics import Range
+from toolchain.graph.integers.numerics import Numerics, Range
 from toolchain.graph.operators.work import host_work
 from toolchain.graph.regions import region_calls, region_function
 from toolchain.passes.fuse import sources_of
@@ -75,7 +75,7 @@ def _check_floats(built: Built, images: Samples, say: Callable[[str], object]) -
 
 def stored_range(machine: Machine) -> Range:
     """The stored range of the machine's activations."""
-    return machine.quantisation.activation if machine.quantisation else Range(-128, 127)
+    return (machine.quantisation or Numerics()).activation
 
 
 def _macs(model: ir.Model) -> int:

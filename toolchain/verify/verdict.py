@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from toolchain.accuracy.closeness import Closeness
-from toolchain.accuracy.errors import Row
+from toolchain.accuracy.errors import TensorError
 
 Coordinates = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Writer:
+class LastWriter:
     """The last instruction that wrote an element. index: in the program. label: what the listing says of it. place: where it wrote.
 
     before: what it copied or computed from: the last instruction that wrote what it reads on chip, the one before that, and so on.
@@ -37,7 +37,7 @@ class Difference:
     differing: int
     operation: str
     nodes: tuple[str, ...]
-    writer: Writer | None
+    writer: LastWriter | None
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class ModelVerdict:
     images: int
     regions: tuple[RegionVerdict, ...]
     outputs: tuple[OutputVerdict, ...]
-    errors: tuple[Row, ...]
+    errors: tuple[TensorError, ...]
     closeness: Closeness
 
     @property

@@ -9,7 +9,7 @@ import pytest
 from toolchain.abi.origins import NONE
 from toolchain.analysis.checks import prepare_program
 from toolchain.operations.library import kinds_of
-from toolchain.schedule.compile import Compiled, emit_alone, pack_tensors
+from toolchain.schedule.compile import CompiledOperation, emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.tiling.order import order_steps
@@ -41,7 +41,7 @@ def problems(machine: str, kernel: str, count: int) -> list[Problem]:
     return found
 
 
-def charged(compiled: Compiled) -> dict[tuple[int, str], int]:
+def charged(compiled: CompiledOperation) -> dict[tuple[int, str], int]:
     """Cycles by instance of a step and unit, as the cycle model counts them for what was emitted."""
     checked = prepare_program(compiled.program, compiled.state())
     costs = instruction_costs(compiled.program, checked.footprints, checked.provenance)

@@ -10,7 +10,7 @@ from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.text import range_text
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.model import Machine
-from toolchain.verify.verdict import Coordinates, Writer
+from toolchain.verify.verdict import Coordinates, LastWriter
 
 SOURCES = 6
 
@@ -39,12 +39,12 @@ def _last(rank: Ints, instructions: Ints) -> int | None:
     return int(instructions[np.argmax(rank[instructions])]) if len(instructions) else None
 
 
-def describe_writer(prints: Footprints, rank: Ints, memory: str, granule: int, index: int, listing: Sequence[str]) -> Writer:
+def describe_writer(prints: Footprints, rank: Ints, memory: str, granule: int, index: int, listing: Sequence[str]) -> LastWriter:
     """The instruction in words, and those that its value came from."""
     machine = prints.program.machine
     place = range_text(machine, machine.memories.index(machine.memory[memory]), granule, granule + 1, memory in prints.alike)
     before = tuple(f"{instruction_text(prints.program, k)} ({listing[k]})" for k in sources(prints, rank, index))
-    return Writer(index, instruction_text(prints.program, index), listing[index], place, before)
+    return LastWriter(index, instruction_text(prints.program, index), listing[index], place, before)
 
 
 def sources(prints: Footprints, rank: Ints, index: int) -> list[int]:
