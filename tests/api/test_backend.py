@@ -50,6 +50,18 @@ def test_one_node() -> None:
     assert found.tolist() == [4.0, 6.0]
 
 
+def test_a_tensor_that_a_node_reads_twice_comes_twice() -> None:
+    a = np.float32([1, 2])
+    (found,) = backend_for("vta").run_node(helper.make_node("Add", ["a", "a"], ["c"]), [a, a])
+    assert found.tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_another_number_of_inputs_is_refused(count: int) -> None:
+    with pytest.raises(UserError, match=f"E1108 the inputs are a, b; given are {count} arrays"):
+        backend_for("vta").run_node(helper.make_node("Add", ["a", "b"], ["c"]), [np.float32([1])] * count)
+
+
 def test_devices_and_machines() -> None:
     assert backend_for("vta").supports_device("CPU")
     assert not backend_for("vta").supports_device("CUDA:0")

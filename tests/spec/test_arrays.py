@@ -11,7 +11,7 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Choose, Expr
 
-ROWS = st.lists(st.tuples(*[st.integers(-20, 20)] * 4), min_size=1, max_size=6)
+ROWS = st.lists(st.tuples(*[st.integers(-20, 20)] * 4), min_size=0, max_size=6)
 
 
 @settings(max_examples=100, deadline=None)
@@ -31,8 +31,9 @@ def outcome(tree: Expr, columns: dict[str, Ints]) -> list[int] | str:
         return error.diagnostics[0].code
 
 
-def test_functions() -> None:
-    columns = {"a": np.array([-7, 0, 7, 33], np.int64)}
+@pytest.mark.parametrize("values", [(-7, 0, 7, 33), ()])
+def test_functions(values: tuple[int, ...]) -> None:
+    columns = {"a": np.array(values, np.int64)}
     for text in ("ceil_div(a, 2)", "align(a, 16)", "min(a, 3)", "max(a, 3, 8)", "abs(a)", "clog2(a)", "a << 2", "a >> 1"):
         assert evaluate_arrays(parse(text), columns).tolist() == [constant(parse(text), {"a": int(a)}) for a in columns["a"]]
 

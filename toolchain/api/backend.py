@@ -15,6 +15,7 @@ from onnx.backend.base import Backend, BackendRep
 from toolchain.api.compile import compile_model
 from toolchain.api.loaded import Loaded
 from toolchain.graph.importing.dims import open_axes
+from toolchain.spec.errors import fail
 from toolchain.spec.load import find_target
 
 DEVICE = "CPU"
@@ -38,7 +39,7 @@ class Prepared(BackendRep):
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Outputs in the model's order. inputs: in the model's order, or by name. Raises UserError as `compile_model` and `Loaded.run` do."""
         del kwargs
-        given = cast("Mapping[str, Any]", inputs) if isinstance(inputs, Mapping) else dict(zip(self.inputs, _several(inputs), strict=False))
+        given = cast("Mapping[str, Any]", inputs) if isinstance(inputs, Mapping) else _named(self.inputs, inputs)
         found = self.loaded(given).run(given)
         return tuple(found[entry.name] for entry in self._model.graph.output)
 
@@ -68,15 +69,15 @@ class MachineBackend(Backend):
     def run_node(cls, node: NodeProto, inputs: Any, device: str = DEVICE, outputs_info: Any = None, **kwargs: Any) -> tuple[Any, ...]:
         """Runs one node. inputs: in the node's order, without empty ones. outputs_info: dtype and shape of each output; inferred without it."""
         version = kwargs.pop("opset_version", OPSET)
-        names = [name for name in node.input if name]
-        entries = [_entry(name, np.asarray(value).dtype, np.shape(value)) for name, value in zip(names, _several(inputs), strict=True)]
+        given = _named([name for name in node.input if name], inputs)
+        entries = [_entry(name, np.asarray(value).dtype, np.shape(value)) for name, value in given.items()]
         ends = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
         if outputs_info:
             ends = [_entry(name, np.dtype(dtype), shape) for name, (dtype, shape) in zip(node.output, outputs_info, strict=True) if name]
         graph = helper.make_graph([node], "node", entries, ends)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, version)], ir_version=IR_VERSION)
         model = onnx.shape_inference.infer_shapes(model)
-        return cls.prepare(model, device, **kwargs).run(inputs)
+        return cls.prepare(model, device, **kwargs).run(given)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
@@ -89,9 +90,12 @@ def backend_for(target: str, **options: Any) -> type[MachineBackend]:
     return type(f"Backend_{target}", (MachineBackend,), {"target": target, "options": options})
 
 
-def _several(inputs: Any) -> Sequence[Any]:
-    """One input may come without a list around it."""
-    return cast("Sequence[Any]", inputs) if isinstance(inputs, list | tuple) else [inputs]
+def _named(names: Sequence[str], inputs: Any) -> dict[str, Any]:
+    """Inputs by name; one may come without a list around it, and one that is read twice comes twice. Raises UserError E1108 for another number."""
+    several = cast("Sequence[Any]", inputs) if isinstance(inputs, list | tuple) else [inputs]
+    if len(several) != len(names):
+        raise fail("E1108", f"the inputs are {', '.join(names) or 'none'}; given are {len(several)} arrays")
+    return dict(zip(names, several, strict=True))
 
 
 def _entry(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> onnx.ValueInfoProto:

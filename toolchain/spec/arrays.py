@@ -81,9 +81,9 @@ def _value(expr: Expr, names: Mapping[str, Ints]) -> Ints:
 def _check_operands(op: str, a: Ints, b: Ints, expr: Expr) -> None:
     if op in ("//", "%") and not np.all(b):
         raise fail("E0122", "this divides by zero", expr.span)
-    if op in ("<<", ">>") and (b.min() < 0 or b.max() > 62):
+    if op in ("<<", ">>") and np.any((b < 0) | (b > 62)):
         raise fail("E0122", "this shifts by a negative amount or by more than 62", expr.span)
-    if _magnitude(op, int(np.abs(a).max()), int(np.abs(b).max())) >= LIMIT:
+    if _magnitude(op, int(np.abs(a).max(initial=0)), int(np.abs(b).max(initial=0))) >= LIMIT:
         raise fail("E0122", "this may pass 62 bits", expr.span)
 
 

@@ -71,6 +71,16 @@ def test_every_node_has_a_line_of_its_own(names: list[str]) -> None:
     assert all(one.startswith(" ".join(given_.split()) or f"t{k + 1}") for k, (one, given_) in enumerate(zip(found, names, strict=True)))
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_result_left_out_is_refused_as_onnx_runtime_would_end_the_process(inside: bool) -> None:
+    split = helper.make_node("Split", ["x"], ["a", "", "b"], "parts", num_outputs=3)
+    branch = helper.make_graph([split], "branch", [], [])
+    node = helper.make_node("If", ["c"], ["a"], "if", then_branch=branch, else_branch=branch) if inside else split
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [3]) for name in "xc"], [])
+    with pytest.raises(UserError, match=r"E0903 node 'parts' \(Split\) leaves result 1 without a name"):
+        sort_nodes(graph, Path("net.onnx"))
+
+
 def stored(*arrays: np.ndarray) -> onnx.GraphProto:
     proto = model([n("Add", ["x", "w"], ["y"])], {"x": [3]}, {"y": None})
     proto.graph.initializer.extend(numpy_helper.from_array(array, "w") for array in arrays)

@@ -29,6 +29,16 @@ def test_a_value_without_bits_is_refused() -> None:
         constant_bytes(MACHINE, records(2048), {"x_slot": 0, "kh": 1})
 
 
+@pytest.mark.parametrize(("kh", "told"), [(-1, "counts 'u' to -1"), (1 << 61, f"counts 'u' to {1 << 61}"), (8000, "has 16000 records")])
+def test_more_records_than_the_memory_holds_are_refused_before_they_are_made(kh: int, told: str) -> None:
+    with pytest.raises(UserError, match=f"E1004 constant 'window' {told}, and 'uop' holds 8192"):
+        constant_bytes(MACHINE, records(7), {"x_slot": 0, "kh": kh})
+
+
+def test_a_constant_of_no_records_is_empty() -> None:
+    assert constant_bytes(MACHINE, records(7), {"x_slot": 0, "kh": 0}) == b""
+
+
 def content(number: int, count: int) -> bytes:
     return bytes([number]) * (4 * count)
 

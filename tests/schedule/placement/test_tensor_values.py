@@ -1,15 +1,20 @@
 """Values of kernels' tensors against the layout written out by hand."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.convolutions import convolution
 from toolchain.schedule.compile import pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.problem import state_problem
-from toolchain.schedule.placement.tensor_values import box_of
+from toolchain.schedule.placement.tensor_values import box_of, tensor_packing, tensor_values
+from toolchain.spec.errors import UserError
+from toolchain.spec.expr import Const
 from toolchain.spec.load import load_machine
 
 MACHINE = load_machine("vta")
@@ -49,6 +54,16 @@ def test_a_choice_that_all_elements_make_alike_gives_what_each_alone_gives(dilat
     assert np.array_equal(packed.packings["w"].fetch(packed.stored["w"]), spread)
 
 
+@pytest.mark.parametrize(("extent", "told"), [(0, "E1002 tensor 'w' has an extent of 0"), (-3, "E1002"), (1 << 50, "E1004 tensor 'w' has")])
+def test_extents_are_checked_before_an_array_is_made(extent: int, told: str) -> None:
+    tensor = next(tensor for tensor in PROBLEM.kernel.tensors if tensor.name == "w")
+    tensor = replace(tensor, extents=(Const(extent), *tensor.extents[1:]))
+    for asked in (tensor_packing, partial(tensor_values, arrays=OPERATION.arrays)):
+        with pytest.raises(UserError, match=told):
+            asked(MACHINE, tensor, PROBLEM.numbers)
+
+
+@settings(deadline=None)
 @given(st.data())
 def test_a_box_of_an_array_is_what_its_indices_read(data: st.DataObject) -> None:
     array = np.arange(3 * 4 * 5).reshape(3, 4, 5)

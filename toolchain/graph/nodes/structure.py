@@ -7,17 +7,22 @@ from pathlib import Path
 import onnx
 
 from toolchain.graph.nodes.node_text import node_text
-from toolchain.graph.nodes.subgraphs import own_names, replace_nodes, subgraphs
+from toolchain.graph.nodes.rewrite import ONNX_DOMAINS
+from toolchain.graph.nodes.subgraphs import all_nodes, own_names, replace_nodes, subgraphs
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
+
+SEVERAL = ("If", "Loop", "Scan", "Split")
+"""Operators with as many results as a node likes."""
 
 
 def sort_nodes(graph: onnx.GraphProto, path: Path) -> None:
     """Puts the nodes in an order that can be run, the given one where it can; names nodes that have no name.
 
-    Raises UserError E0903: a tensor made twice or by nobody, an input or an output listed twice, or a cycle.
+    Raises UserError E0903: a tensor made twice or by nobody, an input or an output listed twice, a result left out, or a cycle.
     """
     _check_ends(graph, path)
+    _check_results(graph, path)
     makers = _makers(graph, path)
     _check_defined(graph, makers, path)
     order = _order(graph.node, makers)
@@ -75,6 +80,14 @@ def _check_ends(graph: onnx.GraphProto, path: Path) -> None:
         for name, times in Counter(entry.name for entry in entries).items():
             if times > 1:
                 raise fail("E0903", f"the {kind} '{name}' is listed {times} times", hint="list it once", place=str(path))
+
+
+def _check_results(graph: onnx.GraphProto, path: Path) -> None:
+    """ONNX Runtime ends the whole process where one of several results has no name (measured on ONNX Runtime 1.31)."""
+    for node in all_nodes(graph.node):
+        if node.domain in ONNX_DOMAINS and node.op_type in SEVERAL and "" in node.output:
+            text = f"{node_text(node)} leaves result {list(node.output).index('')} without a name"
+            raise fail("E0903", text, hint="name it, even if nothing reads it", place=str(path))
 
 
 def _makers(graph: onnx.GraphProto, path: Path) -> dict[str, int]:

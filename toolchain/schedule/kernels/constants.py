@@ -11,20 +11,30 @@ from toolchain.schedule.kernels.kernel import Constant
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.evaluate import constant
-from toolchain.spec.model import Machine
+from toolchain.spec.model import Machine, Memory
 from toolchain.spec.model.types import ElementType
 
 
 def constant_bytes(machine: Machine, item: Constant, names: Mapping[str, int]) -> bytes:
-    """The records of a constant. Raises UserError E1006 for a value that its field does not hold."""
-    element = machine.memory[item.memory].element
-    counts = [constant(e, names) for e in item.over.values()]
+    """The records of a constant. Raises UserError E1006 for a value that its field does not hold, E1004 for more records than its memory holds."""
+    memory = machine.memory[item.memory]
+    element, counts = memory.element, [constant(e, names) for e in item.over.values()]
+    _check_counts(item, counts, memory)
     grid: list[Ints] = [part.ravel() for part in np.indices(counts, dtype=np.int64)] if counts else []
     loops = dict(zip(item.over, grid, strict=True))
     length = math.prod(counts)
     arrays = {name: np.full(length, value, np.int64) for name, value in names.items()} | loops
     columns = {part.name: evaluate_arrays(item.fields[part.name], arrays) for part in element.record if part.name in item.fields}
     return pack_records(element, columns, length, f"constant '{item.name}'", {name: expr.span for name, expr in item.fields.items()})
+
+
+def _check_counts(item: Constant, counts: Sequence[int], memory: Memory) -> None:
+    depth, total = sum(memory.depths), math.prod(counts)
+    for (name, expr), count in zip(item.over.items(), counts, strict=True):
+        if not 0 <= count <= depth:
+            raise fail("E1004", f"constant '{item.name}' counts '{name}' to {count}, and '{memory.name}' holds {depth}", expr.span)
+    if total > depth:
+        raise fail("E1004", f"constant '{item.name}' has {total} records, and '{memory.name}' holds {depth}")
 
 
 def constant_length(item: Constant, names: Mapping[str, Ints]) -> Ints:

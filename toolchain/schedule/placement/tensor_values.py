@@ -1,5 +1,6 @@
 """The tensors of a kernel as the host stores them: their packing, and the values of those that are known when compiling."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,18 +19,29 @@ Array = NDArray[Any]
 
 
 def tensor_packing(machine: Machine, tensor: Tensor, numbers: Mapping[str, int]) -> Packing:
-    """Through the tensor's layout, in the scalars of its view."""
-    return view_packing(machine, tensor.view, tensor.layout, tuple(constant(e, numbers) for e in tensor.extents))
+    """Through the tensor's layout, in the scalars of its view. Raises UserError E1002 for an extent below 1, E1004 for one past its memory."""
+    return view_packing(machine, tensor.view, tensor.layout, _extents(machine, tensor, numbers))
+
+
+def _extents(machine: Machine, tensor: Tensor, numbers: Mapping[str, int]) -> tuple[int, ...]:
+    """Checked before any array is made: a kernel's file may say anything."""
+    extents, memory = tuple(constant(e, numbers) for e in tensor.extents), machine.memory[machine.view[tensor.view].memory]
+    wrong = next((number for number, extent in enumerate(extents) if extent < 1), None)
+    if wrong is not None:
+        raise fail("E1002", f"tensor '{tensor.name}' has an extent of {extents[wrong]}", tensor.extents[wrong].span)
+    if math.prod(extents) > sum(memory.depths) * memory.element.bytes:
+        raise fail("E1004", f"tensor '{tensor.name}' has {math.prod(extents)} elements, more than '{memory.name}' has bytes", tensor.extents[0].span)
+    return extents
 
 
 def tensor_values(machine: Machine, tensor: Tensor, numbers: Mapping[str, int], arrays: Mapping[str, Array]) -> Array:
     """The host tensor that `values` spells out; a plain element of an array keeps its type.
 
-    Raises UserError E1002 for an array read past its end or with another number of indices.
+    Raises UserError E1002 for an array read past its end or with another number of indices, and as `tensor_packing`.
     """
     assert tensor.values is not None
     layout = next(item for item in machine.layouts if item.name == tensor.layout)
-    extents = tuple(constant(e, numbers) for e in tensor.extents)
+    extents = _extents(machine, tensor, numbers)
     names = open_names(layout, extents, numbers)
     for name, expr in tensor.let.items():
         names[name] = _values(expr, names, arrays)
