@@ -89,7 +89,7 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     """stages: the folder of the graph's stages. Raises UserError E11xx for a bundle that is damaged, E0501 for a program that deadlocks."""
     machine, manifest, verified = built.machine, built.bundle.manifest, tell.verified
     uses = [use_region(program_of_build(built, call)) for call in region_calls(built.partitioned)]
-    right = tell.inferred.right if tell.inferred else {}
+    right = dict[str, float | None]() if tell.inferred is None else tell.inferred.right
     placement = place_nodes(built.floating, built.partitioned, stages)
     costs = built_costs(built, placement)
     return Summary(
