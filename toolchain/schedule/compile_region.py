@@ -20,8 +20,9 @@ from toolchain.schedule.groups.search import GroupSearch, with_groups
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.placement.dram_buffers import plan_storage
+from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_candidates, in_dram, place_residents, without
+from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.side_by_side import run_side_by_side
@@ -139,6 +140,8 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
     problems = [_problem(machine, kernels, region, bound) for bound in region.operations]
     storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])
     choice = TileChoice(options.contexts, options.timed, options.streams)
+    shared = _shared(machine, region, storage, options)
+    problems = [sharing(region, storage, problem, index, shared) for index, problem in enumerate(problems)]
     resident = options.resident and options.streams == 1
     every = candidates = find_candidates(region, problems, storage) if resident else dict[str, Candidate]()
     while True:
@@ -147,7 +150,7 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
         tilings, crowded = _tilings(own, choice, residents, options)
         if crowded is None and options.streams > 1:
             shares = {number: even_shares(tile_count(*each), options.streams) for number, each in enumerate(zip(own, tilings, strict=True))}
-            return Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents), shares=shares)
+            return Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents), shares=shares, shared=shared)
         if crowded is None:
             planned = run_side_by_side(region, storage, list(zip(own, tilings, strict=True)), choice)
             own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
@@ -156,6 +159,13 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
             fused = TileGroups(machine, kernels, plan, options.contexts)
             return with_groups(plan, every, storage, search.best(fused.proposals())) if options.grouped else plan
         candidates = without(candidates, [crowded])
+
+
+def _shared(machine: Machine, region: Region, storage: Storage, options: Options) -> dict[str, SharedSlot]:
+    """The tensors between operations that stand in a memory of all streams."""
+    if options.streams == 1 or not options.resident:
+        return {}
+    return place_shared(machine, storage, shareable(machine, storage), range(options.streams))
 
 
 def _problem(machine: Machine, kernels: Mapping[str, Kernel], region: Region, bound: Bound) -> Problem:

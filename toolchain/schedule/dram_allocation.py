@@ -59,6 +59,7 @@ def place_region(machine: Machine, region: Region, problems: Sequence[Problem], 
     tensors, sizes = _tensors(machine, region, storage, step)
     memory = _memory(machine, problems)
     segments = _segments(machine, memory, {**sizes, "constants": constants.top}, problems[0].kernel.segments, step)
+    segments |= {b.segment: Segment(0, machine.memory[b.place.memory].bytes, -1, *b.place[:2]) for b in storage.buffers.values() if b.place}
     registers = problems[0].kernel.registers
     found = DramMap(memory, registers, segments, tensors, region.inputs, region.outputs)
     bases = _Bases(machine, segments, bool(registers))
@@ -108,8 +109,8 @@ def _tensors(machine: Machine, region: Region, storage: Storage, step: int) -> t
             offsets[name], at = at, at + -(-bytes_of[name] // step) * step
         sizes[segment] = at
     needs = {n: Need(bytes_of[n], b.first, b.last) for n, b in storage.buffers.items() if b.segment == "swap"}
-    shared, sizes["swap"] = share_room(needs, step)
-    offsets |= shared
+    between, sizes["swap"] = share_room(needs, step)
+    offsets |= between | {name: buffer.place.offset for name, buffer in storage.buffers.items() if buffer.place}
     found: dict[str, StoredTensor] = {}
     for name, (root, channel) in storage.places.items():
         if root in whole:
@@ -148,7 +149,8 @@ class _Bases:
 
     def scope(self, name: str, view: str, segment: str, offset: int, channels: int = 0, inside: int = 0) -> dict[str, int]:
         """Names of one tensor. inside: how far after the start of its buffer. Raises UserError E1007 where it starts inside an element."""
-        found, at = self.machine.view[view], offset if self.relative else self.segments[segment].address + offset
+        found, inner = self.machine.view[view], segment not in SEGMENTS
+        at = offset if self.relative or inner else self.segments[segment].address + offset
         unit = found.unit or found.element.bytes
         if inside % found.element.bytes or at % unit or offset % self.machine.memory[found.memory].granule:
             raise fail("E1007", f"tensor '{name}' starts at byte {offset} of '{segment}', inside an element of '{view}'")
@@ -165,7 +167,7 @@ class _Bases:
                 stored = tensors[bound[tensor.name]]
                 found = packing_of(self.machine, stored)
                 channels = stored.extents[found.layout.domain.index("c")]
-                names |= self.scope(tensor.name, tensor.view, stored.segment, stored.offset + found.start, channels, found.start)
+                names |= self.scope(tensor.name, stored.view, stored.segment, stored.offset + found.start, channels, found.start)
             elif tensor.name in known:
                 names |= self.scope(tensor.name, tensor.view, "constants", *known[tensor.name])
         return names
