@@ -139,9 +139,22 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
         raise fail("E1007", f"{options.streams} streams cannot share the work: the machine runs {machine.streams}")
     problems = [_problem(machine, kernels, region, bound) for bound in region.operations]
     storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])
+    candidates = shareable(machine, storage) if options.resident else dict[str, SharedSlot]()
+    shared = place_shared(machine, storage, candidates, range(options.streams))
+    while True:
+        own = [sharing(region, storage, problem, index, shared) for index, problem in enumerate(problems)]
+        plan = _planned(machine, kernels, region, storage, own, options)
+        wanted = {name: slot for name, slot in shared.items() if name in plan.dram.buffers}
+        shared = place_shared(machine, plan.dram, wanted, range(options.streams))
+        if len(shared) == len(wanted):
+            return replace(plan, shared=shared)
+
+
+def _planned(
+    machine: Machine, kernels: Mapping[str, Kernel], region: Region, storage: Storage, problems: Sequence[Problem], options: Options
+) -> Plan:
+    """The plan where it is settled which tensors stand in shared memories. Raises UserError E1004."""
     choice = TileChoice(options.contexts, options.timed, options.streams)
-    shared = _shared(machine, region, storage, options)
-    problems = [sharing(region, storage, problem, index, shared) for index, problem in enumerate(problems)]
     resident = options.resident and options.streams == 1
     every = candidates = find_candidates(region, problems, storage) if resident else dict[str, Candidate]()
     while True:
@@ -150,7 +163,7 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
         tilings, crowded = _tilings(own, choice, residents, options)
         if crowded is None and options.streams > 1:
             shares = {number: even_shares(tile_count(*each), options.streams) for number, each in enumerate(zip(own, tilings, strict=True))}
-            return Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents), shares=shares, shared=shared)
+            return Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents), shares=shares)
         if crowded is None:
             planned = run_side_by_side(region, storage, list(zip(own, tilings, strict=True)), choice)
             own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
@@ -159,13 +172,6 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
             fused = TileGroups(machine, kernels, plan, options.contexts)
             return with_groups(plan, every, storage, search.best(fused.proposals())) if options.grouped else plan
         candidates = without(candidates, [crowded])
-
-
-def _shared(machine: Machine, region: Region, storage: Storage, options: Options) -> dict[str, SharedSlot]:
-    """The tensors between operations that stand in a memory of all streams."""
-    if options.streams == 1 or not options.resident:
-        return {}
-    return place_shared(machine, storage, shareable(machine, storage), range(options.streams))
 
 
 def _problem(machine: Machine, kernels: Mapping[str, Kernel], region: Region, bound: Bound) -> Problem:
