@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from toolchain.abi.dram_map import DramMap, Segment, StoredTensor, packing_of
 from toolchain.abi.packing import PAGE, Array
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.placement.arena import Need, share_room
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.placement.tensor_values import tensor_packing, tensor_values
 from toolchain.schedule.regions.region import Region
@@ -171,31 +172,3 @@ class _Bases:
             elif tensor.name in known:
                 names |= self.scope(tensor.name, tensor.view, "constants", *known[tensor.name])
         return names
-
-
-@dataclass(frozen=True)
-class Need:
-    """size from moment `first` to moment `last`, both included."""
-
-    size: int
-    first: int
-    last: int
-
-    def meets(self, other: "Need") -> bool:
-        """Whether both are needed at some moment."""
-        return self.first <= other.last and other.first <= self.last
-
-
-def share_room(needs: Mapping[str, Need], step: int) -> tuple[dict[str, int], int]:
-    """The offset of each need, a multiple of `step`, and the size of the whole: the largest first, each at the lowest offset that is free."""
-    placed: list[tuple[int, int, Need]] = []
-    offsets = dict[str, int]()
-    for name, need in sorted(needs.items(), key=lambda item: (-item[1].size, item[0])):
-        at = 0
-        for start, stop, _ in sorted((start, stop, other.first) for start, stop, other in placed if other.meets(need)):
-            if start >= at + need.size:
-                break
-            at = max(at, -(-stop // step) * step)
-        offsets[name] = at
-        placed.append((at, at + need.size, need))
-    return offsets, max((stop for _, stop, _ in placed), default=0)
