@@ -27,11 +27,16 @@ class Shape(NamedTuple):
 @dataclass(frozen=True)
 class Segment:
     """A stretch of DRAM. address, bytes: where the emulator's device has it. register: index of the host register that holds its
-    address, for machines that count from one; -1: the program's addresses are absolute, and it must stand exactly here."""
+    address, for machines that count from one; -1: the program's addresses are absolute, and it must stand exactly here.
+
+    memory: on chip, for tensors between operations that no host sees; empty for DRAM. instance: of that memory.
+    """
 
     address: int
     bytes: int
     register: int = -1
+    memory: str = ""
+    instance: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,8 @@ class StoredTensor:
 class DramMap:
     """memory: the one of kind dram. registers: the memory of the host's registers, empty where addresses are absolute.
 
-    inputs, outputs: what the host writes before a run and reads after it. tensors: every tensor that is in DRAM; what is no
+    inputs, outputs: what the host writes before a run and reads after it. tensors: every tensor that has an address there, or in a memory on chip
+    that streams share; what is no
     output is there only while operations need it, its room serves others later.
     """
 
@@ -71,7 +77,7 @@ class DramMap:
         """A new state with constants and registers in place; constants: bytes by segment."""
         state = new_state(machine)
         for name, segment in self.segments.items():
-            data = constants.get(name, b"")
+            data = b"" if segment.memory else constants.get(name, b"")
             state.memories[self.memory][:, segment.address : segment.address + len(data)] = np.frombuffer(data, np.uint8)
             if segment.register >= 0:
                 state.host[self.registers][:, segment.register] = segment.address
@@ -88,9 +94,19 @@ class DramMap:
         stored = self.tensors[name]
         return get_tensor(machine, stored, self._bytes(state, stored))
 
+    def buffer(self, state: State, name: str) -> Bytes:
+        """The buffer of a tensor as it stands in a state, what lies beside the tensor included."""
+        return self._bytes(state, self.tensors[name])
+
+    def memory_of(self, name: str) -> tuple[str, int]:
+        """The memory that a tensor stands in, and its instance."""
+        segment = self.segments[self.tensors[name].segment]
+        return segment.memory or self.memory, segment.instance
+
     def _bytes(self, state: State, stored: StoredTensor) -> Bytes:
-        first = self.segments[stored.segment].address + stored.offset
-        return state.memories[self.memory][0, first : first + stored.bytes]
+        segment = self.segments[stored.segment]
+        first = segment.address + stored.offset
+        return state.memories[segment.memory or self.memory][segment.instance, first : first + stored.bytes]
 
     def plain(self) -> dict[str, Any]:
         """Plain data for JSON; `from_plain` reads it."""

@@ -82,10 +82,14 @@ def check_map(image: Image) -> None:
     count = registers.depths[0] if registers else 0
     for name, segment in held.segments.items():
         last = segment.address + max(segment.bytes, len(image.constants.get(name, b"")))
-        if not 0 <= segment.address <= last <= memory.bytes or not -1 <= segment.register < count:
+        inner = machine.memory.get(segment.memory) if segment.memory else memory
+        instances = machine.instances(inner.scope) if inner and segment.memory else 1
+        if inner is None or not 0 <= segment.instance < instances:
+            raise fail("E1104", f"the segment '{name}' of region '{image.name}' is in a memory that {machine.name} does not have")
+        if not 0 <= segment.address <= last <= inner.bytes or not -1 <= segment.register < count:
             raise fail("E1104", f"the segment '{name}' of region '{image.name}' is outside '{held.memory}' of {machine.name}")
     for name in {*held.inputs, *held.outputs}:
-        if name not in held.tensors or not _known(machine, held.memory, held.tensors[name]):
+        if name not in held.tensors or not _known(machine, held.memory, held.tensors[name]) or held.segments[held.tensors[name].segment].memory:
             raise fail("E1104", f"the tensor '{name}' of region '{image.name}' is stored in a way that {machine.name} does not know")
 
 

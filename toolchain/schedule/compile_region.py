@@ -20,8 +20,9 @@ from toolchain.schedule.groups.search import GroupSearch, with_groups
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.placement.dram_buffers import plan_storage
+from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_candidates, in_dram, place_residents, without
+from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.side_by_side import run_side_by_side
@@ -138,6 +139,21 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
         raise fail("E1007", f"{options.streams} streams cannot share the work: the machine runs {machine.streams}")
     problems = [_problem(machine, kernels, region, bound) for bound in region.operations]
     storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])
+    candidates = shareable(machine, storage) if options.resident else dict[str, SharedSlot]()
+    shared = place_shared(machine, storage, candidates, range(options.streams))
+    while True:
+        own = [sharing(region, storage, problem, index, shared) for index, problem in enumerate(problems)]
+        plan = _planned(machine, kernels, region, storage, own, options)
+        wanted = {name: slot for name, slot in shared.items() if name in plan.dram.buffers}
+        shared = place_shared(machine, plan.dram, wanted, range(options.streams))
+        if len(shared) == len(wanted):
+            return replace(plan, shared=shared)
+
+
+def _planned(
+    machine: Machine, kernels: Mapping[str, Kernel], region: Region, storage: Storage, problems: Sequence[Problem], options: Options
+) -> Plan:
+    """The plan where it is settled which tensors stand in shared memories. Raises UserError E1004."""
     choice = TileChoice(options.contexts, options.timed, options.streams)
     resident = options.resident and options.streams == 1
     every = candidates = find_candidates(region, problems, storage) if resident else dict[str, Candidate]()

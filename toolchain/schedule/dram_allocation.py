@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from toolchain.abi.dram_map import DramMap, Segment, StoredTensor, packing_of
 from toolchain.abi.packing import PAGE, Array
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.placement.arena import Need, share_room
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.placement.tensor_values import tensor_packing, tensor_values
 from toolchain.schedule.regions.region import Region
@@ -59,6 +60,7 @@ def place_region(machine: Machine, region: Region, problems: Sequence[Problem], 
     tensors, sizes = _tensors(machine, region, storage, step)
     memory = _memory(machine, problems)
     segments = _segments(machine, memory, {**sizes, "constants": constants.top}, problems[0].kernel.segments, step)
+    segments |= {b.segment: Segment(0, machine.memory[b.place.memory].bytes, -1, *b.place[:2]) for b in storage.buffers.values() if b.place}
     registers = problems[0].kernel.registers
     found = DramMap(memory, registers, segments, tensors, region.inputs, region.outputs)
     bases = _Bases(machine, segments, bool(registers))
@@ -108,8 +110,8 @@ def _tensors(machine: Machine, region: Region, storage: Storage, step: int) -> t
             offsets[name], at = at, at + -(-bytes_of[name] // step) * step
         sizes[segment] = at
     needs = {n: Need(bytes_of[n], b.first, b.last) for n, b in storage.buffers.items() if b.segment == "swap"}
-    shared, sizes["swap"] = share_room(needs, step)
-    offsets |= shared
+    between, sizes["swap"] = share_room(needs, step)
+    offsets |= between | {name: buffer.place.offset for name, buffer in storage.buffers.items() if buffer.place}
     found: dict[str, StoredTensor] = {}
     for name, (root, channel) in storage.places.items():
         if root in whole:
@@ -148,7 +150,8 @@ class _Bases:
 
     def scope(self, name: str, view: str, segment: str, offset: int, channels: int = 0, inside: int = 0) -> dict[str, int]:
         """Names of one tensor. inside: how far after the start of its buffer. Raises UserError E1007 where it starts inside an element."""
-        found, at = self.machine.view[view], offset if self.relative else self.segments[segment].address + offset
+        found, inner = self.machine.view[view], segment not in SEGMENTS
+        at = offset if self.relative or inner else self.segments[segment].address + offset
         unit = found.unit or found.element.bytes
         if inside % found.element.bytes or at % unit or offset % self.machine.memory[found.memory].granule:
             raise fail("E1007", f"tensor '{name}' starts at byte {offset} of '{segment}', inside an element of '{view}'")
@@ -165,35 +168,7 @@ class _Bases:
                 stored = tensors[bound[tensor.name]]
                 found = packing_of(self.machine, stored)
                 channels = stored.extents[found.layout.domain.index("c")]
-                names |= self.scope(tensor.name, tensor.view, stored.segment, stored.offset + found.start, channels, found.start)
+                names |= self.scope(tensor.name, stored.view, stored.segment, stored.offset + found.start, channels, found.start)
             elif tensor.name in known:
                 names |= self.scope(tensor.name, tensor.view, "constants", *known[tensor.name])
         return names
-
-
-@dataclass(frozen=True)
-class Need:
-    """size from moment `first` to moment `last`, both included."""
-
-    size: int
-    first: int
-    last: int
-
-    def meets(self, other: "Need") -> bool:
-        """Whether both are needed at some moment."""
-        return self.first <= other.last and other.first <= self.last
-
-
-def share_room(needs: Mapping[str, Need], step: int) -> tuple[dict[str, int], int]:
-    """The offset of each need, a multiple of `step`, and the size of the whole: the largest first, each at the lowest offset that is free."""
-    placed: list[tuple[int, int, Need]] = []
-    offsets = dict[str, int]()
-    for name, need in sorted(needs.items(), key=lambda item: (-item[1].size, item[0])):
-        at = 0
-        for start, stop, _ in sorted((start, stop, other.first) for start, stop, other in placed if other.meets(need)):
-            if start >= at + need.size:
-                break
-            at = max(at, -(-stop // step) * step)
-        offsets[name] = at
-        placed.append((at, at + need.size, need))
-    return offsets, max((stop for _, stop, _ in placed), default=0)

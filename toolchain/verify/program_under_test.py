@@ -74,10 +74,8 @@ class ProgramUnderTest:
         return start
 
     def stored(self, state: State, tensor: str) -> Bytes:
-        """The buffer of a tensor as it stands in DRAM, what lies beside the tensor included."""
-        held = self.map.tensors[tensor]
-        first = self.map.segments[held.segment].address + held.offset
-        return state.memories[self.map.memory][0, first : first + held.bytes]
+        """The buffer of a tensor as it stands in its memory, what lies beside the tensor included."""
+        return self.map.buffer(state, tensor)
 
     def result(self, state: State, tensor: str) -> NDArray[Any]:
         """A tensor [images, channels, height, width] out of a state."""

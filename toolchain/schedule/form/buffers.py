@@ -1,6 +1,6 @@
 """The tensors that stay on chip, as a schedule has them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -36,9 +36,12 @@ def entry_of(schedule: Schedule, name: str) -> Entry:
     return next(entry for entry in _entries(schedule) if entry.name == name)
 
 
-def read_buffers(machine: Machine, schedule: Schedule, candidates: Mapping[str, Candidate], pools: Pools) -> Residents:
-    """candidates: buffers that may be on chip. pools: of the machine. Raises UserError E1404 for one that cannot be as the schedule says."""
-    entries = list(_entries(schedule))
+def read_buffers(machine: Machine, schedule: Schedule, candidates: Mapping[str, Candidate], pools: Pools, shared: Collection[str] = ()) -> Residents:
+    """candidates: buffers that may be on chip. pools: of the machine. shared: tensors in memories that streams share.
+
+    Raises UserError E1404 for one that cannot be as the schedule says.
+    """
+    entries = [entry for entry in _entries(schedule) if entry.name not in shared]
     faults = [fault for number, entry in enumerate(entries) for fault in _faults(machine, schedule, entry, entries[:number], candidates, pools)]
     if faults:
         raise UserError(*faults)

@@ -33,7 +33,8 @@ def _group(plan: Plan, members: range, group: RowGroup | TileGroup | None, rings
 
 
 def _buffers(plan: Plan) -> Iterator[ChipBuffer]:
-    return (_buffer(plan, name, name) for name, candidate in plan.residents.candidates.items() if candidate.writes)
+    yield from (_buffer(plan, name, name) for name, candidate in plan.residents.candidates.items() if candidate.writes)
+    yield from (ChipBuffer(name, shared.memory, shared.slot, stored=False) for name, shared in plan.shared.items())
 
 
 def _buffer(plan: Plan, tensor: str, name: str) -> ChipBuffer:

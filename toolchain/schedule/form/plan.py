@@ -9,6 +9,7 @@ from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.placement.on_chip_allocation import Residents
+from toolchain.schedule.placement.shared_memory import SharedSlot, SharedSlots
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.tiles import Tiling
@@ -19,7 +20,7 @@ class Plan:
     """region: its operations in the order in which they run. order: the index that each of them has in the region as it was given.
 
     problems, tilings: of each operation, with what stays on chip. dram: the buffers that are needed in DRAM. groups: of several operations each, by
-    number. shares: the streams of each group, by number; one that is left out runs on the first.
+    number. shares: the streams of each group, by number; one that is left out runs on the first. shared: buffers in memories that streams share.
     """
 
     region: Region
@@ -30,6 +31,7 @@ class Plan:
     dram: Storage
     groups: Mapping[int, RowGroup | TileGroup] = field(default_factory=dict[int, RowGroup | TileGroup])
     shares: Mapping[int, tuple[Share, ...]] = field(default_factory=dict[int, tuple[Share, ...]])
+    shared: SharedSlots = field(default_factory=dict[str, SharedSlot])
 
     def runs(self) -> Iterator[tuple[range, RowGroup | TileGroup | None]]:
         """The operations of every group, in order; None for an operation alone."""
@@ -48,4 +50,6 @@ class Plan:
             ring = self.residents.rings.get(name)
             top = ring.depth if ring and not ring.lines else self.residents.slots[name].address + self.residents.size(name)
             found[candidate.memory] = max(found.get(candidate.memory, 0), top)
+        for shared in self.shared.values():
+            found[shared.memory] = max(found.get(shared.memory, 0), shared.slot.address + shared.size)
         return found

@@ -10,7 +10,8 @@ from toolchain.schedule.form.groups import read_groups
 from toolchain.schedule.form.loads import read_loads
 from toolchain.schedule.form.order import check_head, ordered_region
 from toolchain.schedule.form.plan import Plan
-from toolchain.schedule.form.schedule import Schedule, ScheduledOperation
+from toolchain.schedule.form.schedule import Schedule, ScheduledOperation, Share
+from toolchain.schedule.form.shared import instances, read_shared
 from toolchain.schedule.form.shares import read_shares
 from toolchain.schedule.form.slots import SlotReader
 from toolchain.schedule.form.tiles import check_tile
@@ -20,6 +21,7 @@ from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
 from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Residents, find_candidates, grouped, in_dram
+from toolchain.schedule.placement.shared_memory import instances_of, moved, shareable, sharing, users
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tiling.ring import find_rings
 from toolchain.schedule.tiling.slots_beside import SlotsBeside
@@ -42,11 +44,13 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     entries = [(index, path, operation) for index, (path, operation) in enumerate(schedule.entries())]
     problems = gather(lambda entry: _stated(machine, kernels, ordered, schedule, entry), entries)
     storage = _storage(machine, ordered, problems, schedule)
+    shared = read_shared(machine, schedule, storage, shareable(machine, storage))
     rings = {buffer.tensor for buffer in schedule.buffers if buffer.pitch}
     loads = read_loads(schedule, ordered, problems, storage)
     loaded = {loadable.candidate.name: loadable.candidate for found in loads.values() for loadable in found}
     candidates = grouped(find_candidates(ordered, problems, storage) | loaded, schedule.numbers, rings)
-    residents = read_buffers(machine, schedule, candidates, problems[0].pools)
+    residents = read_buffers(machine, schedule, candidates, problems[0].pools, shared)
+    problems = [sharing(ordered, storage, problem, index, shared) for index, problem in enumerate(problems)]
     own = [kept_problem(ordered, storage, residents, problem, index, stored) for index, problem in enumerate(problems)]
     own = gather(lambda entry: narrowed(schedule, entry[1], entry[2], own[entry[0]]), entries)
     reader = _Tiles(schedule, own, frozenset(find_rings(own)))
@@ -55,7 +59,15 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     own, tilings, fused = share_tiles(schedule, ordered, own, tilings, stored)
     hidden = frozenset[str]().union(*(group.hidden for group in fused.values()))
     plan = Plan(ordered, order, own, tilings, residents, in_dram(storage, residents, stored, hidden))
-    return replace(plan, groups={**read_groups(schedule, plan, storage, loads), **fused}, shares=read_shares(machine, schedule, plan))
+    plan = replace(plan, groups={**read_groups(schedule, plan, storage, loads), **fused}, shares=read_shares(machine, schedule, plan), shared=shared)
+    inside = instances(schedule, {name: _streams(machine, plan, schedule, name) for name in shared})
+    return replace(plan, dram=moved(machine, plan.dram, shared, inside))
+
+
+def _streams(machine: Machine, plan: Plan, schedule: Schedule, name: str) -> set[int]:
+    """The instances of a shared buffer's memory that its operations' streams have."""
+    groups = {schedule.numbers[index] for index in users(plan.region, plan.dram, name)}
+    return instances_of(machine, plan.shared[name].memory, {share.stream for number in groups for share in plan.shares.get(number, (Share(0, 1),))})
 
 
 def _stated(machine: Machine, kernels: Mapping[str, Kernel], ordered: Region, schedule: Schedule, entry: Entry) -> Problem:

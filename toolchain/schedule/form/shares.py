@@ -7,6 +7,7 @@ from math import prod
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.schedule import Schedule, Share
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.placement.shared_memory import instances_of
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.model import Machine
@@ -54,11 +55,10 @@ def _faults(machine: Machine, schedule: Schedule, plan: Plan, number: int) -> It
 
 def _scattered(machine: Machine, schedule: Schedule, plan: Plan, shares: Shares) -> Iterator[Diagnostic]:
     """Tensors on chip that streams with memories of their own make or read."""
-    for index, buffer in enumerate(schedule.buffers):
+    for index, buffer in ((n, each) for n, each in enumerate(schedule.buffers) if each.tensor in plan.residents.candidates):
         candidate = plan.residents.candidates[buffer.tensor]
         groups = {schedule.numbers[use.operation] for use in (*candidate.writes, *candidate.reads)}
         streams = {share.stream for number in groups for share in shares.get(number, (Share(0, 1),))}
-        together = machine.streams // machine.instances(machine.memory[buffer.memory].scope)
-        if len({stream // max(together, 1) for stream in streams}) > 1:
+        if len(instances_of(machine, buffer.memory, streams)) > 1:
             text = f"'{buffer.tensor}' cannot stay on chip: {len(streams)} streams make or read it, and each has a '{buffer.memory}' of its own"
             yield schedule.fault("E1404", text, ("buffers", index), "without an entry it goes through DRAM")

@@ -107,6 +107,7 @@ class Tensor:
     """A tensor in DRAM, stored through a layout, addressed in elements of a view.
 
     values: each scalar, from the layout's index names, `let` and the operation's arrays; None for what is known only when running.
+    shared: the view of a memory on chip in which it may stand instead; empty where it may not.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Tensor:
     let: Mapping[str, Expr]
     values: Expr | None
     written: bool
+    shared: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class KernelReader:
         dims = tuple(self.dimension(key, value, given) for key, value in node.members("tile"))
         windows = tuple(self.window(key, value, given, [d.name for d in dims]) for key, value in node.members("windows"))
         sized = given | {f"{d.name}{end}" for d in dims for end in ("", "_all")} | {f"{w.name}_{part}" for w in windows for part in OF_WINDOW}
-        kept = {f"{key}_kept" for key, _ in node.members("places")}
+        kept = {f"{key}_kept" for key, _ in node.members("places")} | {f"{key}_shared" for key, _ in node.members("tensors")}
         places = tuple(self.place(key, value, sized | kept, given | kept, dims, windows) for key, value in node.members("places"))
         slotted = sized | {f"{p.name}_{part}" for p in places for part in ("slot", "bank", *p.names)}
         constants = tuple(self.constant(key, value, slotted) for key, value in node.members("constants"))
@@ -189,8 +189,21 @@ class KernelReader:
             let[key] = self.expr(value, {*names, *let}, self.kind.arrays)
         values = node.get("values")
         return Tensor(
-            name, view, layout.name, extents, let, self.expr(values, {*names, *let}, self.kind.arrays) if values else None, node.flag("written")
-        )
+            name, view, layout.name, extents, let, self.expr(values, {*names, *let}, self.kind.arrays) if values else None, node.flag("written"),
+            self.shared_view(node, view),
+        )  # fmt: skip
+
+    def shared_view(self, node: Node, view: str) -> str:
+        """Raises UserError E1002 for a view of DRAM, of private elements of other scalars, or of a tensor whose values are known."""
+        held = node.get("shared")
+        if held is None:
+            return ""
+        found = self.machine.view[known_word(held, self.machine.view, "view")]
+        if node.get("values") is not None or self.machine.memory[found.memory].kind == "dram" or not found.unit:
+            raise fail("E1002", "'shared' names a memory on chip for a tensor that operations make", held.where())
+        if found.element.scalar != self.machine.view[view].element.scalar:
+            raise fail("E1002", f"'{found.name}' has other scalars than '{view}'", held.where())
+        return found.name
 
     def indices(self, layout: Layout, node: Node, given: Iterable[str]) -> None:
         """Raises UserError E1002 for index names that mean nothing for a picture, or two things where values are spelled out."""

@@ -134,6 +134,7 @@ def _case(given: _Given) -> _Case:
     numbers = numbers_of(kernel, dict(given.numbers))
     extents = {d.name: constant(d.extent, numbers) for d in kernel.tile}
     numbers |= {f"{name}_all": extent for name, extent in extents.items()} | {f"{p.name}_kept": 0 for p in kernel.places}
+    numbers |= {f"{t.name}_shared": 0 for t in kernel.tensors}
     steps = _steps(kernel, numbers)
     _check_fields(machine, kernel, steps, numbers)
     return _Case(numbers, extents, steps, pools_of(machine, kernel.pools))

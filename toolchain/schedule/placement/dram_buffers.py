@@ -3,6 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from toolchain.abi.dram_map import Shape, host_axes
 from toolchain.schedule.kernels.kernel import Kernel, Tensor
@@ -12,11 +13,20 @@ from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Layout, Machine
 
 
+class SharedPlace(NamedTuple):
+    """A place in a memory on chip. offset: in bytes, in this instance."""
+
+    memory: str
+    instance: int
+    offset: int
+
+
 @dataclass(frozen=True)
 class Buffer:
     """name: of the tensor that all others here are parts of. first, last: operations between which it holds something that is needed.
 
     layout, view, extents: how it is stored, as in StoredTensor. channels: of the whole. parts: how many tensors stand in it, itself included.
+    shared: the view of a memory on chip in which all of its kernels could have it instead. place: where it stands there; None in DRAM.
     """
 
     name: str
@@ -28,6 +38,8 @@ class Buffer:
     last: int
     channels: int
     parts: int
+    shared: str = ""
+    place: SharedPlace | None = None
 
 
 @dataclass(frozen=True)
@@ -86,11 +98,12 @@ def _buffer(region: Region, places: Mapping[str, tuple[str, int]], name: str, us
     other = next((t for _, t, found in uses if (t.layout, found) != (tensor.layout, extents)), None)
     if other is not None:
         raise fail("E1007", f"tensor '{name}' is stored as '{tensor.layout}' for one operation and as '{other.layout}' for another")
+    shared = tensor.shared if all(t.shared == tensor.shared for _, t, _ in uses) else ""
     members = set(_members(places, name))
     kept, given = members & set(region.outputs), members & set(region.inputs)
     segment = "results" if kept else "inputs" if given else "swap"
     first, last = 0 if given else uses[0][0], len(region.operations) if kept else uses[-1][0]
-    return Buffer(name, segment, tensor.layout, tensor.view, extents, first, last, region.tensors[name].channels, len(members))
+    return Buffer(name, segment, tensor.layout, tensor.view, extents, first, last, region.tensors[name].channels, len(members), shared)
 
 
 def _members(places: Mapping[str, tuple[str, int]], name: str) -> Iterator[str]:

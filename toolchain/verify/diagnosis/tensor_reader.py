@@ -30,7 +30,7 @@ class TensorReader:
     def where(self, tensor: str) -> str:
         """The memory of DRAM, or `on chip`; empty for a tensor that cannot be read."""
         if tensor in self.tested.map.tensors:
-            return self.tested.map.memory
+            return self.tested.map.memory_of(tensor)[0]
         return ON_CHIP if self.peek and self.peek.knows(tensor) else ""
 
     def pieces(self, tensors: Iterable[str]) -> list[Piece]:
@@ -64,8 +64,9 @@ class TensorReader:
         """Memory and granule of an element, as footprints count them; None where nothing says where it is."""
         machine = self.tested.program.machine
         if tensor in self.tested.map.tensors:
-            name = self.tested.map.memory
-            return name, element_address(machine, self.tested.map, tensor, coordinates) // machine.memory[name].granule
+            name, instance = self.tested.map.memory_of(tensor)
+            place = element_address(machine, self.tested.map, tensor, coordinates) // machine.memory[name].granule
+            return name, instance * granules(machine.memory[name]) + place
         element = self.peek.locate(state, tensor, coordinates) if self.peek else None
         if element is None:
             return None

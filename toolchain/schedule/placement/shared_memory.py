@@ -1,0 +1,82 @@
+"""Tensors between operations in a memory that several streams share: those of one instance read and write them as they would in DRAM, and nearer."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from toolchain.abi.packing import view_packing
+from toolchain.schedule.kernels.pools import Slot
+from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.placement.arena import Need, share_room
+from toolchain.schedule.placement.dram_buffers import Buffer, SharedPlace, Storage
+from toolchain.schedule.regions.region import Region
+from toolchain.spec.model import Machine
+
+
+@dataclass(frozen=True)
+class SharedSlot:
+    """A buffer's place in a shared memory, the same in whichever instance. size: in elements of the memory."""
+
+    memory: str
+    slot: Slot
+    size: int
+
+
+SharedSlots = Mapping[str, SharedSlot]
+"""By buffer."""
+
+
+def instances_of(machine: Machine, memory: str, streams: Iterable[int]) -> set[int]:
+    """The instances of a memory that are these streams' own."""
+    together = max(machine.streams // machine.instances(machine.memory[memory].scope), 1)
+    return {stream // together for stream in streams}
+
+
+def shareable(machine: Machine, storage: Storage) -> dict[str, SharedSlot]:
+    """Every buffer between operations that all of its kernels can have in the same shared memory, without a place yet."""
+    found: dict[str, SharedSlot] = {}
+    for name, buffer in storage.buffers.items():
+        if buffer.shared and buffer.segment == "swap":
+            memory, size = machine.view[buffer.shared].memory, view_packing(machine, buffer.shared, buffer.layout, buffer.extents).bytes
+            found[name] = SharedSlot(memory, Slot(0, 0), -(-size // machine.memory[memory].element.bytes))
+    return found
+
+
+def place_shared(machine: Machine, storage: Storage, candidates: SharedSlots, streams: Iterable[int]) -> dict[str, SharedSlot]:
+    """Candidates with places, where all streams have one instance of their memory; the largest go to DRAM until the others fit."""
+    found: dict[str, SharedSlot] = {}
+    for memory in dict.fromkeys(slot.memory for slot in candidates.values()):
+        left = {name: slot for name, slot in candidates.items() if slot.memory == memory and len(instances_of(machine, memory, streams)) == 1}
+        room = machine.memory[memory].bytes // machine.memory[memory].element.bytes
+        while left:
+            lives = {name: (storage.buffers[name].first, storage.buffers[name].last) for name in left}
+            offsets, top = share_room({name: Need(slot.size, *lives[name]) for name, slot in left.items()}, 1)
+            if top <= room:
+                found |= {name: replace(slot, slot=Slot(0, offsets[name])) for name, slot in left.items()}
+                break
+            del left[max(left, key=lambda name: (left[name].size, name))]
+    return found
+
+
+def moved(machine: Machine, storage: Storage, shared: SharedSlots, instances: Mapping[str, int]) -> Storage:
+    """The storage with these buffers in their memories. instances: by buffer."""
+    return replace(storage, buffers={name: _moved(machine, buffer, shared.get(name), instances) for name, buffer in storage.buffers.items()})
+
+
+def _moved(machine: Machine, buffer: Buffer, slot: SharedSlot | None, instances: Mapping[str, int]) -> Buffer:
+    if slot is None:
+        return buffer
+    place = SharedPlace(slot.memory, instances[buffer.name], slot.slot.address * machine.memory[slot.memory].element.bytes)
+    return replace(buffer, segment=f"{slot.memory}[{place.instance}]", view=buffer.shared, place=place)
+
+
+def sharing(region: Region, storage: Storage, problem: Problem, index: int, shared: Collection[str]) -> Problem:
+    """An operation that finds these buffers in the shared memory: its kernel's instructions name that, so its costs follow."""
+    bound = region.operations[index].tensors
+    names = [tensor.name for tensor in problem.kernel.tensors if tensor.name in bound and storage.places[bound[tensor.name]][0] in shared]
+    return replace(problem, numbers={**problem.numbers, **{f"{name}_shared": 1 for name in names}}) if names else problem
+
+
+def users(region: Region, storage: Storage, buffer: str) -> list[int]:
+    """The operations that make or read a buffer."""
+    tensors = {name for name, (root, _) in storage.places.items() if root == buffer}
+    return [index for index, bound in enumerate(region.operations) if not tensors.isdisjoint(bound.tensors.values())]
