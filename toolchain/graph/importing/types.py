@@ -27,7 +27,7 @@ def declare_types(proto: onnx.ModelProto) -> bool:
         session = open_session(watched.SerializeToString(), optimise=False)
     except UserError:
         return False
-    found = {entry.name: info for entry in session.get_outputs() if (info := _info(entry.name, entry.type, entry.shape)) is not None}
+    found = {entry.name: info for entry in session.get_outputs() if (info := _info(entry.name, entry.type, list(entry.shape))) is not None}
     for entry in proto.graph.output:
         if entry.name in found and entry.name in missing:
             entry.CopyFrom(found[entry.name])
