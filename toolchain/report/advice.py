@@ -16,8 +16,8 @@ GATE = (
 )
 SMOOTH = "The machine's own activations are {activations}: trained with one of them, the layers around it stay in one region."
 HEAD = (
-    "Rows of a detector's head, of all its maps one behind the other: the machine keeps the channels of a pixel in blocks, where rows of fewer numbers "
-    "have no place. The host reads the result in any case, so it makes no border more. " + CUT
+    "Rows of a detector's head, of all its maps one behind the other: the machine keeps the channels of a pixel in blocks, where rows of fewer "
+    "numbers have no place. The host reads the result in any case, so it makes no border more. " + CUT
 )
 OTHER = "The limit is the machine's own: `tilewright target manual {machine}` has it. A layer within it goes onto the machine."
 ADVICE: tuple[tuple[str, str], ...] = (
