@@ -102,6 +102,7 @@ SINGLE = {
     "reflect": (n("Pad", ["x", "p"], ["y"], mode="reflect"), {"p": np.array([0, 0, 1, 2, 0, 0, 3, 0])}, "the padding is not with zeros"),
     "flatten": (n("Reshape", ["x", "t"], ["y"]), {"t": np.array([0, -1])}, "flatten"),
     "reshape": (n("Reshape", ["x", "t"], ["y"]), {"t": np.array([2, -1])}, "the result is not one row for each picture"),
+    "head": (n("Reshape", ["x", "t"], ["y"]), {"t": np.array([0, 4, -1])}, "the result is a sequence of rows, not one row for each picture"),
     "relu": (n("Relu", ["x"], ["y"]), {}, "average_pool__relu"),
     "softmax": (n("Softmax", ["x"], ["y"]), {}, "no template of the machine begins with this operator"),
     "concat": (n("Concat", ["x", "x", "x"], ["y"], axis=1), {}, "concat__3"),
@@ -114,6 +115,13 @@ SINGLE = {
 def test_single_operators(case: str, tmp_path: Path) -> None:
     node, constants, wanted = SINGLE[case]
     kinds, reasons = fused([node], X, constants, tmp_path)
+    assert wanted in (reasons or kinds)
+
+
+@pytest.mark.parametrize(("axis", "wanted"), [(1, "the concat puts rows behind rows"), (-1, "concat__2"), (0, "the concat is not over channels")])
+def test_sequences_side_by_side(axis: int, wanted: str, tmp_path: Path) -> None:
+    """The channels of a sequence [n, rows, channels] are its last axis."""
+    kinds, reasons = fused([n("Concat", ["x", "x"], ["y"], axis=axis)], {"x": [1, 8, 16]}, {}, tmp_path)
     assert wanted in (reasons or kinds)
 
 

@@ -40,7 +40,7 @@ class Builder:
     def call(self, kind: str, inputs: list[ir.Value], attributes: dict[str, Any], name: str, shape: tuple[int, ...], dtype: ir.DataType) -> ir.Value:
         assert self.machine.quantisation is not None
         if kind in BOUNDARY:
-            node = boundary_call(self.model, kind, inputs[0], attributes, name, self.machine.quantisation)
+            node = boundary_call(self.model, kind, inputs[:1], attributes, name, self.machine.quantisation)
         else:
             node = integer_call(self.model, builtin_kinds()[kind], "", inputs, attributes, name, self.machine.quantisation)
         return self.placed(node, shape, dtype)

@@ -103,6 +103,18 @@ def test_what_is_refused(case: str, tmp_path: Path) -> None:
     assert reason in reasons(tmp_path, *nodes)[which]
 
 
+@pytest.mark.parametrize(("width", "wanted"), [(16, ""), (5, "'a.int8' would begin at channel 5 of the result, which is no multiple of 16")])
+def test_sequences_are_joined_along_their_channels(width: int, wanted: str, tmp_path: Path) -> None:
+    """[n, rows, channels]: what makes them puts them where the joined tensor is read."""
+    machine, device = dpuv3()
+    assert machine.quantisation is not None
+    nodes = [n("MatMul", ["x", "left"], ["b"], "b"), n("MatMul", ["x", "right"], ["a"], "a"), n("Concat", ["b", "a"], ["y"], "y", axis=2)]
+    base = imported(tmp_path, nodes, (1, 8, 16), {"left": normal(0, 16, width), "right": normal(1, 16, 16)})
+    context = Context(numerics=machine.quantisation, table=calibrate(base, {"x": normal(3, 2, 1, 8, 16)}))
+    model = run_passes(base, [Fuse(), Quantize()], context)
+    assert {node.name: device.refuses(node) for node in model.graph if is_operation(node)} == {"b": "", "a": "", "y": wanted}
+
+
 def test_padding_for_a_maximum_of_what_is_never_negative(tmp_path: Path) -> None:
     """Zeros around it are then the same as nothing."""
     nodes = [conv("x", "a"), n("Relu", ["a"], ["r"]), n("Pad", ["r", "pads"], ["p"], "p"), n("MaxPool", ["p"], ["y"], "m", kernel_shape=[3, 3])]

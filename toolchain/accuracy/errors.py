@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from toolchain.accuracy.energy import Energy, part_axis
 from toolchain.graph.calibration.table import sample_at, sample_count
-from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, zero_of
+from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, factors_of, zero_of
 from toolchain.graph.integers.integer_graph import integer_tensors
 from toolchain.graph.integers.numerics import Range
 from toolchain.graph.integers.ort_selftest import check_oracle
@@ -116,7 +116,7 @@ def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, s
         truth = wanted if given is None else given(one)
         for name, end in ends.items():
             end.add(truth[name], found[name])
-    rows = [_row(name, value, tensors[name]) for name, value in names.items()]
+    rows = [_row(name, value, tensors[name]) for name, value in names.items() if tensors[name].clipped]
     ordered = sorted(rows, key=lambda row: (row.sqnr, row.tensor))
     return Errors(tuple(ordered), {name: end.output() for name, end in ends.items()})
 
@@ -124,7 +124,7 @@ def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, s
 def _add(held: _Stored, wanted: Array, found: Array, value: ir.Value, stored: Range) -> None:
     """found: the integers of a stored tensor. What is zero at the end of the range is not cut off."""
     scale, zero = float.fromhex(value.metadata_props[SCALE]), zero_of(value)
-    held.energy.add(wanted, (found.astype(np.float64) - zero) * scale)
+    held.energy.add(wanted, (found.astype(np.float64) - zero) * scale / factors_of(value))
     low = (found <= stored.low) & (zero > stored.low)
     held.clipped.append(float(((found >= stored.high) | low).mean()))
 

@@ -116,8 +116,8 @@ def rounded_shift(value: Ints, shift: np.int64 | Ints, rounding: Rounding) -> In
     return quotient + (up & (power > 1))
 
 
-def quantize(x: np.typing.NDArray[np.float32], scale: float, low: int, high: int, numerics: Numerics, zero: int = 0) -> Array:
-    """float32 to stored integers; the quotient is rounded once to float64, as the ONNX function does. zero: what stands for zero."""
+def quantize(x: Array, scale: float, low: int, high: int, numerics: Numerics, zero: int = 0) -> Array:
+    """Floats to stored integers; the quotient is rounded once to float64, as the ONNX function does. zero: what stands for zero."""
     exact = x.astype(np.float64) / np.float64(np.float32(scale))
     return np.clip(np.clip(rounded_real(exact, numerics.rounding), -(2**40), 2**40) + zero, low, high).astype(numerics.stored)
 

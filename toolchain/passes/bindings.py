@@ -229,9 +229,13 @@ def _border(node: ir.Node, pool: Fused) -> bool:
 
 
 def _concat(match: Match) -> Binding:
+    """Channels are the second axis of pictures, and the last of a sequence [n, rows, channels]."""
     operands = match.tensors["x"]
-    axis = integer(match.nodes["concat"], "axis", 1) % len(shape_of(operands[0]))
-    return "the concat is not over channels" if axis != 1 else Fused(str(len(operands)), tuple(operands), {"axis": 1})
+    rank = len(shape_of(operands[0]))
+    axis, channels = integer(match.nodes["concat"], "axis", 1) % rank, 2 if rank == 3 else 1
+    if axis != channels:
+        return "the concat puts rows behind rows" if rank == 3 and axis == 1 else "the concat is not over channels"
+    return Fused(str(len(operands)), tuple(operands), {"axis": axis})
 
 
 def _upsample(match: Match) -> Binding:
@@ -256,7 +260,10 @@ def _pad(match: Match) -> Binding:
 def _flatten(match: Match) -> Binding:
     (x,) = _given(match, "x")
     size, result = shape_of(x), shape_of(match.nodes["flatten"].outputs[0])
-    return Fused("", (x,), {}) if result == (size[0], int(np.prod(size[1:]))) else "the result is not one row for each picture"
+    if result == (size[0], int(np.prod(size[1:]))):
+        return Fused("", (x,), {})
+    heads = len(result) == 3 and len(size) == 4 and result[:1] == size[:1]
+    return "the result is a sequence of rows, not one row for each picture" if heads else "the result is not one row for each picture"
 
 
 def _shuffle(match: Match) -> Binding:

@@ -13,8 +13,20 @@ from toolchain.graph.calibration.output_ranges import Reader, judge_scales
 from toolchain.graph.calibration.ranges import METHODS, Method
 from toolchain.graph.calibration.table import Table
 from toolchain.graph.equivalence.intervals import ANY, Interval, limits_of
-from toolchain.graph.integers.calls import ACTIVATION, FLOAT_NAME, REASON, SCALE, ZERO, Call, boundary_call, integer_call, is_candidate, read_call
-from toolchain.graph.integers.functions import FUSED, kind_of, variant_of
+from toolchain.graph.integers.calls import (
+    ACTIVATION,
+    EVENED,
+    FLOAT_NAME,
+    REASON,
+    SCALE,
+    ZERO,
+    Call,
+    boundary_call,
+    integer_call,
+    is_candidate,
+    read_call,
+)
+from toolchain.graph.integers.functions import CHANNELS, FUSED, kind_of, variant_of
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import add_constant, constant, drop_unused_constants, fresh_name, is_operator
 from toolchain.graph.quantisation.requantisation import Stored, channel_factors, product, table, total, weight_scale
@@ -24,6 +36,7 @@ from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
+from toolchain.passes.even_borders import Evened, even_borders
 from toolchain.passes.leave import leave_border_activations, leave_calls, leave_unseen, leave_worst
 from toolchain.passes.placement import place_calls
 from toolchain.passes.refine import affordable, layer_of, refine
@@ -45,6 +58,8 @@ class Quantize(Pass):
     method: `fast`, `accurate` (weights and biases by the error of each layer's output, see refine), or `auto`: accurate where samples are recorded.
     ranges: max, percentile, error, or output, which is error where the method is not accurate (see graph.ranges, graph.output_ranges).
     correct: take the mean error of rounded weights out of the bias.
+    even: how far the channels of what the host makes get factors of their own by their ranges, the rest by those of the weights that read them;
+    0: none. It takes samples.
     samples: that the accurate method looks at. float_percent: of all multiply-accumulates, how many may stay in floating point; the layers
     whose integers put their output off by most do, which the accurate method alone knows. strict: an operation without integers is an error.
     """
@@ -58,6 +73,7 @@ class Quantize(Pass):
     correct: bool = True
     samples: int = 64
     float_percent: float = 0.0
+    even: float = 0.75
     strict: bool = False
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
@@ -65,24 +81,27 @@ class Quantize(Pass):
         numerics, table = context.numerics, context.table
         if numerics is None or table is None:
             raise fail("E0918", "there is no calibration table, or no machine to quantise for", place=context.place)
-        choice, budget, judged = self._choice(context), self.float_percent, not self._judges(context, table)
+        choice, budget, evened = self._choice(context), self.float_percent, None
         while True:
             leave_border_activations(model, context.kinds)
             leave_unseen(model, table, context.kinds)
-            trial = model.clone()
-            self._emit(trial, numerics, table, choice, context)
+            floating = evened or Evened(model, table)
+            trial = floating.model.clone()
+            self._emit(trial, numerics, floating.table, choice, context)
             placement = place_calls(list(trial.graph), context.device, context.everything)
-            if context.device is None or not placement.refused:
-                if not judged:
-                    choice, judged = replace(choice, measured=self._measured(model, numerics, table, context)), True
-                    continue
+            if context.device is not None and placement.refused:
+                leave_calls(model, {node.name or "": reason for node, reason in placement.refused.items()}, table, context.kinds)
+                evened = None
+            elif evened is None and self._accurate(context, table):  # only now the borders are known
+                evened = self._evened(model, table, context)
+                if self.ranges == "output":
+                    choice = replace(choice, measured=self._measured(evened, numerics, context))
+            else:
                 trial.metadata_props[CALIBRATED] = _calibrated(model, context)
-                errors = self._refine(trial, model, numerics, table, context)
+                errors = self._refine(trial, floating, numerics, context)
                 if not budget or not leave_worst(model, errors, budget):
                     return trial
-                budget = 0.0
-                continue
-            leave_calls(model, {node.name or "": reason for node, reason in placement.refused.items()}, table, context.kinds)
+                budget, evened = 0.0, None
 
     def _choice(self, context: Context) -> RangeChoice:
         method: Method | None = next((method for method in METHODS if method == self.ranges), None)
@@ -96,14 +115,17 @@ class Quantize(Pass):
         wanted = self.method == "accurate" or (self.method == "auto" and context.recorded)
         return wanted and bool(context.samples) and not table.failure
 
-    def _judges(self, context: Context, table: Table) -> bool:
-        """Whether ranges are chosen by the outputs of layers on samples."""
-        return self.ranges == "output" and self._accurate(context, table)
+    def _evened(self, model: ir.Model, table: Table, context: Context) -> Evened:
+        """Factors for the channels at the borders. model: the fused network."""
+        if not self.even or declares_ranges(model):
+            return Evened(model, table)
+        context.say("scales of channels at the borders")
+        return even_borders(model, context.samples or {}, affordable(model, self.samples), table, context.kinds, self.even)
 
-    def _measured(self, model: ir.Model, numerics: Numerics, table: Table, context: Context) -> Mapping[str, float]:
-        """By tensor, the scale of least error at the outputs of the layers that read it. model: the fused network."""
-        calls = fused_calls(model, context.kinds)
-        choices, readers = scale_choices(calls, numerics, table), dict[str, list[Reader]]()
+    def _measured(self, floating: Evened, numerics: Numerics, context: Context) -> Mapping[str, float]:
+        """By tensor, the scale of least error at the outputs of the layers that read it."""
+        model, calls = floating.model, fused_calls(floating.model, context.kinds)
+        choices, readers = scale_choices(calls, numerics, floating.table), dict[str, list[Reader]]()
         for call in calls:
             if call.operation.bias:
                 readers.setdefault(call.data[0], []).append(Reader(call, _floats(model, _weights(call))))
@@ -111,13 +133,14 @@ class Quantize(Pass):
         judge_scales(model, choices, readers, context.samples or {}, affordable(model, min(self.samples, JUDGED)), numerics)
         return {name: choice.best for name, choice in choices.items()}
 
-    def _refine(self, model: ir.Model, floating: ir.Model, numerics: Numerics, table: Table, context: Context) -> Mapping[str, float]:
-        """Chooses weights and biases on samples, where that was asked for; the error of each layer. floating: the fused network."""
+    def _refine(self, model: ir.Model, floating: Evened, numerics: Numerics, context: Context) -> Mapping[str, float]:
+        """Chooses weights and biases on samples, where that was asked for; the error of each layer."""
+        table = floating.table
         if context.samples and self._accurate(context, table):
             seen = table if table.samples <= self.samples or context.observe is None else context.observe(self.samples)
-            biased = [node for node in floating.graph if node.domain == FUSED and context.kinds[kind_of(node)].bias]
-            layers = {node.name or "": layer_of(floating, node, context.kinds) for node in biased}
-            return refine(model, floating, layers, numerics, seen, context.samples, self.samples, context.say)
+            biased = [node for node in floating.model.graph if node.domain == FUSED and context.kinds[kind_of(node)].bias]
+            layers = {node.name or "": layer_of(floating.model, node, context.kinds) for node in biased}
+            return refine(model, floating.model, layers, numerics, seen, context.samples, self.samples, context.say)
         return {}
 
     def _emit(self, model: ir.Model, numerics: Numerics, table: Table, choice: RangeChoice, context: Context) -> None:
@@ -174,12 +197,12 @@ class _Emitter:
         for node in done:
             self._hand_back(node.outputs[0], stored[node.outputs[0]], inside)
         self.model.graph.remove(done, safe=True)
-        self._remove_limits()
+        self._remove_absorbed()
 
-    def _remove_limits(self) -> None:
+    def _remove_absorbed(self) -> None:
         """Nodes that conversions replaced and that no other node reads."""
         for node in reversed(list(self.model.graph)):
-            if is_operator(node, *LIMITS) and not node.outputs[0].uses() and not node.outputs[0].is_graph_output():
+            if (is_operator(node, *LIMITS) or EVENED in node.metadata_props) and not node.outputs[0].uses() and not node.outputs[0].is_graph_output():
                 self.model.graph.remove(node, safe=True)
 
     def _integers(self, node: ir.Node, call: Call) -> Stored | None:
@@ -232,12 +255,17 @@ class _Emitter:
         return True
 
     def _quantized(self, value: ir.Value, before: ir.Node) -> ir.Value:
-        """Stored integers of a tensor that the host makes; the limits of a Clip or Relu that makes it become those of the integers."""
+        """Stored integers of a tensor that the host makes; factors of its channels and the limits of a Clip or Relu become those of the integers."""
         scale, zero = self.scales[value.name or ""], self._zero(value.name or "")
-        source, limits = _unlimited(value)
+        given, factors = _unfactored(value)
+        source, limits = _unlimited(given)
+        if factors and math.isfinite(limits[1]):  # each channel would have a limit of its own
+            source, limits = given, ANY
         low, high = (self._stored_limit(limit, scale, zero) for limit in limits)
         attributes = {"scale": scale, "zero_y": zero, "low": low, "high": high}
-        made = boundary_call(self.model, "quantize", source, attributes, fresh_name(self.model.graph, f"{value.name}.quantize"), self.numerics)
+        called = f"quantize{CHANNELS}" if factors else "quantize"
+        name = fresh_name(self.model.graph, f"{value.name}.quantize")
+        made = boundary_call(self.model, called, [source, *factors], attributes, name, self.numerics)
         self.model.graph.insert_before(before, made)
         return self._typed(made, value, scale)
 
@@ -253,7 +281,7 @@ class _Emitter:
         stored = self.numerics.stored
         output.name = fresh_name(self.model.graph, f"{like.name}.{stored}")
         output.shape, output.type = like.shape, ir.TensorType(ir.DataType[stored.upper()])
-        output.metadata_props.update({SCALE: float(scale).hex(), FLOAT_NAME: like.name or ""})
+        output.metadata_props.update({SCALE: float(scale).hex(), FLOAT_NAME: _float_name(like)})
         if self.numerics.zero_points:
             output.metadata_props[ZERO] = str(self._zero(like.name or ""))
         return output
@@ -268,7 +296,7 @@ class _Emitter:
         attributes: dict[str, float] = {"scale": self.scales[value.name or ""], "zero_x": self._zero(value.name or "")}
         name = fresh_name(self.model.graph, f"{value.name}.dequantize")
         called = "dequantize" if value.dtype in (None, ir.DataType.FLOAT) else f"dequantize__{int(value.dtype or ir.DataType.FLOAT)}"
-        made = boundary_call(self.model, called, stored, attributes, name, self.numerics)
+        made = boundary_call(self.model, called, [stored], attributes, name, self.numerics)
         self.model.graph.insert_after(after, made)
         output = made.outputs[0]
         output.shape, output.type = value.shape, value.type
@@ -285,6 +313,23 @@ class _Emitter:
         made = integer_call(self.model, kind, variant, inputs, attributes, name, self.numerics)
         self.model.graph.insert_before(before, made)
         return made
+
+
+def _unfactored(value: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
+    """The tensor that a border's factors multiply, and the factors; for others the value itself."""
+    node = value.producer()
+    if node is None or EVENED not in node.metadata_props:
+        return value, []
+    source, factors = node.inputs
+    assert source is not None
+    assert factors is not None
+    return source, [factors]
+
+
+def _float_name(value: ir.Value) -> str:
+    """The tensor of the float stages that a value stands for, whether or not factors divide it."""
+    node = value.producer()
+    return (node.metadata_props.get(EVENED) if node is not None else None) or value.name or ""
 
 
 def _unlimited(value: ir.Value) -> tuple[ir.Value, Interval]:

@@ -15,6 +15,10 @@ GATE = (
     "Trained with {activations} in its place, the layers around it stay in one region."
 )
 SMOOTH = "The machine's own activations are {activations}: trained with one of them, the layers around it stay in one region."
+HEAD = (
+    "Rows of a detector's head, of all its maps one behind the other: the machine keeps the channels of a pixel in blocks, where rows of fewer "
+    "numbers have no place. The host reads the result in any case, so it makes no border more. " + CUT
+)
 OTHER = "The limit is the machine's own: `tilewright target manual {machine}` has it. A layer within it goes onto the machine."
 ADVICE: tuple[tuple[str, str], ...] = (
     (KEPT, "Take its pattern out of `host` in the model's file."),
@@ -49,6 +53,8 @@ ADVICE: tuple[tuple[str, str], ...] = (
     ("a window lies outside the picture", "Pad by less than the window."),
     ("the divisor of the average changes at the border", "Export with count_include_pad=1, or pool without padding."),
     ("the * is not over height and width", "Only a mean or a maximum over the whole picture is a pool. " + CUT),
+    ("the concat puts rows behind rows", HEAD),
+    ("the result is a sequence of rows*", HEAD),
     ("the concat is not over channels", "Join along the channels. " + CUT),
     ("it does not put channels side by side", "Join along the channels. " + CUT),
     ("the picture does not grow by a whole factor", "Resize by a whole factor."),

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import read_call
 from toolchain.graph.integers.functions import INTEGER, kind_of
+from toolchain.graph.nodes.rewrite import shape_of
 from toolchain.operations.library import Kinds
 from toolchain.operations.ways import reachable
 from toolchain.passes.context import Device
@@ -122,6 +123,11 @@ class _Offload:
         maker = value.producer()
         return maker is not None and operation_of(maker, self.kinds) is not None and not self.refusal(maker)
 
+    def _joins_channels(self, node: ir.Node) -> bool:
+        """Channels are the second axis of pictures, and the last of a sequence."""
+        ranks = {len(shape_of(value)) for value in data_of(node, self.kinds)}
+        return read_call(node, self.kinds).attributes["axis"] == (2 if ranks == {3} else 1)
+
     def _rows_of_pictures(self, node: ir.Node) -> bool:
         """Whether an operand is a picture of several pixels that was flattened: only a dense layer knows how that stands."""
         makers = [value.producer() for value in data_of(node, self.kinds)]
@@ -134,7 +140,7 @@ class _Offload:
         if len(set(values)) < len(values):
             return "one tensor stands in it twice"
         shapes = [picture_of(value, 1) for value in values]
-        if is_call(node, "concat") and (read_call(node, self.kinds).attributes["axis"] != 1 or self._rows_of_pictures(node)):
+        if is_call(node, "concat") and (not self._joins_channels(node) or self._rows_of_pictures(node)):
             return "it does not put channels side by side"
         for value, shape in zip(values, shapes, strict=True):
             if channel % block:

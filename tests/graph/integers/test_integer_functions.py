@@ -45,8 +45,8 @@ def both(kind: str, variant: str, operands: list[Array], attributes: dict[str, A
     ]
     graph = ir.Graph(inputs, [], nodes=[], opset_imports={"": OPSET}, name="one")
     model = ir.Model(graph, ir_version=IR_VERSION)
-    if kind in BOUNDARY:
-        node = boundary_call(model, kind, inputs[0], attributes, "call", numerics)
+    if kind.split("__")[0] in BOUNDARY:
+        node = boundary_call(model, kind, inputs, attributes, "call", numerics)
     else:
         node = integer_call(model, builtin_kinds()[kind], variant, inputs, attributes, "call", numerics)
     stored = ir.DataType[numerics.stored.upper()]
@@ -114,7 +114,7 @@ def test_convolution_and_dense(data: st.DataObject, numerics: Numerics) -> None:
     channels = len(w)
     operands = [x, w, int8(data, (channels,)).astype(np.int32) * data.draw(st.sampled_from([1, 1000]))]
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    own = {"multiplier": rng.integers(1, 2**16, channels).astype(np.int32), "shift": rng.integers(0, 40, channels).astype(np.int32)}
+    own: dict[str, Array] = {"multiplier": rng.integers(1, 2**16, channels).astype(np.int32), "shift": rng.integers(0, 40, channels).astype(np.int32)}
     own["scale"] = (rng.integers(1, 2**16, channels) / 2.0**24).astype(np.float32)
     operands += [own[name] for name in scaling_operands(builtin_kinds()[kind], numerics)]
     found, wanted = both(kind, variant, operands, attributes, numerics)
@@ -173,7 +173,10 @@ def test_boundary(rounding: str, scale: float, zero: int | None) -> None:
     x = np.concatenate([np.arange(-600, 600) / 8, [1e30, -1e30, 0.1]]).astype(np.float32).reshape(1, -1)
     own = {} if zero is None else {"zero_points": True, "activation": Range(0, 255)}
     numerics, low = Numerics(rounding=rounding, **own), -128 if zero is None else 0  # type: ignore[arg-type]
-    found, wanted = both("quantize", "", [x], {"scale": scale, "low": low, "high": low + 255, "zero_y": zero}, numerics)
+    ends = {"scale": scale, "low": low, "high": low + 255, "zero_y": zero}
+    factors = np.exp2(np.linspace(-3, 3, x.size)).astype(np.float32).reshape(x.shape)
+    np.testing.assert_array_equal(*both("quantize__channels", "", [x, factors], ends, numerics))
+    found, wanted = both("quantize", "", [x], ends, numerics)
     np.testing.assert_array_equal(found, wanted)
     found, wanted = both("dequantize", "", [found], {"scale": scale, "zero_x": zero}, numerics)
     np.testing.assert_array_equal(found, wanted)

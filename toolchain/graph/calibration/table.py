@@ -84,6 +84,14 @@ def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
     return Table(number, {name: _seen(sums[name], number) for name in sorted(sums) if name not in unusable}, unusable)
 
 
+def seen_of(arrays: Sequence[np.typing.NDArray[Any]]) -> Seen:
+    """One tensor, an array a sample."""
+    sums = _Sums()
+    for array in arrays:
+        sums.add(np.ascontiguousarray(array, np.float32))
+    return _seen(sums, len(arrays))
+
+
 def _check_outputs(model: ir.Model, unusable: Sequence[str], place: str) -> None:
     """A network without a single finite output has a defect; the first node in order is the one to blame."""
     outputs = [value for value in model.graph.outputs if is_float(value)]

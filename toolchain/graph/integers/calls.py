@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.functions import FUSED, boundary_function, fused_function, integer_function, kind_of, variant_of
 from toolchain.graph.integers.numerics import Numerics
-from toolchain.graph.nodes.rewrite import known_shape
+from toolchain.graph.nodes.rewrite import constant, known_shape
 from toolchain.operations.ending import quantize
 from toolchain.operations.evaluate import evaluate
 from toolchain.operations.kind import OperationKind
@@ -25,6 +25,8 @@ ZERO = "tilewright.zero"
 """Metadata of a stored tensor: the integer that stands for zero, where tensors have zeros of their own."""
 FLOAT_NAME = "tilewright.float"
 """Metadata of a stored tensor: the tensor of the float network that it stands for."""
+EVENED = "tilewright.evened"
+"""Metadata of a product with a factor for each channel that a conversion to integers absorbs: the tensor without the factors."""
 REASON = "tilewright.reason"
 """Metadata of a node: why it is not on the machine."""
 ACTIVATION = "tilewright.activation"
@@ -77,6 +79,13 @@ def zero_of(value: ir.Value) -> int:
     return int(value.metadata_props.get(ZERO, "0"))
 
 
+def factors_of(value: ir.Value) -> Array:
+    """Of the channels of a stored tensor, where the conversion that makes it has them; 1 for any other."""
+    node = value.producer()
+    found = constant(node.inputs[1]) if node is not None and kind_of(node) == "quantize" and len(node.inputs) > 1 else None
+    return np.ones(()) if found is None else found.astype(np.float64)
+
+
 def is_candidate(node: ir.Node | None) -> bool:
     """Whether a node is a call of a fused operation that may still become integers: it has no reason against it."""
     return node is not None and node.domain == FUSED and REASON not in node.metadata_props
@@ -121,9 +130,9 @@ def integer_call(
     return _call(model, integer_function(kind, variant, numerics), inputs, attributes, name)
 
 
-def boundary_call(model: ir.Model, called: str, value: ir.Value, attributes: Mapping[str, Any], name: str, numerics: Numerics) -> ir.Node:
-    """A new node that quantises or dequantises; called: see `boundary_function`."""
-    return _call(model, boundary_function(called, numerics), [value], attributes, name)
+def boundary_call(model: ir.Model, called: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str, numerics: Numerics) -> ir.Node:
+    """A new node that quantises or dequantises; called, inputs: see `boundary_function`."""
+    return _call(model, boundary_function(called, numerics), inputs, attributes, name)
 
 
 def _call(model: ir.Model, function: ir.Function, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str) -> ir.Node:
@@ -139,5 +148,6 @@ def run_call(node: ir.Node, operands: Sequence[Array], numerics: Numerics, kinds
         return evaluate(call.operation, call.activation == "leaky", call.attributes, operands, numerics)
     attributes = _attributes(node)
     if kind_of(node) == "quantize":
-        return quantize(operands[0], attributes["scale"], attributes["low"], attributes["high"], numerics, attributes.get("zero_y", 0))
+        x = np.multiply(*operands, dtype=np.float64) if len(operands) == 2 else operands[0]
+        return quantize(x, attributes["scale"], attributes["low"], attributes["high"], numerics, attributes.get("zero_y", 0))
     return (operands[0].astype(np.float32) - np.float32(attributes.get("zero_x", 0))) * np.float32(attributes["scale"])

@@ -26,6 +26,8 @@ CLIP = """minimum32 = Constant <value_float: float = @minimum> ()
   low = CastLike (minimum32, r)
   high = CastLike (maximum32, r)
   y = Clip (r, low, high)"""
+CHANNELS = "__channels"
+"""End of the name of a conversion with a factor for each channel."""
 OF_ACTIVATION = {"leaky": ("alpha",), "clip": ("minimum", "maximum")}
 """Attributes that an activation adds to a float function."""
 TABLE = """  place64 = Cast <to = 7> (x)
@@ -155,8 +157,8 @@ def _function(domain: str, name: str, attributes: tuple[str, ...], operands: tup
 def boundary_function(name: str, numerics: Numerics) -> ir.Function:
     """`quantize` and `dequantize`: between the host's floats and stored integers; attribute scale is what one stored step is worth.
 
-    quantize takes any floating type; dequantize gives float32, dequantize__TYPE another one by its number in ONNX. With zero points, attribute
-    zero_y or zero_x is the stored integer that stands for zero.
+    quantize takes any floating type; quantize__channels also factors, which it multiplies the values by first. dequantize gives float32,
+    dequantize__TYPE another one by its number in ONNX. With zero points, attribute zero_y or zero_x is the stored integer that stands for zero.
     """
     scale = "s = Constant <value_float: float = @scale> ()"
     if name.startswith("dequantize"):
@@ -165,6 +167,10 @@ def boundary_function(name: str, numerics: Numerics) -> ir.Function:
         if numerics.zero_points:
             return _function(INTEGER, name, ("scale", "zero_x"), ("x",), f"{scale}\n{wide_text('x', 1)}  f = Identity (x_centred)\n  {result}")
         return _function(INTEGER, name, ("scale",), ("x",), f"{scale}\n  f = Cast <to = 1> (x)\n  {result}")
-    steps = f"{scale}\n  d = Cast <to = 11> (x)\n  sd = Cast <to = 11> (s)\n  exact = Div (d, sd)\n  {ROUND[numerics.rounding]}"
+    evened = name.endswith(CHANNELS)
+    given = "dx = Cast <to = 11> (x)\n  df = Cast <to = 11> (factors)\n  d = Mul (dx, df)" if evened else "d = Cast <to = 11> (x)"
+    steps = f"{scale}\n  {given}\n  sd = Cast <to = 11> (s)\n  exact = Div (d, sd)\n  {ROUND[numerics.rounding]}"
     zero = ("zero_y",) if numerics.zero_points else ()
-    return _function(INTEGER, name, ("scale", *zero, "low", "high"), ("x",), f"{steps}\n{clip_text('whole', numerics)}")
+    return _function(
+        INTEGER, name, ("scale", *zero, "low", "high"), ("x", "factors") if evened else ("x",), f"{steps}\n{clip_text('whole', numerics)}"
+    )
