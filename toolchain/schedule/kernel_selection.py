@@ -1,7 +1,7 @@
 """Kernel selection: the first kernel that can do an operation; for an integer call, the first way of computing it that the machine takes."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -68,7 +68,7 @@ class Selection:
         reasons: list[Diagnostic] = []
         for way, operation in enumerate(lower(lowered, self.kinds)):
             try:
-                return Chosen(way, operation, self._kernel(operation, given))
+                return Chosen(way, operation, self.kernel_of(operation, given))
             except UserError as error:
                 reasons += [reason for reason in error.diagnostics if reason not in reasons]
         raise UserError(*([reason for reason in reasons if reason.code != "E1008"] or reasons))
@@ -92,16 +92,21 @@ class Selection:
         choose_kernel(self.machine, {kernel: own}, operation, given)
         return Chosen(way, operation, kernel)
 
-    def _kernel(self, operation: Operation, given: Collection[str]) -> str:
-        """The first kernel that can do an operation, if a tile of it fits."""
+    def kernel_of(self, operation: Operation, given: Collection[str]) -> str:
+        """The first kernel that can do an operation as it stands, if a tile of it fits. Raises UserError E1003, E1004, E1008."""
         self._allow(operation)
         key = operation.kind.name, tuple(operation.numbers.items()), tuple(given)
         if key not in self._done:
-            problem = choose_kernel(self.machine, self.kernels, operation, given)
-            if not tile_fits(problem):
-                raise fail("E1004", f"no tile of it fits {crowded(problem)}", problem.kernel.span)
-            self._done[key] = problem.kernel.name
+            self._done[key] = self._first_fitting(operation, given)
         return self._done[key]
+
+    def _first_fitting(self, operation: Operation, given: Collection[str]) -> str:
+        reasons: list[Diagnostic] = []
+        for problem in able_kernels(self.machine, self.kernels, operation, reasons, given):
+            if tile_fits(problem):
+                return problem.kernel.name
+            reasons.insert(0, Diagnostic("E1004", f"no tile of it fits {crowded(problem)}", problem.kernel.span))
+        raise refused(self.machine, operation, reasons)
 
     def _allow(self, operation: Operation) -> None:
         """Raises UserError E1003 for an operation that the machine does not take, whatever its kernels."""
@@ -123,6 +128,26 @@ def choose_kernel(
     Raises UserError E1003 with the reason of every kernel where none can, the most general first, E1008 where there is none for its kind.
     """
     reasons: list[Diagnostic] = []
+    found = next(able_kernels(machine, kernels, operation, reasons, given, passed), None)
+    if found is None:
+        raise refused(machine, operation, reasons)
+    return found
+
+
+def refused(machine: Machine, operation: Operation, reasons: Sequence[Diagnostic]) -> UserError:
+    """The error where no kernel can do an operation. reasons: of each that computes its kind."""
+    return UserError(*reasons) if reasons else fail("E1008", f"machine '{machine.name}' has no kernel for '{operation.kind.name}'")
+
+
+def able_kernels(
+    machine: Machine,
+    kernels: Mapping[str, Kernel],
+    operation: Operation,
+    reasons: list[Diagnostic],
+    given: Collection[str] = (),
+    passed: Collection[str] = (),
+) -> Iterator[Problem]:
+    """The operation for each kernel that can do it, in the file's order. reasons: where those of the others go, the most general first."""
     for kernel in kernels.values():
         if kernel.computes == operation.kind.name and set(kernel.passed) == set(passed):
             try:
@@ -132,7 +157,7 @@ def choose_kernel(
                 continue
             foreign = next((t.name for t in kernel.tensors if t.values is None and t.name not in given and not layout_of(machine, t).written), None)
             if foreign is None:
-                return problem
-            text = f"kernel '{kernel.name}' wants '{foreign}' in a layout that the machine does not write"
-            reasons.insert(0, Diagnostic("E1003", text, kernel.span))
-    raise UserError(*reasons) if reasons else fail("E1008", f"machine '{machine.name}' has no kernel for '{operation.kind.name}'")
+                yield problem
+            else:
+                text = f"kernel '{kernel.name}' wants '{foreign}' in a layout that the machine does not write"
+                reasons.insert(0, Diagnostic("E1003", text, kernel.span))

@@ -15,6 +15,7 @@ from toolchain.emulator.engines import engine_named
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
+from toolchain.operations.operation import Operation
 from toolchain.schedule.compile import CompiledOperation, emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
@@ -73,7 +74,10 @@ def _run(problem: Problem, kinds: Kinds, rng: np.random.Generator) -> int:
     """How many programs were run."""
     if problem.kernel.passed:
         return check_in_group(problem, kinds, rng)
-    return sum(1 for tiling in _tilings(problem, rng) if _compare(problem, tiling, rng))
+    tilings = _tilings(problem, rng)
+    for tiling in tilings:
+        compare_tiling(problem, tiling, rng)
+    return len(tilings)
 
 
 def _problems(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random.Generator) -> Iterator[Problem | None]:
@@ -105,9 +109,11 @@ def _tiles(problem: Problem, tiling: Tiling) -> int:
     return math.prod(-(-problem.extents[name] // size) for name, size in tiling.sizes.items())
 
 
-def _compare(problem: Problem, tiling: Tiling, rng: np.random.Generator) -> bool:
-    """Runs one program. Raises UserError E1305 for another result."""
-    operation, machine = problem.operation, problem.machine
+def compare_tiling(problem: Problem, tiling: Tiling, rng: np.random.Generator, meant: Operation | None = None) -> None:
+    """Runs one program. meant: the operation that the problem's is a way to compute; left out: that one itself.
+
+    Raises UserError E1305 for another result, and all that a program that breaks the machine's rules raises."""
+    operation, machine = meant or problem.operation, problem.machine
     numerics = machine.quantisation or Numerics()
     low, high = numerics.activation.low, numerics.activation.high
     inputs = {name: rng.integers(low, high + 1, operation.input(name)).astype(numerics.stored) for name in operation.kind.data}
@@ -120,7 +126,6 @@ def _compare(problem: Problem, tiling: Tiling, rng: np.random.Generator) -> bool
     wanted = operation.run(inputs, numerics)
     if not np.array_equal(found, wanted):
         raise _differs(problem, tiling, found, wanted)
-    return True
 
 
 def _axes(compiled: CompiledOperation, name: str) -> tuple[int, ...]:

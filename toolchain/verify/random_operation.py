@@ -50,7 +50,7 @@ def draw_operation(
         numbers = complete(kind, {**drawn, **{e: 1 for e in drawn if e in kind.fixed}})
         if macs_of(kind, numbers) > most_macs:
             return None
-        numbers |= _ends(kind, numerics, rng)
+        numbers |= {**_ends(kind, numerics, rng), **(fixed or {})}
         arrays = {name: _array(kind, name, numbers, numerics, rng) for name in kind.known} | _channels(kind, numerics, numbers, rng)
         if kind.form == "table":
             arrays["table"] = rng.integers(-128, 128, 256).astype(numerics.stored)

@@ -84,10 +84,21 @@ def tile_fits(problem: Problem) -> bool:
 
 
 def crowded(problem: Problem) -> str:
-    """The limit that even the smallest tile breaks: a field of an instruction, or the memories."""
+    """The limit that even the smallest tile breaks: a field of an instruction, or a memory, where one place takes more than there is."""
     smallest = {name: sizes[:1] for name, sizes in _candidates(problem, 1).items()}
-    fault = next(tile_faults(problem, tile_names(problem, smallest)), None)
-    return f"its fields: {fault.reason}" if fault else "on chip"
+    names = tile_names(problem, smallest)
+    fault = next(tile_faults(problem, names), None)
+    if fault is not None:
+        return f"its fields: {fault.reason}"
+    rooms = {name: int(room[0]) for name, room in rooms_of(problem, names).items()}
+    place = max(problem.kernel.places, key=lambda place: rooms[place.name] / max(pool.depth for pool in problem.pools[place.memory]))
+    depth = max(pool.depth for pool in problem.pools[place.memory])
+    if rooms[place.name] <= depth:
+        return "on chip"
+    banked = " in each bank" if place.memory in problem.kernel.pools else ""
+    uncut = place.name in problem.known and not problem.kernel.reductions
+    told = f"on chip: '{place.name}' takes {rooms[place.name]} elements of '{place.memory}'{banked}, which has {depth}"
+    return told + (f", and kernel '{problem.kernel.name}' has no dimension that reduces, to cut sums by" if uncut else "")
 
 
 def _legal(problem: Problem, sizes: Mapping[str, Ints]) -> tuple[dict[str, Ints], dict[str, Ints], dict[str, Ints]]:
