@@ -33,10 +33,10 @@ def counting() -> bytes:
 @pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals come to the main thread")
 def test_an_interrupt_ends_the_run() -> None:
     session = open_session(counting())
-    assert run_session(session, {"x": np.float32([3])})["y"].tolist() == [3.0]
+    assert run_session(session, {"x": np.array([3], np.float32)})["y"].tolist() == [3.0]
     began = time.monotonic()
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        run_session(session, {"x": np.float32([5e7])})
+        run_session(session, {"x": np.array([5e7], np.float32)})
     assert time.monotonic() - began < 20  # all of it takes minutes
-    assert run_session(session, {"x": np.float32([4])})["y"].tolist() == [4.0]
+    assert run_session(session, {"x": np.array([4], np.float32)})["y"].tolist() == [4.0]
