@@ -46,12 +46,12 @@ def test_open_sizes_come_with_the_inputs() -> None:
 
 def test_one_node() -> None:
     node = helper.make_node("Add", ["a", "b"], ["c"])
-    (found,) = backend_for("vta").run_node(node, [np.float32([1, 2]), np.float32([3, 4])])
+    (found,) = backend_for("vta").run_node(node, [np.array([1, 2], np.float32), np.array([3, 4], np.float32)])
     assert found.tolist() == [4.0, 6.0]
 
 
 def test_a_tensor_that_a_node_reads_twice_comes_twice() -> None:
-    a = np.float32([1, 2])
+    a = np.array([1, 2], np.float32)
     (found,) = backend_for("vta").run_node(helper.make_node("Add", ["a", "a"], ["c"]), [a, a])
     assert found.tolist() == [2.0, 4.0]
 
@@ -59,7 +59,7 @@ def test_a_tensor_that_a_node_reads_twice_comes_twice() -> None:
 @pytest.mark.parametrize("count", [1, 3])
 def test_another_number_of_inputs_is_refused(count: int) -> None:
     with pytest.raises(UserError, match=f"E1108 the inputs are a, b; given are {count} arrays"):
-        backend_for("vta").run_node(helper.make_node("Add", ["a", "b"], ["c"]), [np.float32([1])] * count)
+        backend_for("vta").run_node(helper.make_node("Add", ["a", "b"], ["c"]), [np.array([1], np.float32)] * count)
 
 
 def test_devices_and_machines() -> None:

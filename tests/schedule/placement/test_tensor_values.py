@@ -13,6 +13,7 @@ from toolchain.schedule.compile import pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.placement.tensor_values import box_of, tensor_packing, tensor_values
+from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import UserError
 from toolchain.spec.expr import Const
 from toolchain.spec.load import load_machine
@@ -69,7 +70,7 @@ def test_a_box_of_an_array_is_what_its_indices_read(data: st.DataObject) -> None
     array = np.arange(3 * 4 * 5).reshape(3, 4, 5)
     rank, boxes = data.draw(st.integers(3, 4)), data.draw(st.booleans())
     axes = data.draw(st.permutations(range(rank)))[:3] if boxes else [data.draw(st.integers(0, rank - 1)) for _ in range(3)]
-    index = []
+    index = list[Ints]()
     for axis, size in zip(axes, array.shape, strict=True):
         first = data.draw(st.integers(0, size - 1))
         run = np.arange(first, data.draw(st.integers(first + 1, size)))

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnxruntime
 
+from toolchain.graph.running.interrupts import RunOptions, run_options
 from toolchain.spec.errors import fail
 
 Array = np.typing.NDArray[Any]
@@ -33,7 +34,7 @@ class Session(Protocol):
 
     def get_inputs(self) -> Sequence[Port]: ...
     def get_outputs(self) -> Sequence[Port]: ...
-    def run(self, output_names: Sequence[str], input_feed: Mapping[str, Array]) -> Sequence[Array]: ...
+    def run(self, output_names: Sequence[str], input_feed: Mapping[str, Array], run_options: RunOptions) -> Sequence[Array]: ...
 
 
 def open_session(model: bytes | Path, optimise: bool = True, files: Mapping[str, bytes] | None = None, place: str | None = None) -> Session:
@@ -58,12 +59,19 @@ def open_session(model: bytes | Path, optimise: bool = True, files: Mapping[str,
 
 
 def run_session(session: Session, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None, place: str = "") -> dict[str, Array]:
-    """Output arrays by name. place: what a message names. Raises UserError E0910 when ONNX Runtime stops."""
+    """Output arrays by name. place: what a message names.
+
+    Raises UserError E0910 when ONNX Runtime stops, KeyboardInterrupt when the user stops it.
+    """
     names = list(outputs or (entry.name for entry in session.get_outputs()))
     given = {name: np.asarray(value) if np.isscalar(value) else value for name, value in inputs.items()}  # an entry of a list of scalars is no array
+    options = run_options()
+    options.terminate = False
     try:
-        return dict(zip(names, session.run(names, given), strict=True))
+        return dict(zip(names, session.run(names, given, options), strict=True))
     except _refusals() as error:
+        if options.terminate:
+            raise KeyboardInterrupt from None
         raise fail("E0910", f"ONNX Runtime could not run the model: {_line(error)}", place=place) from None
 
 
