@@ -24,6 +24,13 @@ BARE = Path(__file__).resolve().parents[2] / "data" / "machines" / "masked.yaml"
         ("size: oc * ic * taps", "size: oc * ic * tops", "E0107 unknown name 'tops'; did you mean 'taps'?"),
         ("layout: weights", "layout: weigths", "E1002 unknown layout 'weigths'; did you mean 'weights'?"),
         ("view: dram.inp", "view: dram.imp", "E1002 unknown view 'dram.imp'; did you mean 'dram.inp'?"),
+        ("view: dram.inp, ", "view: dram.inp, shared: dram.out, ", "E1002 'shared' names a memory on chip for a tensor that operations make"),
+        ("view: dram.inp, ", "view: dram.inp, shared: inps, ", "E1002 unknown view 'inps'; did you mean 'inp'?"),
+        (
+            "{view: dram.inp, layout: activations, extents: [batch, in_channels, h",
+            "{view: dram.inp, shared: acc, layout: activations, extents: [batch, in_channels, h",
+            "E1002 'acc' has other scalars than 'dram.inp'",
+        ),
         ("of: oh, stride", "of: height, stride", "E1002 unknown dimension 'height'"),
         ("extents: [batch, in_channels, height, width]", "extents: [batch, in_channels]", "E1002 layout 'activations' has 4 extents: N C H W"),
         ("{dst: y_slot, src: y_slot", "{dest: y_slot, src: y_slot", "E1002 unknown field of an element of 'uop' 'dest'; did you mean 'dst'?"),
