@@ -17,7 +17,7 @@ from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.checks import build_program
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
-from toolchain.isa.sync_encoding import POST, WAIT, carriers
+from toolchain.isa.sync_encoding import POST, WAIT, sync_encoding
 from toolchain.isa.sync_tokens import Moves, sync_tokens
 from toolchain.schedule.synchronisation.rewrite import without_tokens
 from toolchain.schedule.synchronisation.synchronise import Synchronised, synchronise
@@ -34,7 +34,7 @@ def derive(program: Program, state: State, seeds: tuple[int | None, ...] = (None
     """Synchronises, has the result checked, and runs it in several orders: memory is as after the original's own order."""
     found = synchronise(program, state)
     assert_ordered(found.program, state)
-    plain = without_tokens(program, carriers(program.machine))
+    plain = without_tokens(program, sync_encoding(program.machine))
     assert leftovers(found.program) == leftovers(plain)
     kept = found.source[found.source >= 0]
     np.testing.assert_array_equal(kept, np.arange(len(program)))
@@ -86,7 +86,7 @@ def _movers(moves: Moves, counter: int) -> list[int]:
 
 def without(program: Program, counter: str, poster: int, taker: int) -> Program:
     """The program without one of its tokens: two bits less."""
-    known = carriers(program.machine)
+    known = sync_encoding(program.machine)
     columns = [{name: column.copy() for name, column in held.items()} for held in program.columns]
     for action, index in ((POST, poster), (WAIT, taker)):
         kind = int(program.kind[index])

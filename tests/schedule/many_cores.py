@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from toolchain.analysis.state import State, new_state
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.program import Ints, Program
-from toolchain.isa.sync_encoding import POST, WAIT, carriers
+from toolchain.isa.sync_encoding import POST, WAIT, sync_encoding
 from toolchain.isa.sync_tokens import sync_tokens
 from toolchain.schedule.synchronisation.rewrite import Table, write
 from toolchain.spec.errors import Source
@@ -87,7 +87,7 @@ def without(made: Program, pair: Pair) -> Program:
         gone = set()
         for action, index in ((POST, poster), (WAIT, taker)):
             kind = int(made.kind[index])
-            bit = carriers(machine).bits[kind, int(made.unit[index]), action, counter]
+            bit = sync_encoding(machine).bits[kind, int(made.unit[index]), action, counter]
             held = fields.get(index, {field.name: made.field(index, field.name) for field in machine.instructions[kind].fields})
             fields[index] = {**held, bit.field: held[bit.field] & ~(1 << bit.bit)}
     else:
@@ -97,7 +97,7 @@ def without(made: Program, pair: Pair) -> Program:
     kept = np.array([i for i in range(len(made)) if i not in gone])
     place = {int(i): number for number, i in enumerate(kept)}
     table = Table(source[kept], made.kind[kept], made.unit[kept], made.stream[kept], {place[i]: held for i, held in fields.items()}, ())
-    return write(made, table, carriers(machine))[0]
+    return write(made, table, sync_encoding(machine))[0]
 
 
 def _silent(made: Program, poster: int, core: int) -> dict[int, Mapping[str, int]]:

@@ -1,4 +1,4 @@
-"""Carriers of tokens: a machine's rules inverted, from a counter to the bit of an instruction that moves it."""
+"""The encoding of synchronisation: a machine's rules inverted, from a counter to the bit of an instruction that moves it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Channel:
 
 
 @dataclass(frozen=True)
-class Carriers:
+class SyncEncoding:
     """channels: by (source, target). bits: by (kind of instruction, unit, WAIT or POST, counter), the bit that moves one token."""
 
     channels: Mapping[tuple[int, int], Channel]
@@ -49,13 +49,13 @@ class Carriers:
         return channel.event >= 0 or (kind, unit, action, channel.counter) in self.bits or (action == POST and channel.mode == "all_prior")
 
 
-def carriers(machine: Machine) -> Carriers:
+def sync_encoding(machine: Machine) -> SyncEncoding:
     """Counters between two units that start empty and of which every stream has its own, and the single bits that move them."""
-    return _carriers(MachineKey(machine))
+    return _encoding(MachineKey(machine))
 
 
 @lru_cache(maxsize=32)
-def _carriers(key: MachineKey) -> Carriers:
+def _encoding(key: MachineKey) -> SyncEncoding:
     """Found once for each Machine object: every program of a model asks."""
     machine = key.machine
     bits: dict[tuple[int, int, str, str], Bit] = {}
@@ -73,7 +73,7 @@ def _carriers(key: MachineKey) -> Carriers:
         if _own(machine, c):
             ends = names.index(c.source), names.index(c.target)
             channels.setdefault(ends, Channel(c.name, *ends, c.mode, c.depth))
-    return Carriers(MappingProxyType(channels), MappingProxyType(bits))
+    return SyncEncoding(MappingProxyType(channels), MappingProxyType(bits))
 
 
 def _bits(instruction: Instruction) -> list[Bit]:

@@ -6,7 +6,7 @@ First pushed is first popped. A flush waits for everything, so what was pushed b
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from toolchain.isa.sync_encoding import POST, WAIT, Carriers, Channel, carriers
+from toolchain.isa.sync_encoding import POST, WAIT, Channel, SyncEncoding, sync_encoding
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 
@@ -39,7 +39,7 @@ class TokenBook:
     commands: list[Command]
 
     def __post_init__(self) -> None:
-        self.known: Carriers = carriers(self.machine)
+        self.known: SyncEncoding = sync_encoding(self.machine)
         self.links: Mapping[tuple[int, int], _Link] = {ends: _Link(channel) for ends, channel in self.known.channels.items()}
 
     def push(self, source: str, target: str) -> None:

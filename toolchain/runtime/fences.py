@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolchain.isa.sync_encoding import POST, WAIT, Bit, Channel, carriers
+from toolchain.isa.sync_encoding import POST, WAIT, Bit, Channel, sync_encoding
 from toolchain.runtime.explicit_tokens import Command
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
@@ -13,7 +13,7 @@ def fenced(machine: Machine, commands: Sequence[Command], end: Command) -> list[
 
     Raises UserError E1125 where a unit's last command cannot say that it is done, or the end cannot wait for it.
     """
-    known = carriers(machine)
+    known = sync_encoding(machine)
     for unit in range(len(machine.units)):
         last = next((command for command in reversed(commands) if command.unit == unit), None)
         if last is None or unit == end.unit:

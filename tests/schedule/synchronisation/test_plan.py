@@ -1,13 +1,13 @@
 """What instructions know while a plan grows."""
 
 from tests.schedule.cells import EVERY, cells
-from toolchain.isa.sync_encoding import carriers
+from toolchain.isa.sync_encoding import sync_encoding
 from toolchain.schedule.synchronisation.plan import ADDED, Plan
 
 
 def plan(overlaps: str = "") -> Plan:
     machine = cells(EVERY, overlaps=overlaps)
-    return Plan(machine, carriers(machine))
+    return Plan(machine, sync_encoding(machine))
 
 
 def test_a_queue_knows_what_stands_before() -> None:

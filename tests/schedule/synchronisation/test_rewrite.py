@@ -5,7 +5,7 @@ import numpy as np
 from tests.schedule.cells import EVERY, Op, cells, memory, program
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.binary.encode import encode_program
-from toolchain.isa.sync_encoding import carriers
+from toolchain.isa.sync_encoding import sync_encoding
 from toolchain.schedule.synchronisation.rewrite import without_tokens
 from toolchain.schedule.synchronisation.synchronise import synchronise
 
@@ -25,7 +25,7 @@ def test_tokens_are_forgotten_and_nothing_else() -> None:
     plain = program(machine, [Op(0, 0, 1), Op(1, 1, 2), Op(2, 2, 3)])
     found = synchronise(plain, memory(machine)).program
     assert found.streams != plain.streams
-    assert without_tokens(found, carriers(machine)).streams == plain.streams
+    assert without_tokens(found, sync_encoding(machine)).streams == plain.streams
 
 
 def test_it_is_a_fixed_point() -> None:

@@ -10,7 +10,7 @@ from toolchain.analysis.interlock import held_instructions, is_ordered
 from toolchain.analysis.state import State
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
-from toolchain.isa.sync_encoding import carriers
+from toolchain.isa.sync_encoding import sync_encoding
 from toolchain.schedule.synchronisation.capacity import fit_counters
 from toolchain.schedule.synchronisation.event_lines import is_hollow, table_of
 from toolchain.schedule.synchronisation.events import EventPool, find_events
@@ -26,7 +26,7 @@ def synchronise_streams(program: Program, order: Ints, state: State) -> Synchron
     order: int64 [n], one in which all instructions could run one by one, those of each stream in the program's order. Its dependences are kept
     through whatever memory they go. state: as for `synchronise`. Raises UserError E0520 where the machine has no way to say what is needed.
     """
-    machine, known, events = program.machine, carriers(program.machine), find_events(program.machine)
+    machine, known, events = program.machine, sync_encoding(program.machine), find_events(program.machine)
     plain = without_tokens(program, known)
     plan = Plan(machine, known, machine.streams, EventPool(machine, events) if events else None)
     plan.ring(np.unique(program.stream).tolist())

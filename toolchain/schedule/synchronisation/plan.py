@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from toolchain.isa.sync_encoding import POST, WAIT, Carriers, Channel
+from toolchain.isa.sync_encoding import POST, WAIT, Channel, SyncEncoding
 from toolchain.schedule.synchronisation.events import EventPool
 from toolchain.spec.model import Machine, Unit
 
@@ -35,8 +35,8 @@ class Plan:
     barrier: the last fence that was added, which everything after it is held for.
     """
 
-    def __init__(self, machine: Machine, carriers: Carriers, streams: int = 1, pool: EventPool | None = None) -> None:
-        self.machine, self.carriers, self.streams, self.pool = machine, carriers, streams, pool
+    def __init__(self, machine: Machine, encoding: SyncEncoding, streams: int = 1, pool: EventPool | None = None) -> None:
+        self.machine, self.encoding, self.streams, self.pool = machine, encoding, streams, pool
         names, kinds = [u.name for u in machine.units], [i.name for i in machine.instructions]
         self.nops: Mapping[int, int] = {names.index(n.unit): kinds.index(n.instruction) for n in machine.nops}
         self.source: list[int] = []
@@ -49,7 +49,7 @@ class Plan:
         self.barrier: int | None = None
         self.links: dict[tuple[int, int], Link] = {}
         for first in range(0, len(self.members), len(names)):
-            for channel in carriers.channels.values():
+            for channel in encoding.channels.values():
                 self._add(replace(channel, source=first + channel.source, target=first + channel.target))
 
     def its(self, queue: int) -> Unit:
@@ -141,7 +141,7 @@ class Plan:
 
     def carries(self, kind: int, queue: int, action: str, channel: Channel) -> bool:
         """Whether such an instruction of a queue can wait on the channel, or post to it."""
-        return self.carriers.carries(kind, queue % len(self.machine.units), action, channel)
+        return self.encoding.carries(kind, queue % len(self.machine.units), action, channel)
 
     def nop(self, unit: int, action: str, channel: Channel) -> int | None:
         """The kind of instruction with which a unit can pass a token on, if it has one: one that does nothing, or one that moves events."""

@@ -9,14 +9,14 @@ from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.binary.packing import matched_value
 from toolchain.isa.checks import build_program
 from toolchain.isa.program import Ints, Program
-from toolchain.isa.sync_encoding import POST, WAIT, Bit, Carriers
+from toolchain.isa.sync_encoding import POST, WAIT, Bit, SyncEncoding
 from toolchain.schedule.synchronisation.plan import ADDED, Plan
 from toolchain.spec.model import Machine
 
 Columns = list[dict[str, Ints]]
 
 
-def without_tokens(program: Program, known: Carriers) -> Program:
+def without_tokens(program: Program, known: SyncEncoding) -> Program:
     """The program with every bit cleared that waits on, or posts to, a counter between two units."""
     columns: Columns = [{name: column.copy() for name, column in held.items()} for held in program.columns]
     for (kind, unit, _, _), bit in known.bits.items():
@@ -41,7 +41,7 @@ class Table:
     moves: Sequence[tuple[str, str, Ints]]
 
 
-def rewritten(program: Program, plans: Sequence[Plan], known: Carriers) -> tuple[Program, Ints]:
+def rewritten(program: Program, plans: Sequence[Plan], known: SyncEncoding) -> tuple[Program, Ints]:
     """The program as planned, one plan a stream, and int64 [n] where each of its instructions comes from; ADDED: from nowhere."""
     source, kind, unit = (np.array([x for plan in plans for x in getattr(plan, name)], np.int64) for name in ("source", "kind", "unit"))
     stream = np.repeat(np.arange(len(plans)), [len(plan.source) for plan in plans])
@@ -68,7 +68,7 @@ def idle_fields(machine: Machine) -> Mapping[int, Mapping[str, int]]:
     return found
 
 
-def write(program: Program, table: Table, known: Carriers) -> tuple[Program, Ints]:
+def write(program: Program, table: Table, known: SyncEncoding) -> tuple[Program, Ints]:
     """The table encoded, with fields from the program where instructions come from it; and its sources."""
     columns = _columns(program, table)
     row = np.empty(len(table.kind), np.int64)

@@ -12,7 +12,7 @@ from toolchain.analysis.interlock import held_instructions, is_ordered
 from toolchain.analysis.state import State
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
-from toolchain.isa.sync_encoding import Carriers, carriers
+from toolchain.isa.sync_encoding import SyncEncoding, sync_encoding
 from toolchain.isa.sync_tokens import Moves, sync_tokens
 from toolchain.schedule.synchronisation.capacity import fit_counters
 from toolchain.schedule.synchronisation.plan import Plan
@@ -38,7 +38,7 @@ def synchronise(program: Program, state: State) -> Synchronised:
     registers. Signals and waits that name events stay as they are, and are fences: all before a signal is done when it
     is sent, all after a wait comes after it. Raises UserError E0520 where the machine has no way to say what is needed.
     """
-    found = carriers(program.machine)
+    found = sync_encoding(program.machine)
     plain = without_tokens(program, found)
     order = np.arange(len(plain))
     provenance = Provenance(plain, state, order)
@@ -46,7 +46,7 @@ def synchronise(program: Program, state: State) -> Synchronised:
     return choose_tokens(plain, find_dependences(plain, runs, provenance), held_instructions(plain, runs, provenance).latest, found)
 
 
-def choose_tokens(program: Program, dependences: Dependences, held: Needs, known: Carriers) -> Synchronised:
+def choose_tokens(program: Program, dependences: Dependences, held: Needs, known: SyncEncoding) -> Synchronised:
     """The program, which has no tokens yet, with those that the dependences call for. held: Held.latest."""
     events = sync_tokens(program)
     named = {c.name for c in program.machine.counters if not c.source}
@@ -69,7 +69,9 @@ def _moving(moves: Moves, counters: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return found
 
 
-def _stream_plan(program: Program, dependences: Dependences, held: Needs, known: Carriers, who: Ints, fences: Sequence[NDArray[np.bool_]]) -> Plan:
+def _stream_plan(
+    program: Program, dependences: Dependences, held: Needs, known: SyncEncoding, who: Ints, fences: Sequence[NDArray[np.bool_]]
+) -> Plan:
     """The plan of one stream, whose instructions are `who`."""
     plan = Plan(program.machine, known)
     choice, ends = TokenChoice(plan), ending_kind(program.machine)
