@@ -1,0 +1,34 @@
+"""Random operations: the same for one seed, within the machine's arithmetic, with the numbers that are given."""
+
+import numpy as np
+import pytest
+
+from toolchain.operations.library import kinds_of
+from toolchain.spec.load import load_machine
+from toolchain.verify.random_operation import MOST_MACS, draw_operation
+
+MACHINES = {name: load_machine(name) for name in ("vta", "dpuv3", "stcp920")}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("kind", ["conv2d", "add", "max_pool", "average_pool"])
+def test_operations_are_the_machine_s_and_the_same_again(name: str, kind: str) -> None:
+    machine = MACHINES[name]
+    described, numerics = kinds_of(machine)[kind], machine.quantisation
+    assert numerics is not None
+    drawn = [[draw_operation(machine, described, rng) for _ in range(30)] for rng in (np.random.default_rng(1), np.random.default_rng(1))]
+    made, again = ([operation for operation in each if operation is not None] for each in drawn)
+    assert made
+    assert [operation.numbers for operation in made] == [operation.numbers for operation in again]
+    for one, other in zip(made, again, strict=True):
+        assert one.macs <= MOST_MACS
+        assert one.reach(numerics.reach) < 1 << (numerics.accumulator_bits - 1)
+        assert one.arrays.keys() == other.arrays.keys()
+        assert all(np.array_equal(one.arrays[key], other.arrays[key]) for key in one.arrays)
+
+
+def test_numbers_that_are_given_are_not_drawn() -> None:
+    machine, rng = MACHINES["vta"], np.random.default_rng(0)
+    fixed = {"height": 5, "width": 9, "channels": 3}
+    made = [draw_operation(machine, kinds_of(machine)["add"], rng, fixed) for _ in range(20)]
+    assert {tuple(operation.output)[1:] for operation in made if operation is not None} == {(3, 5, 9)}
