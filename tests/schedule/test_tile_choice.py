@@ -1,15 +1,17 @@
 """One search for operations of the same sizes, whatever their values are."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.schedule.convolutions import convolution
+from tests.schedule.many_cores import chip
 from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.hazards.pipeline import repeats
 from toolchain.schedule.compile import emit_alone, pack_tensors
-from toolchain.schedule.kernels.kernel_file import load_kernel
+from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
@@ -52,3 +54,18 @@ def test_a_tiling_that_keeps_the_steps_of_a_pipeline_apart_goes_first(apart: int
     strict = load_machine("vta", overrides={"APART": "2"})
     broken = repeats(prepare_program(replace(found.program, machine=strict), found.state()).provenance)
     assert (len(broken) == 0) == (apart > 0)
+
+
+def test_streams_that_share_the_tiles_get_as_many_and_wait_for_the_port_that_they_share() -> None:
+    machine = chip(1, 8)
+    conv = convolution((1, 64, 24, 24), (64, 3, 3), pads=(1, 1, 1, 1))
+    problem = state_problem(machine, load_kernels(machine)["conv2d"], conv)
+    alone, shared = (rank_tilings(problem, 2, 1, streams)[0] for streams in (1, 8))
+    tiles = [math.prod(-(-problem.extents[d.name] // found.sizes[d.name]) for d in problem.kernel.loops) for found in (alone, shared)]
+    assert tiles[1] >= max(8, tiles[0])
+    assert alone.estimate / 8 <= shared.estimate < alone.estimate
+    (port,) = (resource for resource in machine.timing.resources if resource.name == "ddr_port")
+    slow = replace(machine, timing=replace(machine.timing, resources=(replace(port, bytes_per_cycle=1), *machine.timing.resources[1:])))
+    waiting = rank_tilings(replace(problem, machine=slow), 2, 1, 8)[0]
+    moved = 2 * 64 * 24 * 24 + 64 * 64 * 9
+    assert moved <= waiting.estimate < 8 * moved

@@ -1,6 +1,5 @@
 """The tiling of each operation of a region; operations of the same sizes share one search."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -19,7 +18,6 @@ from toolchain.timing.simulate import time_program
 
 Key = tuple[str, tuple[tuple[int, int], ...], tuple[tuple[str, int], ...], tuple[tuple[str, tuple[Pool, ...]], ...], tuple[str, int] | None]
 
-EVERY = 1 << 30
 TRIED = 24
 """Tilings of an operation that are looked at where a machine's pipelines have rules."""
 
@@ -46,17 +44,12 @@ class TileChoice:
     def _ranked(self, problem: Problem) -> Sequence[Tiling]:
         """The best tilings by the estimate, of those that keep to the rules of pipelines where some do."""
         if self.streams > 1:
-            return [min(rank_tilings(problem, self.contexts, EVERY), key=lambda tiling: self._shared(problem, tiling))]
+            return rank_tilings(problem, self.contexts, 1, self.streams)
         if not pipelined_steps(problem.machine):
             return rank_tilings(problem, self.contexts, self.timed)
         ranked = rank_tilings(problem, self.contexts, max(self.timed, TRIED))
         kept = list(islice((tiling for tiling in ranked if _is_apart(problem, tiling)), self.timed))
         return kept or ranked[: self.timed]
-
-    def _shared(self, problem: Problem, tiling: Tiling) -> float:
-        """The part of the estimate that falls to the stream with the most tiles."""
-        tiles = math.prod(-(-problem.extents[d.name] // tiling.sizes[d.name]) for d in problem.kernel.loops)
-        return tiling.estimate * -(-tiles // self.streams) / tiles
 
     def _key(self, problem: Problem) -> Key:
         """Kernel, steps and every number that sizes and costs name."""

@@ -1,6 +1,6 @@
 """Buffers in a shared memory: those that are needed at one moment stand beside each other, and the largest leave where not all fit."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.many_cores import chip
@@ -13,6 +13,7 @@ LIVES = st.lists(st.tuples(st.integers(1, LINES), st.integers(0, 6), st.integers
 
 
 @given(LIVES)
+@settings(deadline=None)
 def test_what_lives_at_once_stands_apart(lives: list[tuple[int, int, int]]) -> None:
     machine = chip(1, 4)
     buffers = {f"b{k}": Buffer(f"b{k}", "swap", "", "", (), first, first + more, 1, 1, "llb") for k, (_, first, more) in enumerate(lives)}

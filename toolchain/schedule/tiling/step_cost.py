@@ -1,6 +1,6 @@
 """Cycles that a step keeps each unit, for many tiles at once: its instructions' timing classes over what the kernel writes into their fields."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from toolchain.schedule.kernels.sequence_file import formula_of, unsaid
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
-from toolchain.timing.class_cost import Fields, class_cost
+from toolchain.timing.class_cost import ClassCost, Fields, class_cost
 
 
 def step_cycles(problem: Problem, step: Step, names: Mapping[str, Ints], frame: Frame) -> dict[str, Ints]:
@@ -23,6 +23,13 @@ def step_cycles(problem: Problem, step: Step, names: Mapping[str, Ints], frame: 
         return {step.units[0]: evaluate_arrays(step.cycles, names)} if step.cycles is not None else {}
     found = items_cycles(problem.machine, step.code, frame)
     return {unit: _column(value, frame.count) for unit, value in found.items()}
+
+
+def step_transfers(problem: Problem, step: Step, frame: Frame) -> dict[str, Ints]:
+    """int64 [n] by shared resource: the cycles that a step's transfers take of it."""
+    if step.cycles is not None or isinstance(step.code, str):
+        return {}
+    return {name: _column(value, frame.count) for name, value in items_cycles(problem.machine, step.code, frame, _issue_transfers).items()}
 
 
 def loading_cycles(problem: Problem, loading: Loading, count: Ints) -> Ints:
@@ -34,12 +41,12 @@ def loading_cycles(problem: Problem, loading: Loading, count: Ints) -> Ints:
     return np.add.reduce([_column(value, len(count)) for value in found.values()])
 
 
-def items_cycles(machine: Machine, items: Items, frame: Frame) -> dict[str, Value]:
-    """Cycles by unit, of all instructions together, each as it takes alone: one number, or int64 for each row of the frame."""
+def items_cycles(machine: Machine, items: Items, frame: Frame, costs: "Costs | None" = None) -> dict[str, Value]:
+    """Cycles by unit, or what `costs` finds, of all instructions together, each as it takes alone: one number, or int64 for each row of the frame."""
     total: dict[str, Value] = {}
     for inside in enter(items, frame, once=True):
         body = inside.item.body
-        found = {body.unit: _issue_cycles(machine, body, inside.frame)} if isinstance(body, Issue) else items_cycles(machine, body, inside.frame)
+        found = (costs or _issue_cycles)(machine, body, inside.frame) if isinstance(body, Issue) else items_cycles(machine, body, inside.frame, costs)
         for unit, value in found.items():
             value = value * inside.rounds
             if inside.of is not None:
@@ -48,7 +55,21 @@ def items_cycles(machine: Machine, items: Items, frame: Frame) -> dict[str, Valu
     return total
 
 
-def _issue_cycles(machine: Machine, issue: Issue, frame: Frame) -> Value:
+Costs = Callable[[Machine, Issue, Frame], Mapping[str, Value]]
+"""The costs of an instruction, by name."""
+
+
+def _issue_cycles(machine: Machine, issue: Issue, frame: Frame) -> dict[str, Value]:
+    """Of the unit."""
+    return {issue.unit: _issue_cost(machine, issue, frame).held}
+
+
+def _issue_transfers(machine: Machine, issue: Issue, frame: Frame) -> dict[str, Value]:
+    """Of each resource."""
+    return _issue_cost(machine, issue, frame).work
+
+
+def _issue_cost(machine: Machine, issue: Issue, frame: Frame) -> ClassCost:
     instruction = machine.instruction[issue.instruction]
 
     def field(name: str) -> Value:
@@ -57,7 +78,7 @@ def _issue_cycles(machine: Machine, issue: Issue, frame: Frame) -> Value:
     def latched(register: str, name: str) -> Value:
         return frame[f"{register}.{name}"]
 
-    return class_cost(machine, instruction, Fields(frame.count, field, latched)).held
+    return class_cost(machine, instruction, Fields(frame.count, field, latched))
 
 
 def _column(value: Value, count: int) -> Ints:

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ from toolchain.schedule.kernels.pools import Rooms, Slot, Taken, slots_of
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.windows import largest_window
 from toolchain.schedule.tiling.overlap import Floats, overlapped
-from toolchain.schedule.tiling.step_cost import loading_cycles, step_cycles, tile_frame
+from toolchain.schedule.tiling.step_cost import loading_cycles, step_cycles, step_transfers, tile_frame
 from toolchain.schedule.tiling.tile_limits import fitting, tile_faults
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail
@@ -51,9 +51,9 @@ class Tiling:
         return {name: len(found) for name, found in self.places.items()}
 
 
-def rank_tilings(problem: Problem, contexts: int, best: int) -> list[Tiling]:
+def rank_tilings(problem: Problem, contexts: int, best: int, streams: int = 1) -> list[Tiling]:
     """The `best` tilings by estimate, the first one lowest. contexts: slots that each place has at least, where it has as many tiles;
-    fewer where nothing fits with so many.
+    fewer where nothing fits with so many. streams: how many share the tiles.
 
     Raises UserError E1004 where not even the smallest tile fits.
     """
@@ -64,12 +64,12 @@ def rank_tilings(problem: Problem, contexts: int, best: int) -> list[Tiling]:
     taken = fill_slots(problem, trips_of(problem, sizes), rooms, contexts, free, taken)
     kept = np.flatnonzero(fits)
     if not len(kept) and contexts > 1:
-        return rank_tilings(problem, contexts - 1, best)
+        return rank_tilings(problem, contexts - 1, best, streams)
     if not len(kept):
         raise fail("E1004", f"no tile of '{problem.operation.name}' fits {crowded(problem)}", problem.kernel.span)
     sizes, names, rooms = ({k: v[kept] for k, v in part.items()} for part in (sizes, names, rooms))
     held = {name: [Taken(t.pool[kept], t.address[kept], t.count[kept]) for t in parts] for name, parts in taken.items()}
-    return Candidates(problem, sizes, names, rooms, held, contexts, trips_of(problem, sizes)).best(best)
+    return Candidates(problem, sizes, names, rooms, held, contexts, trips_of(problem, sizes), streams).best(best)
 
 
 def tile_fits(problem: Problem) -> bool:
@@ -196,7 +196,10 @@ def fill_slots(
 
 @dataclass(frozen=True)
 class Candidates:
-    """Legal tiles, as arrays. names: `tile_names`. rooms, taken: of one slot and of all slots. trips: by dimension, how many tiles there are."""
+    """Legal tiles, as arrays. names: `tile_names`. rooms, taken: of one slot and of all slots. trips: by dimension, how many tiles there are.
+
+    streams: how many share the tiles. whole: the same for all tiles, where `trips` are those of one stream.
+    """
 
     problem: Problem
     sizes: Mapping[str, Ints]
@@ -205,6 +208,8 @@ class Candidates:
     taken: Mapping[str, list[Taken]]
     contexts: int
     trips: Mapping[str, Floats]
+    streams: int = 1
+    whole: "Candidates | None" = None
 
     @cached_property
     def slots(self) -> dict[str, Ints]:
@@ -214,7 +219,7 @@ class Candidates:
     def best(self, count: int) -> list[Tiling]:
         found: list[tuple[float, int, int, tuple[str, ...]]] = []
         for rank, order in enumerate(self._orders()):
-            estimate = self.estimate(order)
+            estimate = self.estimate(order) if self.streams == 1 else self.shared(order)
             found += [
                 (float(estimate[index]), rank * self.problem.followed, int(index), order) for index in np.argsort(estimate, kind="stable")[:count]
             ]
@@ -233,9 +238,38 @@ class Candidates:
             return ((first, *rest) for rest in itertools.permutations(name for name in names if name != first))
         return itertools.permutations(sorted(names, key=lambda name: name not in rows) if self.problem.followed else names)
 
+    def shared(self, order: tuple[str, ...]) -> Floats:
+        """Cycles where streams share the tiles: of the one with the most, but no fewer than all of them keep a port that they share."""
+        left = np.full(len(next(iter(self.sizes.values()))), float(self.streams))
+        own = dict(self.trips)
+        for name in order:
+            tiles = np.ceil(self.trips[name])
+            part = np.minimum(left, tiles)
+            own[name], left = np.minimum(self.trips[name], np.ceil(tiles / part)), left / part
+        one = replace(self, trips=own, streams=1, whole=self)
+        return np.maximum(one.estimate(order), one.contended(order, self.streams / left))
+
+    def contended(self, order: tuple[str, ...], streams: Floats) -> Floats:
+        """Cycles that so many streams, each with this work, keep the busiest port that several of them share."""
+        machine, busiest = self.problem.machine, np.zeros(len(streams))
+        steps = [(self.times(step, order), moved) for step, moved in (self.whole or self).transfers]
+        for resource in (r for r in machine.timing.resources if machine.instances(r.scope) < machine.streams):
+            sharing = np.minimum(streams, machine.streams // machine.instances(resource.scope))
+            one = (times * moved[resource.name] for times, moved in steps if resource.name in moved)
+            busiest = np.maximum(busiest, sharing * sum(one, start=np.zeros(len(streams))))
+        return busiest
+
+    @cached_property
+    def transfers(self) -> list[tuple[Step, dict[str, Ints]]]:
+        """Every step that there is, with the cycles that one run of it takes of each resource."""
+        frame = tile_frame(self.problem, self.names)
+        return [(step, step_transfers(self.problem, step, frame)) for step, _ in self.costs]
+
     @cached_property
     def cycles(self) -> list[dict[str, Ints]]:
         """By step of the problem, then by unit: how long one run of it takes."""
+        if self.whole:
+            return self.whole.cycles
         frame = tile_frame(self.problem, self.names)
         return [step_cycles(self.problem, step, self.names, frame) for step in self.problem.steps]
 
