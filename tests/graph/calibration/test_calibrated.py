@@ -27,6 +27,11 @@ def test_other_models_do_not_say() -> None:
     assert calibration_text("") == "it is not known how"
 
 
+def test_a_quantised_model_without_samples_is_told_what_to_do() -> None:
+    assert "quantised anew" in calibration_text("declared")
+    assert "calibration=FILE" in calibration_text("declared")
+
+
 @pytest.mark.parametrize(("calibration", "kind"), [("", "made-up"), ("calibration: {file: seen.npz, array: a}", "recorded")])
 def test_a_stage_says_how_it_was_calibrated(calibration: str, kind: str, tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(NETWORK.format(calibration=calibration))

@@ -18,7 +18,10 @@ def calibration_text(kind: str) -> str:
         case "recorded":
             return "on recorded samples"
         case "declared":
-            return "by the ranges that the quantised model declares; what it says nothing of, on made-up samples"
+            return (
+                "by the ranges that the quantised model declares, quantised anew in the machine's own scales, which may lose much: recorded samples "
+                "(calibration=FILE), or the network before it was quantised, lose less; what it says nothing of, on made-up samples"
+            )
         case "made-up":
             return "on made-up samples, so figures of accuracy say little: give recorded ones by calibration=FILE or in the model's file"
         case _:
