@@ -1,5 +1,6 @@
 """Shared fixtures: golden texts with an update switch, machines loaded once, vendor programs where they are at hand."""
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,10 @@ GOLDEN = ROOT / "tests" / "golden"
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 """Tests start the command a hundred times: compiling all of its modules anew would be most of that."""
+
+
+gc.set_threshold(100_000, 50, 100)
+"""As the stages of a build have it: every machine stays loaded, and looking through all of them for circles takes a tenth of the time."""
 
 
 settings.register_profile("suite", max_examples=70)

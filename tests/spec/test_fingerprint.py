@@ -1,14 +1,18 @@
 """The fingerprint follows what programs depend on, and nothing else."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.slower import slower
 from tests.spec.small import small
+from toolchain.spec import fingerprint as hashes
 from toolchain.spec.expr import Binary, Const, Name, walk
 from toolchain.spec.fingerprint import fingerprint, placing_hash, section_hashes
 from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
+from toolchain.spec.render import render
 
 SAME = [
     ("policy: fifo", "policy: fair"),
@@ -81,3 +85,21 @@ def test_how_long_anything_takes_is_nothing_to_placing() -> None:
         machine = load_machine(name)
         assert placing_hash(slower(machine)) == placing_hash(machine)
         assert section_hashes(slower(machine))["timing"] != section_hashes(machine)["timing"]
+
+
+def test_a_machine_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every schedule, program and bundle asks for it, and it takes longer than reading a program."""
+    rendered: list[Machine] = []
+
+    def counted(machine: Machine, without: frozenset[str]) -> dict[str, Any]:
+        rendered.append(machine)
+        return render(machine, without)
+
+    monkeypatch.setattr(hashes, "render", counted)
+    machine, other = replace(small()), replace(small())
+    for _ in range(3):
+        assert fingerprint(machine) == STABLE
+        assert section_hashes(machine)["sync"] != section_hashes(machine, ordered=True)["sync"]
+    assert len(rendered) == 3
+    assert fingerprint(other) == STABLE
+    assert len(rendered) == 4

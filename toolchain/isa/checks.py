@@ -9,9 +9,9 @@ import numpy as np
 from toolchain.isa.columns import evaluate_columns, field_leaf
 from toolchain.isa.program import Ints, Program, stream_index
 from toolchain.isa.semantics.instances import stream_levels
-from toolchain.isa.semantics.machine import MachineKey
 from toolchain.spec.errors import Diagnostic, UserError, fail
 from toolchain.spec.expr import Const, Expr, Index, Member, Name, walk
+from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Constraint, Illegal, Machine
 
 Columns = tuple[Mapping[str, Ints], ...]
@@ -80,7 +80,7 @@ def latched_constraints(machine: Machine) -> tuple[tuple[int, Constraint], ...]:
     return _latched_constraints(MachineKey(machine))
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=128)
 def _latched_constraints(key: MachineKey) -> tuple[tuple[int, Constraint], ...]:
     return tuple((kind, c) for kind, i in enumerate(key.machine.instructions) for c in i.constraints if reads_registers(c.that))
 

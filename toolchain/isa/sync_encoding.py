@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
-from toolchain.isa.semantics.machine import MachineKey
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant
+from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Counter, Instruction, Machine, SyncRule
 
 WAIT, POST = "wait", "post"
@@ -54,7 +54,7 @@ def sync_encoding(machine: Machine) -> SyncEncoding:
     return _encoding(MachineKey(machine))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=128)
 def _encoding(key: MachineKey) -> SyncEncoding:
     """Found once for each Machine object: every program of a model asks."""
     machine = key.machine

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from toolchain.isa.columns import evaluate_columns, field_leaf
 from toolchain.isa.program import Ints, Program, stream_index
 from toolchain.isa.semantics.instances import scope_levels, stream_levels
-from toolchain.isa.semantics.machine import MachineKey
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Const, Expr, Name
+from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Counter, Machine, SyncRule
 
 COUNTING, FLAG, ALL_PRIOR = 0, 1, 2
@@ -172,7 +172,7 @@ class _Lowering:
         return who, self.first[counter.name] + self.program.stream[who] * counter.count, np.ones(len(who), np.int64)
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=256)
 def _plan(key: MachineKey, kind: str) -> tuple[tuple[SyncRule, Counter, int], ...]:
     """Every rule that waits or posts, with its counter and each kind of instruction that it is about."""
     counters = {counter.name: counter for counter in reversed(key.machine.counters)}

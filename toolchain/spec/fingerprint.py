@@ -3,9 +3,12 @@
 import hashlib
 import json
 import re
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 from toolchain.spec.expr import Call, Expr, Index, Member, Name, walk
+from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Machine
 from toolchain.spec.render import NOTES, render
 from toolchain.spec.unparse import unparse
@@ -19,6 +22,13 @@ def fingerprint(machine: Machine) -> str:
     Timing, layouts, quantisation, operators, host, documentation, sources, the severity of hazards, what outlives a program, how far
     apart the steps of a pipeline are and which instructions do nothing do not change it.
     """
+    return _fingerprint(MachineKey(machine))
+
+
+@lru_cache(maxsize=128)
+def _fingerprint(key: MachineKey) -> str:
+    """Found once for each Machine object: every schedule, program and bundle names it."""
+    machine = key.machine
     sections = render(machine, NOTES | {"timing", "hazard", "transient", "pipelined", "nops"})
     found = {name: _code(sections[name]) for name in ARCHITECTURE if name in sections}
     return _digest({"name": machine.name, "params": _params(machine, sections), **found})
@@ -26,7 +36,12 @@ def fingerprint(machine: Machine) -> str:
 
 def section_hashes(machine: Machine, ordered: bool = False) -> dict[str, str]:
     """SHA-256 in hex of every section, without its documentation and sources; with `ordered` its entries' order counts too."""
-    return {name: _digest(_code(section), ordered) for name, section in render(machine, NOTES).items() if name != "assumptions"}
+    return dict(_section_hashes(MachineKey(machine), ordered))
+
+
+@lru_cache(maxsize=128)
+def _section_hashes(key: MachineKey, ordered: bool) -> Mapping[str, str]:
+    return {name: _digest(_code(section), ordered) for name, section in render(key.machine, NOTES).items() if name != "assumptions"}
 
 
 def placing_hash(machine: Machine) -> str:

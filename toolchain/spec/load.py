@@ -78,7 +78,7 @@ def load_text(text: str, path: str, config: str = "", overrides: Mapping[str, st
     return _elaborated(text, path, config, tuple((overrides or {}).items()))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=128)
 def _elaborated(text: str, path: str, config: str, overrides: tuple[tuple[str, str], ...]) -> Machine:
     root = parse_yaml(Source(path, text))
     validate(root)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -10,8 +11,9 @@ from toolchain.isa.footprint.loop_nest import Exists, Nest, coefficient, conjunc
 from toolchain.isa.footprint.walk import Loop
 from toolchain.isa.program import Ints
 from toolchain.isa.semantics import ir
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import Span, fail
 from toolchain.spec.expr import Binary, Call, Compare, Const, Expr, Member, Name, Unary, rewrite
+from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Instruction, Machine, Resource, TimingClass
 from toolchain.timing.sharing import cycles_alone, through_one_port
 
@@ -82,10 +84,49 @@ def traffic(machine: Machine, instruction: Instruction, kind: str, memory: str, 
     Raises UserError E1002 where a condition neither bounds one loop nor depends on fields alone.
     """
     total: Value = 0
-    for nest in machine_nests(machine)[instruction.name]:
-        if nest.occurrence.kind == kind and nest.access.view.memory == memory:
-            total = total + _iterations(nest, fields) * (nest.access.view.element.bytes * nest.replicas)
+    for turns in _turns(MachineKey(machine), instruction.name, kind, memory):
+        total = total + _iterations(turns, fields) * turns.bytes
     return total
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """How often the loops of a nest run. loops: variable, start and stop. limits: `variable op limit`. conditions: on fields alone.
+
+    bytes: that it moves in each turn. unclear: of which memory, where a condition is none of these, and the place.
+    """
+
+    loops: tuple[tuple[str, Expr, Expr], ...]
+    limits: tuple[tuple[str, str, Expr], ...]
+    conditions: tuple[Expr, ...]
+    bytes: int
+    unclear: tuple[str, Span | None] | None
+
+
+@lru_cache(maxsize=1024)
+def _turns(key: MachineKey, instruction: str, kind: str, memory: str) -> tuple[_Turns, ...]:
+    """Of every nest that reads or writes the memory; found once for each machine, as the tile search asks for each step of each operation."""
+    nests = machine_nests(key.machine)[instruction]
+    return tuple(_turns_of(nest) for nest in nests if nest.occurrence.kind == kind and nest.access.view.memory == memory)
+
+
+def _turns_of(nest: Nest) -> _Turns:
+    loops, limits, conditions = list[tuple[str, Expr, Expr]](), list[tuple[str, str, Expr]](), list[Expr]()
+    unclear: tuple[str, Span | None] | None = None
+    for item in nest.path:
+        if isinstance(item, Loop):
+            loops.append((item.var, item.start, item.stop))
+            continue
+        for condition in conjuncts(item.condition):
+            variables = outer_vars(condition) & {var for var, _, _ in loops}
+            line = _line(condition, next(iter(variables))) if len(variables) == 1 else None
+            if not variables and not isinstance(condition, Exists):
+                conditions.append(condition)
+            elif line is not None:
+                limits.append(line)
+            else:
+                unclear = unclear or (nest.access.view.memory, nest.access.span)
+    return _Turns(tuple(loops), tuple(limits), tuple(conditions), nest.access.view.element.bytes * nest.replicas, unclear)
 
 
 def timing_fields(machine: Machine, instruction: Instruction) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
@@ -140,37 +181,24 @@ def _mentioned(machine: Machine, instruction: Instruction, expr: Expr, fields: F
     rewrite(expr, seen)
 
 
-def _iterations(nest: Nest, fields: Fields) -> Value:
-    """How often the loops of a nest run where their conditions hold."""
-    bounds: dict[str, tuple[Value, Value]] = {}
+def _iterations(turns: _Turns, fields: Fields) -> Value:
+    """How often the loops run where their conditions hold."""
+    if turns.unclear:
+        text = f"the bytes that it moves of '{turns.unclear[0]}' are not counted by its fields alone"
+        raise fail("E1002", text, turns.unclear[1], "write the step as a template, with its cycles")
+    bounds = {var: (_scalar(start, fields), _scalar(stop, fields)) for var, start, stop in turns.loops}
+    for var, op, limit in turns.limits:
+        start, stop = bounds[var]
+        at = _scalar(limit, fields)
+        low = at + 1 if op == ">" else at if op in (">=", "==") else start
+        high = at if op == "<" else at + 1 if op in ("<=", "==") else stop
+        bounds[var] = np.maximum(start, low), np.minimum(stop, high)
     times: Value = 1
-    for item in nest.path:
-        if isinstance(item, Loop):
-            bounds[item.var] = _scalar(item.start, fields), _scalar(item.stop, fields)
-        else:
-            for condition in conjuncts(item.condition):
-                times = times * _guarded(condition, bounds, fields, nest)
+    for condition in turns.conditions:
+        times = times * np.asarray(_scalar(condition, fields) != 0, np.int64)
     for start, stop in bounds.values():
         times = times * np.maximum(stop - start, 0)
     return times if np.ndim(times) else int(times)
-
-
-def _guarded(condition: Expr, bounds: dict[str, tuple[Value, Value]], fields: Fields, nest: Nest) -> Value:
-    """Narrows the bounds of the loop that a condition is about; 0 or 1 for one that is about no loop."""
-    variables = outer_vars(condition) & set(bounds)
-    if not variables and not isinstance(condition, Exists):
-        return np.asarray(_scalar(condition, fields) != 0, np.int64)
-    line = _line(condition, next(iter(variables))) if len(variables) == 1 else None
-    if line is None:
-        text = f"the bytes that it moves of '{nest.access.view.memory}' are not counted by its fields alone"
-        raise fail("E1002", text, nest.access.span, "write the step as a template, with its cycles")
-    var, op, limit = line
-    start, stop = bounds[var]
-    at = _scalar(limit, fields)
-    low = at + 1 if op == ">" else at if op in (">=", "==") else start
-    high = at if op == "<" else at + 1 if op in ("<=", "==") else stop
-    bounds[var] = np.maximum(start, low), np.minimum(stop, high)
-    return 1
 
 
 def _line(condition: Expr, var: str) -> tuple[str, str, Expr] | None:

@@ -4,7 +4,6 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,12 +13,9 @@ from hypothesis import strategies as st
 from tests.coded_machine import coded_machine
 from tests.random_fields import MACHINES, random_program
 from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.binary import container
 from toolchain.isa.binary.container import MANIFEST, read_container, write_container
 from toolchain.spec.errors import Source, UserError
-from toolchain.spec.fingerprint import fingerprint
 from toolchain.spec.load import load_machine
-from toolchain.spec.model import Machine
 
 CODED = coded_machine(cores=2)
 PROGRAM = assemble(CODED, Source("asm", "SET kernel=3 shift=1\nEND\n.stream 1\nMIRROR side=left where=1 count=1\nEND\n"))
@@ -147,14 +143,3 @@ def test_damage_is_refused_or_harmless(changes: list[tuple[int, int]], cut: int)
     except UserError:
         return
     assert streams == list(PROGRAM.streams)
-
-
-def test_a_machine_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bundle has a container for each of its regions; hashing the machine takes longer than reading one."""
-    hashed: list[Machine] = []
-    monkeypatch.setattr(container, "fingerprint", lambda machine: hashed.append(machine) or fingerprint(machine))
-    machine = replace(coded_machine(cores=2))
-    assert [len(read_container(machine, GOOD)) for _ in range(3)] == [2, 2, 2]
-    assert len(hashed) == 1
-    assert len(read_container(replace(machine), GOOD)) == 2
-    assert len(hashed) == 2

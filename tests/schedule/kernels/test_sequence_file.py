@@ -31,7 +31,7 @@ PATH = Path(__file__).resolve().parents[3] / "targets" / "dnnvm" / "kernels.yaml
         ),
         ("{read: {segment: x_segment, base", "{read: {base", "E1002 sequence 'read' needs 'segment'"),
         ("      LOAD: {memory: features, reg: segment", "      read: {memory: features, reg: segment", "E1002 sequence 'read' calls itself"),
-        ('      let: {pixel: "align(channels, IC)"}', '      let: {slot: "align(channels, IC)"}', "E1002 'slot' has a meaning here already"),
+        ('      let: {pixel: "align(channels, IC)"', '      let: {slot: "align(channels, IC)"', "E1002 'slot' has a meaning here already"),
         ("do: {LOAD: {memory: bias,", "do: {END: {}, LOAD: {memory: bias,", "E1002 this is to be one instruction, one sequence, or 'do'"),
         (
             "shape: rows, by: [n, oh, ow], first: 0",

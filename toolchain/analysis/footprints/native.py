@@ -72,7 +72,7 @@ class _Key:
         return id(self.machine)
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=128)
 def _source(key: _Key) -> FootprintSource:
     return footprint_source(key.machine)
 

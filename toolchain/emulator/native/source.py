@@ -39,7 +39,7 @@ class _Identity:
         return id(self.machine)
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=64)
 def _engine_source(key: _Identity) -> str:
     machine, products = key.machine, Products()
     semantics = machine_semantics(machine)

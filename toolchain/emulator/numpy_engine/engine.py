@@ -17,7 +17,8 @@ from toolchain.emulator.numpy_engine.versions import Contents
 from toolchain.emulator.reference.engine import Reference
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics.instances import places
-from toolchain.isa.semantics.machine import MachineKey, machine_semantics
+from toolchain.isa.semantics.machine import machine_semantics
+from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Machine
 
 
@@ -88,7 +89,7 @@ class Prepared:
         return found
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=32)
 def _prepared(key: MachineKey) -> Prepared:
     return Prepared(key.machine)
 

@@ -9,11 +9,11 @@ from toolchain.analysis.state import State
 from toolchain.emulator.reference.elements import Element, locate, read_bytes, record_field, unpack, wrap
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import instance
-from toolchain.isa.semantics.machine import MachineKey
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.evaluate import FUNCTIONS, OPERATORS
 from toolchain.spec.expr import Expr
+from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import View
 
 Value = Callable[["Frame"], int]

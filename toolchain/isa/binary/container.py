@@ -4,7 +4,6 @@ What is read may come from anywhere: members are stored, never compressed, so no
 manifest's own numbering, never from the archive; everything is measured before it is read.
 """
 
-import functools
 import hashlib
 import io
 import json
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from toolchain.isa.program import Program
-from toolchain.isa.semantics.machine import MachineKey
 from toolchain.spec.errors import fail
 from toolchain.spec.fingerprint import fingerprint
 from toolchain.spec.model import Machine
@@ -40,7 +38,7 @@ def write_container(program: Program) -> bytes:
         "machine": machine.name,
         "config": machine.config,
         "params": dict(sorted(machine.params.items())),
-        "fingerprint": _fingerprint(MachineKey(machine)),
+        "fingerprint": fingerprint(machine),
         "streams": [{"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for data in program.streams],
     }
     target = io.BytesIO()
@@ -49,12 +47,6 @@ def write_container(program: Program) -> bytes:
         for number, data in enumerate(program.streams):
             _add(archive, _member(number), data)
     return target.getvalue()
-
-
-@functools.lru_cache(maxsize=32)
-def _fingerprint(key: MachineKey) -> str:
-    """Found once for each Machine object: a bundle has a container for each of its regions."""
-    return fingerprint(key.machine)
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
@@ -163,7 +155,7 @@ def _manifest(reader: _Reader) -> _Manifest:
 def _check_machine(reader: _Reader, machine: Machine, manifest: _Manifest) -> None:
     """Raises UserError E0324 that says what differs."""
     there, here = (f"{name}:{config}" if config else name for name, config in ((manifest.machine, manifest.config), (machine.name, machine.config)))
-    if manifest.fingerprint == _fingerprint(MachineKey(machine)):
+    if manifest.fingerprint == fingerprint(machine):
         if len(manifest.streams) != machine.streams:
             raise reader.fail("E0323", f"the manifest lists {len(manifest.streams)} streams, {machine.name} runs {machine.streams}")
         return

@@ -12,8 +12,9 @@ from types import MappingProxyType
 from toolchain.isa.footprint.walk import Fold, Guard, Loop, Occurrence, Path, free_vars, occurrences, replica_loops
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import replica_levels, scope_levels
-from toolchain.isa.semantics.machine import MachineKey, machine_semantics
+from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.expr import Binary, Choose, Compare, Const, Expr, Logic, Unary
+from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Machine
 
 
@@ -53,7 +54,7 @@ def memories_alike(machine: Machine) -> frozenset[str]:
     return _machine_nests(MachineKey(machine))[1]
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=128)
 def _machine_nests(key: MachineKey) -> tuple[Mapping[str, tuple[Nest, ...]], frozenset[str]]:
     machine = key.machine
     found = {name: occurrences(machine, semantics) for name, semantics in machine_semantics(machine).items()}

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from toolchain.isa.footprint.loop_nest import Nest, memories_alike, project
 from toolchain.isa.footprint.walk import Loop, Occurrence, free_vars, occurrences
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.machine import MachineKey, machine_semantics
+from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.errors import Diagnostic
 from toolchain.spec.expr import Binary, Const, Expr
+from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Instruction, Machine
 
 
@@ -30,7 +31,7 @@ def pipelined_steps(machine: Machine) -> Mapping[str, tuple[Steps, ...]]:
     return _pipelined_steps(MachineKey(machine))
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=128)
 def _pipelined_steps(key: MachineKey) -> Mapping[str, tuple[Steps, ...]]:
     machine = key.machine
     return {i.name: tuple(_steps(machine, memory, _touching(machine, i, memory)) for memory in i.pipelined.memories)

@@ -14,9 +14,9 @@ from toolchain.isa.footprint.rows import Frame, Rows, iterations
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import scope_levels, stream_levels
-from toolchain.isa.semantics.machine import MachineKey
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Const
+from toolchain.spec.machine_key import MachineKey
 
 MOST_SLOTS = 1 << 31
 """Slots of all instances of a register or control memory: a slot and a position share 64 bits."""

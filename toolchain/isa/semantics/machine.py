@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from toolchain.isa.semantics import ir
@@ -14,20 +13,8 @@ from toolchain.isa.semantics.scope import Scope
 from toolchain.isa.semantics.statements import Statements
 from toolchain.isa.semantics.text import Locator
 from toolchain.spec.errors import fail
+from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Instruction, Machine
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MachineKey:
-    """A machine compared by identity: its mappings have no hash, and one Machine object never changes."""
-
-    machine: Machine
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, MachineKey) and self.machine is other.machine
-
-    def __hash__(self) -> int:
-        return id(self.machine)
 
 
 def machine_semantics(machine: Machine) -> Mapping[str, ir.Semantics]:
@@ -38,7 +25,7 @@ def machine_semantics(machine: Machine) -> Mapping[str, ir.Semantics]:
     return _machine_semantics(MachineKey(machine))
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=128)
 def _machine_semantics(key: MachineKey) -> Mapping[str, ir.Semantics]:
     found = {i.name: read_semantics(key.machine, i) for i in key.machine.instructions}
     for semantics in found.values():

@@ -5,7 +5,6 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from toolchain.isa.semantics.machine import MachineKey
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kinds_of, own_operations
 from toolchain.schedule.kernels.kernel import Kernel
@@ -17,6 +16,7 @@ from toolchain.spec.context import Context
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.files import read_limited
 from toolchain.spec.load import companion
+from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Machine
 from toolchain.spec.resources import PACKAGE
 from toolchain.spec.schema import validate
@@ -35,7 +35,7 @@ def load_kernels(machine: Machine) -> dict[str, Kernel]:
     return dict(_loaded(MachineKey(machine), path, (_stamps(path.parent), _stamps(own_operations(machine)))))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _loaded(key: MachineKey, path: Path, _stamped: tuple[Stamps, Stamps]) -> Mapping[str, Kernel]:
     """Read once for each state of the files: the stages of a build all ask for the kernels."""
     try:

@@ -7,11 +7,12 @@ from types import MappingProxyType
 
 from toolchain.isa.binary.packing import matched_value
 from toolchain.isa.semantics.instances import places, scope_levels
-from toolchain.isa.semantics.machine import MachineKey, machine_semantics
+from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.isa.sync_encoding import Channel
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr
+from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Counter, Instruction, Level, Machine, SyncRule
 
 Fields = Mapping[str, int]
@@ -63,7 +64,7 @@ def find_events(machine: Machine) -> Events | None:
     return _find(MachineKey(machine))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=128)
 def _find(key: MachineKey) -> Events | None:
     machine = key.machine
     for counter in machine.counters:
