@@ -2,38 +2,36 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from toolchain.analysis.checks import check_program, prepare_program
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.dram_allocation import PlacedRegion, place_region
-from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel
+from toolchain.schedule.dram_allocation import PlacedRegion
+from toolchain.schedule.emit import Emitted
 from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.realise import kept_problem, realise
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.shares import even_shares, tile_count
-from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.groups.fused import TileGroups
 from toolchain.schedule.groups.members import Members
 from toolchain.schedule.groups.rings import RingPlaces
 from toolchain.schedule.groups.search import GroupSearch, with_groups
+from toolchain.schedule.groups.stretch_clock import StretchClock
+from toolchain.schedule.groups.timed import TimedGroups
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_candidates, in_dram, place_residents, without
 from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing
+from toolchain.schedule.program import dealt_steps, ordered_steps, turned, write_program
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.side_by_side import run_side_by_side
 from toolchain.schedule.stray_accesses import check_buffers, rooms_of
 from toolchain.schedule.tile_choice import TileChoice
-from toolchain.schedule.tiling.order import Instance, Member, order_dealt, order_group, order_tiles
-from toolchain.schedule.tiling.order import Placed as PlacedStep
-from toolchain.schedule.tiling.ring import Ring, find_rings
-from toolchain.schedule.tiling.rotation import Rotation
+from toolchain.schedule.tiling.ring import find_rings
 from toolchain.schedule.tiling.tiles import Tiling
-from toolchain.schedule.writer import OperationPart, part_of
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import time_program
@@ -43,10 +41,10 @@ from toolchain.timing.simulate import time_program
 class Options:
     """contexts: slots of each place, at least. timed: how many tilings of an operation are timed exactly, the best of them being taken.
 
-    check: the race checker looks at the whole program. resident: tensors stay on chip where they can. grouped: neighbours share a loop of rows
-    where that is quicker. streams: how many of the machine's are to share the tiles of every operation, where no schedule is given; tensors then go
-    through DRAM. stored: every tensor is stored to DRAM as well, so that it can be looked at.
-    progress: is told which operation of how many is compiled now.
+    check: the race checker looks at the whole program. resident: tensors stay on chip where they can. grouped: neighbours share a loop of rows or
+    tiles where that is quicker. timed_groups: quicker by exact time, else by the estimate. streams: how many of the machine's are to share the
+    tiles of every operation, where no schedule is given; tensors then go through DRAM. stored: every tensor is stored to DRAM as well, so that it can
+    be looked at. progress: is told which operation of how many is compiled now.
     """
 
     contexts: int = 2
@@ -54,6 +52,7 @@ class Options:
     check: bool = True
     resident: bool = True
     grouped: bool = True
+    timed_groups: bool = True
     streams: int = 1
     stored: bool = False
     progress: Callable[[int, int, str], None] | None = None
@@ -70,65 +69,17 @@ def compile_region(
     options = options or Options()
     schedule = schedule or find_schedule(machine, kernels, region, options)
     plan = realise(machine, kernels, region, schedule, options.stored)
-    parts, sequence, dealt = _dealt(plan) if plan.shares else (*_ordered(plan), None)
-    residency = plan_constants(machine, parts, sequence)
-    kernel = pool_kernel(parts)
-    view = kernel.loading.view if kernel and kernel.loading else ""
-    placed = place_region(machine, plan.region, plan.problems, plan.dram, (view, residency.pool))
-    state = placed.map.state(machine, placed.constants)
-    found = emit(machine, region.name, parts, sequence, residency, placed.scopes, state, dealt)
+    steps = dealt_steps(plan) if plan.shares else ordered_steps(plan, find_rings(plan.problems))
+    placed, found = write_program(machine, plan, steps)
     finished = _finished(machine, region, plan, schedule, placed, found, options)
-    rooms = [rooms_of(part, tiling) for part, tiling in zip(parts, plan.tilings, strict=True)]
+    rooms = [rooms_of(part, tiling) for part, tiling in zip(steps.parts, plan.tilings, strict=True)]
     check_buffers(machine, rooms, found.origins, finished.checked.footprints)
     return finished
 
 
-def _ordered(plan: Plan) -> tuple[list[OperationPart], Sequenced]:
-    """The steps of every operation, and those of all in the order in which they run."""
-    rings = find_rings(plan.problems)
-    steps: list[list[Instance]] = [[] for _ in plan.problems]
-    sequence: list[tuple[int, int]] = []
-    for members, group in plan.runs():
-        for member, item in _order([(plan.problems[i], plan.tilings[i]) for i in members], group, rings):
-            sequence.append((members[member], len(steps[members[member]])))
-            steps[members[member]].append(item)
-    return [part_of(problem, own) for problem, own in zip(plan.problems, steps, strict=True)], sequence
-
-
-def _order(members: Sequence[Member], group: RowGroup | TileGroup | None, rings: Mapping[str, Ring]) -> list[PlacedStep]:
-    """The steps of a group's members."""
-    if isinstance(group, TileGroup):
-        last = members[-1][1]
-        return order_tiles(members, group.tiles(last.sizes, last.order), group.roots, rings)
-    turns = group.turns_with([problem for problem, _ in members]) if group else None
-    return order_group(members, turns, rings, group.loads if group else ())
-
-
-def _dealt(plan: Plan) -> tuple[list[OperationPart], Sequenced, list[int]]:
-    """The same where several streams share the work, and the stream of each step in that order."""
-    rings = {stream: find_rings(plan.problems) for stream in {0, *(share.stream for shares in plan.shares.values() for share in shares)}}
-    steps: list[list[Instance]] = [[] for _ in plan.problems]
-    sequence, dealt = list[tuple[int, int]](), list[int]()
-    for number, (members, group) in enumerate(plan.runs()):
-        own = [(plan.problems[i], plan.tilings[i]) for i in members]
-        shares = plan.shares.get(number)
-        placed = order_dealt(*own[0], shares, rings) if shares else [(0, item) for item in _order(own, group, rings[0])]
-        for stream, (member, item) in placed:
-            sequence.append((members[member], len(steps[members[member]])))
-            steps[members[member]].append(item)
-            dealt.append(stream)
-    return [part_of(problem, each) for problem, each in zip(plan.problems, steps, strict=True)], sequence, dealt
-
-
 def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Schedule:
     """The search's. Raises UserError E1003, E1004, E1007, E1008."""
-    plan = plan_region(machine, kernels, region, options)
-    rotation = Rotation()
-    turned = list(plan.tilings)
-    for members, group in plan.runs():
-        if not isinstance(group, RowGroup):
-            turned[members.start : members.stop] = rotation.turn([(plan.problems[i], turned[i]) for i in members])
-    return make_schedule(machine, replace(plan, tilings=turned))
+    return make_schedule(machine, turned(plan_region(machine, kernels, region, options)))
 
 
 def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Plan:
@@ -168,9 +119,12 @@ def _planned(
             planned = run_side_by_side(region, storage, list(zip(own, tilings, strict=True)), choice)
             own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
             plan = Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents))
+            if not options.grouped:
+                return plan
             search = GroupSearch(plan, RingPlaces(machine, every, residents), Members(region, storage, problems, choice))
-            fused = TileGroups(machine, kernels, plan, options.contexts)
-            return with_groups(plan, every, storage, search.best(fused.proposals())) if options.grouped else plan
+            proposals = search.proposals(TileGroups(machine, kernels, plan, choice).proposals())
+            timed = TimedGroups(search, StretchClock(machine, choice), partial(with_groups, plan, every, storage))
+            return timed.grouped(timed.best(proposals) if options.timed_groups else search.cut(proposals))
         candidates = without(candidates, [crowded])
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from toolchain.abi.dram_map import StoredTensor
-from toolchain.schedule.compile_region import plan_region
+from toolchain.schedule.compile_region import Options, plan_region
 from toolchain.schedule.dram_allocation import stored_tensors
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.read_region import read_region
@@ -40,7 +40,7 @@ class RegionEstimate:
 def estimate_region(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model, call: ir.Node) -> RegionEstimate:
     """Estimate the region that a call of a partitioned model runs. Raises UserError E1003, E1004, E1007, E1008."""
     region = read_region(machine, kernels, model, call)
-    plan = plan_region(machine, kernels, region)
+    plan = plan_region(machine, kernels, region, Options(timed_groups=False))
     stored = stored_tensors(machine, region, plan.dram)
     operations = tuple(
         OperationEstimate(bound.operation.name, bound.operation.kind.name, tiling.estimate, bound.operation.macs)

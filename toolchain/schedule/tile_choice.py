@@ -35,7 +35,7 @@ class TileChoice:
 
     def best(self, problem: Problem) -> Tiling:
         """Raises UserError E1004 where no tile fits."""
-        key = self._key(problem)
+        key = self.key(problem)
         if key not in self.found:
             ranked = self._ranked(problem)
             self.found[key] = ranked[0] if len(ranked) == 1 else min(ranked, key=lambda tiling: _cycles(problem, tiling))
@@ -51,7 +51,7 @@ class TileChoice:
         kept = list(islice((tiling for tiling in ranked if _is_apart(problem, tiling)), self.timed))
         return kept or ranked[: self.timed]
 
-    def _key(self, problem: Problem) -> Key:
+    def key(self, problem: Problem) -> Key:
         """Kernel, steps and every number that sizes and costs name."""
         kernel = problem.kernel
         if kernel.name not in self.wanted:

@@ -7,7 +7,7 @@ from tests.operations import made
 from tests.schedule.convolutions import convolution
 from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
-from toolchain.schedule.compile_region import find_schedule
+from toolchain.schedule.compile_region import Options, find_schedule
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.fusion.tile_search import Tiled, search_tiles
@@ -56,7 +56,7 @@ CHAINS = {
 }
 
 
-def _free(group: TileGroup, contexts: int) -> Tiled | None:
+def free(group: TileGroup, contexts: int) -> Tiled | None:
     """A group's tiles, as if it took no time."""
     found = search_tiles(group, contexts)
     return replace(found, cycles=0.0) if found else None
@@ -65,5 +65,5 @@ def _free(group: TileGroup, contexts: int) -> Tiled | None:
 def scheduled(region: Region, machine: Machine | None = None) -> Schedule:
     """With every group over tiles that there can be, the longest first."""
     machine = machine or load_machine("vta")
-    with mock.patch.object(fused, "search_tiles", side_effect=_free):
-        return find_schedule(machine, load_kernels(machine), region)
+    with mock.patch.object(fused, "search_tiles", side_effect=free):
+        return find_schedule(machine, load_kernels(machine), region, Options(timed_groups=False))

@@ -11,6 +11,7 @@ from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
 from toolchain.schedule.fusion.tile_search import find_tiles, search_tiles
 from toolchain.schedule.groups.fused import TileGroups
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.tile_choice import TileChoice
 from toolchain.spec.load import load_machine
 
 VTA = load_machine("vta")
@@ -18,7 +19,7 @@ VTA = load_machine("vta")
 
 def group_of(name: str) -> TileGroup:
     plan = plan_region(VTA, load_kernels(VTA), CHAINS[name], Options(grouped=False))
-    (*_, found) = [group for group, _ in TileGroups(VTA, load_kernels(VTA), plan, 2).proposals()]
+    (*_, found) = [group for group, _ in TileGroups(VTA, load_kernels(VTA), plan, TileChoice(2, 1)).proposals()]
     return found
 
 

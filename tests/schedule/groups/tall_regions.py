@@ -9,15 +9,15 @@ import numpy as np
 from tests.operations import made
 from tests.schedule.made_regions import Builder
 from toolchain.abi.dram_map import Shape
-from toolchain.schedule.compile_region import find_schedule
+from toolchain.schedule.compile_region import Options, find_schedule
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.groups import rings, search
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.kernels.pools import wraps
+from toolchain.schedule.kernels.pools import Pool, wraps
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.load import load_text
-from toolchain.spec.model import Machine
+from toolchain.spec.model import Machine, Memory
 
 DPU = Path(__file__).resolve().parents[3] / "targets" / "dpuv3.yaml"
 LONG = "depth: 8192 if bank < 16 else 4096"
@@ -61,9 +61,10 @@ def tall_region(seed: int, steps: int) -> Region | None:
 
 
 def scheduled(region: Region, around: bool = True) -> Schedule:
-    """What the search makes of it where groups cost nothing: as many as there can be. around: rings may go round all banks."""
-    with (
-        mock.patch.object(search, "_cycles", return_value=0.0),
-        mock.patch.object(rings, "wraps", side_effect=lambda *given: around and wraps(*given)),
-    ):
-        return find_schedule(*short_machine(), region)
+    """What the search makes of it where groups cost nothing and none is timed: as many as there can be. around: rings may go round all banks."""
+
+    def goes_round(memory: Memory, pool: Pool) -> bool:
+        return around and wraps(memory, pool)
+
+    with mock.patch.object(search, "_cycles", return_value=0.0), mock.patch.object(rings, "wraps", side_effect=goes_round):
+        return find_schedule(*short_machine(), region, Options(timed_groups=False))

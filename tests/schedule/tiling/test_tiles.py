@@ -1,5 +1,6 @@
 """The search: what it offers fits, in the order of its estimate, and the estimate is worth something."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -7,8 +8,10 @@ import pytest
 from tests.schedule.convolutions import convolution
 from toolchain.schedule.compile import compile_operation
 from toolchain.schedule.kernels.kernel_file import load_kernel
+from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.tiling.tiles import even_sizes, rank_tilings
+from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 
 MACHINE = load_machine("vta")
@@ -38,6 +41,13 @@ def test_fewer_contexts_where_so_many_do_not_fit() -> None:
     machine = load_machine("vta", overrides={"LOG_WGT_BUFF": "12"})
     (tiling,) = rank_tilings(state_problem(machine, load_kernel(machine, "conv2d"), OPERATION), 2, 1)
     assert tiling.slots["w"] == 1
+
+
+def test_a_memory_of_which_others_have_taken_all_is_told() -> None:
+    problem = state_problem(MACHINE, KERNEL, OPERATION)
+    memory = problem.memories["x"]
+    with pytest.raises(UserError, match=f"E1004 no tile of .* takes .* elements of '{memory}', which has 0"):
+        rank_tilings(replace(problem, pools={**problem.pools, memory: (Pool(0, 0),)}), 2, 1)
 
 
 def test_time_stays_near_the_estimate() -> None:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from toolchain.schedule.form.schedule import Share
 from toolchain.schedule.fusion.tile_group import TileGroup
@@ -32,6 +32,15 @@ class Plan:
     groups: Mapping[int, RowGroup | TileGroup] = field(default_factory=dict[int, RowGroup | TileGroup])
     shares: Mapping[int, tuple[Share, ...]] = field(default_factory=dict[int, tuple[Share, ...]])
     shared: SharedSlots = field(default_factory=dict[str, SharedSlot])
+
+    def part(self, operations: range) -> "Plan":
+        """These operations, whole groups of them, with every tensor where it is: others that are not there make what they read."""
+        own = slice(operations.start, operations.stop)
+        region = replace(self.region, operations=self.region.operations[own])
+        residents = replace(self.residents, groups=self.residents.groups[own])
+        return replace(
+            self, region=region, order=self.order[own], problems=self.problems[own], tilings=self.tilings[own], residents=residents
+        )  # fmt: skip
 
     def runs(self) -> Iterator[tuple[range, RowGroup | TileGroup | None]]:
         """The operations of every group, in order; None for an operation alone."""

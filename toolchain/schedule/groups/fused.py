@@ -1,30 +1,34 @@
 """Find neighbouring operations that could share a loop of tiles: their kernels take a tile as another one leaves it on chip."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from toolchain.isa.footprint.pipeline import pipelined_steps
 from toolchain.schedule.form.plan import Plan
-from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
+from toolchain.schedule.fusion.tile_group import Pass, TileGroup, make_tile_group
 from toolchain.schedule.fusion.tile_search import Tiled, search_tiles
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
+from toolchain.schedule.tile_choice import Key as ProblemKey
+from toolchain.schedule.tile_choice import TileChoice
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 
+Key = tuple[tuple[ProblemKey, ...], tuple[Pass, ...]]
 LONGEST = 8
 """Operations of a group."""
 
 
 @dataclass(frozen=True)
 class TileGroups:
-    """kernels: of the machine. plan: of operations one by one. contexts: slots of each place, at least."""
+    """kernels: of the machine. plan: of operations one by one. choice: of its tiles. found: tiles of groups by what decides them."""
 
     machine: Machine
     kernels: Mapping[str, Kernel]
     plan: Plan
-    contexts: int
+    choice: TileChoice
+    found: dict[Key, Tiled | None] = field(default_factory=dict[Key, "Tiled | None"])
 
     def proposals(self) -> Iterator[tuple[TileGroup, Tiled]]:
         """Every group whose tiles fit. None where pipelines have rules: no order of several operations' instructions is checked against those."""
@@ -37,8 +41,15 @@ class TileGroups:
                 if problems is None:
                     break
                 group = make_tile_group(self.plan.region, members, problems)
-                if isinstance(group, TileGroup) and (found := search_tiles(group, self.contexts)) is not None:
+                if isinstance(group, TileGroup) and (found := self._tiles(group)) is not None:
                     yield group, found
+
+    def _tiles(self, group: TileGroup) -> Tiled | None:
+        """Groups of the same operations, each storing its result or not, share one search."""
+        key = tuple(self.choice.key(problem) for problem in group.problems), tuple(group.passes)
+        if key not in self.found:
+            self.found[key] = search_tiles(group, self.choice.contexts)
+        return self.found[key]
 
     def _problems(self, operations: range) -> list[Problem] | None:
         """Each for a kernel that takes what the others make, with the same room; None where there is none, or where tensors stay on chip."""

@@ -1,7 +1,7 @@
 """Chooses which neighbouring operations become a group: the cut of a region into stretches that is estimated to take the least time."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -23,6 +23,8 @@ LONGEST = 16
 """Operations of a group."""
 WORTH = 0.9
 """The share of the time apart that operations which only share loads may take."""
+AHEAD = (1, 0)
+"""Slabs in advance, as tried for the estimate, which does not see them."""
 WAYS = 24
 """Layouts of the rings of one group that are tried, at most."""
 
@@ -37,6 +39,11 @@ class Proposal:
     tilings: Sequence[Tiling]
     cycles: float
 
+    @property
+    def loads(self) -> bool:
+        """Whether the group loads rings of its own."""
+        return isinstance(self.group, RowGroup) and bool(self.group.loads)
+
 
 @dataclass(frozen=True)
 class GroupSearch:
@@ -47,11 +54,14 @@ class GroupSearch:
     members: Members
     loadable: dict[range, list[Loadable]] = field(default_factory=dict[range, list[Loadable]])
 
-    def best(self, fused: Iterable[tuple[TileGroup, Tiled]] = ()) -> list[Proposal]:
-        """The groups of the cheapest cut, in order. fused: those over tiles that there could be."""
+    def proposals(self, fused: Iterable[tuple[TileGroup, Tiled]] = ()) -> list[Proposal]:
+        """Every group that is estimated to gain. fused: those over tiles that there could be."""
+        tiled = (Proposal(group, self.plan.residents, group.problems, tiled.tilings, tiled.cycles) for group, tiled in fused)
+        return [*self._proposals(), *tiled]
+
+    def cut(self, proposals: Sequence[Proposal]) -> list[Proposal]:
+        """The groups of the cut that is estimated to take the least time, in order."""
         cuts: list[tuple[float, list[Proposal]]] = [(0.0, [])]
-        proposals = self._proposals()
-        proposals += [Proposal(group, self.plan.residents, group.problems, tiled.tilings, tiled.cycles) for group, tiled in fused]
         for index, tiling in enumerate(self.plan.tilings):
             cycles, groups = cuts[index]
             best = cycles + tiling.estimate, groups
@@ -62,15 +72,17 @@ class GroupSearch:
             cuts.append(best)
         return cuts[-1][1]
 
-    def _proposals(self) -> list[Proposal]:
-        found: list[Proposal] = []
+    def estimate(self, stretch: range, groups: Sequence[Proposal]) -> float:
+        """Cycles of a stretch with these groups, all other operations of it alone."""
+        inside = {index for proposal in groups for index in proposal.group.operations}
+        return sum(p.cycles for p in groups) + sum(self.plan.tilings[index].estimate for index in stretch if index not in inside)
+
+    def _proposals(self) -> Iterator[Proposal]:
         for first in range(len(self.plan.problems)):
             for stop in range(first + 1, min(first + LONGEST, len(self.plan.problems)) + 1):
                 members = range(first, stop)
                 if self._gains(members):
-                    proposal = self.propose(members)
-                    found += [proposal] if proposal and self._is_worth(proposal) else []
-        return found
+                    yield from (proposal for proposal in self._ways(members) if self._is_worth(proposal))
 
     def _is_worth(self, proposal: Proposal) -> bool:
         """Whether members gain enough: where none hands rows to another, the estimate must be well below that of operations apart."""
@@ -114,16 +126,21 @@ class GroupSearch:
         """Tensors that could be rings and go through DRAM until now."""
         return [c for name, c in self.places.candidates.items() if name not in self.plan.residents.candidates and c.lines is not None]
 
-    def propose(self, members: range) -> Proposal | None:
-        """The members as one group, with loads of rows where that is quicker; None where they have no room on chip."""
+    def _ways(self, members: range) -> Iterator[Proposal]:
+        """The members as one group, with loads of rows and without, as far as they have room on chip."""
         loads = self._loadable(members)
-        found = [self._propose(members, some) for some in ([loads] if loads else []) + ([[]] if self._hands(members) else [])]
-        return min((proposal for proposal in found if proposal is not None), key=lambda proposal: proposal.cycles, default=None)
+        found = [self._propose(members, some, AHEAD) for some in ([loads] if loads else []) + ([[]] if self._hands(members) else [])]
+        return (proposal for proposal in found if proposal is not None)
 
-    def _propose(self, members: range, loads: Sequence[Loadable]) -> Proposal | None:
+    def moved(self, proposal: Proposal, ahead: int) -> Proposal | None:
+        """The same group over rows with so many slabs in advance; None where it has no room on chip."""
+        members = proposal.group.operations
+        return self._propose(members, self._loadable(members) if proposal.loads else [], (ahead,))
+
+    def _propose(self, members: range, loads: Sequence[Loadable], aheads: Sequence[int]) -> Proposal | None:
         for chip in self.places.choices(members, [load.candidate for load in loads]):
             loops = self.members.loops(members, frozenset(chip.over))
-            for ahead in (1, 0) if loops else ():
+            for ahead in aheads if loops else ():
                 brought = [load.load(members, _size(load)) for load in loads]
                 group = RowGroup(members, loops, self.members.tensors(members, loads), ahead, brought)
                 for residents in itertools.islice(self.places.placed(chip, group), WAYS):

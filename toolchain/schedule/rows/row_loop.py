@@ -19,20 +19,24 @@ class RowLoop:
     dimension: str
     size: int
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Slabs."""
         return -(-self.problem.extents[self.dimension] // self.size)
 
-    @property
+    @cached_property
     def height(self) -> int:
         """Rows of the whole result."""
         return self.problem.operation.output[HEIGHT]
 
     def made(self, slab: int) -> range:
         """The rows of the result that a slab makes."""
-        unit = -(-self.height // self.problem.extents[self.dimension])
-        return range(slab * self.size * unit, min((slab + 1) * self.size * unit, self.height))
+        return range(slab * self._rows, min((slab + 1) * self._rows, self.height))
+
+    @cached_property
+    def _rows(self) -> int:
+        """Rows of a full slab."""
+        return self.size * -(-self.height // self.problem.extents[self.dimension])
 
     def read(self, slab: int) -> dict[str, range]:
         """By computed operand, the rows that a slab reads."""

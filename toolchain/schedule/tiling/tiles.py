@@ -91,8 +91,9 @@ def crowded(problem: Problem) -> str:
     if fault is not None:
         return f"its fields: {fault.reason}"
     rooms = {name: int(room[0]) for name, room in rooms_of(problem, names).items()}
-    place = max(problem.kernel.places, key=lambda place: rooms[place.name] / max(pool.depth for pool in problem.pools[place.memory]))
-    depth = max(pool.depth for pool in problem.pools[place.memory])
+    depths = {memory: max(pool.depth for pool in pools) for memory, pools in problem.pools.items()}
+    place = max(problem.kernel.places, key=lambda place: rooms[place.name] / max(depths[place.memory], 1))
+    depth = depths[place.memory]
     if rooms[place.name] <= depth:
         return "on chip"
     banked = " in each bank" if place.memory in problem.kernel.pools else ""

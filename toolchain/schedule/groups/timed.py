@@ -1,0 +1,118 @@
+"""Chooses groups by exact time: where the cuts that the estimate proposes differ, each of them is timed."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.groups.search import GroupSearch, Proposal
+from toolchain.schedule.groups.stretch_clock import StretchClock, tiles_of
+from toolchain.schedule.rows.row_group import RowGroup
+
+Way = Sequence[Proposal]
+"""Groups of a stretch, in order; its other operations are alone."""
+OUT = 1.3
+"""A way that is estimated at so many times the least is not timed: the estimate errs by less."""
+GAIN = 0.999
+"""The part of the time that another way than the estimate's may take: less is decided by operations farther away."""
+SHARE = 0.3
+LEAST = 2048
+"""Tiles that are written down to be timed, at most: a share of the region's, but so many at least. Then the estimate decides."""
+MOST_AHEAD = 3
+"""Slabs in advance that are tried."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """ways: that are worth timing, the one with the lowest estimate first. around: the operations that are timed, neighbours among them. close:
+    the second estimate as a multiple of the first."""
+
+    ways: Sequence[Way]
+    around: range
+    close: float
+
+
+@dataclass(frozen=True)
+class TimedGroups:
+    """grouped: the plan of the region with these groups and no others."""
+
+    search: GroupSearch
+    clock: StretchClock
+    grouped: Callable[[Way], Plan]
+
+    def best(self, proposals: Sequence[Proposal]) -> list[Proposal]:
+        """The groups of the quickest cut. Every stretch in which cuts differ is timed by itself, those with the closest estimates first."""
+        plan, cuts = self.search.plan, [self.search.cut(proposals), self.search.cut([p for p in proposals if not p.loads])]
+        timer = _Timer(self.clock, self.grouped, max(SHARE * tiles_of(plan), LEAST))
+        found: list[Proposal] = []
+        for stretch in sorted(self._stretches(cuts), key=lambda stretch: stretch.close):
+            found += self._quickest(timer, stretch)
+        return sorted(found, key=lambda proposal: proposal.group.operations.start)
+
+    def _stretches(self, cuts: Sequence[Way]) -> Iterator[Stretch]:
+        spans = list(_spans(cuts))
+        for span in spans:
+            ways = _distinct([*([p for p in cut if p.group.operations[0] in span] for cut in cuts), []])
+            estimates = {number: self.search.estimate(span, way) for number, way in enumerate(ways)}
+            ranked = sorted(estimates, key=estimates.__getitem__)
+            least, second = (estimates[number] for number in ranked[:2])
+            kept = [ways[number] for number in ranked if estimates[number] <= OUT * least]
+            yield Stretch(kept, _with_neighbours(span, spans, len(self.search.plan.problems)), second / max(least, 1.0))
+
+    def _quickest(self, timer: "_Timer", stretch: Stretch) -> Way:
+        """The way of a stretch that takes the least time."""
+        best = timer.quickest(stretch.around, stretch.ways)
+        for number in range(len(best)):
+            for step in (1, -1):
+                best = self._moved(timer, stretch.around, best, number, step)
+        return best
+
+    def _moved(self, timer: "_Timer", around: range, way: Way, number: int, step: int) -> Way:
+        """The way with one of its groups working more or fewer slabs in advance, as long as each step makes it quicker."""
+        while isinstance(group := way[number].group, RowGroup) and 0 <= group.ahead + step <= MOST_AHEAD:
+            other = self.search.moved(way[number], group.ahead + step)
+            found = timer.quickest(around, [way, [*way[:number], other, *way[number + 1 :]]]) if other else way
+            if found is way:
+                break
+            way = found
+        return way
+
+
+@dataclass
+class _Timer:
+    """left: tiles that may still be written down."""
+
+    clock: StretchClock
+    grouped: Callable[[Way], Plan]
+    left: float
+
+    def quickest(self, around: range, ways: Sequence[Way]) -> Way:
+        """The first way, or the quickest of those that are quicker, as far as they can be timed."""
+        plans = [self.grouped(way) for way in ways]
+        works = list(itertools.takewhile(lambda work: work <= self.left, itertools.accumulate(self.clock.work(plan, around) for plan in plans)))
+        if len(works) < 2:
+            return ways[0]
+        self.left -= works[-1]
+        cycles = [self.clock.cycles(plan, around) for plan in plans[: len(works)]]
+        best = cycles.index(min(cycles))
+        return ways[best] if cycles[best] < GAIN * cycles[0] else ways[0]
+
+
+def _distinct(ways: Sequence[Way]) -> list[Way]:
+    return list({tuple(map(id, way)): way for way in ways}.values())
+
+
+def _spans(cuts: Sequence[Way]) -> Iterator[range]:
+    """The stretches outside which all operations are alone in all of the cuts."""
+    spans = sorted((p.group.operations.start, p.group.operations.stop) for cut in cuts for p in cut)
+    while spans:
+        first, stop = spans[0]
+        while spans and spans[0][0] < stop:
+            stop = max(stop, spans.pop(0)[1])
+        yield range(first, stop)
+
+
+def _with_neighbours(stretch: range, others: Sequence[range], count: int) -> range:
+    """The stretch with the operation before and after it, where these are alone: what they leave to load and to store belongs to its time."""
+    alone = [index for index in (stretch.start - 1, stretch.stop) if 0 <= index < count and not any(index in other for other in others)]
+    return range(min([stretch.start, *alone]), max([stretch.stop - 1, *alone]) + 1)

@@ -1,0 +1,81 @@
+"""From a plan to its program: slots that go round, steps in order, tensors in DRAM, instructions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from toolchain.schedule.dram_allocation import PlacedRegion, place_region
+from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel
+from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.fusion.tile_group import TileGroup
+from toolchain.schedule.rows.row_group import RowGroup
+from toolchain.schedule.tiling.order import Instance, Member, order_dealt, order_group, order_tiles
+from toolchain.schedule.tiling.order import Placed as PlacedStep
+from toolchain.schedule.tiling.ring import Ring, find_rings
+from toolchain.schedule.tiling.rotation import Rotation
+from toolchain.schedule.writer import OperationPart, part_of
+from toolchain.spec.model import Machine
+
+
+@dataclass(frozen=True)
+class Steps:
+    """parts: the steps of every operation. sequence: those of all in the order in which they could run one by one. dealt: the stream of each, where
+    there are several."""
+
+    parts: Sequence[OperationPart]
+    sequence: Sequenced
+    dealt: Sequence[int] | None = None
+
+
+def turned(plan: Plan) -> Plan:
+    """The plan with slots that go round their memories from operation to operation."""
+    rotation, tilings = Rotation(), list(plan.tilings)
+    for members, group in plan.runs():
+        if not isinstance(group, RowGroup):
+            tilings[members.start : members.stop] = rotation.turn([(plan.problems[i], tilings[i]) for i in members])
+    return replace(plan, tilings=tilings)
+
+
+def write_program(machine: Machine, plan: Plan, steps: Steps) -> tuple[PlacedRegion, Emitted]:
+    """Raises UserError E1004, E1005, E1007, and all of `emit`."""
+    residency = plan_constants(machine, steps.parts, steps.sequence)
+    kernel = pool_kernel(steps.parts)
+    view = kernel.loading.view if kernel and kernel.loading else ""
+    placed = place_region(machine, plan.region, plan.problems, plan.dram, (view, residency.pool))
+    state = placed.map.state(machine, placed.constants)
+    return placed, emit(machine, plan.region.name, steps.parts, steps.sequence, residency, placed.scopes, state, steps.dealt)
+
+
+def ordered_steps(plan: Plan, rings: Mapping[str, Ring]) -> Steps:
+    """The steps of a plan for one stream. rings: memories that are filled round and round."""
+    steps: list[list[Instance]] = [[] for _ in plan.problems]
+    sequence: list[tuple[int, int]] = []
+    for members, group in plan.runs():
+        for member, item in _order([(plan.problems[i], plan.tilings[i]) for i in members], group, rings):
+            sequence.append((members[member], len(steps[members[member]])))
+            steps[members[member]].append(item)
+    return Steps([part_of(problem, own) for problem, own in zip(plan.problems, steps, strict=True)], sequence)
+
+
+def _order(members: Sequence[Member], group: RowGroup | TileGroup | None, rings: Mapping[str, Ring]) -> list[PlacedStep]:
+    """The steps of a group's members."""
+    if isinstance(group, TileGroup):
+        last = members[-1][1]
+        return order_tiles(members, group.tiles(last.sizes, last.order), group.roots, rings)
+    turns = group.turns_with([problem for problem, _ in members]) if group else None
+    return order_group(members, turns, rings, group.loads if group else ())
+
+
+def dealt_steps(plan: Plan) -> Steps:
+    """The steps of a plan whose work several streams share."""
+    rings = {stream: find_rings(plan.problems) for stream in {0, *(share.stream for shares in plan.shares.values() for share in shares)}}
+    steps: list[list[Instance]] = [[] for _ in plan.problems]
+    sequence, dealt = list[tuple[int, int]](), list[int]()
+    for number, (members, group) in enumerate(plan.runs()):
+        own = [(plan.problems[i], plan.tilings[i]) for i in members]
+        shares = plan.shares.get(number)
+        placed = order_dealt(*own[0], shares, rings) if shares else [(0, item) for item in _order(own, group, rings[0])]
+        for stream, (member, item) in placed:
+            sequence.append((members[member], len(steps[members[member]])))
+            steps[members[member]].append(item)
+            dealt.append(stream)
+    return Steps([part_of(problem, each) for problem, each in zip(plan.problems, steps, strict=True)], sequence, dealt)
