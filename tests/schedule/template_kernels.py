@@ -1,11 +1,12 @@
-"""vta's kernels where templates write the store of a sliding window and the end of a program."""
+"""vta's kernels where templates write the store of a convolution and the end of a program."""
 
 import shutil
 from pathlib import Path
 
 TARGETS = Path(__file__).resolve().parents[2] / "targets"
-KEEP = "    steps: [{store: y, uses: [y], do: keep}]\n"
-STEP = "    steps:\n      - {store: y, uses: [y], template: store.asm.j2, unit: store, cycles: oc * oh * ow}\n"
+HEAD = "  conv2d:\n    computes: conv2d\n"
+STEP = "    steps:\n      - {store: y, template: store.asm.j2, unit: store, cycles: oc * oh * ow}\n"
+VIEW = "y: {view: dram.out, layout: activations, extents: [batch, out_channels, out_height, out_width], written: true}"
 STORE = "STORE memory_type=out sram_base={{ y_slot }} dram_base={{ y_base }} y_size=1 x_size={{ oc * oh * ow }} x_stride=1\n"
 
 
@@ -15,8 +16,9 @@ def write_template_kernels(folder: Path) -> str:
     shutil.copy(TARGETS / "vta.yaml", folder)
     path = folder / "vta" / "kernels.yaml"
     text = path.read_text()
-    assert text.count(KEEP) == 1
-    text = text.replace(KEEP, STEP)
+    assert text.count(HEAD) == 1
+    before, after = text.split(HEAD)
+    text = before + HEAD + STEP + after.replace("    tensors: {", f"    tensors: {{{VIEW},\n      ", 1)
     text = text.replace("    residency:", "    end: finish.asm.j2\n    residency:", 1)
     path.write_text(text)
     (folder / "vta" / "store.asm.j2").write_text(STORE)

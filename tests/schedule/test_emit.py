@@ -37,7 +37,7 @@ def test_templates_say_nothing_about_synchronisation() -> None:
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("STORE {{ x_slot }}", ":1: E1005 the template fails: 'x_slot' is undefined (for conv store y n=0:1"),
+        ("STORE {{ q_slot }}", ":1: E1005 the template fails: 'q_slot' is undefined (for conv store y n=0:1"),
         ("STORE {% if %}", "E1005 cannot read the template"),
         ("{{ ().__class__.__bases__ }}", "E1005 the template fails"),
         ("STOR memory_type=out", "/store.asm.j2: E0301 unknown instruction 'STOR', in `STOR memory_type=out` for conv store y n=0:1"),
@@ -46,11 +46,14 @@ def test_templates_say_nothing_about_synchronisation() -> None:
 def test_a_broken_template_is_one_line(tmp_path: Path, template: str, message: str) -> None:
     text = write_template_kernels(tmp_path)
     (tmp_path / "vta" / "store.asm.j2").write_text(template)
-    kernel = read_kernels(MACHINE, Source("kernels.yaml", text), tmp_path / "vta")["conv2d"]
     with pytest.raises(UserError) as caught:
-        compile_operation(MACHINE, kernel, OPERATION, timed=1)
+        _compiled(text, tmp_path / "vta")
     assert message in str(caught.value)
     assert len(caught.value.diagnostics) == 1
+
+
+def _compiled(text: str, folder: Path) -> None:
+    compile_operation(MACHINE, read_kernels(MACHINE, Source("kernels.yaml", text), folder)["conv2d"], OPERATION, timed=1)
 
 
 def test_another_hash_seed_gives_the_same_bytes() -> None:

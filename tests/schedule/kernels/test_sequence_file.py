@@ -16,23 +16,29 @@ PATH = Path(__file__).resolve().parents[3] / "targets" / "dnnvm" / "kernels.yaml
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("LOAD: {memory: bias,", "LOUD: {memory: bias,", "E1002 there is no instruction or sequence 'LOUD'; did you mean 'LOAD'?"),
-        ("LOAD: {memory: bias, reg", "LOAD: {memory: bias, rag", "E1002 LOAD has no field 'rag' for a kernel to say; did you mean 'reg'?"),
-        ("LOAD: {memory: bias, reg", "LOAD: {wait: 1, memory: bias, reg", "E1002 LOAD has no field 'wait' for a kernel to say"),
-        ("{memory: bias, reg", "{memory: bies, reg", "E0107 unknown name 'bies'"),
-        ("memory: bias, reg", "memory: LOAD.bies, reg", "E0107 no field of LOAD has a value 'bies'; did you mean 'bias'?"),
-        ("bias_base + c_at * OC, width: c}", "bias_base + c_at * OC, width: 5000}", "E0304 width is 5000, outside 1..4096"),
-        ("bias_base + c_at * OC, width: c}", "bias_base + c_at * OC}", "E1002 LOAD needs 'width', which cannot be zero"),
-        ("bias_base + c_at * OC, width: c}", "bias_base + c_at * OC, width: oh}", "E0107 unknown name 'oh'"),
+        ("LOAD: {memory: place.memory", "LOUD: {memory: place.memory", "E1002 there is no instruction or sequence 'LOUD'; did you mean 'LOAD'?"),
+        ("reg: place.segment, address", "rag: place.segment, address", "E1002 LOAD has no field 'rag' for a kernel to say; did you mean 'reg'?"),
+        ("{memory: place.memory, reg", "{wait: 1, memory: place.memory, reg", "E1002 LOAD has no field 'wait' for a kernel to say"),
+        ("{memory: place.memory, reg", "{memory: bies, reg", "E0107 unknown name 'bies'"),
+        ("{memory: place.memory, reg", "{memory: LOAD.bies, reg", "E0107 no field of LOAD has a value 'bies'; did you mean 'bias'?"),
+        ("width: count}", "width: 5000}", "E0304 width is 5000, outside 1..4096"),
+        (", width: count}", "}", "E1002 LOAD needs 'width', which cannot be zero"),
+        ("width: count}", "width: oh}", "E0107 unknown name 'oh'"),
         (
-            "{read: {segment: x_segment, base",
-            "{read: {segments: x_segment, base",
-            "E1002 sequence 'read' takes no 'segments'; did you mean 'segment'?",
+            "{shape: stretch, memory: bias,",
+            "{shape: stretch, memories: bias,",
+            "E1002 shape 'stretch' takes no 'memories'; it takes: count, at, bytes",
         ),
+<<<<<<< HEAD
         ("{read: {segment: x_segment, base", "{read: {base", "E1002 sequence 'read' needs 'segment'"),
         ("      LOAD: {memory: features, reg: segment", "      read: {memory: features, reg: segment", "E1002 sequence 'read' calls itself"),
         ('      let: {pixel: "align(channels, IC)"', '      let: {slot: "align(channels, IC)"', "E1002 'slot' has a meaning here already"),
         ("do: {LOAD: {memory: bias,", "do: {END: {}, LOAD: {memory: bias,", "E1002 this is to be one instruction, one sequence, or 'do'"),
+=======
+        ("by: [c], count: c, bytes: OC", "by: [c], count: c", "E1002 shape 'stretch' needs 'bytes'"),
+        ('let: {apart: "align(place.channels, IC)"}', 'let: {rows: "align(place.channels, IC)"}', "E1002 'rows' has a meaning here already"),
+        ("load: {LOAD:", "load: {END: {}, LOAD:", "E1002 this is to be one instruction, one sequence, or 'do'"),
+>>>>>>> lines
         (
             "shape: rows, by: [n, oh, ow], first: 0",
             "shape: rows, by: [n, oh, ow], frist: 0",

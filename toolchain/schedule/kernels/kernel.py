@@ -79,12 +79,20 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
+class Element:
+    """Where one element of a place stands, or another number of it: an expression over what it `takes`, such as a row and a column."""
+
+    takes: tuple[str, ...]
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """On-chip room: `size` elements of a memory for each slot, in a memory with pools of each bank of one.
 
     by: the dimensions that tell its tiles apart. names: what is seen of a tile as PLACE_NAME. starts: where a tile starts, also as PLACE_NAME, from
-    the place's names and its slot and bank. whole: of the tensor of the place's name. onto: the operand on whose tile this one is made, where another
-    operation has left it; empty for a place of its own.
+    the place's names and its slot and bank. elements: the same for one element, called as PLACE_NAME(row, ...). whole: of the tensor of the place's
+    name. onto: the operand on whose tile this one is made, where another operation has left it; empty for a place of its own.
     """
 
     name: str
@@ -95,6 +103,7 @@ class Place:
     whole: Whole | None = None
     starts: Mapping[str, Formula] = field(default_factory=dict[str, Formula])
     onto: str = ""
+    elements: Mapping[str, Element] = field(default_factory=dict[str, Element])
 
 
 def place_named(places: Iterable[Place], name: str) -> Place:
@@ -145,7 +154,8 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """kind: load | start | compute | finish | store. units: those that its instructions go to.
+    """kind: load | start | compute | finish | store. uses: other places that its instructions or its constants name. units: those that its
+    instructions go to.
 
     cycles: how long a template's instructions keep its unit, for ranking tiles; None where the instructions themselves say it.
     """

@@ -9,7 +9,7 @@ from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 
 STEPS = ("load", "start", "compute", "finish", "store")
-NEEDED = ("computes", "tile", "places", "tensors", "steps")
+NEEDED = ("computes", "tile", "places", "steps")
 
 
 def with_common(root: Node, kernel: Node) -> Node:

@@ -1,27 +1,32 @@
 """Reads one kernel: every name checked against the machine and the operation."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from toolchain.operations.kind import OperationKind
-from toolchain.schedule.kernels.kernel import Constant, Dimension, Kernel, Loading, Place, Require, Rows, Step, Tensor, Whole, Window
+from toolchain.schedule.kernels.default_tensors import default_tensors, only_view, reached, with_views
+from toolchain.schedule.kernels.default_windows import derived_window
+from toolchain.schedule.kernels.kernel import Constant, Dimension, Element, Kernel, Loading, Place, Require, Rows, Step, Tensor, Whole, Window
 from toolchain.schedule.kernels.kernel_common import STEPS, known_word
 from toolchain.schedule.kernels.kernel_names import OF_WINDOW, Seen
-from toolchain.schedule.kernels.kernel_shapes import shaped, with_words
+from toolchain.schedule.kernels.kernel_shapes import shaped, step_of_shape, with_words
 from toolchain.schedule.kernels.kernel_shared import Shared
+from toolchain.schedule.kernels.mentions import constants_in, mentioned, places_in
+from toolchain.schedule.kernels.picture_numbers import PICTURE, picture_numbers
 from toolchain.schedule.kernels.sequence import Code, issues
 from toolchain.schedule.kernels.sequence_file import SequenceReader, formula_of
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.context import Context
-from toolchain.spec.errors import UserError, fail
+from toolchain.spec.errors import Span, UserError, fail
 from toolchain.spec.expr import Const, Expr
 from toolchain.spec.model import Layout, Machine
 from toolchain.spec.yaml_nodes import Node
 
-PICTURE = "nchw"
-"""The indices of a tensor that operations pass on."""
+ELEMENT = re.compile(r"(\w+)\((\w+(?:, *\w+)*)\)")
+"""A name with what it takes."""
 
 
 @dataclass(frozen=True)
@@ -37,21 +42,22 @@ class KernelReader:
 
     def kernel(self, name: str) -> Kernel:
         node = self.node
-        let: dict[str, Expr] = {}
+        let = {key: expr for key, expr in picture_numbers(self.kind).items() if key not in dict(node.members("let"))}
         for key, value in self.sorted_let():
             let[key] = self.expr(value, {*self.kind.numbers, *let})
         given = {*self.kind.numbers, *let}
         dims = tuple(self.dimension(key, value, given) for key, value in node.members("tile"))
         windows = tuple(self.window(key, value, given, [d.name for d in dims]) for key, value in node.members("windows"))
         sized = given | {f"{d.name}{end}" for d in dims for end in ("", "_all")} | {f"{w.name}_{part}" for w in windows for part in OF_WINDOW}
-        kept = {f"{key}_kept" for key, _ in node.members("places")} | {f"{key}_shared" for key, _ in node.members("tensors")}
+        kept = {f"{key}_kept" for key, _ in node.members("places")} | {f"{key}_shared" for key in (*self.kind.operand, self.kind.result.name)}
         places = tuple(self.place(key, value, sized | kept, given | kept, dims, windows) for key, value in node.members("places"))
         slotted = sized | {f"{p.name}_{part}" for p in places for part in ("slot", "bank", *p.names)}
         constants = tuple(self.constant(key, value, slotted) for key, value in node.members("constants"))
         residency = node.get("residency")
         if len({c.memory for c in constants}) > 1 or (constants and residency is None):
             raise fail("E1002", "constants stand in one memory, and 'residency' says how they get there", node.where())
-        tensors = tuple(self.tensor(key, value, given) for key, value in node.members("tensors"))
+        stated = tuple(self.tensor(key, value, given) for key, value in node.members("tensors"))
+        tensors = (*stated, *default_tensors(self.machine, self.kind, [t.name for t in stated], node))
         stored = {name for tensor in tensors for name in self.of_tensor(tensor)}
         emitted = given | kept | {f"{d.name}_all" for d in dims}
         seen = Seen(
@@ -62,12 +68,15 @@ class KernelReader:
             dims,
             windows,
             places,
-            tuple(c.name for c in constants),
+            constants,
         )
+        own = [self.step(n, seen) for n in node.entries("steps")]
+        steps = sorted([*own, *self.shaped_steps(tensors, own, seen)], key=lambda step: STEPS.index(step.kind))
+        tensors = with_views(self.machine, [t for t in tensors if t in stated or reached(self.folder, steps, t)], steps, self.folder, node)
         return Kernel(
             name, node.text("computes"), self.folder, let, tuple(self.requirement(n, given) for n in node.entries("requires")), dims,
             tuple(self.expr(n.value["that"], sized | kept) for n in node.entries("where")), windows, places,
-            tensors, constants, tuple(self.step(n, seen) for n in node.entries("steps")),
+            tensors, constants, tuple(steps),
             self.loading(residency) if residency else None, self.code(node, "end", ()) or self.sequences.ending(), node.where(),
             self.shared.pools, self.shared.registers, self.shared.segments, self.code(node, "begin", emitted | stored), self.axes(dims),
             self.passed(tensors, places),
@@ -141,9 +150,16 @@ class KernelReader:
         return Dimension(name, self.expr(node.value["of"], given), most, multiple, node.flag("reduces"))
 
     def window(self, name: str, node: Node, given: Iterable[str], dims: Iterable[str]) -> Window:
-        stride, reach, extent = (self.expr(node.value[key], given) for key in ("stride", "reach", "extent"))
-        before, step = self.optional(node, "before", given, 0), self.optional(node, "step", given, 1)
-        return Window(name, known_word(node.value["of"], dims, "dimension"), stride, reach, before, extent, step)
+        """One of an axis, as the operation's meaning says it but for what is stated. Raises UserError E1002 where neither says it."""
+        derived = {"step": Const(1), **derived_window(self.kind, name)}
+        stated = {key: self.expr(value, given) for key, value in node.items() if key != "of"}
+        found = {**derived, **stated}
+        lacking = [key for key in ("stride", "reach", "extent") if key not in found]
+        if lacking:
+            text = f"window '{name}' needs {' and '.join(map(repr, lacking))}: the meaning of {self.kind.name} does not say it"
+            raise fail("E1002", text, node.where(), "windows along h and w are derived where the first operand is read at a sum of loops")
+        before = found.get("before", Const(0))
+        return Window(name, known_word(node.value["of"], dims, "dimension"), found["stride"], found["reach"], before, found["extent"], found["step"])
 
     def place(self, name: str, node: Node, sized: Iterable[str], given: Iterable[str], dims: Iterable[Dimension], windows: Iterable[Window]) -> Place:
         node, bound = shaped(self.context, self.shared.shapes, name, node)
@@ -153,11 +169,20 @@ class KernelReader:
         seen = {*given, *own, *(f"{d.name}_all" for d in dims)}
         names = {key: self.expr(value, seen, bound=bound) for key, value in node.members("names")}
         stands = seen | {f"{name}_{part}" for part in ("slot", "bank", *names)}
-        starts = {key: formula_of(self.expr(value, stands, bound=bound)) for key, value in node.members("starts")}
+        starts = {key: formula_of(self.expr(value, stands, bound=bound)) for key, value in node.members("starts") if "(" not in key}
+        elements = {word: found for key, value in node.members("starts") if "(" in key for word, found in [self.element(key, value, bound)]}
         found = node.get("whole")
         whole = self.whole(name, found, names, given, dims, bound) if found else None
         onto = known_word(node.value["onto"], self.kind.data, "operand") if node.get("onto") else ""
-        return Place(name, memory, by, self.expr(node.value["size"], sized, bound=bound), names, whole, starts, onto)
+        return Place(name, memory, by, self.expr(node.value["size"], sized, bound=bound), names, whole, starts, onto, elements)
+
+    def element(self, key: str, node: Node, bound: Mapping[str, Expr]) -> tuple[str, Element]:
+        """`word(row, column): ...`. Raises UserError E1002 for a key that is not written so."""
+        match = ELEMENT.fullmatch(key)
+        if match is None:
+            raise fail("E1002", f"'{key}' is not written as NAME(NAME, ...)", node.where())
+        takes = tuple(part.strip() for part in match[2].split(","))
+        return match[1], Element(takes, with_words(self.context.parse(node), {name: e for name, e in bound.items() if name not in takes}))
 
     def whole(
         self, place: str, node: Node, tile: Mapping[str, Expr], given: Iterable[str], dims: Iterable[Dimension], bound: Mapping[str, Expr]
@@ -179,7 +204,7 @@ class KernelReader:
     def tensor(self, name: str, node: Node, given: Iterable[str]) -> Tensor:
         layouts = {item.name: item for item in self.machine.layouts}
         layout = layouts[known_word(node.value["layout"], layouts, "layout")]
-        view = known_word(node.value["view"], self.machine.view, "view")
+        view = known_word(node.value["view"], self.machine.view, "view") if node.get("view") else ""
         if len(node.entries("extents")) != len(layout.domain):
             raise fail("E1002", f"layout '{layout.name}' has {len(layout.domain)} extents: {' '.join(layout.extents)}", node.value["extents"].span)
         self.indices(layout, node, given)
@@ -201,7 +226,7 @@ class KernelReader:
         found = self.machine.view[known_word(held, self.machine.view, "view")]
         if node.get("values") is not None or self.machine.memory[found.memory].kind == "dram" or not found.unit:
             raise fail("E1002", "'shared' names a memory on chip for a tensor that operations make", held.where())
-        if found.element.scalar != self.machine.view[view].element.scalar:
+        if view and found.element.scalar != self.machine.view[view].element.scalar:
             raise fail("E1002", f"'{found.name}' has other scalars than '{view}'", held.where())
         return found.name
 
@@ -216,7 +241,7 @@ class KernelReader:
             raise fail("E1002", f"'{twice[0]}' is an index of layout '{layout.name}' and another name of this kernel", where)
 
     def constant(self, name: str, node: Node, slotted: Iterable[str]) -> Constant:
-        memory = self.machine.memory[known_word(node.value["memory"], self.machine.memory, "memory")]
+        memory = self.machine.memory[self.control_memory(node)]
         record = [f.name for f in memory.element.record]
         over = {key: self.expr(value, slotted) for key, value in node.members("over")}
         fields = {key: self.expr(value, {*slotted, *over}) for key, value in node.members("fields")}
@@ -224,12 +249,23 @@ class KernelReader:
             known_word(Node(key, value.where(), ()), record, f"field of an element of '{memory.name}'")
         return Constant(name, memory.name, over, fields)
 
+    def control_memory(self, node: Node) -> str:
+        """The memory of a constant: the one that is stated, else the machine's only control memory. Raises UserError E1002."""
+        if stated := node.get("memory"):
+            return known_word(stated, self.machine.memory, "memory")
+        known = [memory.name for memory in self.machine.memories if memory.control]
+        if len(known) != 1:
+            raise fail("E1002", f"a constant needs a 'memory', as the machine has {len(known)} for control", node.where())
+        return known[0]
+
     def loading(self, node: Node) -> Loading:
-        view = known_word(node.value["view"], self.machine.view, "view")
         if node.get("do"):
             items = self.sequences.step(node.value["do"], ("count",), ("slot", "base"))
-            return Loading(items, view, issues(items)[0].unit, None)
+            return Loading(items, only_view(self.machine, [items], "these constants", node), issues(items)[0].unit, None)
         _complete(node)
+        if node.get("view") is None:
+            raise fail("E0109", "missing key 'view', which a template does not tell", node.where())
+        view = known_word(node.value["view"], self.machine.view, "view")
         unit = known_word(node.value["unit"], self.units(), "unit")
         return Loading(self.template(node.value["template"]), view, unit, self.cycles(node, ["count"]))
 
@@ -247,15 +283,36 @@ class KernelReader:
             raise fail("E1002", f"a step is one of {', '.join(STEPS)}", node.span)
         kind, named = found[0]
         place = known_word(named, [p.name for p in seen.places], "place")
-        uses = self.words(node, "uses", [p.name for p in seen.places], "place")
-        constants = self.words(node, "constants", seen.constants, "constant")
         when = self.expr(node.value["when"], seen.given) if node.get("when") else None
         if node.get("do"):
-            items = self.sequences.step(node.value["do"], seen.step(kind, place, uses), seen.placed(place, uses, constants))
-            return Step(kind, place, items, uses, constants, tuple(sorted({i.unit for i in issues(items)})), None, when, node.span)
-        _complete(node)
-        template, unit = self.template(node.value["template"]), known_word(node.value["unit"], self.units(), "unit")
-        return Step(kind, place, template, uses, constants, (unit,), self.cycles(node, seen.sized), when, node.span)
+            code: Code = self.sequences.step(node.value["do"], seen.step(kind, place), seen.placed, place, seen.scene)
+            units, cycles = tuple(sorted({i.unit for i in issues(code)})), None
+        else:
+            _complete(node)
+            code, units = self.template(node.value["template"]), (known_word(node.value["unit"], self.units(), "unit"),)
+            cycles = self.cycles(node, seen.sized)
+        return self.made_step(kind, place, code, units, cycles, when, node.span, seen)
+
+    def made_step(
+        self, kind: str, place: str, code: Code, units: tuple[str, ...], cycles: Expr | None, when: Expr | None, span: Span, seen: Seen
+    ) -> Step:
+        """A step with the constants and places that its instructions name."""
+        names = mentioned(self.folder, code)
+        constants = constants_in(names, seen.constants)
+        uses = places_in(names, [c for c in seen.constants if c.name in constants], seen.places, place)
+        return Step(kind, place, code, uses, constants, units, cycles, when, span)
+
+    def shaped_steps(self, tensors: Iterable[Tensor], own: Iterable[Step], seen: Seen) -> Iterator[Step]:
+        """Loads and stores of tensors whose places have a shape that says how, where the kernel has none of its own."""
+        said, stored = {(step.kind, step.place) for step in own}, {t.name: "store" if t.written else "load" for t in tensors}
+        for place, node in self.node.members("places"):
+            kind, shape = stored.get(place, ""), node.get("shape")
+            if shape is None or not kind or (kind, place) in said or (kind == "load" and node.get("onto")):
+                continue
+            called = step_of_shape(self.shared.shapes[str(shape.value)], str(shape.value), kind, node)
+            if called:
+                items = self.sequences.shape_step(called, seen.step(kind, place), seen.placed, place, seen.scene)
+                yield self.made_step(kind, place, items, tuple(sorted({i.unit for i in issues(items)})), None, None, called.given.where(), seen)
 
 
 def _complete(node: Node) -> None:

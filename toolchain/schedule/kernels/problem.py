@@ -133,11 +133,21 @@ def _case(given: _Given) -> _Case:
     machine, kernel = given.machine, given.kernel
     numbers = numbers_of(kernel, dict(given.numbers))
     extents = {d.name: constant(d.extent, numbers) for d in kernel.tile}
+    _check_windows(kernel, numbers, extents)
     numbers |= {f"{name}_all": extent for name, extent in extents.items()} | {f"{p.name}_kept": 0 for p in kernel.places}
     numbers |= {f"{t.name}_shared": 0 for t in kernel.tensors}
     steps = _steps(kernel, numbers)
     _check_fields(machine, kernel, steps, numbers)
     return _Case(numbers, extents, steps, pools_of(machine, kernel.pools))
+
+
+def _check_windows(kernel: Kernel, numbers: Mapping[str, int], extents: Mapping[str, int]) -> None:
+    """Raises UserError E1003 for a window that lies in the padding as a whole: there is nothing to load."""
+    for window in kernel.windows:
+        for first in (0, extents[window.of] - 1):
+            if window_names(window, first, 1, numbers)[f"{window.name}_count"] < 1:
+                text = f"kernel '{kernel.name}' cannot do this: a window along {window.name} lies in the padding as a whole"
+                raise fail("E1003", text, kernel.span)
 
 
 def _check_fields(machine: Machine, kernel: Kernel, steps: tuple[Step, ...], numbers: Mapping[str, int]) -> None:

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from toolchain.isa.binary.packing import matched_value
+from toolchain.schedule.kernels.kernel_shapes import ShapeCall
+from toolchain.schedule.kernels.scene import NOWHERE, Scene
 from toolchain.schedule.kernels.sequence import Formula, Issue, Item, Items
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.context import Context
@@ -25,7 +27,8 @@ Names = frozenset[str]
 
 @dataclass
 class SequenceReader:
-    """sequences: by name, as written. inside: those that are being read. fixed: names that stand for expressions.
+    """sequences: by name, as written. inside: those that are being read. fixed: names that stand for expressions. roles: words that stand for
+    places and constants, as `place` for the step's own place. scene: what steps act on.
 
     issued: how many instructions the current step has. outside: names of the caller of a sequence, which may have another meaning there.
     unknown: names without a value before tiles are placed. made_of: what the names of loops and `let` depend on.
@@ -40,12 +43,27 @@ class SequenceReader:
     unknown: frozenset[str] = frozenset()
     outside: frozenset[str] = frozenset()
     made_of: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    roles: Mapping[str, str] = field(default_factory=dict[str, str])
+    scene: Scene = NOWHERE
 
-    def step(self, node: Node, names: Iterable[str], placed: Iterable[str]) -> Items:
-        """The items of one step. placed: names that have a value only when tiles have their places. Raises UserError E1002, E0107, E0304."""
+    def step(self, node: Node, names: Iterable[str], placed: Iterable[str], place: str = "", scene: Scene = NOWHERE) -> Items:
+        """The items of one step of a place. placed: names that have a value only when tiles have their places.
+
+        Raises UserError E1002, E0107, E0304.
+        """
+        self._begin(placed, place, scene)
+        return self._stepped(self.items(node, frozenset(names) | self.unknown), node)
+
+    def shape_step(self, called: ShapeCall, names: Iterable[str], placed: Iterable[str], place: str, scene: Scene) -> Items:
+        """The items of a step that a shape says of its places."""
+        self._begin(placed, place, scene)
+        return self._stepped((self._call(called.name, called.sequence, called.given, frozenset(names) | self.unknown),), called.given)
+
+    def _begin(self, placed: Iterable[str], place: str, scene: Scene) -> None:
         self.issued, self.unknown, self.made_of = 0, frozenset(placed), {}
-        names = frozenset(names) | self.unknown
-        found = self.items(node, frozenset(names))
+        self.roles, self.scene = {"place": place} if place else {}, scene
+
+    def _stepped(self, found: Items, node: Node) -> Items:
         lacking = sorted(name for name in needs(self.machine, found) if "." in name and name.partition(".")[0] in self._latched())
         if lacking:
             register, _, name = lacking[0].partition(".")
@@ -92,7 +110,7 @@ class SequenceReader:
             return self._made(loops, let, condition, self.items(node.value["do"], names), call=False)
         body = node.value[own[0]]
         if own[0] in self.sequences:
-            called = self._call(own[0], body, names)
+            called = self._call(own[0], self.sequences[own[0]], body, names)
             return self._made(loops, let, condition, (called,), call=False) if loops or let or condition else called
         return self._made(loops, let, condition, self._issue(own[0], body, names), call=False)
 
@@ -117,9 +135,8 @@ class SequenceReader:
             return frozenset[str]().union(*(self._basis(body.fields[name]) for name in body.limited))
         return frozenset[str]().union(*(item.limited for item in body))
 
-    def _call(self, name: str, given: Node, names: Names) -> Item:
+    def _call(self, name: str, node: Node, given: Node, names: Names) -> Item:
         """The items of a sequence with its arguments in place."""
-        node = self.sequences[name]
         takes, known = _mapping(node.get("takes")), _mapping(given)
         if name in self.inside:
             raise fail("E1002", f"sequence '{name}' calls itself", given.where())
@@ -129,20 +146,31 @@ class SequenceReader:
         lacking = [key for key, value in takes.items() if key not in known and value.value is None]
         if lacking:
             raise fail("E1002", f"sequence '{name}' needs '{lacking[0]}'", given.where())
-        let = self._arguments(takes, known, names)
+        roles = self._roles({**takes, **known}, names)
+        takes, known = ({key: value for key, value in each.items() if key not in roles} for each in (takes, known))
+        arguments = {key: self.formula(value, names) for key, value in known.items()}
+        outer_roles, self.roles = self.roles, {**{key: role for key, role in self.roles.items() if key not in takes}, **roles}
+        let = self._with_defaults(takes, arguments, names)
         fixed = {key: formula.expr for key, formula in let.items() if isinstance(formula.expr, Const)}
         self.inside.append(name)
         seen, self.outside = self.outside, names - takes.keys()
         outer, self.made_of = self.made_of, {**self.made_of, **{key: self._basis(formula) for key, formula in let.items()}}
         with self._replacing({**{key: e for key, e in self.fixed.items() if key not in takes}, **fixed}):
-            body = self.items(node.value["do"], names | takes.keys())
+            body = self.items(node.value["do"], (names | takes.keys()) - roles.keys())
         self.inside.pop()
-        self.made_of, self.outside = outer, seen
+        self.made_of, self.outside, self.roles = outer, seen, outer_roles
         return self._made({}, {key: formula for key, formula in let.items() if key not in fixed}, None, body, call=True)
 
-    def _arguments(self, takes: Mapping[str, Node], given: Mapping[str, Node], names: Names) -> dict[str, Formula]:
+    def _roles(self, given: Mapping[str, Node], names: Names) -> dict[str, str]:
+        """Arguments that are places or constants; a number of the same name goes first."""
+        known = {**{word: word for word in self.scene.words}, **self.roles}
+        return {
+            key: known[node.value] for key, node in given.items() if isinstance(node.value, str) and node.value in known and node.value not in names
+        }
+
+    def _with_defaults(self, takes: Mapping[str, Node], given: Mapping[str, Formula], names: Names) -> dict[str, Formula]:
         """The value of each name, in the caller's names; a default may also name what is taken before it."""
-        found = {key: self.formula(value, names) for key, value in given.items()}
+        found = dict(given)
         for key, value in takes.items():
             if key not in found:
                 with self._replacing({**self.fixed, **{name: formula.expr for name, formula in found.items() if name in takes}}):
@@ -199,6 +227,8 @@ class SequenceReader:
 
         def known(e: Expr) -> Expr | None:
             match e:
+                case Member(base=Name(id=base), name=name) if base in self.roles:
+                    return self.scene.member(self.roles[base], name, spelled, e.span)
                 case Member(base=Name(id=base), name=name) if f"{base}.{name}" in names:
                     return Name(f"{base}.{name}", span=e.span)
                 case Member(base=Name(id=base), name=name) if base in self.machine.instruction and base not in names:
@@ -207,6 +237,10 @@ class SequenceReader:
                     return self.fixed[name]
                 case Name(id=name) if name in spelled and name not in names:
                     return Const(spelled[name], span=e.span)
+                case Call(function=Member(base=Name(id=base), name=name), args=args) if base in self.roles:
+                    return self.scene.element(f"{self.roles[base]}_{name}", tuple(rewrite(arg, known) for arg in args), e.span)
+                case Call(function=Name(id=name), args=args) if name in self.scene.elements:
+                    return self.scene.element(name, tuple(rewrite(arg, known) for arg in args), e.span)
                 case Call(function=function, args=args):
                     return Call(function, tuple(rewrite(arg, known) for arg in args), span=e.span)
                 case _:

@@ -323,7 +323,7 @@ class Candidates:
         for item in self.problem.kernel.constants:
             if item.name in step.constants:
                 total = total + constant_length(item, self.names)
-        return total * np.minimum(times, math.prod((self.slots[name] for name in step.uses), start=np.ones(len(times))))
+        return total * np.minimum(times, math.prod((self.slots[name] for name in (step.place, *step.uses)), start=np.ones(len(times))))
 
     @cached_property
     def costs(self) -> list[tuple[Step, dict[str, Ints]]]:
