@@ -29,16 +29,9 @@ PATH = Path(__file__).resolve().parents[3] / "targets" / "dnnvm" / "kernels.yaml
             "{shape: stretch, memories: bias,",
             "E1002 shape 'stretch' takes no 'memories'; it takes: count, at, bytes",
         ),
-<<<<<<< HEAD
-        ("{read: {segment: x_segment, base", "{read: {base", "E1002 sequence 'read' needs 'segment'"),
-        ("      LOAD: {memory: features, reg: segment", "      read: {memory: features, reg: segment", "E1002 sequence 'read' calls itself"),
-        ('      let: {pixel: "align(channels, IC)"', '      let: {slot: "align(channels, IC)"', "E1002 'slot' has a meaning here already"),
-        ("do: {LOAD: {memory: bias,", "do: {END: {}, LOAD: {memory: bias,", "E1002 this is to be one instruction, one sequence, or 'do'"),
-=======
         ("by: [c], count: c, bytes: OC", "by: [c], count: c", "E1002 shape 'stretch' needs 'bytes'"),
         ('let: {apart: "align(place.channels, IC)"}', 'let: {rows: "align(place.channels, IC)"}', "E1002 'rows' has a meaning here already"),
         ("load: {LOAD:", "load: {END: {}, LOAD:", "E1002 this is to be one instruction, one sequence, or 'do'"),
->>>>>>> lines
         (
             "shape: rows, by: [n, oh, ow], first: 0",
             "shape: rows, by: [n, oh, ow], frist: 0",
