@@ -82,7 +82,7 @@ def test_the_quickest_of_those_timed_is_taken_and_again_the_same() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"pads": (3, 0, 0, 0)}, "the padding is as large as the kernel"),
+        ({"pads": (3, 0, 0, 0)}, "a window along h lies in the padding as a whole"),
         ({"low": -200}, "the result does not fit the stored type"),
     ],
 )

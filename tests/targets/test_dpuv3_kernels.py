@@ -173,7 +173,7 @@ def test_the_least_value_of_the_machine_counts() -> None:
     [
         (convolution((4, 16, 20, 20), (16, 17, 1)), "CONVINIT's kernel_h would be 17, outside 1..16"),
         (convolution((4, 16, 20, 20), (16, 9, 1), dilations=(2, 1)), "CONVINIT's kernel_h would be 17, outside 1..16"),
-        (convolution((4, 16, 8, 8), (16, 3, 3), pads=(3, 0, 0, 0)), "the padding is as large as the kernel"),
+        (convolution((4, 16, 8, 8), (16, 3, 3), pads=(3, 0, 0, 0)), "a window along h lies in the padding as a whole"),
         (convolution((4, 16, 20, 20), (16, 3, 3), strides=(9, 1)), "CONVINIT's stride_h would be 9, outside 1..8"),
         (convolution((4, 16, 8, 8), (16, 3, 3), bias=3 << 29), "the bias does not fit"),
         (convolution((4, 16, 8, 8), (16, 3, 3), slope=13, slope_shift=8), "another slope than 26/256"),

@@ -35,8 +35,8 @@ WRONG = [
     ),
     ("dpuv3", "add", "size: used * ceil_div(lines, 8)", "size: used * ceil_div(lines, 16)", "E1307 step 'load x' of 'checked': #"),
     ("vta", "conv2d", "size: rows * each", "size: each", "E1307 step '"),
-    ("vta", "add_onto_x", "do: {when: factor > 1, alu", "do: {when: factor > 2, alu", "E1305 kernel 'add_onto_x' makes"),
-    ("vta", "max_pool_passed", "larger.first + (u * kw + v) * oc", "larger.first + u * kw * oc", "E1305 kernel 'max_pool_passed' makes"),
+    ("vta", "add_onto_x", "do: {when: factor > 1, shift", "do: {when: factor > 2, shift", "E1305 kernel 'add_onto_x' makes"),
+    ("vta", "max_pool_passed", "skip: (u * kw + v) * oc, rows", "skip: u * kw * oc, rows", "E1305 kernel 'max_pool_passed' makes"),
 ]
 
 
