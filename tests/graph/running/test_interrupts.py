@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -30,6 +31,15 @@ def counting() -> bytes:
     return model(nodes, {"x": [1]}, {"y": None}, constants).SerializeToString()
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Interrupts raise KeyboardInterrupt: a worker of the test runner ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
 @pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals come to the main thread")
 def test_an_interrupt_ends_the_run() -> None:
     session = open_session(counting())
