@@ -3,6 +3,7 @@
 import pytest
 
 from tests.schedule.convolutions import convolution
+from toolchain.schedule.form.shares import even_shares, tile_count
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.tiling.order import Instance, order_dealt, order_steps
@@ -38,8 +39,9 @@ def test_every_step_finds_its_tiles_in_their_slots(contexts: int) -> None:
 @pytest.mark.parametrize("streams", [2, 3, 8])
 def test_streams_share_the_tiles_and_each_finds_its_own_in_slots_of_its_own(streams: int) -> None:
     tiling = rank_tilings(PROBLEM, 2, 12)[-1]
-    dealt = order_dealt(PROBLEM, tiling, [{} for _ in range(streams)])
-    parts = [[item for stream, item in dealt if stream == number] for number in range(streams)]
+    shares = even_shares(tile_count(PROBLEM, tiling), streams)
+    dealt = order_dealt(PROBLEM, tiling, shares, {number: {} for number in range(streams)})
+    parts = [[item for stream, (_, item) in dealt if stream == number] for number in range(streams)]
     stores = [[dict(item.tile) for item in part if item.step.kind == "store"] for part in parts]
     assert [tile for part in stores for tile in part] == [dict(i.tile) for i in order_steps(PROBLEM, tiling) if i.step.kind == "store"]
     assert max(map(len, stores)) - min(map(len, stores)) <= 1
