@@ -1,5 +1,6 @@
 """Derived cycles are those of the emitted program: of each step of each tile, to the cycle."""
 
+import itertools
 import math
 from collections import Counter
 
@@ -24,6 +25,8 @@ from toolchain.verify.random_operation import draw_operation
 MACHINES = {name: load_machine(name) for name in ("dnnvm", "dpuv3", "vta")}
 MOST = 40
 """Tiles of a program, so that the tests take seconds."""
+ORDINARY = 200
+"""Operations of ordinary sizes that are tried before every second one is large."""
 KERNELS = [(name, kernel.name) for name, machine in MACHINES.items() for kernel in load_kernels(machine).values() if not kernel.passed]
 
 
@@ -31,13 +34,15 @@ def problems(machine: str, kernel: str, count: int) -> list[Problem]:
     """Random operations that the kernel computes."""
     known, rng, found = load_kernels(MACHINES[machine])[kernel], np.random.default_rng(7), list[Problem]()
     kind = kinds_of(MACHINES[machine])[known.computes]
-    while len(found) < count:
-        operation = draw_operation(MACHINES[machine], kind, rng)
+    for tried in itertools.count():
+        operation = draw_operation(MACHINES[machine], kind, rng, large=tried >= ORDINARY and tried % 2 == 1)
         try:
             stated = state_problem(MACHINES[machine], known, operation) if operation else None
         except UserError:
             continue
         found += [stated] if stated and tile_fits(stated) else []
+        if len(found) == count:
+            break
     return found
 
 
