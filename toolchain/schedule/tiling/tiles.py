@@ -276,12 +276,12 @@ class Candidates:
 
     def _exposed(self, step: Step) -> Floats | float:
         """How much of a first load or last store nothing else hides. What is known when compiling is loaded while the operation before still
-        runs, the less surely the more of the memory it takes. What stays on chip is handed over when all tiles of the same rows are
-        complete."""
+        runs, the less surely the more of the memory it takes. What later operations read is handed over when all tiles of the same rows
+        are complete."""
         if step.kind == "load" and self.problem.chained and step.place in self.problem.known:
             pools = self.problem.pools[self.problem.memories[step.place]]
             return self.slots[step.place] * self.rooms[step.place] / sum(pool.depth for pool in pools)
-        if step.kind == "compute" and step.place in self.problem.kept:
+        if step.kind == "compute" and (step.place in self.problem.kept or self.problem.followed):
             rows = [window.of for window in self.problem.kernel.windows][:1]
             trips = (self.trips[d.name] for d in self.problem.kernel.loops if d.name not in rows)
             return math.prod(trips, start=np.ones(len(self.rooms[step.place]))) * HANDOVER
