@@ -90,7 +90,7 @@ def compile_file(
         call.op_type: compile_region(target.machine, target.kernels, read_region(target.machine, target.kernels, model, call), options)
         for call in calls
     }
-    bundle = assemble_bundle(path.stem, target.machine, model, compiled)
+    bundle = assemble_bundle(path.stem, [target.machine], model, compiled)
     imported = ir.load(folder / "00-import.onnx")
     return Compiled(open_bundle(bundle, target.machine, EmulatorDevice(), str(path), optimise=False), folder, len(calls), imported, model)
 

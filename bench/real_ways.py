@@ -22,7 +22,7 @@ from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
 from toolchain.spec.errors import UserError
-from toolchain.tasks.actions.paths import bundle_file, graph_file, import_file, machine_of, onnx_file
+from toolchain.tasks.actions.paths import bundle_file, graph_file, import_file, machines_of, onnx_file
 from toolchain.tasks.plan import make_plan
 from toolchain.tasks.stage import Job
 
@@ -54,7 +54,7 @@ def measure(job: Job, pictures: int) -> dict[str, Figure]:
     floats = [given.run(sample_at(samples, k)) for k in range(count)]
     integer = open_session(graph_file(job), optimise=False)
     found: dict[str, Results] = {"integers": [run_session(integer, sample_at(samples, k)) for k in range(count)]}
-    ran = open_bundle(read_bundle(bundle_file(job)), machine_of(job), EmulatorDevice(), optimise=False).run_samples(samples)
+    ran = open_bundle(read_bundle(bundle_file(job)), machines_of(job), EmulatorDevice(), optimise=False).run_samples(samples)
     found["emulator"] = [sample_at(ran, k) for k in range(count)]
     figures = {way: figure(model, floats, results) for way, results in found.items()}
     same = all(np.array_equal(one[name], other[name]) for one, other in zip(*found.values(), strict=True) for name in one)

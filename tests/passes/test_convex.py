@@ -33,8 +33,13 @@ def test_groups_are_convex_and_cannot_be_joined_any_further(graph: tuple[list[li
     assert sorted(itertools.chain(*groups)) == [node for node, yes in enumerate(taken) if yes]
     assert [min(group) for group in groups] == sorted(min(group) for group in groups)
     assert not any(ways(before, group, group) for group in groups)
+    check_no_circle(before, groups)
+
+
+def check_no_circle(before: list[list[int]], groups: list[set[int]]) -> None:
+    """Of the graph with each group as one node."""
     owner = {node: index for index, group in enumerate(groups) for node in group}
-    order: dict[int, set[int]] = {}  # the contracted graph has no circle
+    order: dict[int, set[int]] = {}
     for node, makers in enumerate(before):
         order.setdefault(owner.get(node, -1 - node), set()).update(owner.get(maker, -1 - maker) for maker in makers)
     left = {key: value - {key} for key, value in order.items()}
@@ -42,6 +47,19 @@ def test_groups_are_convex_and_cannot_be_joined_any_further(graph: tuple[list[li
         for key in ready:
             del left[key]
     assert not left
+
+
+@settings(max_examples=100, deadline=None)
+@given(graphs(), st.data())
+def test_groups_of_several_owners_can_run_one_after_the_other(graph: tuple[list[list[int]], list[bool]], data: st.DataObject) -> None:
+    """And the first owner's are those that it would have alone."""
+    before, taken = graph
+    owners = [data.draw(st.integers(1, 3)) if yes else 0 for yes in taken]
+    groups = convex_groups(before, owners)
+    assert all(len({owners[node] for node in group}) == 1 for group in groups)
+    assert [group for group in groups if owners[group[0]] == 1] == convex_groups(before, [owner == 1 for owner in owners])
+    assert sorted(itertools.chain(*groups)) == [node for node, owner in enumerate(owners) if owner]
+    check_no_circle(before, [set(group) for group in groups])
 
 
 def test_a_host_operation_beside_the_machine_keeps_two_groups_apart() -> None:

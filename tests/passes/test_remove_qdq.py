@@ -28,10 +28,11 @@ from toolchain.graph.integers.functions import INTEGER, kind_of
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import open_session, run_session
-from toolchain.passes.build import build_graph, calibration_table, declared_table, default_pipeline, float_passes, united_table
+from toolchain.passes.build import build_graph, calibration_table, declared_table, default_pipeline, united_table
 from toolchain.passes.context import Context, Device
 from toolchain.passes.remove_qdq import RANGE, RemoveQdq, declares_ranges, qdq_table
 from toolchain.passes.runner import run_passes
+from toolchain.passes.turns import float_passes
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.offload import device_of
 from toolchain.spec.load import load_machine
@@ -218,7 +219,7 @@ def test_the_forms_of_onnx_runtime_s_quantiser_lose_no_more_than_is_stated(
     context = Context(seen.place, numerics=machine.quantisation, table=seen.table, samples=samples, device=device, everything=True, recorded=recorded)
     model = build_graph(path, {}, context, Store(folder / "stages"))
     session, original = open_model(model), open_session(path, optimise=False)
-    floats_ = run_passes(load_graph(path), float_passes(default_pipeline()), Context())
+    floats_ = run_passes(load_graph(path), float_passes(default_pipeline().passes), Context())
     stated = closeness_of(measure_errors(lambda one: run_session(original, one), floats_, model, samples, STORED))
     for name, output in stated.outputs.items():
         losses = [_loss(original, session, each["x"], name) for each in (samples, new)]

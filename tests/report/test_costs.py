@@ -33,7 +33,7 @@ def test_rows_add_up_to_the_modelled_time_at_any_price(name: str, rates: list[fl
     host = Host(dict(zip(("conv2d", "dense", "default"), found[:3], strict=True)), *found[3:])
     machine = replace(case.built.machine, host=host)
     costs, manifest = costs_of(case, machine), case.built.bundle.manifest
-    total = modelled(machine, manifest.hosts, manifest.regions)
+    total = modelled({machine.name: machine}, manifest.hosts, manifest.regions)
     assert costs.host_ms == pytest.approx(total.host_ms)
     assert costs.machine_ms == pytest.approx(total.execute_ms)
     assert costs.transfers.ms == pytest.approx(total.transfer_ms)

@@ -22,7 +22,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
 
 
 def explained(one: Case) -> Explanation:
-    return explain(one.built.machine, one.built.kernels, default_templates(), one.built.partitioned, one.placement, NAMES)
+    return explain(one.built.backends, default_templates(), one.built.partitioned, one.placement, NAMES)
 
 
 @pytest.mark.parametrize("name", ["split on vta", "split on dpuv3", "nothing on vta"])

@@ -54,7 +54,7 @@ def checked(page: str) -> Checker:
 def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Summary, tuple[Span, ...]]:
     case = cases(tmp_path_factory.mktemp("cases"))["split on dpuv3"]
     found = summarise_model(case.built, case.job.folder / "graph", Told({"bundle": "here"}))
-    return replace(found, exact=True, tensors=4), plan_line(case.built.machine, case.built.bundle.manifest)
+    return replace(found, exact=True, tensors=4), plan_line(case.built.machines, case.built.bundle.manifest)
 
 
 def page(summary: Summary, line: tuple[Span, ...]) -> str:

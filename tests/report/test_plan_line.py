@@ -14,16 +14,16 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
 
 @pytest.mark.parametrize("name", ["split on vta", "split on dpuv3", "nothing on vta"])
 def test_spans_follow_each_other_to_the_end(name: str, known: dict[str, Case]) -> None:
-    machine, manifest = known[name].built.machine, known[name].built.bundle.manifest
-    line = plan_line(machine, manifest)
+    machines, manifest = known[name].built.machines, known[name].built.bundle.manifest
+    line = plan_line(machines, manifest)
     assert line[0].start == 0
     assert [span.start for span in line[1:]] == pytest.approx([span.start + span.ms for span in line[:-1]])
-    assert line[-1].start + line[-1].ms == pytest.approx(modelled(machine, manifest.hosts, manifest.regions).total_ms)
+    assert line[-1].start + line[-1].ms == pytest.approx(modelled(machines, manifest.hosts, manifest.regions).total_ms)
 
 
 def test_lanes_take_turns(known: dict[str, Case]) -> None:
     built = known["split on vta"].built
-    found = [(span.lane, span.name) for span in plan_line(built.machine, built.bundle.manifest)]
+    found = [(span.lane, span.name) for span in plan_line(built.machines, built.bundle.manifest)]
     regions = [("border", "region0"), ("machine", "region0")], [("border", "region1"), ("machine", "region1")]
     assert found[1:3] == regions[0]
     assert found[4:6] == regions[1]

@@ -76,9 +76,9 @@ def test_what_nobody_ran_is_not_claimed(summary: Summary) -> None:
 
 def test_operations_add_up(summary: Summary) -> None:
     data = json.loads(json.dumps(summary_data(summary), allow_nan=False))
-    lines = operations_text(summary.regions, summary.peak_macs).splitlines()
+    lines = operations_text(summary.regions).splitlines()
     assert len(lines) == 1 + sum(len(region.operations) for region in summary.regions)
-    assert "\x1b[1m" in operations_text(summary.regions, summary.peak_macs, terminal=True)
+    assert "\x1b[1m" in operations_text(summary.regions, terminal=True)
     assert data["macs_on_machine"] == data["macs"] == sum(node.macs for node in summary.placement.nodes)
     assert sum(use["cycles"] for use in data["regions"][0]["operations"]) <= data["time"]["cycles"]
 

@@ -111,7 +111,8 @@ def _region(name: str, nodes: list[ir.Node], operations: dict[str, Operation], m
 
 
 def bundle(target: str = "vta") -> Bundle:
-    return assemble_bundle("small", *network(target))
+    machine, model, compiled = network(target)
+    return assemble_bundle("small", [machine], model, compiled)
 
 
 def images(count: int) -> np.typing.NDArray[np.float32]:

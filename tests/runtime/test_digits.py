@@ -33,7 +33,7 @@ def test_the_test_images_of_digits(target: str, tmp_path: Path) -> None:
     context = Context(str(path), numerics=machine.quantisation, table=table, device=device_of(machine, kernels), everything=True)
     model = build_graph(path, {}, context, Store(tmp_path / "stages"))
     regions = {call.op_type: compile_region(machine, kernels, read_region(machine, kernels, model, call)) for call in region_calls(model)}
-    write_bundle(tmp_path / "digits.bundle", assemble_bundle("digits", machine, model, regions))
+    write_bundle(tmp_path / "digits.bundle", assemble_bundle("digits", [machine], model, regions))
     executor, test = load(tmp_path / "digits.bundle"), labelled_samples(network)
     assert test is not None
     images, labels = test

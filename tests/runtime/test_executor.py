@@ -62,7 +62,7 @@ def test_a_model_without_regions_runs_on_the_host(tmp_path: Path) -> None:
     node = ir.node("Exp", [x], name="e", num_outputs=1)
     node.outputs[0].name, node.outputs[0].shape, node.outputs[0].type = "y", ir.Shape((2, 3)), ir.TensorType(ir.DataType.FLOAT)
     model = ir.Model(ir.Graph([x], [node.outputs[0], x], nodes=[node], opset_imports={"": 21}, name="host"), ir_version=8)
-    write_bundle(tmp_path / "host.bundle", assemble_bundle("host", network()[0], model, {}))
+    write_bundle(tmp_path / "host.bundle", assemble_bundle("host", [network()[0]], model, {}))
     executor, given = load(tmp_path / "host.bundle"), np.arange(12, dtype=np.float32).reshape(4, 3)
     outcome = executor.run({"x": given})
     assert (outcome.samples, outcome.runs, executor.group) == (2, 0, 1)
@@ -73,7 +73,7 @@ def test_a_model_without_regions_runs_on_the_host(tmp_path: Path) -> None:
 def test_a_region_without_a_program_is_one_line() -> None:
     machine, model, compiled = network()
     with pytest.raises(UserError, match="small: E1109 the region 'region1' has no program"):
-        assemble_bundle("small", machine, model, {"region0": compiled["region0"]})
+        assemble_bundle("small", [machine], model, {"region0": compiled["region0"]})
 
 
 def test_no_samples_are_no_runs() -> None:
@@ -115,7 +115,7 @@ def test_a_file_brings_its_machine(tmp_path: Path) -> None:
 
 def test_cycles_are_counted_again_where_the_timing_is_another() -> None:
     held = bundle()
-    stale = replace(held.manifest, target=replace(held.manifest.target, timing="0"), regions=tuple(_slow(r) for r in held.manifest.regions))
+    stale = replace(held.manifest, targets=(replace(held.manifest.targets[0], timing="0"),), regions=tuple(_slow(r) for r in held.manifest.regions))
     executor = opened("vta", replace(held, manifest=stale))
     assert [r.cycles for r in executor.manifest.regions] == [r.cycles for r in held.manifest.regions]
 

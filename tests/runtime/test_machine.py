@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolchain.runtime.machine import bundle_machine, target_of
+from toolchain.runtime.machine import bundle_machine, bundle_machines, target_of
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 
@@ -30,6 +30,16 @@ def test_another_machine_is_refused() -> None:
     said = refusal("vta", "vta", LOG_UOP_BUFF="14")
     assert said.startswith("a.bundle: E1105 the bundle was made for another form of vta; LOG_UOP")
     assert "E1105 the bundle was made for vta, this is vta:ultra96" in refusal("vta", "vta:ultra96", LOG_UOP_BUFF="14")
+
+
+def test_several_machines_are_found_in_their_order() -> None:
+    targets = [target_of(load_machine(name)) for name in ("dpuv3", "vta")]
+    assert [*bundle_machines(targets, "a.bundle")] == ["dpuv3", "vta"]
+    assert bundle_machines(targets, "", [load_machine("dpuv3"), "vta"])["vta"].name == "vta"
+    with pytest.raises(UserError, match=r"a\.bundle: E1105 the bundle is for 2 machines \(dpuv3, vta\), given are 1; give them in this order"):
+        bundle_machines(targets, "a.bundle", "vta")
+    with pytest.raises(UserError, match="E1105 the bundle was made for dpuv3, this is vta"):
+        bundle_machines(targets, "a.bundle", ["vta", "dpuv3"])
 
 
 def test_parameters_that_the_machine_refuses_are_one_line() -> None:

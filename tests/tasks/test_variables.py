@@ -13,11 +13,11 @@ def test_everything_that_can_be_said() -> None:
         "fallback": "no",
     }
     params, dims = (("LOG_BLOCK", "5"), ("LOG_BUS", "4")), (("batch", 1), ("x.0", 3))
-    assert read_variables(given) == Variables("vta:ultra96", ("digits", "./mine.onnx"), params, dims, False)
+    assert read_variables(given) == Variables(("vta:ultra96",), ("digits", "./mine.onnx"), params, dims, False)
 
 
 def test_nothing_said() -> None:
-    assert read_variables({}) == Variables("", (), (), (), True)
+    assert read_variables({}) == Variables((), (), (), (), True)
 
 
 def test_dimensions_may_have_colons_in_their_names() -> None:
@@ -49,3 +49,11 @@ def test_a_mistake_is_one_line(name: str, value: str, code: str, word: str) -> N
     assert diagnostic.code == code
     assert word in diagnostic.render()
     assert "\n" not in diagnostic.render()
+
+
+def test_several_machines() -> None:
+    assert read_variables({"target": "dpuv3,./mine.yaml,vta:ultra96"}).targets == ("dpuv3", "./mine.yaml", "vta:ultra96")
+    with pytest.raises(UserError, match=r"E1207 'target' names 'vta' twice"):
+        read_variables({"target": "vta,dpuv3,vta"})
+    with pytest.raises(UserError, match=r"E1202 the variable 'target' names none: ','"):
+        read_variables({"target": ","})

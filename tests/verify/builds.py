@@ -4,7 +4,7 @@ from pathlib import Path
 
 from toolchain.models.load import load_model
 from toolchain.models.samples import calibration_samples
-from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of, onnx_file
+from toolchain.tasks.actions.paths import bundle_file, graph_file, machines_of, onnx_file
 from toolchain.tasks.plan import make_plan
 from toolchain.tasks.stage import Job
 from toolchain.tasks.work import perform
@@ -19,5 +19,5 @@ def build(target: str, model: str, root: Path) -> tuple[Job, Built, Samples]:
         if name in ("onnx", "calibration", "graph", "schedule", "bundle"):
             perform(step, lambda _: None)
     job = plan.jobs[0]
-    built = read_built(machine_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
+    built = read_built(machines_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
     return job, built, calibration_samples(load_model(str(job.path)))

@@ -84,13 +84,13 @@ def test_stages_are_found_by_their_pass(digits: Digits, tmp_path: Path) -> None:
     assert stage_before(folder / "graph", "partition").stem.endswith("quantize")
     assert stage_before(folder / "graph", "nothing").stem.endswith("partition")
     with pytest.raises(UserError, match="E0001 there are no stages of a graph here"):
-        read_built(built.machine, tmp_path, tmp_path / "no.bundle", tmp_path / "no.onnx")
+        read_built([built.machine], tmp_path, tmp_path / "no.bundle", tmp_path / "no.onnx")
 
 
 def test_a_node_that_no_operation_stands_for_is_told(digits: Digits) -> None:
     _, built, _ = digits
     (call,) = region_calls(built.partitioned)
-    region, nodes = read_region(built.machine, built.kernels, built.partitioned, call), list(region_function(built.partitioned, call))
+    region, nodes = read_region(built.machine, built.backend(call).kernels, built.partitioned, call), list(region_function(built.partitioned, call))
     assert lost_tensors(region, nodes) == []
     (lost,) = (bound for bound in region.operations if bound.operation.name == "conv3")
     operations = tuple(bound for bound in region.operations if bound is not lost)

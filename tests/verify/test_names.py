@@ -38,6 +38,6 @@ def test_a_correct_program_is_exact_whatever_its_nodes_are_called(target: str, t
     verdict = verify_model(built, samples, SampleSize(instructions=1, elements=1, whole=0))
     assert verdict.exact, verdict
     (call,) = region_calls(built.partitioned)
-    region = read_region(built.machine, built.kernels, built.partitioned, call)
+    region = read_region(built.machine, built.backend(call).kernels, built.partitioned, call)
     assert [bound.nodes for bound in region.operations] == [(name, f"{name} relu") for name in NAMES]
     assert [sources_of(node) for node in built.integer.graph if node.name in NAMES] == [[name, f"{name} relu"] for name in NAMES]

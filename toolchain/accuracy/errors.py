@@ -95,10 +95,11 @@ def error_table(reference: ir.Model, integer: ir.Model, samples: Samples, stored
     return list(measure_errors(None, reference, integer, samples, stored).tensors)
 
 
-def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, samples: Samples, stored: Range) -> Errors:
+def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, samples: Samples, stored: Range | Mapping[str, Range]) -> Errors:
     """Runs all networks on all samples ([count, *shape] by input). given: the outputs to hold the integers' against; None for the reference's own.
 
-    reference: a float stage, which has the tensors that the stored ones stand for. stored: of the machine's activations.
+    reference: a float stage, which has the tensors that the stored ones stand for. stored: of the machine's activations, or of
+    each machine's by the domain of its integers.
     """
     check_oracle()
     values = integer_tensors(integer)
@@ -112,7 +113,7 @@ def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, s
         wanted, found = run_session(floats, one) | one, run_session(integers, one)
         for name, value in names.items():
             if name in wanted:
-                _add(tensors[name], wanted[name], found[value.name or ""], value, stored)
+                _add(tensors[name], wanted[name], found[value.name or ""], value, stored if isinstance(stored, Range) else stored[_domain(value)])
         truth = wanted if given is None else given(one)
         for name, end in ends.items():
             end.add(truth[name], found[name])
@@ -127,6 +128,11 @@ def _add(held: _Stored, wanted: Array, found: Array, value: ir.Value, stored: Ra
     held.energy.add(wanted, (found.astype(np.float64) - zero) * scale / factors_of(value))
     low = (found <= stored.low) & (zero > stored.low)
     held.clipped.append(float(((found >= stored.high) | low).mean()))
+
+
+def _domain(value: ir.Value) -> str:
+    maker = value.producer()
+    return maker.domain if maker is not None else ""
 
 
 def _row(name: str, value: ir.Value, held: _Stored) -> TensorError:

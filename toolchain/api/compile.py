@@ -1,6 +1,6 @@
 """`toolchain.compile`: the stages of `tilewright build`, for a Python program."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import index
 from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def compile_model(
     model: "str | Path | onnx.ModelProto",
-    target: str | Path,
+    target: str | Path | Sequence[str | Path],
     *,
     dims: Mapping[str, int] | None = None,
     params: Mapping[str, int | str] | None = None,
@@ -35,8 +35,9 @@ def compile_model(
 ) -> Compiled:
     """Compiles a model for a machine, and answers with where the bundle is and what it costs.
 
-    model: a name, the path of an .onnx or .yaml file, or a model in memory. target: a machine's name, NAME:CONFIG, or the path of its file.
-    dims: sizes of open dimensions by name or as `input.axis`. params: parameters of the machine.
+    model: a name, the path of an .onnx or .yaml file, or a model in memory. target: a machine's name, NAME:CONFIG, or the path of its
+    file; or several, the first choice first.
+    dims: sizes of open dimensions by name or as `input.axis`. params: parameters of the machine, of several MACHINE.NAME.
     place: `pays` for regions that save time, `all` for whatever the machine takes; where left out, what the model's file says.
     calibration: recorded inputs, [count, *shape] by name, or an .npz file of these; without them, what the model's file says, else made-up ones.
     fallback: whether the host may run what the machine cannot. schedule: the file of a region's schedule, or a folder of such files.
@@ -47,7 +48,8 @@ def compile_model(
     file = model if isinstance(model, str | Path) else _file(model, root)
     changed = tuple(sorted((name, str(value)) for name, value in (params or {}).items()))
     own = str(Path(schedule).absolute()) if schedule else ""
-    variables = Variables(str(target), (str(file),), changed, _sizes(dims or {}), fallback, _place(place), schedule=own, streams=_streams(streams))
+    targets = (str(target),) if isinstance(target, str | Path) else tuple(map(str, target))
+    variables = Variables(targets, (str(file),), changed, _sizes(dims or {}), fallback, _place(place), schedule=own, streams=_streams(streams))
     if calibration is not None:
         variables = _calibrated(variables, calibration, root)
     plan = plan_of(variables, root)

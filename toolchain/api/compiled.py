@@ -37,7 +37,7 @@ class Compiled:
     say: Say
 
     def __repr__(self) -> str:
-        return f"<{self.job.model} on {self.job.target.label}: {self.bundle}>"
+        return f"<{self.job.model} on {self.job.machines}: {self.bundle}>"
 
     @property
     def bundle(self) -> Path:
@@ -89,7 +89,7 @@ class Compiled:
         """The bundle, ready to run."""
         from toolchain.api.loaded import load_bundle
 
-        return load_bundle(self.bundle, str(self.job.target.path))
+        return load_bundle(self.bundle, [target.path for target in self.job.targets])
 
     def _with_page(self) -> "Compiled":
         job = replace(self.job, variables=replace(self.job.variables, html=True))

@@ -1,6 +1,6 @@
 """`toolchain.load`: a bundle that answers arrays with arrays."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,11 @@ class Loaded:
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(f"{entry.name} {entry.dtype} {entry.shape}" for entry in side.values()) for side in (self.inputs, self.outputs))
-        return f"<{self.executor.manifest.model} on {self.executor.machine.name}: {inputs} -> {outputs}>"
+        return f"<{self.executor.manifest.model} on {', '.join(self.executor.machines)}: {inputs} -> {outputs}>"
+
+    @property
+    def _machines(self) -> str:
+        return ", ".join(self.executor.machines)
 
     @property
     def inputs(self) -> Mapping[str, Interface]:
@@ -72,9 +76,10 @@ class Loaded:
         return np.asarray(value, entry.dtype if entry.dtype in np.sctypeDict else None)
 
 
-def load_bundle(bundle: str | Path, machine: str | Path = "") -> Loaded:
-    """A bundle, ready to run. machine: the file of a machine that is not on the search path.
+def load_bundle(bundle: str | Path, machine: str | Path | Sequence[str | Path] = "") -> Loaded:
+    """A bundle, ready to run. machine: the file of a machine that is not on the search path; of several, each one's in the bundle's order.
 
     Raises UserError E0001 and E11xx for the bundle, E1105 where it was made for another machine, E05xx and E06xx for a program that must not run.
     """
-    return Loaded(load(Path(bundle), str(machine) or None))
+    given = [str(machine)] if isinstance(machine, str | Path) else [*map(str, machine)]
+    return Loaded(load(Path(bundle), [name for name in given if name] or None))

@@ -60,6 +60,7 @@ def load_text(text: str, path: Path, dims: Mapping[str, int] | None = None) -> M
         _task(root.get("task")),
         root.text("place") or "pays",
         about.text("stand_in") or "",
+        {name: tuple(str(node.value) for node in patterns.children()) for name, patterns in root.members("targets")},
     )
 
 

@@ -77,6 +77,7 @@ class Test:
 @dataclass(frozen=True)
 class Model:
     """path: the file that says all this. gops: published, 2 x MAC / 10**9. host: patterns of nodes that stay on the host.
+    targets: by machine, patterns of nodes that are for it alone where it is among the machines of a build.
 
     quantisation: options of the pass `quantize` by name. task: what the outputs mean, for measures that a user knows.
     place: `pays` for regions that save time, `all` for whatever the machine takes. stand_in: why it is not the network of that name, or empty.
@@ -97,6 +98,7 @@ class Model:
     task: Task | None = None
     place: str = "pays"
     stand_in: str = ""
+    targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
 
     @property
     def shapes(self) -> Mapping[str, Shape]:

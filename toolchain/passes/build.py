@@ -14,8 +14,9 @@ from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.pipeline import Pipeline, read_pipeline
 from toolchain.passes.remove_qdq import declares_ranges, qdq_table
-from toolchain.passes.runner import run_passes
+from toolchain.passes.runner import run_passes, run_steps
 from toolchain.passes.truth import Imported, check_import, computes, open_given
+from toolchain.passes.turns import Turn, float_passes, steps_of
 from toolchain.spec.errors import Source
 from toolchain.spec.resources import PACKAGE
 
@@ -27,23 +28,16 @@ def default_pipeline() -> Pipeline:
     return read_pipeline(Source(str(DEFAULT), DEFAULT.read_text()))
 
 
-def float_passes(pipeline: Pipeline) -> Sequence[Pass]:
-    """Passes before the first that needs a calibration table or hides tensors from it."""
-    names = [step.name for step in pipeline.passes]
-    ends = [names.index(name) for name in ("fuse", "quantize") if name in names]
-    return pipeline.passes[: min(ends, default=len(names))]
-
-
 def calibration_table(path: Path, dims: Mapping[str, int], samples: Samples, pipeline: Pipeline | None = None) -> Table:
     """Calibrates the float network on `samples` ([count, ...] by input). Raises UserError E09xx."""
     steps = pipeline or default_pipeline()
-    return calibrate(run_passes(load_graph(path, dims), float_passes(steps), Context(str(path))), samples, str(path))
+    return calibrate(run_passes(load_graph(path, dims), float_passes(steps.passes), Context(str(path))), samples, str(path))
 
 
 def declared_table(path: Path, dims: Mapping[str, int], pipeline: Pipeline | None = None) -> Table | None:
     """The ranges of a model that is quantised already (QDQ), None for any other. Raises UserError E09xx."""
     steps = pipeline or default_pipeline()
-    model = run_passes(load_graph(path, dims), float_passes(steps), Context(str(path)))
+    model = run_passes(load_graph(path, dims), float_passes(steps.passes), Context(str(path)))
     return qdq_table(model) if declares_ranges(model) else None
 
 
@@ -56,23 +50,27 @@ def united_table(seen: Table, declared: Table) -> Table:
 
 
 def build_graph(path: Path, dims: Mapping[str, int], context: Context, store: Store, pipeline: Pipeline | None = None) -> ir.Model:
-    """Runs all passes; stage NN-PASS.onnx of each is in the store's folder, 00-import.onnx first.
+    """As `build_turns`, for one machine."""
+    return build_turns(path, dims, [Turn((pipeline or default_pipeline()).passes, context)], store)
+
+
+def build_turns(path: Path, dims: Mapping[str, int], turns: Sequence[Turn], store: Store) -> ir.Model:
+    """Runs all passes of all machines; stage NN-PASS.onnx of each is in the store's folder, 00-import.onnx first.
 
     The last float stage is held against the file: its outputs on the first sample of the context, if there is one, and every operator that a
     pass wrote. Raises UserError E09xx.
     """
     model = load_graph(path, dims)
     imported = store.save("00-import", model)
-    steps = (pipeline or default_pipeline()).passes
-    original, last = model.clone(), float_stages(steps)
-    observing = replace(context, observe=partial(_observe, original, context))
+    original, last, context = model.clone(), float_stages(turns[0].passes), turns[0].context
+    observing = [Turn(turn.passes, replace(turn.context, observe=partial(_observe, original, turn.context))) for turn in turns]
 
     def keep(number: int, name: str, left: ir.Model) -> None:
         store.save(stage_name(number, name), left)
         if number == last:
             check_floats(path, imported, original, left, context, stage_name(number, name), store)
 
-    return run_passes(model, steps, observing, keep)
+    return run_steps(model, steps_of(observing), keep)
 
 
 def _observe(model: ir.Model, context: Context, count: int) -> Table:

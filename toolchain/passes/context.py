@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from toolchain.graph.calibration.table import Samples, Table
+from toolchain.graph.integers.functions import INTEGER
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.library import Kinds, builtin_kinds
 from toolchain.passes.templates import Template
@@ -37,7 +38,7 @@ class Device:
 
     prices: a region, given by its calls; None where the machine's file does not say what the host costs.
     computes: names of the operations that it may take; None where nothing is known of that.
-    settles: writes into the function of a region, given by its call, which kernel does each operation of it.
+    settles: writes into the function of a region, given by its call, which kernel does each operation of it. domain: of its integer functions.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Device:
     prices: Callable[[Sequence[ir.Node]], Price | None] = _unpriced
     computes: frozenset[str] | None = None
     settles: Callable[[ir.Model, ir.Node], None] = _unsettled
+    domain: str = INTEGER
 
 
 def _silent(text: str) -> None:
@@ -56,8 +58,10 @@ class Context:
     """place: the model's path as messages print it. templates: a machine's fusion templates; none means the default ones.
 
     numerics: of the machine to quantise for. table: calibration's statistics of the float network. samples: its inputs.
-    device: the machine that regions are made for; without one everything stays on the host.
-    kept: patterns of nodes that the user keeps on the host, matched against names and operators.
+    device: the machine that regions are made for; without one everything stays on the host. before: machines that had the first choice.
+    further: whether another one is asked after it.
+    kept: patterns of nodes that the user keeps on the host, matched against names and operators. pinned: further patterns, of nodes that the user
+    gives to one machine, each with that machine's name.
     everything: whether regions are made that cost more time than they save. recorded: whether the samples are real ones.
     say: tells the user how far a long pass has come. observe: the table of the first so many samples alone. kinds: the operations that there are.
     """
@@ -68,9 +72,22 @@ class Context:
     table: Table | None = None
     samples: Samples | None = None
     device: Device | None = None
+    before: tuple[Device, ...] = ()
+    further: bool = False
     kept: tuple[str, ...] = ()
+    pinned: tuple[tuple[str, str], ...] = ()
     everything: bool = False
     recorded: bool = False
     say: Callable[[str], None] = _silent
     observe: Callable[[int], Table] | None = None
     kinds: Kinds = field(default_factory=builtin_kinds)
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """Every machine that may have operations by now, in the order of their choice."""
+        return (*self.before, *((self.device,) if self.device else ()))
+
+    @property
+    def domain(self) -> str:
+        """The domain of the machine's integer functions."""
+        return self.device.domain if self.device else INTEGER

@@ -6,7 +6,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 
 from toolchain.graph.integers.calls import REASON, is_candidate
-from toolchain.graph.integers.functions import FUSED
+from toolchain.graph.integers.functions import FUSED, is_integer
 from toolchain.graph.nodes.rewrite import is_operator
 from toolchain.graph.operators.affine import affine_of
 from toolchain.graph.regions import REGION
@@ -44,8 +44,9 @@ def _no_dead_nodes(model: ir.Model) -> str:
 
 
 def _fused(model: ir.Model) -> str:
-    """Every node is a call of a fused operation or says why it is none."""
-    return _first((node for node in model.graph if node.domain != FUSED and REASON not in node.metadata_props), "was not looked at")
+    """Every node is a call of a fused operation, of integers already, or says why it is none."""
+    seen = (node for node in model.graph if node.domain != FUSED and not is_integer(node) and REASON not in node.metadata_props)
+    return _first(seen, "was not looked at")
 
 
 def _quantized(model: ir.Model) -> str:

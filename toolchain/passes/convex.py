@@ -3,19 +3,21 @@
 from collections.abc import Sequence
 
 
-def convex_groups(before: Sequence[Sequence[int]], taken: Sequence[bool]) -> list[list[int]]:
-    """Joins taken nodes with the taken nodes whose results they read, in order, wherever what comes of it is convex.
+def convex_groups(before: Sequence[Sequence[int]], owners: Sequence[int]) -> list[list[int]]:
+    """Joins owned nodes with the nodes of the same owner whose results they read, in order, wherever what comes of it is convex.
 
-    before: for each node, in an order in which they can run, those whose results it reads. Groups in order of their first nodes.
+    before: for each node, in an order in which they can run, those whose results it reads. owners: of each node, 0 for none; the groups of owner 1
+    are those that it would have alone, the others follow by number. Groups in order of their first nodes.
     """
     graph = _Contracted(before)
-    for node, makers in enumerate(before):
-        for maker in makers:
-            if taken[node] and taken[maker]:
-                graph.join(maker, node)
+    for owner in sorted({*owners} - {0}):
+        for node, makers in enumerate(before):
+            for maker in makers:
+                if owners[node] == owners[maker] == owner:
+                    graph.join(maker, node)
     found: dict[int, list[int]] = {}
-    for node, yes in enumerate(taken):
-        if yes:
+    for node, owner in enumerate(owners):
+        if owner:
             found.setdefault(graph.root(node), []).append(node)
     return list(found.values())
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from toolchain.graph.calibration.table import joined
 from toolchain.graph.integers.calls import BOUNDARY, FLOAT_NAME, SCALE, Call, read_call, run_call
-from toolchain.graph.integers.functions import INTEGER, kind_of
+from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant
 from toolchain.graph.quantisation.requantisation import too_large
@@ -38,7 +38,7 @@ class CorrectBias(Pass):
         known: dict[ir.Value, Array] = {value: joined(context.samples[value.name or ""][: self.samples]) for value in model.graph.inputs}
         for node in model.graph:
             operands = [known.get(value) if (array := constant(value)) is None else array for value in node.inputs if value is not None]
-            if node.domain != INTEGER or any(operand is None for operand in operands):
+            if node.domain != context.domain or any(operand is None for operand in operands):
                 continue
             given = [operand for operand in operands if operand is not None]
             seen = table.tensors.get(node.metadata_props.get(INNER) or node.outputs[0].metadata_props.get(FLOAT_NAME, ""))

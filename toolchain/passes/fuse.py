@@ -6,19 +6,23 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from toolchain.graph.integers.calls import REASON, fused_call
-from toolchain.graph.integers.functions import FUSED
+from toolchain.graph.integers.calls import REASON, fused_call, note_refusals, refusals_of
+from toolchain.graph.integers.functions import FUSED, is_integer
 from toolchain.graph.nodes.rewrite import add_constant, drop_unused_constants, substitute
 from toolchain.operations.kind import OperationKind
 from toolchain.passes.base import Pass
 from toolchain.passes.bindings import Fused, New, bind
 from toolchain.passes.context import Context
 from toolchain.passes.matching import Match, find
-from toolchain.passes.placement import KEPT, is_kept
+from toolchain.passes.placement import KEPT, PINNED, is_kept
 from toolchain.passes.templates import Template, default_templates
 
 SOURCES, INNER = "tilewright.nodes", "tilewright.before_activation"
 """Metadata of a call: the nodes that it was made of; the tensor that its activation read."""
+
+
+ONLY = "tilewright.only"
+"""Metadata of a call: the machine that the user gives it to."""
 
 
 def note_sources(call: ir.Node, names: Sequence[str]) -> None:
@@ -52,7 +56,7 @@ class Fuse(Pass):
             if node.graph is not None and node.domain in ("", "ai.onnx"):
                 _fuse(model, node, templates, context)
         for node in model.graph:
-            if node.domain != FUSED:
+            if node.domain != FUSED and not is_integer(node):
                 node.metadata_props.setdefault(REASON, UNKNOWN)
         drop_unused_constants(model.graph)
         return model
@@ -67,8 +71,8 @@ def _fuse(model: ir.Model, node: ir.Node, templates: list[Template], context: Co
     reasons: dict[str, None] = {}
     for template in templates:
         match = find(template, node)
-        if isinstance(match, Match) and any(is_kept(taken, context.kept) for taken in match.taken):
-            match = KEPT
+        if isinstance(match, Match):
+            match = _unwanted(match, context) or match
         found = bind(match) if isinstance(match, Match) else match
         if isinstance(found, Fused) and any(_is_known(part) for part in found.operands[: len(context.kinds[template.computes].data)]):
             found = KNOWN
@@ -76,11 +80,26 @@ def _fuse(model: ir.Model, node: ir.Node, templates: list[Template], context: Co
             if _lacks(context, template):
                 reasons = {f"{NO_KERNEL}'{template.computes}'": None}
                 break
-            _replace(model, node, match, found, context.kinds[template.computes])
+            call = _replace(model, node, match, found, context.kinds[template.computes])
+            if owner := _pinned(match, context):
+                call.metadata_props[ONLY] = owner
             return
         if isinstance(found, str) and found:
             reasons[found] = None
     node.metadata_props[REASON] = "; ".join(reasons) or UNKNOWN
+
+
+def _unwanted(match: Match, context: Context) -> str:
+    """Why the user does not want the machine to have some of these nodes; empty where that is not so."""
+    if any(is_kept(taken, context.kept) for taken in match.taken):
+        return KEPT
+    owner = _pinned(match, context)
+    return f"{PINNED}'{owner}'" if owner and context.device is not None and context.device.name != owner else ""
+
+
+def _pinned(match: Match, context: Context) -> str:
+    """The machine that the user gives some of these nodes to; empty where there is none."""
+    return next((name for pattern, name in context.pinned if any(is_kept(taken, [pattern]) for taken in match.taken)), "")
 
 
 def _is_known(part: ir.Value | New) -> bool:
@@ -93,7 +112,7 @@ def _lacks(context: Context, template: Template) -> bool:
     return computes is not None and template.computes not in computes
 
 
-def _replace(model: ir.Model, anchor: ir.Node, match: Match, fused: Fused, kind: OperationKind) -> None:
+def _replace(model: ir.Model, anchor: ir.Node, match: Match, fused: Fused, kind: OperationKind) -> ir.Node:
     graph, output = model.graph, anchor.outputs[0]
     main = next((node for role, node in match.nodes.items() if role != "activation"), anchor)
     operands = [add_constant(graph, part.name, part.array) if isinstance(part, New) else part for part in fused.operands]
@@ -101,4 +120,7 @@ def _replace(model: ir.Model, anchor: ir.Node, match: Match, fused: Fused, kind:
     note_sources(call, [node.name or "" for node in reversed(match.taken)])
     if "activation" in match.nodes and (inner := match.nodes["activation"].inputs[0]) is not None:
         call.metadata_props[INNER] = inner.name or ""
+    for node in match.taken:
+        note_refusals(call, refusals_of(node))
     substitute(graph, match.taken, [call])
+    return call

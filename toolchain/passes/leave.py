@@ -1,15 +1,17 @@
 """Leaves fused operations to the host, in floating point; an activation goes first, so that its convolution may still be the machine's."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import onnx_ir as ir
 
 from toolchain.graph.calibration.table import Table
+from toolchain.graph.equivalence.intervals import limits_of
 from toolchain.graph.equivalence.piecewise import STEP
-from toolchain.graph.integers.calls import REASON, fused_call, is_candidate, read_call
-from toolchain.graph.integers.functions import variant_of
-from toolchain.graph.nodes.rewrite import clip, substitute
+from toolchain.graph.integers.calls import FLOAT_NAME, REASON, fused_call, is_candidate, note_refusals, read_call, refusals_of
+from toolchain.graph.integers.functions import FUSED, kind_of, variant_of
+from toolchain.graph.nodes.rewrite import clip, is_operator, single_use, substitute
 from toolchain.graph.operators.work import node_macs
 from toolchain.graph.quantisation.scales import tensors_of
 from toolchain.operations.library import Kinds
@@ -21,6 +23,9 @@ WIDENED = "tilewright.widened"
 REACHED = 0.9995
 """Share of a tensor's values that a range must hold to be widened."""
 ACTIVATIONS = ("relu", "clip", "leaky")
+LIMITS = ("Clip", "Relu")
+"""Operators whose limits a conversion to integers takes over."""
+OPERATORS = (*LIMITS, "LeakyRelu")
 
 
 def leave_unseen(model: ir.Model, table: Table, kinds: Kinds) -> None:
@@ -120,11 +125,71 @@ def _split(model: ir.Model, node: ir.Node, reason: str, kinds: Kinds) -> None:
     plain = fused_call(model, call.operation, "", [value for value in node.inputs if value is not None], call.attributes, call.name)
     sources = sources_of(node)
     note_sources(plain, sources[:-1] or sources)
+    note_refusals(plain, refusals_of(node))
     inner = plain.outputs[0]
     inner.name, inner.shape, inner.type = node.metadata_props.get(INNER) or f"{output.name}.before", output.shape, output.type
     active = _activation(graph, variant_of(node), call.attributes, inner, sources[-1] if len(sources) > 1 else f"{call.name}.activation")
     active.metadata_props[REASON] = reason
+    note_refusals(active, refusals_of(node))
     substitute(graph, [node], [plain, active])
+
+
+def rejoin_activations(model: ir.Model, kinds: Kinds) -> None:
+    """Undoes the split of calls that no machine took: another machine may take the whole. All have their reasons still."""
+    for node in list(model.graph):
+        active = _split_activation(node, kinds)
+        found = None if active is None else _read_activation(active)
+        if active is None or found is None:
+            continue
+        (variant, further), call, inner = found, read_call(node, kinds), node.outputs[0]
+        inputs = [value for value in node.inputs if value is not None]
+        whole = fused_call(model, call.operation, variant, inputs, {**call.attributes, **further}, call.name)
+        whole.metadata_props.update(node.metadata_props | {INNER: inner.name or ""})
+        note_sources(whole, [*sources_of(node), *sources_of(active)])
+        substitute(model.graph, [active, node], [whole])
+
+
+def _split_activation(node: ir.Node, kinds: Kinds) -> ir.Node | None:
+    """The activation on the host that alone reads a call without one, both left for the same reason."""
+    if node.domain != FUSED or variant_of(node) or REASON not in node.metadata_props or not single_use(node.outputs[0]):
+        return None
+    ((reader, _),) = node.outputs[0].uses()
+    alike = is_operator(reader, *OPERATORS) and reader.metadata_props.get(REASON) == node.metadata_props[REASON]
+    return reader if alike and read_call(node, kinds).operation.form != "average" else None
+
+
+def release_activations(model: ir.Model) -> None:
+    """Conversions that took over the limits of an activation on the host read it again, so that another machine may take it with what it reads."""
+    for active in model.graph:
+        if is_operator(active, *LIMITS) and (source := active.inputs[0]) is not None:
+            _move_conversions(active, source, active.outputs[0])
+
+
+def absorb_activations(model: ir.Model) -> None:
+    """Undoes that where the activation is still on the host; one that nothing else reads goes."""
+    for active in reversed(list(model.graph)):
+        if is_operator(active, *LIMITS) and (source := active.inputs[0]) is not None:
+            _move_conversions(active, active.outputs[0], source)
+            if not active.outputs[0].uses() and not active.outputs[0].is_graph_output():
+                model.graph.remove(active, safe=True)
+
+
+def _move_conversions(active: ir.Node, value: ir.Value, other: ir.Value) -> None:
+    """Conversions of the activation's result that read a value read the other one: its limits are theirs as well, so they give the same."""
+    for reader, index in list(value.uses()):
+        standing = kind_of(reader) == "quantize" and reader.outputs[0].metadata_props.get(FLOAT_NAME) == active.outputs[0].name
+        if standing and (len(reader.inputs) == 1 or is_operator(active, "Relu")):  # each channel would have a limit of its own
+            reader.replace_input_with(index, other)
+
+
+def _read_activation(active: ir.Node) -> tuple[str, dict[str, float]] | None:
+    """Variant and attributes of a call with it; None where its limits are not known."""
+    if active.op_type == "LeakyRelu":
+        return "leaky", {"alpha": active.attributes["alpha"].as_float() if "alpha" in active.attributes else 0.01}
+    limits = limits_of(active)
+    if limits is None or not math.isfinite(limits.low):
+        return None
+    return ("clip", {"minimum": limits.low, "maximum": limits.high}) if math.isfinite(limits.high) else ("relu", {}) if limits.low == 0 else None
 
 
 def _activation(graph: ir.Graph, variant: str, attributes: Mapping[str, Any], value: ir.Value, name: str) -> ir.Node:

@@ -8,15 +8,16 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from toolchain.graph.integers.calls import REASON
+from toolchain.graph.integers.calls import REASON, note_refusals, refusals_of
 from toolchain.graph.nodes.node_text import shape_text
 from toolchain.graph.nodes.rewrite import given_names, known_shape
 from toolchain.graph.regions import REGION, TARGET
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import UNKNOWN
+from toolchain.passes.leave import absorb_activations
 from toolchain.passes.outline import outline
-from toolchain.passes.placement import is_boundary, place_calls
+from toolchain.passes.placement import is_boundary, owner_of, place_calls
 from toolchain.spec.errors import Diagnostic, UserError
 
 CONVERTS = "converts between floating point and stored integers"
@@ -32,25 +33,37 @@ class Partition(Pass):
     fallback: bool = True
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
+        if context.before:
+            absorb_activations(model)
         nodes = list(model.graph)
-        placement = place_calls(nodes, context.device, context.everything)
+        placement = place_calls(nodes, context.devices, context.everything)
         inside = {node for region in placement.regions for node in region}
         left = [node for node in nodes if node not in inside]
         for node in left:
-            node.metadata_props[REASON] = CONVERTS if is_boundary(node) else _reason(node, placement.refused)
+            _note_reason(node, CONVERTS if is_boundary(node) else _reason(node, placement.refused), context)
         if not self.fallback:
             _refuse([node for node in left if not is_boundary(node)], context)
         names = (name for number in count() if (name := f"region{number}") not in given_names(model.graph))
         for name, region in zip(names, placement.regions, strict=False):
-            call = outline(model, region, REGION, name, {TARGET: context.device.name if context.device else ""})
-            if context.device:
-                context.device.settles(model, call)
+            device = owner_of(region[0], context.devices)
+            call = outline(model, region, REGION, name, {TARGET: device.name if device else ""})
+            if device:
+                device.settles(model, call)
         model.graph.sort()
         return model
 
 
 def _reason(node: ir.Node, refused: Mapping[ir.Node, str]) -> str:
     return refused.get(node) or node.metadata_props.get(REASON, UNKNOWN)
+
+
+def _note_reason(node: ir.Node, reason: str, context: Context) -> None:
+    """Of several machines' reasons, that of the first stands for all; the others are beside it."""
+    asked = owner_of(node, context.devices) or context.device
+    if context.before and asked is not None and not is_boundary(node):
+        note_refusals(node, {asked.name: reason})
+        reason = refusals_of(node).get(context.before[0].name, reason)
+    node.metadata_props[REASON] = reason
 
 
 def _refuse(left: list[ir.Node], context: Context) -> None:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 import onnx_ir as ir
 
 from toolchain.graph.integers.calls import BOUNDARY
-from toolchain.graph.integers.functions import INTEGER, kind_of
+from toolchain.graph.integers.functions import is_integer, kind_of
 from toolchain.graph.nodes.rewrite import captured
 from toolchain.passes.context import Device, Price
 from toolchain.passes.convex import convex_groups
@@ -16,6 +16,8 @@ from toolchain.passes.convex import convex_groups
 NO_DEVICE = "no machine was named"
 ONLY_MOVES = "no operation beside it is computed on the machine"
 KEPT = "the model's file keeps it on the host"
+PINNED = "the model's file gives it to "
+"""How the reason begins where a node is another machine's."""
 PLACED = ("concat", "flatten", "pad", "shuffle", "slice")
 """Kinds that a machine does by where tensors stand, without an instruction."""
 
@@ -28,18 +30,27 @@ class Placement:
     refused: Mapping[ir.Node, str]
 
 
-def place_calls(nodes: Sequence[ir.Node], device: Device | None, everything: bool = False) -> Placement:
-    """nodes: of an integer graph, sorted. Every region is convex and as large as it can be. everything: also regions that do not pay."""
-    reasons = {node: _reason(node, device) for node in nodes}
-    groups = _groups(nodes, reasons)
+def place_calls(nodes: Sequence[ir.Node], devices: Sequence[Device], everything: bool = False) -> Placement:
+    """nodes: of an integer graph, sorted. devices: each takes calls in its own domain; the regions of the first are those that it would have alone.
+
+    Every region is convex and as large as it can be. everything: also regions that do not pay.
+    """
+    reasons = {node: _reason(node, owner_of(node, devices)) for node in nodes}
+    groups = _groups(nodes, reasons, devices)
     kept: list[tuple[ir.Node, ...]] = []
     for group in groups:
+        device = owner_of(group[0], devices)
         reason = ONLY_MOVES if all(kind_of(node) in PLACED for node in group) else "" if everything else _loss(device, group)
         if reason:
             reasons.update(dict.fromkeys(group, reason))
         else:
             kept.append(tuple(group))
     return Placement(tuple(kept), {node: reason for node, reason in reasons.items() if reason and is_operation(node)})
+
+
+def owner_of(node: ir.Node, devices: Sequence[Device]) -> Device | None:
+    """The machine in whose integers a call computes."""
+    return next((device for device in devices if device.domain == node.domain), None)
 
 
 def is_boundary(node: ir.Node) -> bool:
@@ -49,7 +60,7 @@ def is_boundary(node: ir.Node) -> bool:
 
 def is_operation(node: ir.Node) -> bool:
     """Whether a node computes with stored integers."""
-    return node.domain == INTEGER and not is_boundary(node)
+    return is_integer(node) and not is_boundary(node)
 
 
 def is_kept(node: ir.Node, patterns: Sequence[str]) -> bool:
@@ -64,11 +75,13 @@ def _reason(node: ir.Node, device: Device | None) -> str:
     return device.refuses(node) if device else NO_DEVICE
 
 
-def _groups(nodes: Sequence[ir.Node], reasons: Mapping[ir.Node, str]) -> list[list[ir.Node]]:
+def _groups(nodes: Sequence[ir.Node], reasons: Mapping[ir.Node, str], devices: Sequence[Device]) -> list[list[ir.Node]]:
+    choices = {device.domain: number for number, device in enumerate(devices, 1)}
+    owners = [0 if reasons[node] else choices[node.domain] for node in nodes]
     numbers = {node: number for number, node in enumerate(nodes)}
     makers = [[value.producer() for value in (*node.inputs, *captured(node)) if value is not None] for node in nodes]
     before = [sorted({numbers[maker] for maker in each if maker is not None}) for each in makers]
-    return [[nodes[number] for number in group] for group in convex_groups(before, [not reasons[node] for node in nodes])]
+    return [[nodes[number] for number in group] for group in convex_groups(before, owners)]
 
 
 def _loss(device: Device | None, group: Sequence[ir.Node]) -> str:

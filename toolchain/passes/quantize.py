@@ -37,15 +37,13 @@ from toolchain.operations.library import Kinds
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.even_borders import Evened, even_borders
-from toolchain.passes.leave import leave_border_activations, leave_calls, leave_unseen, leave_worst
+from toolchain.passes.leave import LIMITS, leave_border_activations, leave_calls, leave_unseen, leave_worst
 from toolchain.passes.placement import place_calls
 from toolchain.passes.refine import affordable, layer_of, refine
 from toolchain.passes.remove_qdq import declares_ranges
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.suggest import nearest
 
-LIMITS = ("Clip", "Relu")
-"""Operators whose limits a conversion to integers takes over."""
 EFFORTS = ("auto", "fast", "accurate")
 JUDGED = 16
 """The most samples on which ranges are judged."""
@@ -88,9 +86,10 @@ class Quantize(Pass):
             floating = evened or Evened(model, table)
             trial = floating.model.clone()
             self._emit(trial, numerics, floating.table, choice, context)
-            placement = place_calls(list(trial.graph), context.device, context.everything)
-            if context.device is not None and placement.refused:
-                leave_calls(model, {node.name or "": reason for node, reason in placement.refused.items()}, table, context.kinds)
+            placement = place_calls(list(trial.graph), context.devices, context.everything)
+            refused = {node.name or "": reason for node, reason in placement.refused.items() if node.domain == context.domain}
+            if context.device is not None and refused:
+                leave_calls(model, refused, table, context.kinds)
                 evened = None
             elif evened is None and self._accurate(context, table):  # only now the borders are known
                 evened = self._evened(model, table, context)
@@ -149,7 +148,7 @@ class Quantize(Pass):
         scales = choose_scales(calls, weights, numerics, table, choice, context.place)
         means = {name: seen.means for name, seen in table.tensors.items()} if self.correct else {}
         zeros = choose_zeros(calls, numerics, table)
-        _Emitter(model, numerics, scales, zeros, weights, means, self.strict, context.kinds).emit()
+        _Emitter(model, numerics, scales, zeros, weights, means, self.strict, context).emit()
         drop_unused_constants(model.graph)
         _drop_functions(model)
 
@@ -187,7 +186,15 @@ class _Emitter:
     weights: Mapping[str, float]
     means: Mapping[str, tuple[float, ...]]
     strict: bool
-    kinds: Kinds
+    context: Context
+
+    @property
+    def kinds(self) -> Kinds:
+        return self.context.kinds
+
+    @property
+    def domain(self) -> str:
+        return self.context.domain
 
     def emit(self) -> None:
         stored: dict[ir.Value, ir.Value] = {}
@@ -201,8 +208,10 @@ class _Emitter:
 
     def _remove_absorbed(self) -> None:
         """Nodes that conversions replaced and that no other node reads."""
+        limits = () if self.context.further else LIMITS  # another machine may take an activation
         for node in reversed(list(self.model.graph)):
-            if (is_operator(node, *LIMITS) or EVENED in node.metadata_props) and not node.outputs[0].uses() and not node.outputs[0].is_graph_output():
+            absorbed = is_operator(node, *limits) or EVENED in node.metadata_props
+            if absorbed and not node.outputs[0].uses() and not node.outputs[0].is_graph_output():
                 self.model.graph.remove(node, safe=True)
 
     def _integers(self, node: ir.Node, call: Call) -> Stored | None:
@@ -265,7 +274,7 @@ class _Emitter:
         attributes = {"scale": scale, "zero_y": zero, "low": low, "high": high}
         called = f"quantize{CHANNELS}" if factors else "quantize"
         name = fresh_name(self.model.graph, f"{value.name}.quantize")
-        made = boundary_call(self.model, called, [source, *factors], attributes, name, self.numerics)
+        made = boundary_call(self.model, called, [source, *factors], attributes, name, self.numerics, self.domain)
         self.model.graph.insert_before(before, made)
         return self._typed(made, value, scale)
 
@@ -296,7 +305,7 @@ class _Emitter:
         attributes: dict[str, float] = {"scale": self.scales[value.name or ""], "zero_x": self._zero(value.name or "")}
         name = fresh_name(self.model.graph, f"{value.name}.dequantize")
         called = "dequantize" if value.dtype in (None, ir.DataType.FLOAT) else f"dequantize__{int(value.dtype or ir.DataType.FLOAT)}"
-        made = boundary_call(self.model, called, [stored], attributes, name, self.numerics)
+        made = boundary_call(self.model, called, [stored], attributes, name, self.numerics, self.domain)
         self.model.graph.insert_after(after, made)
         output = made.outputs[0]
         output.shape, output.type = value.shape, value.type
@@ -310,7 +319,7 @@ class _Emitter:
         output.name = name
 
     def _add(self, kind: OperationKind, variant: str, inputs: list[ir.Value], attributes: Mapping[str, Any], name: str, before: ir.Node) -> ir.Node:
-        made = integer_call(self.model, kind, variant, inputs, attributes, name, self.numerics)
+        made = integer_call(self.model, kind, variant, inputs, attributes, name, self.numerics, self.domain)
         self.model.graph.insert_before(before, made)
         return made
 

@@ -19,7 +19,7 @@ from toolchain.graph.calibration.statistics import joined, moments_of
 from toolchain.graph.calibration.stepping import Stepper
 from toolchain.graph.calibration.table import Samples, Table
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, ZERO, Call, read_call, zero_of
-from toolchain.graph.integers.functions import INTEGER
+from toolchain.graph.integers.functions import is_integer
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant, known_shape
 from toolchain.graph.quantisation.least_squares import damped, normalised, output_errors, round_channels, round_rows, unit_of
@@ -103,7 +103,7 @@ def refine(
     nodes = list(model.graph)
     for number, node in enumerate(nodes):
         name = node.name or ""
-        if node.domain == INTEGER and name in layers:
+        if is_integer(node) and name in layers:
             say(f"operator {number + 1} of {len(nodes)}, {name}")
             twin = _advance(floats, waiting, name)
             found = _refined(layers[name], _seen(layers[name], node, twin, integers, floats, table), numerics)

@@ -14,10 +14,15 @@ Keep = Callable[[int, str, ir.Model], object]
 
 
 def run_passes(model: ir.Model, passes: Sequence[Pass], context: Context, keep: Keep | None = None) -> ir.Model:
+    """As `run_steps`, all passes with one context."""
+    return run_steps(model, [(step, context) for step in passes], keep)
+
+
+def run_steps(model: ir.Model, steps: Sequence[tuple[Pass, Context]], keep: Keep | None = None) -> ir.Model:
     """The model after all passes. Raises UserError E0913 (contract not met) and whatever a pass raises, with the passes before it named."""
     done: list[str] = []
-    for number, step in enumerate(passes):
-        context.say(f"pass {number + 1} of {len(passes)}, {step.name}")
+    for number, (step, context) in enumerate(steps):
+        context.say(f"pass {number + 1} of {len(steps)}, {step.name}")
         _check(step, step.requires, model, "needs", done, context)
         try:
             model = step.run(model, context)

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from toolchain.graph.integers.calls import REASON
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.operators.work import host_work
-from toolchain.graph.regions import describe_inputs, region_calls, region_function
+from toolchain.graph.regions import TARGET, describe_inputs, region_calls, region_function
 from toolchain.passes.fuse import sources_of
 from toolchain.passes.placement import is_boundary
 from toolchain.report.placement import HOST, MACHINE
@@ -42,6 +42,7 @@ class CostRow:
 
     compute_ms: of the device or of the operator alone; convert_ms, transfer_ms, launch_ms: of a region's border. host_ms: the same on the host.
     bytes: that cross a region's border, or that the host's operator reads and writes. reason: why it is on the host.
+    target: the machine of a region.
     """
 
     name: str
@@ -56,6 +57,7 @@ class CostRow:
     macs: int
     bytes: int
     reason: str
+    target: str = ""
 
     @property
     def ms(self) -> float:
@@ -143,7 +145,7 @@ class _Tally:
         macs = sum(work.macs for work in host_work(nodes).values())
         return CostRow(
             call.op_type, MACHINE, text, tuple(names), time.execute_ms, sum(b.convert_ms for b in borders), time.transfer_ms, time.launch_ms or 0.0,
-            self.samples * alone, self.samples * macs, sum(b.bytes for b in borders), "",
+            self.samples * alone, self.samples * macs, sum(b.bytes for b in borders), "", call.metadata_props.get(TARGET, ""),
         )  # fmt: skip
 
     def node(self, node: ir.Node) -> CostRow:

@@ -1,7 +1,7 @@
 """Why a network takes as long as it does on a machine, and what a user can change: everything that is said of it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -15,9 +15,9 @@ from toolchain.report.placement import FOLDED, Placement
 from toolchain.report.reasons import Reason, find_reasons
 from toolchain.runtime.contents import runs_of, samples_a_run
 from toolchain.runtime.timing import region_time
+from toolchain.schedule.backend import Backend, backend_of
 from toolchain.schedule.estimate import RegionEstimate, estimate_region
 from toolchain.schedule.kernel_selection import images_per_run
-from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.spec.model import Machine
 
 
@@ -43,6 +43,18 @@ class Widened:
 
 
 @dataclass(frozen=True)
+class TargetShare:
+    """One of several machines. nodes, macs: of the model, that it computes, of one sample. refused: how many nodes that were offered to it it does
+    not take, by the reason, the most frequent first."""
+
+    target: str
+    nodes: int
+    macs: int
+    regions: int
+    refused: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Explanation:
     """samples: of a run, which all times, multiply-accumulates and bytes of costs are of; those of placement are of one sample.
 
@@ -59,26 +71,45 @@ class Explanation:
     widened: tuple[Widened, ...]
     kept: tuple[str, ...]
     folded: Mapping[str, int]
+    targets: tuple[TargetShare, ...] = ()
 
 
 def explain(
-    machine: Machine, kernels: Mapping[str, Kernel], templates: Sequence[Template], model: ir.Model, placement: Placement, names: tuple[str, str, str]
+    backends: Sequence[Backend], templates: Sequence[Template], model: ir.Model, placement: Placement, names: tuple[str, str, str]
 ) -> Explanation:
-    """model: partitioned. names: of the model and of the machine as a reader sees them, and where the calibration comes from.
+    """backends, templates: of the machines, the first choice first; templates are the first one's. model: partitioned.
+
+    names: of the model and of the machines as a reader sees them, and where the calibration comes from.
 
     Raises UserError E1003, E1004, E1007, E1008 for a region that the machine does not take.
     """
-    estimates = [estimate_region(machine, kernels, model, call) for call in region_calls(model)]
-    images = images_per_run(machine)
+    machines = {call.op_type: backend_of(backends, call).machine for call in region_calls(model)}
+    estimates = [_estimate(backend_of(backends, call), model, call) for call in region_calls(model)]
+    images = {name: images_per_run(machine) for name, machine in machines.items()}
     batches = {call.op_type: _batch(call) for call in region_calls(model)}
-    samples = max((samples_a_run(images, batch) for batch in batches.values()), default=1)
-    times = {e.name: region_time(machine, e.cycles, runs_of(samples, images, batches[e.name]), e.border) for e in estimates}
-    costs = cost_rows(machine, model, {node.node: node.operator for node in placement.nodes}, times, samples)
-    operations = sorted((o for e in estimates for o in _operations(machine, e, times[e.name].runs)), key=lambda o: (-o.ms, o.region, o.operation))
+    samples = max((samples_a_run(images[name], batch) for name, batch in batches.items()), default=1)
+    times = {e.name: region_time(machines[e.name], e.cycles, runs_of(samples, images[e.name], batches[e.name]), e.border) for e in estimates}
+    costs = cost_rows(backends[0].machine, model, {node.node: node.operator for node in placement.nodes}, times, samples)
+    operations = sorted(
+        (o for e in estimates for o in _operations(machines[e.name], e, times[e.name].runs)), key=lambda o: (-o.ms, o.region, o.operation)
+    )
     return Explanation(
         names[0], names[1], names[2], placement, costs, tuple(operations), find_reasons(costs, names[1], templates), tuple(find_widened(model)),
         tuple(node.node for node in placement.nodes if node.reason == KEPT), Counter(node.reason for node in placement.on(FOLDED)),
+        tuple(share_targets([b.machine.name for b in backends], placement)),
     )  # fmt: skip
+
+
+def _estimate(backend: Backend, model: ir.Model, call: ir.Node) -> RegionEstimate:
+    return estimate_region(backend.machine, backend.kernels, model, call)
+
+
+def share_targets(names: Sequence[str], placement: Placement) -> Iterator[TargetShare]:
+    """Each machine's part, where there are several."""
+    for name in names if len(names) > 1 else ():
+        taken = [node for node in placement.nodes if node.target == name]
+        refused = Counter(node.refusals[name] for node in placement.nodes if name in node.refusals)
+        yield TargetShare(name, len(taken), sum(node.macs for node in taken), len({node.region for node in taken}), dict(refused.most_common()))
 
 
 def _batch(call: ir.Node) -> int:

@@ -29,6 +29,8 @@ class TimePart:
 def explanation_text(found: Explanation, terminal: bool = False, width: int = 120) -> str:
     """Ends in one line feed. width: of the terminal in characters."""
     parts = ["\n".join(_head(found)), costs_text(found.costs, terminal, width)]
+    if found.targets:
+        parts.append("\n".join(_targets(found)))
     if found.operations:
         parts.append(_operations(found, terminal, width))
     if found.reasons:
@@ -44,6 +46,17 @@ def _head(found: Explanation) -> Iterator[str]:
     rows = [("on the machine", placed_text(found.placement)), *time_rows(costs), ("calibrated", found.calibration)]
     wide = max(len(name) for name, _ in rows)
     yield from (f"  {name:<{wide}}  {text}" for name, text in rows)
+
+
+def _targets(found: Explanation) -> Iterator[str]:
+    """Each machine's part, and why it does not take the rest of what it was offered."""
+    yield "Each node goes to the first machine that takes it:"
+    for share in found.targets:
+        yield f"  {share.target}: {counted(share.nodes, 'node')} in {counted(share.regions, 'region')}, {scaled(share.macs, 'MAC')}"
+        for reason, count in list(share.refused.items())[:REGIONS]:
+            yield from _paragraph(f"not {count}", reason)
+        if len(share.refused) > REGIONS:
+            yield f"{'':{INDENT + 8}}and {len(share.refused) - REGIONS} more reasons"
 
 
 def placed_text(placed: Placement) -> str:
@@ -85,7 +98,7 @@ def _cells(row: CostRow, costs: Costs) -> list[str]:
     border = ms_text(row.border_ms) if row.where == MACHINE else ""
     sizes = [scaled(value) if value else "" for value in (row.macs, row.bytes)]
     share = percent(row.ms, costs.total_ms).rstrip(" %")
-    return [row.name, row.where, row.operators, ms_text(row.ms), share, ms_text(row.compute_ms), border, *sizes]
+    return [row.name, row.target or row.where, row.operators, ms_text(row.ms), share, ms_text(row.compute_ms), border, *sizes]
 
 
 def _operations(found: Explanation, terminal: bool, width: int) -> str:

@@ -1,16 +1,16 @@
 """Placement of each node and its reason: folded away, on the machine in a region, or on the host."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
 
-from toolchain.graph.integers.calls import REASON
+from toolchain.graph.integers.calls import REASON, refusals_of
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.operators.work import host_work
-from toolchain.graph.regions import region_calls, region_function
+from toolchain.graph.regions import TARGET, region_calls, region_function
 from toolchain.passes.fuse import sources_of
 from toolchain.verify.built import stage_files
 
@@ -21,7 +21,8 @@ FOLDED, MACHINE, HOST = "folded", "machine", "host"
 class Placed:
     """One node of the model as it was imported, or that a pass made.
 
-    where: folded, machine or host. operation: the fused operation that it became a part of, kind: what that computes. region: on the machine.
+    where: folded, machine or host. target: the machine. refusals: by machine, why others that were asked first, or all of several, do not take it.
+    operation: the fused operation that it became a part of, kind: what that computes. region: on the machine.
     reason: why it is not on the machine, or which pass took it away. macs: multiply-accumulates of the node for one sample.
     bytes: of the operation's operands and result for one sample, at its first node; 0 at the others.
     """
@@ -35,6 +36,8 @@ class Placed:
     reason: str
     macs: int
     bytes: int
+    target: str = ""
+    refusals: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -88,16 +91,17 @@ class _Call:
     node: ir.Node
     region: str
     first: str
+    target: str
 
 
 def _calls(model: ir.Model) -> Iterator[tuple[str, _Call]]:
     """By the name of each float node that it stands for."""
-    parts: list[tuple[str, Sequence[ir.Node]]] = [("", list(model.graph))]
-    parts += [(call.op_type, list(region_function(model, call))) for call in region_calls(model)]
-    for region, nodes in parts:
+    parts: list[tuple[str, str, Sequence[ir.Node]]] = [("", "", list(model.graph))]
+    parts += [(call.op_type, call.metadata_props.get(TARGET, ""), list(region_function(model, call))) for call in region_calls(model)]
+    for region, target, nodes in parts:
         for node in nodes:
             sources = sources_of(node)
-            yield from ((name, _Call(node, region, sources[0])) for name in sources)
+            yield from ((name, _Call(node, region, sources[0], target)) for name in sources)
 
 
 def _placed(node: ir.Node, known: Mapping[str, _Call]) -> Placed:
@@ -109,7 +113,7 @@ def _placed(node: ir.Node, known: Mapping[str, _Call]) -> Placed:
     where = MACHINE if call.region else HOST
     operation = call.node.name or "" if kind_of(call.node) else ""
     reason = "" if call.region else call.node.metadata_props.get(REASON, "")
-    return Placed(name, node.op_type, where, operation, kind_of(call.node), call.region, reason, macs, size)
+    return Placed(name, node.op_type, where, operation, kind_of(call.node), call.region, reason, macs, size, call.target, refusals_of(call.node))
 
 
 def _folded(folder: Path) -> Iterator[Placed]:

@@ -1,6 +1,6 @@
 """A run of a plan as a line of time: what the host, the border and the device do one after the other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from toolchain.runtime.contents import Manifest
@@ -21,24 +21,24 @@ class Span:
     ms: float
 
 
-def plan_line(machine: Machine, manifest: Manifest) -> tuple[Span, ...]:
+def plan_line(machines: Mapping[str, Machine], manifest: Manifest) -> tuple[Span, ...]:
     """In the order of the plan, by the machine's declared costs, end to end: the end of the last is the time of the run."""
     spans: list[Span] = []
     at = 0.0
-    for lane, name, ms in _steps(machine, manifest):
+    for lane, name, ms in _steps(machines, manifest):
         spans.append(Span(lane, name, at, ms))
         at += ms
     return tuple(spans)
 
 
-def _steps(machine: Machine, manifest: Manifest) -> Iterator[tuple[str, str, float]]:
-    samples = samples_of(manifest.regions)
+def _steps(machines: Mapping[str, Machine], manifest: Manifest) -> Iterator[tuple[str, str, float]]:
+    samples, priced = samples_of(manifest.regions), next(iter(machines.values())).host
     for step in manifest.plan:
         if step.kind == "region":
             region = manifest.regions[step.index]
-            time = program_time(machine, region, samples)
+            time = program_time(machines[region.target], region, samples)
             yield BORDER, region.name, time.transfer_ms + (time.launch_ms or 0.0)
             yield MACHINE, region.name, time.execute_ms
         else:
             segment = manifest.hosts[step.index]
-            yield HOST, ", ".join(segment.outputs), samples * segment_ms(segment, machine.host) if machine.host else 0.0
+            yield HOST, ", ".join(segment.outputs), samples * segment_ms(segment, priced) if priced else 0.0

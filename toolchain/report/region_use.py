@@ -43,9 +43,11 @@ class MemoryRoom:
 
 @dataclass(frozen=True)
 class RegionUse:
-    """images: of a run. streams: how many of the machine's work at it. constants: the numbers of the machine's file that the cycles rest on."""
+    """machine: its name. images: of a run. streams: how many of the machine's work at it. constants: the numbers of the machine's
+    file that the cycles rest on. peak_macs: multiply-accumulates that the device could do in a cycle, None where its file does not say."""
 
     region: str
+    machine: str
     images: int
     instructions: int
     cycles: float
@@ -55,6 +57,7 @@ class RegionUse:
     memories: tuple[MemoryRoom, ...]
     constants: tuple[Basis, ...]
     streams: int
+    peak_macs: int | None
 
 
 def use_region(tested: ProgramUnderTest) -> RegionUse:
@@ -64,9 +67,9 @@ def use_region(tested: ProgramUnderTest) -> RegionUse:
     found = summarise(timeline)
     images = next(iter(tested.region.tensors.values())).batch
     return RegionUse(
-        tested.region.name, images, len(tested.program), timeline.cycles, found.bound_cycles, found.bound_by,
+        tested.region.name, tested.program.machine.name, images, len(tested.program), timeline.cycles, found.bound_cycles, found.bound_by,
         tuple(_operations(tested, timeline)), tuple(_memories(checked.footprints)), found.constants,
-        len(np.unique(tested.program.stream[tested.owner >= 0])),
+        len(np.unique(tested.program.stream[tested.owner >= 0])), tested.program.machine.timing.peak_macs,
     )  # fmt: skip
 
 

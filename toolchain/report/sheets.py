@@ -5,17 +5,27 @@ import io
 from collections.abc import Sequence
 
 from toolchain.report.costs import Costs
-from toolchain.report.placement import Placement
+from toolchain.report.placement import Placed, Placement
 
 TIMES = ("ms", "compute_ms", "convert_ms", "transfer_ms", "launch_ms", "host_ms")
-ROWS = ("name", "where", "operators", "nodes", *TIMES, "macs", "bytes", "reason")
-NODES = ("node", "operator", "where", "region", "operation", "kind", "macs", "bytes", "reason")
+ROWS = ("name", "where", "target", "operators", "nodes", *TIMES, "macs", "bytes", "reason")
+NODES = ("node", "operator", "where", "target", "region", "operation", "kind", "macs", "bytes", "reason", "refusals")
 
 
 def rows_sheet(costs: Costs) -> str:
     """A line for each region and each node on the host, of a run, longest first; ms is the sum of the four columns after it."""
     lines = [
-        (row.name, row.where, row.operators, " ".join(row.nodes), *(getattr(row, name) for name in TIMES), row.macs, row.bytes, row.reason)
+        (
+            row.name,
+            row.where,
+            row.target,
+            row.operators,
+            " ".join(row.nodes),
+            *(getattr(row, name) for name in TIMES),
+            row.macs,
+            row.bytes,
+            row.reason,
+        )
         for row in costs.rows
     ]
     return _sheet(ROWS, lines)
@@ -23,7 +33,12 @@ def rows_sheet(costs: Costs) -> str:
 
 def nodes_sheet(placement: Placement) -> str:
     """A line for each node of the model, of one sample, in the order of the graph."""
-    return _sheet(NODES, [[getattr(node, name) for name in NODES] for node in placement.nodes])
+    return _sheet(NODES, [[*(getattr(node, name) for name in NODES[:-1]), refusals_text(node)] for node in placement.nodes])
+
+
+def refusals_text(node: Placed) -> str:
+    """`MACHINE: reason | MACHINE: reason`, for a node that several machines were asked about."""
+    return " | ".join(f"{name}: {reason}" for name, reason in node.refusals.items())
 
 
 def _sheet(head: Sequence[str], lines: Sequence[Sequence[object]]) -> str:

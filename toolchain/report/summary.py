@@ -1,6 +1,6 @@
 """The costs of a model on a machine, and how right it is: the last thing that a build or a report says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from toolchain.report.costs import Costs, cost_rows
 from toolchain.report.placement import Placement, place_nodes
 from toolchain.report.reasons import Reason, find_reasons
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
+from toolchain.runtime.contents import RegionProgram
 from toolchain.runtime.timing import Modelled, modelled, program_time, samples_of
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.model import Host, Machine
@@ -23,9 +24,22 @@ from toolchain.verify.text import Verified
 
 
 @dataclass(frozen=True)
+class MachineShare:
+    """The part of one machine in a run of the plan. peak_macs: as in Summary."""
+
+    machine: str
+    regions: int
+    cycles: float
+    clock_khz: int
+    ms: float
+    peak_macs: int | None
+
+
+@dataclass(frozen=True)
 class Summary:
-    """One model on one machine. images: that a run takes at once, which times and bytes are of. time: by the machine's declared costs; costs: the
-    same, region by region and node by node. calibration: its kind, see `calibration_kind`. reasons: why nodes are on the host.
+    """One model on its machines; what one machine alone can say (clock, peak) is of the first, shares of each. images: that a run takes at once,
+    which times and bytes are of. time: by the machines' declared costs; costs: the same, region by region and node by node.
+    calibration: its kind, see `calibration_kind`. reasons: why nodes are on the host.
 
     peak_macs: multiply-accumulates that the device could do in a cycle, None where its file does not say. accuracy: share of images with the right
     answer by way (float, integer, emulator), empty where there are no labels or nobody ran them. exact, closeness: what the verification
@@ -51,6 +65,7 @@ class Summary:
     closeness: Closeness | None
     artefacts: Mapping[str, str]
     stand_in: str = ""
+    shares: tuple[MachineShare, ...] = ()
 
     @property
     def frames_per_second(self) -> float:
@@ -59,18 +74,21 @@ class Summary:
 
     @property
     def utilisation(self) -> float | None:
-        """The model's own multiply-accumulates on the machine, of what it could have done in its cycles."""
-        if self.peak_macs is None or not self.time.cycles:
+        """The model's own multiply-accumulates on the machine, of what it could have done in its cycles; None where there are several."""
+        if self.peak_macs is None or not self.time.cycles or len(self.shares) > 1:
             return None
         return 100 * self.placement.machine_macs * self.images / self.time.cycles / self.peak_macs
 
     @property
     def memories(self) -> tuple[MemoryRoom, ...]:
         """Bytes of all regions; room of the one that needs most."""
-        names = list(dict.fromkeys(memory.memory for region in self.regions for memory in region.memories))
-        parts = [[memory for region in self.regions for memory in region.memories if memory.memory == name] for name in names]
+        found: dict[str, list[MemoryRoom]] = {}
+        for region in self.regions:
+            for memory in region.memories:
+                found.setdefault(f"{region.machine} {memory.memory}" if len(self.shares) > 1 else memory.memory, []).append(memory)
         return tuple(
-            MemoryRoom(p[0].memory, p[0].on_chip, max(m.used for m in p), p[0].of, sum(m.read for m in p), sum(m.written for m in p)) for p in parts
+            MemoryRoom(name, p[0].on_chip, max(m.used for m in p), p[0].of, sum(m.read for m in p), sum(m.written for m in p))
+            for name, p in found.items()
         )
 
 
@@ -92,12 +110,15 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     right = dict[str, float | None]() if tell.inferred is None else tell.inferred.right
     placement = place_nodes(built.floating, built.partitioned, stages)
     costs = built_costs(built, placement)
+    machines = built.machines
+    images = images_per_run(machine) if len(machines) == 1 else samples_of(manifest.regions)
     return Summary(
-        manifest.model, machine.label, images_per_run(machine), machine.timing.clock_khz, machine.timing.peak_macs, placement,
-        calibration_kind(built.integer), tuple(uses), modelled(machine, manifest.hosts, manifest.regions), costs,
+        manifest.model, " + ".join(each.label for each in machines.values()), images, machine.timing.clock_khz, machine.timing.peak_macs, placement,
+        calibration_kind(built.integer), tuple(uses), modelled(machines, manifest.hosts, manifest.regions), costs,
         find_reasons(costs, machine.label, templates_for(machine)), _constants(machine, uses),
         {way: share for way, share in right.items() if share is not None}, verified.exact if verified else None,
         verified.tensors if verified else 0, verified.closeness if verified else None, tell.artefacts, tell.stand_in,
+        tuple(_shares(machines, manifest.regions)),
     )  # fmt: skip
 
 
@@ -105,8 +126,17 @@ def built_costs(built: Built, placement: Placement) -> Costs:
     """The costs of the bundle's own programs."""
     manifest = built.bundle.manifest
     samples = samples_of(manifest.regions)
-    times = {region.name: program_time(built.machine, region, samples) for region in manifest.regions}
+    machines = built.machines
+    times = {region.name: program_time(machines[region.target], region, samples) for region in manifest.regions}
     return cost_rows(built.machine, built.partitioned, {node.node: node.operator for node in placement.nodes}, times, samples)
+
+
+def _shares(machines: Mapping[str, Machine], regions: Sequence[RegionProgram]) -> Iterator[MachineShare]:
+    samples = samples_of(regions)
+    for name, machine in machines.items():
+        times = [program_time(machine, region, samples) for region in regions if region.target == name]
+        cycles, clock = sum(time.cycles for time in times), machine.timing.clock_khz
+        yield MachineShare(machine.label, len(times), cycles, clock, cycles / clock, machine.timing.peak_macs)
 
 
 def _constants(machine: Machine, uses: Sequence[RegionUse]) -> tuple[Basis, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 from toolchain.graph.calibration.calibrated import calibration_text
 from toolchain.report.explain_text import ms_text, placed_text
 from toolchain.report.region_use import RegionUse
-from toolchain.report.summary import Summary
+from toolchain.report.summary import MachineShare, Summary
 from toolchain.report.tables import counted, scaled, table_text
 
 NAMED = 4
@@ -27,9 +27,16 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
     if s.stand_in:
         yield "stand-in", s.stand_in
     operations = sum(len(region.operations) for region in s.regions)
-    yield "on the machine", f"{placed_text(s.placement)}; {counted(len(s.regions), 'region')}, {counted(operations, 'operation')}"
+    yield (
+        "on the machines" if len(s.shares) > 1 else "on the machine",
+        f"{placed_text(s.placement)}; {counted(len(s.regions), 'region')}, {counted(operations, 'operation')}",
+    )
     machine = f"{s.time.cycles:,.0f} cycles at {s.clock_khz / 1000:g} MHz"
-    yield "time", f"{s.time.execute_ms:.3f} ms on the machine ({machine}), {s.frames_per_second:,.1f} frames/s"
+    if len(s.shares) > 1:
+        yield "time", f"{s.time.execute_ms:.3f} ms on the machines one after the other, {s.frames_per_second:,.1f} frames/s"
+        yield from ((share.machine, _share(share)) for share in s.shares)
+    else:
+        yield "time", f"{s.time.execute_ms:.3f} ms on the machine ({machine}), {s.frames_per_second:,.1f} frames/s"
     if (most := max((region.streams for region in s.regions), default=1)) > 1:
         yield "streams", f"{most} share the work"
     yield "with the host", _whole(s)
@@ -50,6 +57,10 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
         yield from (("warning", text) for text in s.closeness.warnings())
     yield "rests on", _basis(s)
     yield from ((name, path) for name, path in s.artefacts.items())
+
+
+def _share(share: MachineShare) -> str:
+    return f"{share.ms:.3f} ms in {counted(share.regions, 'region')}, {share.cycles:,.0f} cycles at {share.clock_khz / 1000:g} MHz"
 
 
 def _whole(s: Summary) -> str:
@@ -85,12 +96,12 @@ def _basis(s: Summary) -> str:
     return f"{len(s.constants)} numbers of the machine's file, {len(assumed)} of them assumed" + (f": {named}{more}" if assumed else "")
 
 
-def operations_text(regions: Sequence[RegionUse], peak_macs: int | None, terminal: bool = False, width: int = 120) -> str:
-    """A line for each operation on the machine, in the order of the program. peak_macs: as in Summary."""
+def operations_text(regions: Sequence[RegionUse], terminal: bool = False, width: int = 120) -> str:
+    """A line for each operation on the machine, in the order of the program."""
     rows: list[list[str]] = []
     for region in regions:
         for use in region.operations:
-            share = f"{100 * use.macs / use.busy / peak_macs:.1f}" if peak_macs and use.busy else "-"
+            share = f"{100 * use.macs / use.busy / region.peak_macs:.1f}" if region.peak_macs and use.busy else "-"
             numbers = [str(use.instructions), f"{use.cycles:,.0f}", f"{use.unit} {use.busy:,.0f}", scaled(use.macs), share, scaled(use.bytes)]
             rows.append([region.region, use.operation, use.kind, *numbers])
     head = ["region", "operation", "computes", "instructions", "cycles", "busy", "MACs", "% of peak", "DRAM bytes"]

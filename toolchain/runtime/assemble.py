@@ -30,12 +30,15 @@ PLAIN = (
 
 def assemble_bundle(
     name: str,
-    machine: Machine,
+    machines: Sequence[Machine],
     model: ir.Model,
     regions: Mapping[str, CompiledRegion],
     preparations: Mapping[str, Preparation] | None = None,
 ) -> Bundle:
-    """regions: by the name of the function that a call names. preparations: of inputs by name. Raises UserError E1109 for a region not compiled."""
+    """machines: the first choice first. regions: by the name of the function that a call names. preparations: of inputs by name.
+
+    Raises UserError E1109 for a region not compiled.
+    """
     members: dict[str, bytes] = {}
     hosts, programs, plan = list[HostSegment](), list[RegionProgram](), list[PlanStep]()
     for step in cut_model(model):
@@ -49,7 +52,9 @@ def assemble_bundle(
             programs.append(_region(step, regions[step.region], len(programs), members))
     inputs = tuple(replace(_interface(value), preparation=(preparations or {}).get(value.name or "")) for value in model.graph.inputs)
     outputs = tuple(_interface(value) for value in model.graph.outputs)
-    return Bundle(Manifest(name, target_of(machine), inputs, outputs, tuple(plan), tuple(hosts), tuple(programs)), members)
+    return Bundle(
+        Manifest(name, tuple(target_of(machine) for machine in machines), inputs, outputs, tuple(plan), tuple(hosts), tuple(programs)), members
+    )
 
 
 def _host(step: HostModel, number: int, members: dict[str, bytes]) -> HostSegment:
@@ -66,7 +71,8 @@ def _region(call: RegionCall, compiled: CompiledRegion, number: int, members: di
     members.update({origins: origins_bytes(compiled.origins), schedule: write_schedule(compiled.schedule).encode()})
     inputs, outputs = (_ports(values, names) for values, names in ((call.inputs, compiled.map.inputs), (call.outputs, compiled.map.outputs)))
     images = compiled.map.tensors[compiled.map.outputs[0]].shape.batch
-    return RegionProgram(call.region, images, binary, listing, origins, schedule, compiled.map, inputs, outputs, constants, compiled.cycles)
+    target = compiled.program.machine.name
+    return RegionProgram(call.region, target, images, binary, listing, origins, schedule, compiled.map, inputs, outputs, constants, compiled.cycles)
 
 
 def _ports(values: Sequence[ir.Value], names: Sequence[str]) -> tuple[Port, ...]:

@@ -67,7 +67,8 @@ def runs_of(samples: int, images: int, batch: int) -> int:
 
 @dataclass(frozen=True)
 class RegionProgram:
-    """A region as the device runs it. images: how many one run takes. binary: the member with the machine's own container.
+    """A region as the device runs it. target: the name of its machine. images: how many one run takes. binary: the member with the machine's own
+    container.
 
     listing: the member that says what each instruction is for, a line for each. origins: the same by numbers, as JSON. schedule: how it
     runs, as YAML. constants: the member with the bytes of each segment that
@@ -75,6 +76,7 @@ class RegionProgram:
     """
 
     name: str
+    target: str
     images: int
     binary: str
     listing: str
@@ -111,10 +113,11 @@ class PlanStep:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A model as a plan over host segments and regions; everything it names is a member of the bundle."""
+    """A model as a plan over host segments and regions; everything it names is a member of the bundle. targets: each machine once, the first choice
+    first; its file says what the host costs."""
 
     model: str
-    target: Target
+    targets: tuple[Target, ...]
     inputs: tuple[Interface, ...]
     outputs: tuple[Interface, ...]
     plan: tuple[PlanStep, ...]

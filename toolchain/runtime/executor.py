@@ -18,7 +18,7 @@ from toolchain.runtime.device import Device, Image, LoadedProgram
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.host_session import open_segment
 from toolchain.runtime.image import region_image
-from toolchain.runtime.machine import bundle_machine, target_of
+from toolchain.runtime.machine import Given, bundle_machines, target_of
 from toolchain.runtime.plan_checks import step_names, step_of
 from toolchain.runtime.timing import Modelled, Shares, modelled, samples_of
 from toolchain.runtime.transfers import buffer_of, join_images, pack, split_images, unpack
@@ -49,23 +49,29 @@ class Outcome:
     shares: Shares
 
 
-def load(path: Path, machine: Machine | str | None = None, device: Device | None = None) -> "Executor":
-    """A bundle, ready to run on `device`, the emulator if none is given. machine: for one that is not on the search path, or the path of its file.
+def load(path: Path, machine: Given = None, device: Device | Mapping[str, Device] | None = None) -> "Executor":
+    """A bundle, ready to run on `device`, the emulator if none is given. machine: for those that are not on the search path, or the paths of files.
+
+    device: one that takes programs of all of the bundle's machines, or one for each by the machine's name.
 
     Raises UserError E0001 and E11xx for the bundle, E1105 where it was made for another machine, E05xx and E06xx for a program that must not run.
     """
     return open_bundle(read_bundle(path), machine, device or EmulatorDevice(), str(path))
 
 
-def open_bundle(bundle: Bundle, given: Machine | str | None, device: Device, place: str = "", optimise: bool = True) -> "Executor":
+def open_bundle(bundle: Bundle, given: Given, device: Device | Mapping[str, Device], place: str = "", optimise: bool = True) -> "Executor":
     """As `load`, of a bundle in memory. optimise: whether ONNX Runtime may rewrite the host's segments."""
     manifest = bundle.manifest
-    machine = bundle_machine(manifest.target, place, given)
+    machines = bundle_machines(manifest.targets, place, given)
+    devices = device if isinstance(device, Mapping) else dict.fromkeys(machines, device)
     hosts = tuple(open_segment(bundle.members[segment.model], bundle.members, place, optimise) for segment in manifest.hosts)
-    images = [region_image(bundle, region, machine, place) for region in manifest.regions]
-    if manifest.target.timing != target_of(machine).timing:
-        manifest = replace(manifest, regions=tuple(replace(r, cycles=cycles_of(i)) for r, i in zip(manifest.regions, images, strict=True)))
-    return Executor(manifest, machine, hosts, tuple(device.load(image) for image in images))
+    images = [region_image(bundle, region, machines[region.target], place) for region in manifest.regions]
+    retimed = {target.name for target in manifest.targets if target.timing != target_of(machines[target.name]).timing}
+    if retimed:
+        timed = (replace(r, cycles=cycles_of(i)) if r.target in retimed else r for r, i in zip(manifest.regions, images, strict=True))
+        manifest = replace(manifest, regions=tuple(timed))
+    programs = zip(manifest.regions, images, strict=True)
+    return Executor(manifest, machines, hosts, tuple(devices[region.target].load(image) for region, image in programs))
 
 
 def cycles_of(image: Image) -> float:
@@ -76,12 +82,17 @@ def cycles_of(image: Image) -> float:
 
 @dataclass(frozen=True)
 class Executor:
-    """A loaded bundle."""
+    """A loaded bundle. machines: by name, the first choice first."""
 
     manifest: Manifest
-    machine: Machine
+    machines: Mapping[str, Machine]
     _hosts: Sequence[Session]
     _regions: Sequence[LoadedProgram]
+
+    @property
+    def machine(self) -> Machine:
+        """The first choice."""
+        return next(iter(self.machines.values()))
 
     @property
     def group(self) -> int:
@@ -92,7 +103,7 @@ class Executor:
         """Milliseconds of one group of samples, by the machine's declared costs."""
         steps = [step_of(self.manifest, step) for step in self.manifest.plan]
         return modelled(
-            self.machine, [step for step in steps if isinstance(step, HostSegment)], [step for step in steps if isinstance(step, RegionProgram)]
+            self.machines, [step for step in steps if isinstance(step, HostSegment)], [step for step in steps if isinstance(step, RegionProgram)]
         )
 
     def run(self, inputs: Mapping[str, Array], watch: Sequence[str] = ()) -> Outcome:
@@ -144,12 +155,13 @@ class Executor:
     def _run(self, index: int, images: Sequence[Tensors]) -> tuple[list[Tensors], Shares]:
         """One run of a region's program; its results image by image."""
         region, start = self.manifest.regions[index], perf_counter()
-        writes = pack(self.machine, region, images)
+        machine = self.machines[region.target]
+        writes = pack(machine, region, images)
         reads = list(dict.fromkeys(buffer_of(region.map, port.tensor) for port in region.outputs))
         packed = perf_counter()
         ran = self._regions[index].run(writes, reads)
         unpacking = perf_counter()
-        found = unpack(self.machine, region, dict(zip(reads, ran.data, strict=True)), len(images))
+        found = unpack(machine, region, dict(zip(reads, ran.data, strict=True)), len(images))
         return found, Shares(0.0, packed - start + ran.transfer + perf_counter() - unpacking, ran.launch, ran.execute)
 
     def _host(self, index: int, group: Sequence[Tensors]) -> Shares:

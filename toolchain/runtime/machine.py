@@ -1,6 +1,7 @@
 """The machine that a bundle was made for."""
 
 import re
+from collections.abc import Sequence
 
 from toolchain.isa.check_machine import load_checked_machine
 from toolchain.runtime.contents import Target
@@ -16,6 +17,21 @@ MOST = 3
 def target_of(machine: Machine) -> Target:
     """A machine as a bundle records it."""
     return Target(machine.name, machine.config, dict(machine.params), fingerprint(machine), section_hashes(machine)["timing"])
+
+
+Given = Machine | str | Sequence[Machine | str] | None
+"""Machines for a bundle, one or one for each of its targets in their order: described, or as names or paths of files; None: from the search path."""
+
+
+def bundle_machines(targets: Sequence[Target], place: str, given: Given = None) -> dict[str, Machine]:
+    """The machine of each target by its name. Raises as `bundle_machine`, and E1105 for another number of machines than the bundle has."""
+    found = [given] if isinstance(given, Machine | str) else [*(given or [None] * len(targets))]
+    if len(found) != len(targets):
+        names = ", ".join(target.name[:80] for target in targets)
+        raise fail(
+            "E1105", f"the bundle is for {len(targets)} machines ({names}), given are {len(found)}", hint="give them in this order", place=place
+        )
+    return {target.name: bundle_machine(target, place, machine) for target, machine in zip(targets, found, strict=True)}
 
 
 def bundle_machine(target: Target, place: str, machine: Machine | str | None = None) -> Machine:

@@ -12,6 +12,7 @@ MAX_ELEMENTS, MAX_IMAGES = 1 << 34, 1 << 16
 def plan_faults(bundle: Bundle) -> Iterator[str]:
     """Yields the faults of a bundle's plan, in words; one is enough to refuse the bundle."""
     manifest = bundle.manifest
+    yield from _targets(manifest)
     yield from _interfaces(manifest)
     yield from _members(bundle)
     for region in manifest.regions:
@@ -29,6 +30,13 @@ def step_names(run: HostSegment | RegionProgram) -> tuple[tuple[str, ...], tuple
     if isinstance(run, HostSegment):
         return run.inputs, run.outputs
     return tuple(port.name for port in run.inputs), tuple(port.name for port in run.outputs)
+
+
+def _targets(manifest: Manifest) -> Iterator[str]:
+    names = [target.name for target in manifest.targets]
+    if not names or len(set(names)) < len(names):
+        yield "it names no machine, or one twice"
+    yield from (f"region '{r.name[:80]}' is for '{r.target[:80]}', which is none of its machines" for r in manifest.regions if r.target not in names)
 
 
 def _interfaces(manifest: Manifest) -> Iterator[str]:

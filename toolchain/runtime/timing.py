@@ -89,17 +89,22 @@ def samples_of(regions: Iterable[RegionProgram]) -> int:
     return max((region.samples for region in regions), default=1)
 
 
-def modelled(machine: Machine, hosts: Iterable[HostSegment], regions: Iterable[RegionProgram]) -> Modelled:
-    """Times the plan for as many samples as fill a run; host segments run once a sample."""
-    segments, programs, host = tuple(hosts), tuple(regions), machine.host
+def modelled(machines: Mapping[str, Machine], hosts: Iterable[HostSegment], regions: Iterable[RegionProgram]) -> Modelled:
+    """Times the plan for as many samples as fill a run; host segments run once a sample. machines: of the regions, by name; the host costs what the
+    first one's file says."""
+    segments, programs, host = tuple(hosts), tuple(regions), next(iter(machines.values())).host
     samples = samples_of(programs)
-    times = [program_time(machine, region, samples) for region in programs]
+    times = [program_time(machines[region.target], region, samples) for region in programs]
     cycles = sum(time.cycles for time in times)
-    execute = cycles / machine.timing.clock_khz
+    execute = sum(_cycles_on(name, programs, times) / machine.timing.clock_khz for name, machine in machines.items())
     if host is None:
         return Modelled(samples, cycles, execute, None, None, None)
     host_ms = samples * sum(segment_ms(segment, host) for segment in segments)
     return Modelled(samples, cycles, execute, host_ms, sum(time.transfer_ms for time in times), sum(time.launch_ms or 0.0 for time in times))
+
+
+def _cycles_on(machine: str, regions: Iterable[RegionProgram], times: Iterable[RegionTime]) -> float:
+    return sum(time.cycles for region, time in zip(regions, times, strict=True) if region.target == machine)
 
 
 def segment_ms(segment: HostSegment, host: Host) -> float:

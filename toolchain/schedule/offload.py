@@ -8,7 +8,7 @@ from functools import cached_property, partial
 import onnx_ir as ir
 
 from toolchain.graph.integers.calls import read_call
-from toolchain.graph.integers.functions import INTEGER, kind_of
+from toolchain.graph.integers.functions import integer_domain, is_integer, kind_of
 from toolchain.graph.nodes.rewrite import shape_of
 from toolchain.operations.library import Kinds
 from toolchain.operations.ways import reachable
@@ -34,13 +34,17 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 
 
-def device_of(machine: Machine, kernels: Mapping[str, Kernel]) -> Device:
-    """The questions of partitioning, answered for this machine. Raises UserError E0107 and E0121 for a wrong section `operators`."""
+def device_of(machine: Machine, kernels: Mapping[str, Kernel], number: int = 0) -> Device:
+    """The questions of partitioning, answered for this machine. number: of the machine among those that share the graph.
+
+    Raises UserError E0107 and E0121 for a wrong section `operators`.
+    """
     selection = Selection(machine, kernels)
     made = {kernel.computes for kernel in kernels.values()}
     kinds = selection.kinds
     free = [kind.name for kind in kinds.values() if kind.placed or kind.absorbed or kind.viewed or reachable(kind, kinds) & made]
-    return Device(machine.name, _Offload(selection).refusal, partial(region_price, machine), frozenset(free), partial(settle_region, selection))
+    refusal, price, settle = _Offload(selection).refusal, partial(region_price, machine), partial(settle_region, selection)
+    return Device(machine.name, refusal, price, frozenset(free), settle, integer_domain(number, machine.name))
 
 
 def _told(error: UserError) -> str:
@@ -192,7 +196,7 @@ class _Offload:
 def _never_negative(value: ir.Value, kinds: Kinds) -> bool:
     """Whether a stored tensor holds nothing below zero, by the limits of what made it."""
     maker = value.producer()
-    if maker is None or maker.domain != INTEGER:
+    if maker is None or not is_integer(maker):
         return False
     kind = operation_of(maker, kinds)
     if kind is not None and kind.copies:

@@ -35,7 +35,7 @@ def report_answer(job: Job) -> str:
     data, width = _json(report_file(job)), shutil.get_terminal_size().columns
     costs = costs_text(from_json(Costs, data["costs"]), True, width)
     regions = [from_json(RegionUse, region) for region in data["regions"]]
-    operations = operations_text(regions, data["peak_macs"], True, width)
+    operations = operations_text(regions, True, width)
     return BETWEEN.join([plain.partition(BETWEEN)[0], costs.rstrip(), operations.rstrip()])
 
 
@@ -64,7 +64,7 @@ def infer_answer(job: Job) -> str:
     from toolchain.graph.calibration.calibrated import MADE_UP, calibration_text
 
     found = read_inference(infer_file(job).read_text())
-    lines = [f"{job.model} on {job.target.label}, {found.images} {found.kind} samples"]
+    lines = [f"{job.model} on {job.machines}, {found.images} {found.kind} samples"]
     labelled = any(right is not None for right in found.right.values())
     lines += [f"  {name:11}{_share(right)}{_remark(name)}" for name, right in found.right.items()] if labelled else []
     task = found.task.get("emulator")
@@ -92,5 +92,6 @@ def _remark(name: str) -> str:
 def _cycles(found: "Inference") -> str:
     images = found.images_per_run
     several = f"{images} images" if images > 1 else "one image"
-    speed = f"{found.machine_ms:.3f} ms at {found.clock_khz / 1000:g} MHz; {found.total_ms:.3f} ms with the host's part"
+    clock = f" at {found.clock_khz / 1000:g} MHz" if found.clock_khz else ""
+    speed = f"{found.machine_ms:.3f} ms{clock}; {found.total_ms:.3f} ms with the host's part"
     return f"{found.cycles:,.0f} for {several}, {speed}"

@@ -26,7 +26,10 @@ def claims_of(job: Job) -> Iterator[tuple[Path, str]]:
     """Folders of a job, each with all that it is built from and that its name does not say."""
     model, chosen = str(job.path.resolve()), job.variables
     yield job.shared, repr((model, chosen.calibration))
-    yield job.folder, repr((model, chosen.calibration, str(job.target.path.resolve()), chosen.fallback, chosen.place, chosen.html))
+    yield (
+        job.folder,
+        repr((model, chosen.calibration, *(str(target.path.resolve()) for target in job.targets), chosen.fallback, chosen.place, chosen.html)),
+    )
 
 
 @dataclass

@@ -74,7 +74,7 @@ def name_of(step: Step) -> str:
 
 
 def _key(step: Step) -> str:
-    return f"{step.job.label}:{step.job.target.label}"
+    return f"{step.job.label}:{step.job.machines}"
 
 
 def _task(step: Step, claims: Claims) -> dict[str, Any]:

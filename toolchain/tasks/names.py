@@ -15,9 +15,9 @@ TASKS: Mapping[str, str] = MappingProxyType(
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {
-        "target": "the machine: NAME, NAME:CONFIG or the path of its file",
+        "target": "the machine: NAME, NAME:CONFIG or the path of its file; several with commas between them, the first choice first",
         "model": "names, or paths of .onnx and .yaml files, with commas between them; left out: what the machine's file lists",
-        "params": "parameters of the machine, NAME:VALUE with commas between them, in place of its file's",
+        "params": "parameters of the machine, NAME:VALUE with commas between them, in place of its file's; of several machines MACHINE.NAME:VALUE",
         "dim": "sizes of dimensions that an ONNX file leaves open, NAME:SIZE with commas between them; one without a name is INPUT.AXIS",
         "fallback": "yes, or no: an operator that would stay on the host is an error",
         "place": "pays: regions that save time; all: whatever the machine takes; left out: what the model's file says",

@@ -1,4 +1,4 @@
-"""The plan of a command line: one machine, its models, and the steps of each."""
+"""The plan of a command line: its machines, its models, and the steps of each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from toolchain.tasks.stages import STAGES
 from toolchain.tasks.variables import Variables, read_variables
 
 ROOT = Path("build")
+Pairs = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -30,18 +31,48 @@ def make_plan(given: Mapping[str, str], root: Path = ROOT) -> Plan:
 
 def plan_of(variables: Variables, root: Path) -> Plan:
     """Raises UserError E1202 (no machine, no model), E0001 (no such machine or model) and everything that is wrong with the machine."""
-    if not variables.target:
+    if not variables.targets:
         raise fail("E1202", "which machine? there is no 'target='", hint="for example target=NAME; `tilewright target list` says which there are")
-    target = load_target(variables.target, variables.params, root / ".machines")
-    jobs = tuple(_job(name, target, variables, root) for name in _models(target, variables))
+    targets = _targets(variables, root / ".machines")
+    jobs = tuple(_job(name, targets, variables, root) for name in _models(targets[0], variables))
     _no_two_alike(jobs)
     if variables.schedule and len(jobs) > 1:
         raise fail("E1202", f"schedule= is for one model, and there are {len(jobs)}", hint="name one with model=")
-    if variables.streams > target.streams:
-        runs = "one stream" if target.streams == 1 else f"{target.streams} streams"
-        raise fail("E1202", f"streams={variables.streams}: machine '{target.name}' runs {runs}", hint=f"at most streams={target.streams}")
+    _check_streams(max(targets, key=lambda target: target.streams), variables.streams)
     code = code_hashes(sorted({name for stage in STAGES for name in stage.packages}), sorted({name for stage in STAGES for name in stage.libraries}))
     return Plan(jobs, tuple(steps_of(job, code) for job in jobs))
+
+
+def _targets(variables: Variables, cache: Path) -> tuple[Target, ...]:
+    """Raises UserError E1202 where a parameter is of no machine in particular, E1207 where two machines have one name."""
+    several = len(variables.targets) > 1
+    targets = tuple(_target(given, variables.params, several, cache) for given in variables.targets)
+    seen: dict[str, Target] = {}
+    for target in targets:
+        other = seen.setdefault(target.name, target)
+        if other is not target:
+            text = f"'{other.given}' and '{target.given}' in 'target' are both the machine '{target.name}'"
+            raise fail("E1207", text, hint="name each machine once, the first choice first")
+    for name, _ in variables.params if several else ():
+        if name.partition(".")[0] not in seen:
+            raise fail("E1202", f"'{name}' in 'params' is of which machine?", hint=f"for example params={targets[0].name}.{name}:VALUE")
+    return targets
+
+
+def _target(given: str, params: Pairs, several: bool, cache: Path) -> Target:
+    """several: parameters are given as MACHINE.NAME."""
+    if not several:
+        return load_target(given, params, cache)
+    plain = load_target(given, (), cache)
+    own = tuple((name.removeprefix(f"{plain.name}."), value) for name, value in params if name.startswith(f"{plain.name}."))
+    return load_target(given, own, cache) if own else plain
+
+
+def _check_streams(target: Target, streams: int) -> None:
+    """target: the machine that runs most. Raises UserError E1202."""
+    if streams > target.streams:
+        runs = "one stream" if target.streams == 1 else f"{target.streams} streams"
+        raise fail("E1202", f"streams={streams}: machine '{target.name}' runs {runs}", hint=f"at most streams={target.streams}")
 
 
 def _models(target: Target, variables: Variables) -> tuple[str, ...]:
@@ -51,9 +82,9 @@ def _models(target: Target, variables: Variables) -> tuple[str, ...]:
     return found
 
 
-def _job(given: str, target: Target, variables: Variables, root: Path) -> Job:
+def _job(given: str, targets: tuple[Target, ...], variables: Variables, root: Path) -> Job:
     path = find_model(given)
-    return Job(folder_name(path.stem), given, path, target, variables, root)
+    return Job(folder_name(path.stem), given, path, targets, variables, root)
 
 
 def _no_two_alike(jobs: tuple[Job, ...]) -> None:

@@ -40,19 +40,30 @@ class Stage:
 
 @dataclass(frozen=True)
 class Job:
-    """One model on one machine. model: its name for folders. given: as the user named it. path: its file. root: of all builds."""
+    """One model on one machine, or on several, the first choice first. model: its name for folders. given: as the user named it. path: its file.
+    root: of all builds."""
 
     model: str
     given: str
     path: Path
-    target: Target
+    targets: tuple[Target, ...]
     variables: Variables
     root: Path
 
     @property
+    def target(self) -> Target:
+        """The first choice."""
+        return self.targets[0]
+
+    @property
+    def machines(self) -> str:
+        """Their names, for folders and for messages."""
+        return "+".join(target.label for target in self.targets)
+
+    @property
     def folder(self) -> Path:
-        """Everything made for this machine."""
-        return self.root / self.target.label / self.label
+        """Everything made for these machines."""
+        return self.root / self.machines / self.label
 
     @property
     def shared(self) -> Path:
@@ -76,7 +87,7 @@ class Step:
     @property
     def title(self) -> str:
         """As messages print it."""
-        return f"{self.stage.name} {self.job.model}" + ("" if self.stage.of_model else f" for {self.job.target.label}")
+        return f"{self.stage.name} {self.job.model}" + ("" if self.stage.of_model else f" for {self.job.machines}")
 
     @property
     def home(self) -> Path:
@@ -104,7 +115,7 @@ class Step:
     def files(self) -> dict[Path, Seen]:
         """The user's files that it reads in any case, as they are now: the model's file, everything in the machine's folder."""
         paths = [self.job.path] if self.stage.reads_model else []
-        paths += [] if self.stage.of_model else _inside(self.job.target.folder)
+        paths += [] if self.stage.of_model else [path for target in self.job.targets for path in _inside(target.folder)]
         return seen(*paths, *self._given_schedule())
 
     def _given_schedule(self) -> list[Path]:
@@ -124,21 +135,29 @@ class Step:
         if given := self._given_schedule():
             found["schedule file"] = digest_of({path.name: files[path].digest for path in given})
         if not self.stage.of_model:
-            sections = {**self.job.target.sections, **({"timing": self.job.target.placing} if self.stage.untimed else {})}
-            found |= {f"section {name}": digest for name, digest in sections.items()}
-            folder = self.job.target.folder
-            found["section kernels"] = digest_of({str(path.relative_to(folder)): files[path].digest for path in files if path.is_relative_to(folder)})
-        if self.stage.notes:
-            found["notes"] = self.job.target.notes
+            for target in self.job.targets:
+                found |= {_of_machine(name, target, self.job): digest for name, digest in self._machine_parts(target, files).items()}
         for step in self.before:
             receipt = step.receipt()
             found[f"stage {step.stage.name}"] = receipt.result if receipt else "none"
         return found
 
+    def _machine_parts(self, target: Target, files: Mapping[Path, Seen]) -> dict[str, str]:
+        """What it reads of a machine."""
+        sections = {**target.sections, **({"timing": target.placing} if self.stage.untimed else {})}
+        found = {f"section {name}": digest for name, digest in sections.items()}
+        folder = target.folder
+        found["section kernels"] = digest_of({str(path.relative_to(folder)): files[path].digest for path in files if path.is_relative_to(folder)})
+        return found | ({"notes": target.notes} if self.stage.notes else {})
+
     def changes(self) -> list[str]:
         """Why the stage must run; empty where it needs not."""
         receipt = self.receipt()
         return receipt.changes(self.parts(), self.folder) if receipt else ["first time"]
+
+
+def _of_machine(part: str, target: Target, job: Job) -> str:
+    return part if len(job.targets) == 1 else f"{part} of {target.name}"
 
 
 def folder_name(text: str) -> str:

@@ -17,9 +17,10 @@ MAX_DIGITS = 20
 
 @dataclass(frozen=True)
 class Variables:
-    """target: a machine's name, NAME:CONFIG or a path. models: names or paths, none for the machine's own choice.
+    """targets: each a machine's name, NAME:CONFIG or a path, the first choice first. models: names or paths, none for the machine's own choice.
 
-    params: parameters of the machine by name. dims: sizes of open dimensions by name. fallback: whether the host may run what the machine cannot.
+    params: parameters of the machine by name, MACHINE.NAME where there are several. dims: sizes of open dimensions by name.
+    fallback: whether the host may run what the machine cannot.
     place: `pays` for regions that save time, `all` for whatever the machine takes, empty for what the model's file says.
     calibration: an .npz file with an array of recorded inputs for each input, empty for what the model's file says.
     schedule: the file of a region's schedule or a folder of such files, empty for what the search finds.
@@ -27,7 +28,7 @@ class Variables:
     html: whether a report is written as a page for a browser as well.
     """
 
-    target: str = ""
+    targets: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     params: tuple[tuple[str, str], ...] = ()
     dims: tuple[tuple[str, int], ...] = ()
@@ -47,7 +48,7 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         if not value:
             raise fail("E1202", f"the variable '{name}' is empty", hint=f"leave '{name}=' out")
     return Variables(
-        given.get("target", ""),
+        _targets(given.get("target")),
         _models(given.get("model")),
         tuple(_pairs("params", given.get("params", ""))),
         tuple((name, _size(name, value)) for name, value in _pairs("dim", given.get("dim", ""))),
@@ -58,6 +59,17 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         given.get("schedule", ""),
         _count("streams", given.get("streams", "1")),
     )
+
+
+def _targets(text: str | None) -> tuple[str, ...]:
+    """Raises UserError E1207 for a machine that is named twice."""
+    found = tuple(filter(None, (text or "").split(",")))
+    twice = next((name for name in found if found.count(name) > 1), None)
+    if twice is not None:
+        raise fail("E1207", f"'target' names '{twice}' twice", hint="name each machine once, the first choice first")
+    if text is not None and not found:
+        raise fail("E1202", f"the variable 'target' names none: '{text}'", hint="for example target=NAME")
+    return found
 
 
 def _models(text: str | None) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The files of a build, read back for verification and reports."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,26 +11,40 @@ from toolchain.graph.files.stage_file import read_stage
 from toolchain.passes.truth import Given, open_given
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.contents import Bundle
-from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.backend import Backend, backend_of, load_backends
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 
 
 @dataclass(frozen=True)
 class Built:
-    """file: the model as the user gave it. stages: the folder of the graph's stages. integer: before partitioning. partitioned: the last, whose
-    regions are in the bundle. place: the bundle's path as messages print it. All else is read when it is first asked for: a summary needs little.
+    """backends: the first choice first. file: the model as the user gave it. stages: the folder of the graph's stages. integer: before partitioning.
+    partitioned: the last, whose regions are in the bundle. place: the bundle's path as messages print it.
+
+    All else is read when it is first asked for: a summary needs little.
     """
 
-    machine: Machine
-    kernels: Mapping[str, Kernel]
+    backends: tuple[Backend, ...]
     file: Path
     stages: Path
     integer: ir.Model
     partitioned: ir.Model
     bundle: Bundle
     place: str = ""
+
+    @property
+    def machine(self) -> Machine:
+        """The first choice."""
+        return self.backends[0].machine
+
+    @property
+    def machines(self) -> dict[str, Machine]:
+        """By name, the first choice first."""
+        return {backend.machine.name: backend.machine for backend in self.backends}
+
+    def backend(self, call: ir.Node) -> Backend:
+        """The machine of a region, with its kernels."""
+        return backend_of(self.backends, call)
 
     @cached_property
     def given(self) -> Given:
@@ -57,13 +71,13 @@ class Built:
         return open_given(self.file, stage_files(self.stages)[0], str(self.file), optimise)
 
 
-def read_built(machine: Machine, stages: Path, bundle: Path, file: Path) -> Built:
-    """stages: the folder of the graph's stages, NN-PASS.onnx. file: the model as the user gave it.
+def read_built(machines: Sequence[Machine], stages: Path, bundle: Path, file: Path) -> Built:
+    """machines: the first choice first. stages: the folder of the graph's stages, NN-PASS.onnx. file: the model as the user gave it.
 
     Raises UserError E0001 for what is missing, E11xx for a bundle that cannot be read.
     """
     last, integer = stage_files(stages)[-1], stage_before(stages, "partition")
-    return Built(machine, load_kernels(machine), file, stages, read_stage(integer), read_stage(last), read_bundle(bundle), str(bundle))
+    return Built(load_backends(machines), file, stages, read_stage(integer), read_stage(last), read_bundle(bundle), str(bundle))
 
 
 def stage_files(folder: Path) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from math import ceil
+from math import ceil, lcm
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from toolchain.accuracy.closeness import closeness_of
 from toolchain.accuracy.errors import measure_errors
 from toolchain.graph.calibration.table import Table, sample_at, sample_count
+from toolchain.graph.integers.functions import integer_domain
 from toolchain.graph.integers.numerics import Numerics, Range
 from toolchain.graph.operators.work import host_work
 from toolchain.graph.regions import region_calls, region_function
@@ -19,6 +20,7 @@ from toolchain.passes.fuse import sources_of
 from toolchain.passes.truth import check_import
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
+from toolchain.schedule.backend import Backend
 from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.regions.region import Region
@@ -46,11 +48,11 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
     Raises UserError E0910 and E0914 (ONNX Runtime), E0923 for a float stage that does not compute what the file does, E11xx for a bundle
     that is not this model's, E05xx for a deadlock, E07xx for what an engine refuses.
     """
-    count = compared_images(_macs(built.floating), images_per_run(built.machine), sample_count(samples))
+    count = compared_images(_macs(built.floating), lcm(*(images_per_run(machine) for machine in built.machines.values())), sample_count(samples))
     images = first_samples(samples, count)
     _check_floats(built, images, say)
     say("the file beside the integer network")
-    errors = measure_errors(built.given.run, built.floating, built.integer, images, stored_range(built.machine))
+    errors = measure_errors(built.given.run, built.floating, built.integer, images, stored_ranges(built.machines.values()))
     say("integer network in ONNX Runtime")
     expected = oracle_tensors(built.integer, images)
     calls = region_calls(built.partitioned)
@@ -60,7 +62,15 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
         regions.append(_region(built, call, expected, size.share(number, len(calls)), lambda text, which=which: say(f"{which}: {text}")))
     say("the whole model by the executor")
     outputs = _outputs(built, images, expected)
-    return ModelVerdict(built.bundle.manifest.model, built.machine.label, count, tuple(regions), tuple(outputs), errors.tensors, closeness_of(errors))
+    return ModelVerdict(
+        built.bundle.manifest.model,
+        " + ".join(machine.label for machine in built.machines.values()),
+        count,
+        tuple(regions),
+        tuple(outputs),
+        errors.tensors,
+        closeness_of(errors),
+    )
 
 
 def _check_floats(built: Built, images: Samples, say: Callable[[str], object]) -> None:
@@ -73,9 +83,10 @@ def _check_floats(built: Built, images: Samples, say: Callable[[str], object]) -
         found.check(stage, name, Table(0, {}))
 
 
-def stored_range(machine: Machine) -> Range:
-    """The stored range of the machine's activations."""
-    return (machine.quantisation or Numerics()).activation
+def stored_ranges(machines: Iterable[Machine]) -> dict[str, Range]:
+    """The stored range of each machine's activations, by the domain of its integer functions."""
+    found = [(machine.name, (machine.quantisation or Numerics()).activation) for machine in machines]
+    return {integer_domain(number, name): stored for number, (name, stored) in enumerate(found)}
 
 
 def _macs(model: ir.Model) -> int:
@@ -87,7 +98,7 @@ def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: Sa
     say("on the machine")
     tested = program_of_build(built, call)
     region = tested.region
-    verdict = climb_region(tested, expected, size, _peek(built, tested, say))
+    verdict = climb_region(tested, expected, size, _peek(built, built.backend(call), tested, say))
     lost = tuple((name, "no operation of the region stands for it") for name in lost_tensors(region, region_function(built.partitioned, call)))
     return replace(verdict, unseen=(*verdict.unseen, *lost))
 
@@ -99,7 +110,7 @@ def lost_tensors(region: Region, nodes: Iterable[ir.Node]) -> list[str]:
     return [value.name or "" for node in apart for value in node.outputs if value.name not in region.tensors]
 
 
-def _peek(built: Built, tested: ProgramUnderTest, say: Callable[[str], object]) -> OnChipReader | None:
+def _peek(built: Built, backend: Backend, tested: ProgramUnderTest, say: Callable[[str], object]) -> OnChipReader | None:
     """Needed where some tensor stays on chip: the region compiled once more, as the bundle's schedule says, and with every tensor stored.
 
     Raises UserError E14xx for a schedule that is not the region's."""
@@ -109,12 +120,12 @@ def _peek(built: Built, tested: ProgramUnderTest, say: Callable[[str], object]) 
     say("with every tensor stored")
     program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
     schedule = bundled_schedule(built.bundle, program, built.place)
-    return OnChipReader(compile_region(built.machine, built.kernels, region, Options(check=False, stored=True), schedule))
+    return OnChipReader(compile_region(backend.machine, backend.kernels, region, Options(check=False, stored=True), schedule))
 
 
 def _outputs(built: Built, images: Samples, expected: Mapping[str, Array]) -> list[OutputVerdict]:
     """The executor takes the same samples, its host segments as they are like the oracle; the programs were checked already."""
-    executor = open_bundle(built.bundle, built.machine, EmulatorDevice(check=False), built.place, optimise=False)
+    executor = open_bundle(built.bundle, [*built.machines.values()], EmulatorDevice(check=False), built.place, optimise=False)
     found = executor.run_samples(images)
     names = [entry.name for entry in built.bundle.manifest.outputs]
     return [OutputVerdict(name, int(np.size(found[name])), differing_bits(expected[name], found[name])) for name in names]

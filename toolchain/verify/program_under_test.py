@@ -110,6 +110,7 @@ def bundled_schedule(bundle: Bundle, program: RegionProgram, place: str = "") ->
 
 def program_of_build(built: Built, call: ir.Node) -> ProgramUnderTest:
     """The program of a region call. Raises UserError as `bundled_program` does, and E10xx for a region that its kernels cannot compute."""
-    region = read_region(built.machine, built.kernels, built.partitioned, call)
+    backend = built.backend(call)
+    region = read_region(backend.machine, backend.kernels, built.partitioned, call)
     program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
-    return bundled_program(built.bundle, program, region, built.machine, built.place)
+    return bundled_program(built.bundle, program, region, backend.machine, built.place)

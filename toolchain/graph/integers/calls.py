@@ -1,5 +1,6 @@
 """Calls of fused and integer operations: made, read back, and evaluated."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.integers.functions import FUSED, boundary_function, fused_function, integer_function, kind_of, variant_of
+from toolchain.graph.integers.functions import FUSED, INTEGER, boundary_function, fused_function, integer_function, kind_of, variant_of
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant, known_shape
 from toolchain.operations.ending import quantize
@@ -29,8 +30,22 @@ EVENED = "tilewright.evened"
 """Metadata of a product with a factor for each channel that a conversion to integers absorbs: the tensor without the factors."""
 REASON = "tilewright.reason"
 """Metadata of a node: why it is not on the machine."""
+REFUSALS = "tilewright.refusals"
+"""Metadata of a node where several machines share a graph: by machine, as JSON, why each that was asked does not take it."""
 ACTIVATION = "tilewright.activation"
 """Metadata of an integer call: relu and clip are in its limits, so its function's name does not say them."""
+
+
+def refusals_of(node: ir.Node) -> dict[str, str]:
+    """By machine, why it does not take the node; empty where one machine alone was asked."""
+    found: dict[str, str] = json.loads(node.metadata_props.get(REFUSALS, "{}"))
+    return found
+
+
+def note_refusals(node: ir.Node, refusals: Mapping[str, str]) -> None:
+    """Adds to what machines said of a node; no refusal leaves the node as it is."""
+    if refusals:
+        node.metadata_props[REFUSALS] = json.dumps({**refusals_of(node), **refusals})
 
 
 @dataclass(frozen=True)
@@ -124,15 +139,24 @@ def fused_call(model: ir.Model, kind: OperationKind, variant: str, inputs: Seque
 
 
 def integer_call(
-    model: ir.Model, kind: OperationKind, variant: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str, numerics: Numerics
+    model: ir.Model,
+    kind: OperationKind,
+    variant: str,
+    inputs: Sequence[ir.Value],
+    attributes: Mapping[str, Any],
+    name: str,
+    numerics: Numerics,
+    domain: str = INTEGER,
 ) -> ir.Node:
-    """A new node that calls the integer form."""
-    return _call(model, integer_function(kind, variant, numerics), inputs, attributes, name)
+    """A new node that calls the integer form. domain: the machine's, see `integer_domain`."""
+    return _call(model, integer_function(kind, variant, numerics, domain), inputs, attributes, name)
 
 
-def boundary_call(model: ir.Model, called: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str, numerics: Numerics) -> ir.Node:
-    """A new node that quantises or dequantises; called, inputs: see `boundary_function`."""
-    return _call(model, boundary_function(called, numerics), inputs, attributes, name)
+def boundary_call(
+    model: ir.Model, called: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str, numerics: Numerics, domain: str = INTEGER
+) -> ir.Node:
+    """A new node that quantises or dequantises; called, inputs: see `boundary_function`; domain: the machine's, see `integer_domain`."""
+    return _call(model, boundary_function(called, numerics, domain), inputs, attributes, name)
 
 
 def _call(model: ir.Model, function: ir.Function, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str) -> ir.Node:

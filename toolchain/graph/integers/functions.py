@@ -19,6 +19,7 @@ from toolchain.operations.ending import first_stored, scaling_attributes, scalin
 from toolchain.operations.kind import UNIT, OperationKind
 
 FUSED, INTEGER = "tilewright.fused", "tilewright.integer"
+"""Domains. INTEGER is that of the first machine's arithmetic; a further machine of the same graph has one of its own below it."""
 _PARSE: Any = parser
 ACTIVATIONS = {"": "y = Identity (r)", "relu": "y = Relu (r)", "leaky": "y = LeakyRelu <alpha: float = @alpha> (r)"}
 CLIP = """minimum32 = Constant <value_float: float = @minimum> ()
@@ -36,9 +37,19 @@ TABLE = """  place64 = Cast <to = 7> (x)
   y = Gather <axis = 0> (table, place)"""
 
 
+def integer_domain(number: int, target: str) -> str:
+    """The domain of a machine's integer functions. number: of the machine among those that share a graph. target: its name."""
+    return f"{INTEGER}.{target}" if number else INTEGER
+
+
+def is_integer(node: ir.Node) -> bool:
+    """Whether a node computes in some machine's integers, conversions at a border included."""
+    return node.domain == INTEGER or node.domain.startswith(f"{INTEGER}.")
+
+
 def kind_of(node: ir.Node) -> str:
     """The name of a fused or integer call's operation; an empty string for other nodes."""
-    return node.op_type.split("__")[0] if node.domain in (FUSED, INTEGER) else ""
+    return node.op_type.split("__")[0] if node.domain == FUSED or is_integer(node) else ""
 
 
 def variant_of(node: ir.Node) -> str:
@@ -54,13 +65,14 @@ def fused_function(kind: OperationKind, variant: str) -> ir.Function:
 
 
 @cache
-def integer_function(kind: OperationKind, variant: str, numerics: Numerics) -> ir.Function:
-    """The function of the same name in a machine's arithmetic; see `endings` for what its attributes mean."""
+def integer_function(kind: OperationKind, variant: str, numerics: Numerics, domain: str = INTEGER) -> ir.Function:
+    """The function of the same name in a machine's arithmetic; see `endings` for what its attributes mean. domain: the machine's, see
+    `integer_domain`."""
     operands, named = _operands(kind, variant), tuple(each.name for each in kind.attributes)
     if kind.copies:
-        return _copies(kind, variant, numerics)
+        return _copies(kind, variant, numerics, domain)
     if kind.form == "table":
-        return _function(INTEGER, _name(kind, variant), (), (*operands, "table"), TABLE.replace("FIRST", str(-first_stored(numerics))))
+        return _function(domain, _name(kind, variant), (), (*operands, "table"), TABLE.replace("FIRST", str(-first_stored(numerics))))
     leaky, behind = variant == "leaky", _behind(kind) if kind.bias else 0
     zeros = zero_names(kind, numerics)
     own = (*(("bias_shift",) if kind.bias else ()), *((UNIT,) if kind.unit else ()), *kind.multipliers, *zeros)
@@ -70,10 +82,10 @@ def integer_function(kind: OperationKind, variant: str, numerics: Numerics) -> i
     if numerics.zero_points and kind.form != "aligned":
         body = centred_text(body, kind.data, numerics)
     body = f"{body}\n{ending}"
-    return _function(INTEGER, _name(kind, variant), (*named, *own, *ends), (*operands, *scaling_operands(kind, numerics)), body)
+    return _function(domain, _name(kind, variant), (*named, *own, *ends), (*operands, *scaling_operands(kind, numerics)), body)
 
 
-def _copies(kind: OperationKind, variant: str, numerics: Numerics) -> ir.Function:
+def _copies(kind: OperationKind, variant: str, numerics: Numerics, domain: str) -> ir.Function:
     """Elements stay as they are; where reads outside give zero, that is the operand's own."""
     operands, named, body = _operands(kind, variant), tuple(each.name for each in kind.attributes), _body(kind.floats, kind, variant)
     zeros = zero_names(kind, numerics)
@@ -83,7 +95,7 @@ def _copies(kind: OperationKind, variant: str, numerics: Numerics) -> ir.Functio
         body = with_operands(body, {name: f"{name}_centred" for name in kind.data})
         back = f"  moved = Add (r, {kind.data[0]}_middle)\n  y = Cast <to = {STORED[numerics.stored]}> (moved)"
         body = f"{''.join(wide_text(name, 6) for name in kind.data)}{body}\n{back}"
-    return _function(INTEGER, _name(kind, variant), (*named, *zeros), operands, body)
+    return _function(domain, _name(kind, variant), (*named, *zeros), operands, body)
 
 
 def _private(text: str) -> str:
@@ -154,7 +166,7 @@ def _function(domain: str, name: str, attributes: tuple[str, ...], operands: tup
 
 
 @cache
-def boundary_function(name: str, numerics: Numerics) -> ir.Function:
+def boundary_function(name: str, numerics: Numerics, domain: str = INTEGER) -> ir.Function:
     """`quantize` and `dequantize`: between the host's floats and stored integers; attribute scale is what one stored step is worth.
 
     quantize takes any floating type; quantize__channels also factors, which it multiplies the values by first. dequantize gives float32,
@@ -165,12 +177,12 @@ def boundary_function(name: str, numerics: Numerics) -> ir.Function:
         other = name.partition("__")[2]
         result = f"wide = Mul (f, s)\n  y = Cast <to = {other}> (wide)" if other else "y = Mul (f, s)"
         if numerics.zero_points:
-            return _function(INTEGER, name, ("scale", "zero_x"), ("x",), f"{scale}\n{wide_text('x', 1)}  f = Identity (x_centred)\n  {result}")
-        return _function(INTEGER, name, ("scale",), ("x",), f"{scale}\n  f = Cast <to = 1> (x)\n  {result}")
+            return _function(domain, name, ("scale", "zero_x"), ("x",), f"{scale}\n{wide_text('x', 1)}  f = Identity (x_centred)\n  {result}")
+        return _function(domain, name, ("scale",), ("x",), f"{scale}\n  f = Cast <to = 1> (x)\n  {result}")
     evened = name.endswith(CHANNELS)
     given = "dx = Cast <to = 11> (x)\n  df = Cast <to = 11> (factors)\n  d = Mul (dx, df)" if evened else "d = Cast <to = 11> (x)"
     steps = f"{scale}\n  {given}\n  sd = Cast <to = 11> (s)\n  exact = Div (d, sd)\n  {ROUND[numerics.rounding]}"
     zero = ("zero_y",) if numerics.zero_points else ()
     return _function(
-        INTEGER, name, ("scale", *zero, "low", "high"), ("x", "factors") if evened else ("x",), f"{steps}\n{clip_text('whole', numerics)}"
+        domain, name, ("scale", *zero, "low", "high"), ("x", "factors") if evened else ("x",), f"{steps}\n{clip_text('whole', numerics)}"
     )

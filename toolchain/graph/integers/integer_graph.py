@@ -7,7 +7,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.integers.calls import run_call
-from toolchain.graph.integers.functions import INTEGER
+from toolchain.graph.integers.functions import is_integer
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.integers.ort_selftest import check_oracle
 from toolchain.graph.nodes.rewrite import constant
@@ -21,7 +21,7 @@ Array = np.typing.NDArray[Any]
 
 def integer_tensors(model: ir.Model) -> list[ir.Value]:
     """The stored results of integer calls, in the order of the graph."""
-    return [node.outputs[0] for node in model.graph if node.domain == INTEGER and node.outputs[0].dtype in STORED]
+    return [node.outputs[0] for node in model.graph if is_integer(node) and node.outputs[0].dtype in STORED]
 
 
 def run_oracle(model: ir.Model, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -36,6 +36,6 @@ def run_reference(model: ir.Model, inputs: Mapping[str, Array], numerics: Numeri
     for node in model.graph:
         operands = [known.get(value) if (array := constant(value)) is None else array for value in node.inputs if value is not None]
         given = [operand for operand in operands if operand is not None]
-        if node.domain == INTEGER and len(given) == len(operands):
+        if is_integer(node) and len(given) == len(operands):
             known[node.outputs[0]] = run_call(node, given, numerics, kinds or builtin_kinds())
     return {value.name or "": array for value, array in known.items() if not value.is_graph_input()}

@@ -88,9 +88,10 @@ def single_use(value: ir.Value) -> bool:
 
 
 def keep_given_names(graph: ir.Graph) -> None:
-    """Remembers how the model's own nodes and computed tensors are called, for as long as the graph is in memory."""
+    """Remembers how the model's own nodes and computed tensors are called, for as long as the graph is in memory; called again, those of a machine's
+    integers too, which another machine's are added to."""
     names = {node.name or "" for node in graph} | {value.name or "" for node in graph for value in node.outputs}
-    graph.meta[GIVEN] = frozenset(names | {value.name or "" for value in graph.inputs})
+    graph.meta[GIVEN] = frozenset(given_names(graph) | names | {value.name or "" for value in graph.inputs})
 
 
 def given_names(graph: ir.Graph) -> frozenset[str]:

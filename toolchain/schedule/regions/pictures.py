@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import Shape
 from toolchain.graph.integers.calls import BOUNDARY, read_call
-from toolchain.graph.integers.functions import INTEGER, kind_of
+from toolchain.graph.integers.functions import is_integer, kind_of
 from toolchain.graph.nodes.rewrite import shape_of
 from toolchain.operations import operation
 from toolchain.operations.kind import OperationKind
@@ -19,7 +19,7 @@ from toolchain.spec.errors import fail
 
 def operation_of(node: ir.Node | None, kinds: Kinds) -> OperationKind | None:
     """The operation that an integer call computes; None for any other node."""
-    if node is None or node.domain != INTEGER or kind_of(node) in BOUNDARY:
+    if node is None or not is_integer(node) or kind_of(node) in BOUNDARY:
         return None
     return kind_named(kinds, kind_of(node))
 
@@ -37,7 +37,7 @@ def known_of(node: ir.Node, kinds: Kinds) -> list[ir.Value]:
 
 def is_call(node: ir.Node | None, *kinds: str) -> bool:
     """Whether a node is an integer call of one of these operations."""
-    return node is not None and node.domain == INTEGER and kind_of(node) in kinds
+    return node is not None and is_integer(node) and kind_of(node) in kinds
 
 
 def is_placed(node: ir.Node | None, kinds: Kinds) -> bool:

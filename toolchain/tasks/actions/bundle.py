@@ -10,7 +10,7 @@ from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.files import read_schedule_file
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.actions.paths import bundle_file, machine_of, preparations_file, schedule_file
+from toolchain.tasks.actions.paths import bundle_file, machines_of, preparations_file, schedule_file
 from toolchain.tasks.actions.regions import forget_regions, regions_of
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
@@ -18,15 +18,15 @@ from toolchain.tasks.work import Made
 
 def make_bundle(step: Step, say: Say) -> Made:
     """Also leaves each region's assembly before synchronisation, and what each instruction of it is for. Raises UserError E10xx, E06xx."""
-    machine, found = machine_of(step.job), regions_of(step.job)
+    found = regions_of(step.job)
     compiled: dict[str, CompiledRegion] = {}
-    for number, region in enumerate(found.regions):
+    for number, (backend, region) in enumerate(found.regions):
         say(f"region {number + 1} of {len(found.regions)}: its program")
         schedule = read_schedule_file(schedule_file(step.job, region.name))
-        compiled[region.name] = compile_region(machine, found.kernels, region, schedule=schedule)
+        compiled[region.name] = compile_region(backend.machine, backend.kernels, region, schedule=schedule)
     say("writing the bundle")
     path = bundle_file(step.job)
-    write_bundle(path, assemble_bundle(step.job.model, machine, found.model, compiled, _preparations(step)))
+    write_bundle(path, assemble_bundle(step.job.model, machines_of(step.job), found.model, compiled, _preparations(step)))
     forget_regions()
     return Made([path, *(text for name, one in compiled.items() for text in _texts(step.folder / name, one))])
 

@@ -7,10 +7,10 @@ from toolchain.report.explain import explain
 from toolchain.report.explain_text import explanation_text
 from toolchain.report.placement import place_nodes
 from toolchain.report.sheets import nodes_sheet, rows_sheet
-from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.backend import load_backends
 from toolchain.spec.files import write_atomic
 from toolchain.spec.typed_json import to_json
-from toolchain.tasks.actions.paths import explain_file, graph_files, machine_of
+from toolchain.tasks.actions.paths import explain_file, graph_files, machines_of
 from toolchain.tasks.actions.reports import write_report
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
@@ -19,14 +19,14 @@ from toolchain.verify.built import stage_before
 
 def explain_model(step: Step, say: Say) -> Made:
     """Leaves the text, the same as JSON, a table of what takes how long, and one of every node. Raises UserError E10xx."""
-    job, machine = step.job, machine_of(step.job)
+    job, backends = step.job, load_backends(machines_of(step.job))
     say("reading the stages")
     files = graph_files(job)
     partitioned, floats = read_stage(files[-1]), read_stage(stage_before(files[0].parent, "fuse"))
     placement = place_nodes(floats, partitioned, files[0].parent)
     say("estimating regions")
-    names = job.model, job.target.label, calibration_text(calibration_kind(partitioned))
-    found = explain(machine, load_kernels(machine), templates_for(machine), partitioned, placement, names)
+    names = job.model, job.machines, calibration_text(calibration_kind(partitioned))
+    found = explain(backends, templates_for(backends[0].machine), partitioned, placement, names)
     text = explain_file(job)
     sheets = {text.with_suffix(".csv"): rows_sheet(found.costs), text.with_name("nodes.csv"): nodes_sheet(found.placement)}
     written = write_report(text, explanation_text(found), to_json(found))

@@ -1,5 +1,6 @@
 """The graph side: every pass, each of whose results is an ONNX file that runs."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,20 +8,22 @@ from toolchain.graph.calibration.table import read_table
 from toolchain.graph.files.store import Store
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import calibration_samples
-from toolchain.operations.library import kinds_of
+from toolchain.operations.kind import OperationKind
+from toolchain.operations.library import Kinds, kinds_of
 from toolchain.passes.base import Pass
-from toolchain.passes.build import build_graph, default_pipeline
+from toolchain.passes.build import build_turns, default_pipeline
 from toolchain.passes.context import Context
 from toolchain.passes.partition import Partition
 from toolchain.passes.pipeline import Pipeline, with_options
 from toolchain.passes.pipeline import pipeline_of as read_section
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.templates import templates_for
-from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.passes.turns import Turn
+from toolchain.schedule.backend import Backend, load_backends
 from toolchain.schedule.offload import device_of
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
-from toolchain.tasks.actions.paths import blaming, machine_of, model_of, onnx_file, sizes_of, table_file
+from toolchain.tasks.actions.paths import blaming, machines_of, model_of, onnx_file, sizes_of, table_file
 from toolchain.tasks.hashes import seen
 from toolchain.tasks.receipts import read_receipt
 from toolchain.tasks.stage import Job, Say, Step
@@ -29,24 +32,49 @@ from toolchain.tasks.work import Made
 
 def make_graph(step: Step, say: Say) -> Made:
     """Raises UserError E1203 for a machine without numerics, E1001 for one without kernels, E0901 to E0923 for the model."""
-    job, machine = step.job, machine_of(step.job)
-    if machine.quantisation is None:
-        raise fail("E1203", f"machine '{machine.name}' does not say how numbers are stored", hint="its file needs a section 'quantisation'")
+    job, machines = step.job, machines_of(step.job)
+    unsaid = next((machine for machine in machines if machine.quantisation is None), None)
+    if unsaid is not None:
+        raise fail("E1203", f"machine '{unsaid.name}' does not say how numbers are stored", hint="its file needs a section 'quantisation'")
     say("reading the kernels")
-    device = device_of(machine, load_kernels(machine))
-    kinds = kinds_of(machine)
+    backends, kinds = load_backends(machines), shared_kinds(machines)
     model, table = model_of(job), read_table(table_file(job))
     read = seen(model.calibration.file) if isinstance(model.calibration, Recorded) else {}
     samples = None if table.failure else calibration_samples(model)
     everything = (job.variables.place or model.place) == "all"
     recorded = isinstance(model.calibration, Recorded)
-    context = Context(
-        str(onnx_file(job)), templates_for(machine), machine.quantisation, table, samples, device, model.host, everything, recorded, say, kinds=kinds
-    )
+    common = Context(
+        str(onnx_file(job)), (), None, table, samples, kept=model.host, pinned=_pinned(machines, model), everything=everything, recorded=recorded,
+        say=say, kinds=kinds,
+    )  # fmt: skip
+    turns = [_turn(backend, number, job, model, common) for number, backend in enumerate(backends)]
     store = Store(step.folder, lent=_written(job))
     with blaming(job):
-        build_graph(onnx_file(job), sizes_of(job), context, store, pipeline_of(machine, job, model))
+        build_turns(onnx_file(job), sizes_of(job), turns, store)
     return Made(store.written, read, store.digests)
+
+
+def _turn(backend: Backend, number: int, job: Job, model: Model, common: Context) -> Turn:
+    """number: of the machine among those of the build."""
+    machine, device = backend.machine, device_of(backend.machine, backend.kernels, number)
+    context = replace(common, templates=templates_for(machine), numerics=machine.quantisation, device=device)
+    return Turn(pipeline_of(machine, job, model).passes, context)
+
+
+def _pinned(machines: Sequence[Machine], model: Model) -> tuple[tuple[str, str], ...]:
+    """Patterns of nodes that the model's file gives to one machine of this build, each with the machine's name."""
+    return tuple((pattern, machine.name) for machine in machines for pattern in model.targets.get(machine.name, ()))
+
+
+def shared_kinds(machines: Sequence[Machine]) -> Kinds:
+    """The operations that any of the machines knows. Raises UserError E1208 where two describe one name differently."""
+    found: dict[str, OperationKind] = {}
+    for machine in machines:
+        for name, kind in kinds_of(machine).items():
+            if (first := found.setdefault(name, kind)) is not kind and first != kind:
+                text = f"machine '{machine.name}' describes the operation '{name}' otherwise than a machine before it in 'target'"
+                raise fail("E1208", text, hint="give one of them another name, or build for the machines one by one")
+    return found
 
 
 def _written(job: Job) -> dict[Path, str]:

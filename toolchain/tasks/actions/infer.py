@@ -24,12 +24,12 @@ from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.actions.paths import blaming, bundle_file, graph_file, import_file, infer_file, machine_of, model_of, onnx_file
+from toolchain.tasks.actions.paths import blaming, bundle_file, graph_file, import_file, infer_file, machines_of, model_of, onnx_file
 from toolchain.tasks.hashes import Seen, seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import stage_before
-from toolchain.verify.ladder import stored_range
+from toolchain.verify.ladder import stored_ranges
 
 Array = NDArray[Any]
 Results = list[dict[str, Array]]
@@ -69,7 +69,7 @@ def infer_model(step: Step, say: Say) -> Made:
         close = _closeness(job, given, inputs)
     say(f"{inputs.count} samples on the emulator")
     bundle = read_bundle(bundle_file(job))
-    executor = open_bundle(bundle, machine_of(job), EmulatorDevice(), str(bundle_file(job)), optimise=False)
+    executor = open_bundle(bundle, machines_of(job), EmulatorDevice(), str(bundle_file(job)), optimise=False)
     emulated = _emulated(executor, inputs)
     found = _inference(model, inputs, (floats, integers, emulated), executor, close, given.refusal, calibration_kind(read_stage(graph_file(job))))
     write_atomic(infer_file(job), inference_text(found).encode())
@@ -91,7 +91,7 @@ def _closeness(job: Job, given: Given, inputs: Inputs) -> Closeness:
     folder = graph_file(job).parent
     floating, integer = (read_stage(stage_before(folder, name)) for name in ("fuse", "partition"))
     few = {name: array[:MEASURED] for name, array in inputs.samples.items()}
-    return closeness_of(measure_errors(given.run, floating, integer, few, stored_range(machine_of(job))))
+    return closeness_of(measure_errors(given.run, floating, integer, few, stored_ranges(machines_of(job))))
 
 
 def _emulated(executor: Executor, inputs: Inputs) -> Results:
@@ -108,7 +108,8 @@ def _inference(
     right = {name: right_share(model.task, results, _listed(inputs.labels)) for name, results in zip(names, ways, strict=True)}
     measured = {name: measure_task(model.task, floats, results) for name, results in zip(names[1:], ways[1:], strict=True)} if model.task else {}
     exact = all(np.array_equal(one[name], other[name]) for one, other in zip(integers, emulated, strict=True) for name in one)
-    run, clock = executor.modelled(), executor.machine.timing.clock_khz
+    run, clocks = executor.modelled(), {machine.timing.clock_khz for machine in executor.machines.values()}
+    clock = clocks.pop() if len(clocks) == 1 else 0
     return Inference(
         inputs.count, inputs.kind, right, measured, exact, run.samples, run.cycles, run.execute_ms, run.total_ms, clock, close, refusal, calibration
     )

@@ -102,17 +102,16 @@ MachineKey = tuple[str, str, str, tuple[tuple[str, str], ...]]
 """The text of a machine's file, its path, the configuration and the parameters."""
 
 
-def machine_of(job: Job) -> Machine:
-    """The machine with the build's parameters, which was checked when the build was planned."""
-    return machine_named(machine_key(job))
+def machines_of(job: Job) -> tuple[Machine, ...]:
+    """The machines with the build's parameters, which were checked when the build was planned; the first choice first."""
+    return tuple(machine_named(key) for key in machine_keys(job))
 
 
-def machine_key(job: Job) -> MachineKey:
-    target = job.target
-    return target.text, str(target.path), target.config, target.params
+def machine_keys(job: Job) -> tuple[MachineKey, ...]:
+    return tuple((target.text, str(target.path), target.config, target.params) for target in job.targets)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def machine_named(key: MachineKey) -> Machine:
     """One object for all stages of a build: what is derived from a machine is kept with it."""
     text, path, config, params = key

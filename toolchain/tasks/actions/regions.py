@@ -1,6 +1,5 @@
 """The regions of a partitioned model, read once for the stages of a build that need them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -9,28 +8,26 @@ import onnx_ir as ir
 
 from toolchain.graph.files.stage_file import read_stage
 from toolchain.graph.regions import region_calls
-from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.backend import Backend, backend_of, load_backends
 from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
-from toolchain.tasks.actions.paths import MachineKey, graph_file, machine_key, machine_named
+from toolchain.tasks.actions.paths import MachineKey, graph_file, machine_keys, machine_named
 from toolchain.tasks.receipts import read_receipt
 from toolchain.tasks.stage import Job
 
 
 @dataclass(frozen=True)
 class Partitioned:
-    """model: the last stage of the graph. regions: in the order of their calls."""
+    """model: the last stage of the graph. regions: in the order of their calls, each with its machine."""
 
     model: ir.Model
-    kernels: Mapping[str, Kernel]
-    regions: tuple[Region, ...]
+    regions: tuple[tuple[Backend, Region], ...]
 
 
 def regions_of(job: Job) -> Partitioned:
-    """Regions that the machine computes of a model. Raises UserError E0001 where the graph is not built, E10xx."""
+    """Regions that machines compute of a model. Raises UserError E0001 where the graph is not built, E10xx."""
     receipt = read_receipt(job.folder / "graph.receipt.json")
-    return _regions(graph_file(job), receipt.result if receipt else "", machine_key(job))
+    return _regions(graph_file(job), receipt.result if receipt else "", machine_keys(job))
 
 
 def forget_regions() -> None:
@@ -39,7 +36,7 @@ def forget_regions() -> None:
 
 
 @lru_cache(maxsize=1)
-def _regions(path: Path, _result: str, key: MachineKey) -> Partitioned:
-    machine, model = machine_named(key), read_stage(path)
-    kernels = load_kernels(machine)
-    return Partitioned(model, kernels, tuple(read_region(machine, kernels, model, call) for call in region_calls(model)))
+def _regions(path: Path, _result: str, keys: tuple[MachineKey, ...]) -> Partitioned:
+    backends, model = load_backends([machine_named(key) for key in keys]), read_stage(path)
+    calls = [(backend_of(backends, call), call) for call in region_calls(model)]
+    return Partitioned(model, tuple((backend, read_region(backend.machine, backend.kernels, model, call)) for backend, call in calls))

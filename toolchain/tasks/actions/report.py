@@ -20,7 +20,7 @@ from toolchain.tasks.actions.paths import (
     bundle_file,
     graph_file,
     infer_file,
-    machine_of,
+    machines_of,
     onnx_file,
     report_file,
     summary_file,
@@ -55,13 +55,13 @@ def make_report(step: Step, say: Say) -> Made:
     inferred = read_inference(infer_file(job).read_text())
     verified = read_verified(verdict_file(job).with_suffix(".json").read_text())
     summary = summarise_model(built, stages, replace(tell, inferred=inferred, verified=verified))
-    parts = (summary_text(summary), costs_text(summary.costs), operations_text(summary.regions, summary.peak_macs))
+    parts = (summary_text(summary), costs_text(summary.costs), operations_text(summary.regions))
     text = BETWEEN.join(part.rstrip() for part in parts)
     sheet = report_file(job).with_suffix(".csv")
     write_atomic(sheet, rows_sheet(summary.costs).encode())
     written = [*write_report(report_file(job), text, summary_data(summary)), sheet]
     if job.variables.html:
-        write_atomic(page_file(job), report_page(summary, plan_line(built.machine, built.bundle.manifest), inferred, verified).encode())
+        write_atomic(page_file(job), report_page(summary, plan_line(built.machines, built.bundle.manifest), inferred, verified).encode())
         written.append(page_file(job))
     say("drawing timelines")
     return Made([*written, *_timelines(job, built)])
@@ -77,7 +77,7 @@ def _timelines(job: Job, built: Built) -> Iterator[Path]:
         write_trace(timeline, trace)
         yield trace
         if job.variables.html:
-            title = f"{built.bundle.manifest.model} on {built.machine.label}, {tested.region.name}"
+            title = f"{built.bundle.manifest.model} on {tested.program.machine.label}, {tested.region.name}"
             write_timeline_page(page, title, timeline, region_legend(tested))
             yield page
 
@@ -97,4 +97,4 @@ def _built(job: Job) -> tuple[Built, Path, Told]:
     """The build, its folder of stages and the further facts that a summary needs."""
     stages = graph_file(job).parent
     told = Told(artefacts_of(job), stand_in=load_model(str(job.path), dict(job.variables.dims)).stand_in)
-    return read_built(machine_of(job), stages, bundle_file(job), onnx_file(job)), stages, told
+    return read_built(machines_of(job), stages, bundle_file(job), onnx_file(job)), stages, told

@@ -3,18 +3,17 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from toolchain.schedule.backend import Backend
 from toolchain.schedule.compile_region import Options, find_schedule
 from toolchain.schedule.form.files import SUFFIX, check_regions, read_schedules
 from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.write import write_schedule
-from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
-from toolchain.spec.model import Machine
-from toolchain.tasks.actions.paths import machine_of, schedule_file
+from toolchain.tasks.actions.paths import schedule_file
 from toolchain.tasks.actions.regions import regions_of
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
@@ -22,13 +21,12 @@ from toolchain.tasks.work import Made
 
 def make_schedules(step: Step, say: Say) -> Made:
     """Leaves a file for each region, written when all are made. Raises UserError E10xx, E14xx for a schedule of the user's."""
-    machine, given = machine_of(step.job), _given(step)
-    found = regions_of(step.job)
-    check_regions(given, [region.name for region in found.regions])
+    given, found = _given(step), regions_of(step.job)
+    check_regions(given, [region.name for _, region in found.regions])
     texts: dict[Path, str] = {}
-    for number, region in enumerate(found.regions):
-        options = Options(progress=_progress(number, len(found.regions), say), streams=step.job.variables.streams)
-        texts[schedule_file(step.job, region.name)] = write_schedule(_schedule(machine, found.kernels, region, given, options))
+    for number, (backend, region) in enumerate(found.regions):
+        options = Options(progress=_progress(number, len(found.regions), say), streams=min(step.job.variables.streams, backend.machine.streams))
+        texts[schedule_file(step.job, region.name)] = write_schedule(_schedule(backend, region, given, options))
     for path, text in texts.items():
         write_atomic(path, text.encode())
     return Made([*texts])
@@ -44,11 +42,11 @@ def _given(step: Step) -> dict[str, Schedule]:
     return read_schedules(path)
 
 
-def _schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, given: Mapping[str, Schedule], options: Options) -> Schedule:
+def _schedule(backend: Backend, region: Region, given: Mapping[str, Schedule], options: Options) -> Schedule:
     """The user's with every slot in its place, or the search's."""
     if region.name not in given:
-        return find_schedule(machine, kernels, region, options)
-    return make_schedule(machine, realise(machine, kernels, region, given[region.name]))
+        return find_schedule(backend.machine, backend.kernels, region, options)
+    return make_schedule(backend.machine, realise(backend.machine, backend.kernels, region, given[region.name]))
 
 
 def _progress(number: int, regions: int, say: Say) -> Callable[[int, int, str], None]:

@@ -4,7 +4,7 @@ from toolchain.graph.calibration.calibrated import calibration_kind, calibration
 from toolchain.models.model import Recorded
 from toolchain.models.samples import calibration_samples
 from toolchain.spec.errors import fail
-from toolchain.tasks.actions.paths import bundle_file, graph_file, machine_of, model_of, onnx_file, verdict_file
+from toolchain.tasks.actions.paths import bundle_file, graph_file, machines_of, model_of, onnx_file, verdict_file
 from toolchain.tasks.actions.reports import write_report
 from toolchain.tasks.hashes import seen
 from toolchain.tasks.stage import Say, Step
@@ -20,7 +20,7 @@ def verify_built(step: Step, say: Say) -> Made:
     job = step.job
     model = model_of(job)
     recorded = seen(model.calibration.file) if isinstance(model.calibration, Recorded) else {}
-    built = read_built(machine_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
+    built = read_built(machines_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
     verdict = verify_model(built, calibration_samples(model), SampleSize(), say)
     found = verdict_text(verdict, calibration_text(calibration_kind(built.integer)))
     written = write_report(verdict_file(job), found, verdict_data(verdict))

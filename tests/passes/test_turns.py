@@ -1,0 +1,96 @@
+"""Several machines share a graph: each takes what those before it left, in integers of its own."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from tests.graph.onnx_builder import save
+from tests.passes.test_quantize import NARROW, branchy, picture, samples
+from toolchain.graph.files.store import Store
+from toolchain.graph.integers.calls import REASON, refusals_of
+from toolchain.graph.integers.functions import INTEGER, integer_domain, is_integer, kind_of
+from toolchain.graph.regions import REGION, TARGET, region_calls, region_function
+from toolchain.graph.running.session import open_session, run_session
+from toolchain.passes.build import build_turns, calibration_table, default_pipeline
+from toolchain.passes.context import Context, Device
+from toolchain.passes.fuse import sources_of
+from toolchain.passes.turns import Turn, steps_of
+
+SECOND = replace(NARROW, rounding="floor")
+assert NARROW.rounding != SECOND.rounding
+
+
+def device(number: int, name: str, takes: Callable[[str], bool]) -> Device:
+    """takes: whether it computes operations of a name."""
+    return Device(name, lambda node: "" if takes(kind_of(node)) else f"{name} has none", domain=integer_domain(number, name))
+
+
+def built(folder: Path, takes: Callable[[str], bool], pinned: tuple[tuple[str, str], ...] = ()) -> ir.Model:
+    """branchy on `one`, which takes some operations, and on `two`, which takes all."""
+    path = save(branchy(), folder)
+    common = Context(str(path), numerics=NARROW, table=calibration_table(path, {}, samples()), everything=True, pinned=pinned)
+    passes = default_pipeline().passes
+    first = replace(common, device=device(0, "one", takes))
+    second = replace(common, device=device(1, "two", lambda _: True), numerics=SECOND)
+    return build_turns(path, {}, [Turn(passes, first), Turn(passes, second)], Store(folder / "stages"))
+
+
+def owners(model: ir.Model) -> dict[str, str]:
+    """By node of the user's, the machine that it is on."""
+    return {name: call.metadata_props[TARGET] for call in region_calls(model) for node in region_function(model, call) for name in sources_of(node)}
+
+
+def test_the_order_of_passes() -> None:
+    turns = [Turn(default_pipeline().passes, Context(device=device(number, name, bool))) for number, name in enumerate(("a", "b", "c"))]
+    steps = steps_of(turns)
+    names = [f"{step.name} {context.device.name}" for step, context in steps if context.device]
+    assert names[-8:] == ["fuse a", "quantize a", "offer b", "fuse b", "quantize b", "offer c", "fuse c", "quantize c", "partition c"][-8:]
+    assert [each.name for each in steps[-1][1].devices] == ["a", "b", "c"]
+    assert steps_of(turns[:1]) == tuple((step, turns[0].context) for step in turns[0].passes)
+
+
+@pytest.mark.parametrize("kind", ["conv2d", "max_pool", "add", "dense", "none"])
+def test_every_node_goes_to_the_first_machine_that_takes_it(kind: str, tmp_path: Path) -> None:
+    """And regions compute what their operations do, whatever machine they are for."""
+    model = built(tmp_path, lambda name: name != kind)
+    stages = [*sorted((tmp_path / "stages").glob("*-quantize.onnx"))[1:], *(tmp_path / "stages").glob("*-partition.onnx")]
+    whole, divided = (run_session(open_session(stage), picture(7))["y"] for stage in stages)
+    np.testing.assert_array_equal(whole, divided)
+    for call in region_calls(model):
+        nodes = list(region_function(model, call))
+        assert {node.domain for node in nodes} == {integer_domain(("one", "two").index(call.metadata_props[TARGET]), call.metadata_props[TARGET])}
+        assert all((kind_of(node) == kind) == (call.metadata_props[TARGET] == "two") for node in nodes)
+        assert all(refusals_of(node) == {"one": "one has none"} for node in nodes if kind_of(node) == kind)
+    assert ({call.metadata_props[TARGET] for call in region_calls(model)} == {"one", "two"}) == (kind != "none")
+    assert all(node.domain == REGION or node.metadata_props[REASON] for node in model.graph)
+
+
+def test_functions_of_one_name_have_each_machines_arithmetic(tmp_path: Path) -> None:
+    model = built(tmp_path, lambda name: name != "max_pool")
+    functions = {key[0]: [n.op_type for n in function] for key, function in model.functions.items() if key[1] == "quantize"}
+    assert set(functions) == {INTEGER, f"{INTEGER}.two"}
+    assert functions[INTEGER] != functions[f"{INTEGER}.two"]
+
+
+def test_the_user_gives_nodes_to_a_machine(tmp_path: Path) -> None:
+    found = owners(built(tmp_path, lambda _: True, (("conv3", "two"), ("maxpool", "one"))))
+    assert found["conv3"] == "two"
+    assert found["conv1"] == found["maxpool"] == "one"
+
+
+def test_a_node_for_one_machine_that_refuses_it_stays_on_the_host(tmp_path: Path) -> None:
+    model = built(tmp_path, lambda name: name != "max_pool", (("MaxPool", "one"),))
+    assert "maxpool" not in owners(model)
+    (left,) = [node for node in model.graph if "maxpool" in sources_of(node) and not is_integer(node)]
+    assert left.metadata_props[REASON] == "one has none"
+
+
+def test_reasons_of_every_machine_stand_beside_a_node_of_the_host(tmp_path: Path) -> None:
+    model = built(tmp_path, lambda name: name != "max_pool")
+    (left,) = [node for node in model.graph if node.op_type == "Softmax"]
+    assert set(refusals_of(left)) == {"one", "two"}
+    assert left.metadata_props[REASON] == refusals_of(left)["one"]

@@ -1,0 +1,37 @@
+"""Several machines in one plan: their order, their parameters, and names that clash."""
+
+from pathlib import Path
+
+import pytest
+
+from toolchain.spec.errors import UserError
+from toolchain.tasks.plan import Plan, make_plan
+
+
+def plan(root: Path, target: str, **more: str) -> Plan:
+    return make_plan({"target": target, "model": "digits", **more}, root)
+
+
+def test_several_machines_have_a_folder_in_their_order(tmp_path: Path) -> None:
+    (job,) = plan(tmp_path, "vta,dpuv3").jobs
+    assert job.folder == tmp_path / "vta+dpuv3" / "digits"
+    assert [target.name for target in job.targets] == ["vta", "dpuv3"]
+
+
+def test_one_machine_has_the_parts_that_it_always_had(tmp_path: Path) -> None:
+    one, two = (plan(tmp_path, target).steps[0]["graph"].parts() for target in ("vta", "vta,dpuv3"))
+    assert "section encoding" in one
+    assert {"section encoding of vta", "section encoding of dpuv3", "section kernels of dpuv3"} <= two.keys()
+    assert {name for name in one if not name.startswith("section")} == {name for name in two if not name.startswith("section")}
+
+
+def test_parameters_name_their_machine(tmp_path: Path) -> None:
+    (job,) = plan(tmp_path, "dpuv3,vta", params="vta.LOG_ACC_BUFF:16").jobs
+    assert [target.params for target in job.targets] == [(), (("LOG_ACC_BUFF", "16"),)]
+    with pytest.raises(UserError, match=r"E1202 'LOG_ACC_BUFF' in 'params' is of which machine\? *; for example params=dpuv3\.LOG_ACC_BUFF:VALUE"):
+        plan(tmp_path, "dpuv3,vta", params="LOG_ACC_BUFF:16")
+
+
+def test_two_forms_of_one_machine_clash(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="E1207 'vta' and 'vta:ultra96' in 'target' are both the machine 'vta'"):
+        plan(tmp_path, "vta,vta:ultra96")

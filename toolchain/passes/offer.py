@@ -1,0 +1,35 @@
+"""Offers a further machine what those before it left: their reasons are kept beside the node, and it is looked at once more."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from toolchain.graph.integers.calls import REASON, note_refusals
+from toolchain.graph.integers.functions import FUSED, is_integer
+from toolchain.graph.nodes.rewrite import keep_given_names
+from toolchain.passes.base import Pass
+from toolchain.passes.context import Context
+from toolchain.passes.fuse import ONLY
+from toolchain.passes.leave import rejoin_activations, release_activations
+
+
+@dataclass(frozen=True)
+class Offer(Pass):
+    """Stands between two machines' turns; a pipeline's own file never names it. A call that the user gives to one machine stays as it is."""
+
+    name: ClassVar[str] = "offer"
+    requires: ClassVar[tuple[str, ...]] = ("quantized",)
+
+    def run(self, model: ir.Model, context: Context) -> ir.Model:
+        release_activations(model)
+        rejoin_activations(model, context.kinds)
+        keep_given_names(model.graph)
+        asked, asking = context.before[-1].name, context.device.name if context.device else ""
+        for node in model.graph:
+            if is_integer(node) or REASON not in node.metadata_props:
+                continue
+            note_refusals(node, {asked: node.metadata_props[REASON]})
+            if node.domain != FUSED or node.metadata_props.get(ONLY, asking) == asking:
+                del node.metadata_props[REASON]
+        return model
