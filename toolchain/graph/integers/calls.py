@@ -11,7 +11,7 @@ import onnx_ir as ir
 from toolchain.graph.integers.functions import FUSED, boundary_function, fused_function, integer_function, kind_of, variant_of
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant, known_shape
-from toolchain.operations.ending import quantize
+from toolchain.operations.ending import of_call, quantize
 from toolchain.operations.evaluate import evaluate
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kind_named
@@ -126,8 +126,9 @@ def fused_call(model: ir.Model, kind: OperationKind, variant: str, inputs: Seque
 def integer_call(
     model: ir.Model, kind: OperationKind, variant: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str, numerics: Numerics
 ) -> ir.Node:
-    """A new node that calls the integer form."""
-    return _call(model, integer_function(kind, variant, numerics), inputs, attributes, name)
+    """A new node that calls the integer form. inputs: with a shift for each channel or without, where the machine has both."""
+    own = of_call(numerics, bool(kind.bias) and len(inputs) > len(kind.operands))
+    return _call(model, integer_function(kind, variant, own), inputs, attributes, name)
 
 
 def boundary_call(model: ir.Model, called: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str, numerics: Numerics) -> ir.Node:
