@@ -41,11 +41,11 @@ class Placed:
     reason: str = ""
 
 
-def place_case(machine: Machine, case: Case) -> Placed:
-    """Where an operation goes. Nothing is run."""
+def place_case(machine: Machine, case: Case, own_shifts: bool = False) -> Placed:
+    """Where an operation goes. Nothing is run. own_shifts: channels have different shifts, where the machine has that."""
     selection, rng = Selection(machine, load_kernels(machine)), np.random.default_rng(1)
     numbers = {**case.numbers, **ENDS.get(case.kind, {})}
-    operation = draw_operation(machine, selection.kinds[case.kind], rng, numbers, most_macs=MOST_MACS)
+    operation = draw_operation(machine, selection.kinds[case.kind], rng, numbers, most_macs=MOST_MACS, own_shifts=own_shifts)
     assert operation is not None, case.name
     reasons: list[str] = []
     for way in candidates(operation, selection.kinds):

@@ -5,7 +5,7 @@ import pytest
 
 from tests.operations import made
 from toolchain.graph.integers.numerics import Numerics
-from toolchain.operations.operation import from_picture, picture_of, to_picture
+from toolchain.operations.operation import finished, from_picture, picture_of, to_picture
 from toolchain.operations.reference import accumulate
 from toolchain.spec.errors import UserError
 
@@ -89,6 +89,23 @@ def test_rows_whose_order_is_free() -> None:
     assert made.conv2d("c", (1, 3, 2, 2), weight, np.zeros(6, np.int32)).free_rows
     assert not made.conv2d("c", (1, 6, 2, 2), weight, np.zeros(6, np.int32), group=2).free_rows
     assert not made.depthwise("d", (1, 6, 2, 2), weight[:, 0], np.zeros(6, np.int32), made.Window((1, 1)), made.Requantise()).free_rows
+
+
+def test_shifts_of_channels_are_numbers_from_the_least_to_the_largest() -> None:
+    weight, bias, x = (
+        RNG.integers(-128, 128, (3, 4, 1, 1), np.int8),
+        np.array([5, -700, 40], np.int32),
+        RNG.integers(-128, 128, (1, 4, 2, 2), np.int8),
+    )
+    plain = made.conv2d("c", (1, 4, 2, 2), weight, bias, shift=4)
+    assert (plain.numbers["shift"], plain.numbers["shift_least"], plain.numbers["half"]) == (4, 4, 8)
+    own = finished(plain.kind, "c", plain.numbers, {**plain.arrays, "shifts": np.array([3, 9, 4], np.int32)})
+    assert (own.numbers["shift"], own.numbers["shift_least"], own.numbers["half"]) == (9, 3, 256)
+    assert own.constants["multipliers"].tolist() == [1, 1, 1]
+    assert own.reach() == plain.reach() - 8 + 256
+    for channel, shift in enumerate((3, 9, 4)):
+        alone = made.conv2d("c", (1, 4, 2, 2), weight, bias, shift=shift).run({"x": x}, Numerics())
+        np.testing.assert_array_equal(own.run({"x": x}, Numerics())[:, channel], alone[:, channel])
 
 
 def test_a_negative_shift_is_refused() -> None:

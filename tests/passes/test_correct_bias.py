@@ -34,17 +34,19 @@ def network(folder: Path) -> ir.Model:
     "numerics",
     [
         Numerics(weight=Range(-7, 7)),
+        Numerics(weight=Range(-7, 7), per_channel=True),
         Numerics(weight=Range(-7, 7), form="multiplier", per_channel=True, shift=Range(0, 46)),
         Numerics(weight=Range(-7, 7), form="multiplier", shift=Range(0, 46), zero_points=True, activation=Range(0, 255)),
         Numerics(weight=Range(-7, 7), form="float32", per_channel=True, zero_points=True),
     ],
-    ids=["shift", "multiplier", "zero points", "float32"],
+    ids=["shift", "shifts", "multiplier", "zero points", "float32"],
 )
 def test_means_meet(numerics: Numerics, tmp_path: Path) -> None:
     table = calibrate(network(tmp_path), SAMPLES)
     context = Context("net.onnx", numerics=numerics, table=table, samples=SAMPLES)
     errors = []
-    for steps in ([Fuse(), Quantize(correct=False)], [Fuse(), Quantize(correct=False), CorrectBias()]):
+    plain = [Fuse(), Quantize(correct=False, weights="per_channel")]
+    for steps in (plain, [*plain, CorrectBias()]):
         model = run_passes(network(tmp_path), steps, context)
         found = [run_reference(model, {"x": x}, numerics) for x in SAMPLES["x"]]
         outputs = {node.name: node.outputs[0] for node in model.graph if kind_of(node) == "conv2d"}

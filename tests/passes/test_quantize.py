@@ -64,6 +64,8 @@ RULES = {
         activation=Range(0, 255),
     ),
     "zeros": Numerics(form="multiplier", shift=Range(0, 46), zero_points=True, accumulator_bits=24),
+    "shifts": Numerics(per_channel=True, shift_span=4),
+    "short": replace(NARROW, per_channel=True),
     "places": Numerics(zero_points=True, activation=Range(0, 255)),
     "single": Numerics(form="float32", per_channel=True, rounding="half_even", shift=Range(0, 46), zero_points=True, activation=Range(0, 255)),
 }
@@ -123,7 +125,8 @@ def folded(proto: onnx.ModelProto, folder: Path) -> ir.Model:
 def quantized(proto: onnx.ModelProto, numerics: Numerics, folder: Path, options: Quantize | None = None) -> tuple[ir.Model, Table]:
     base = folded(proto, folder)
     table = calibrate(base, samples())
-    return run_passes(base, [Fuse(), options or Quantize()], Context("net.onnx", numerics=numerics, table=table)), table
+    steps = [Fuse(), replace(options or Quantize(), weights="per_channel")]
+    return run_passes(base, steps, Context("net.onnx", numerics=numerics, table=table)), table
 
 
 @pytest.mark.parametrize("method", ["max", "percentile", "error"])

@@ -29,10 +29,10 @@ def quantised(method: str, numerics: Numerics, folder: Path, said: list[str] | N
     base = folded(branchy(), folder)
     inputs = samples(24)
     context = Context("net.onnx", numerics=numerics, table=calibrate(base, inputs), samples=inputs, say=(said or []).append)
-    return folded(branchy(), folder), run_passes(base, [Fuse(), Quantize(method=method)], context)
+    return folded(branchy(), folder), run_passes(base, [Fuse(), Quantize(method=method, weights="per_channel")], context)
 
 
-@pytest.mark.parametrize(("rule", "gain"), [("plain", 1.0), ("narrow", 1.0), ("channel", 0.0)])
+@pytest.mark.parametrize(("rule", "gain"), [("plain", 1.0), ("narrow", 1.0), ("shifts", 0.0), ("channel", 0.0)])
 def test_outputs_are_closer_on_new_samples(rule: str, gain: float, tmp_path: Path) -> None:
     numerics = replace(RULES[rule], weight=COARSE)
     found = []

@@ -57,9 +57,9 @@ def test_only_these_corners_are_left_to_the_host(name: str) -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 @settings(max_examples=12, deadline=None)
-@given(st.sampled_from(sorted(CASES)), st.sampled_from([1, 2, 4, 8, 16, 32]))
-def test_any_corner_is_exact_in_any_memory(name: str, case: str, share: int) -> None:
-    placed = place_case(MACHINES[name], CASES[case])
+@given(st.sampled_from(sorted(CASES)), st.sampled_from([1, 2, 4, 8, 16, 32]), st.booleans())
+def test_any_corner_is_exact_in_any_memory(name: str, case: str, share: int, own_shifts: bool) -> None:
+    placed = place_case(MACHINES[name], CASES[case], own_shifts)
     if placed.problem is not None:
         run_case(placed, share)
 
@@ -80,9 +80,9 @@ def windows(draw: st.DrawFn) -> Case:
 
 @pytest.mark.parametrize("name", MACHINES)
 @settings(max_examples=12, deadline=None)
-@given(windows(), st.sampled_from([1, 4, 16]))
-def test_any_window_is_taken_and_exact_in_any_memory(name: str, case: Case, share: int) -> None:
-    placed = place_case(MACHINES[name], case)
+@given(windows(), st.sampled_from([1, 4, 16]), st.booleans())
+def test_any_window_is_taken_and_exact_in_any_memory(name: str, case: Case, share: int, own_shifts: bool) -> None:
+    placed = place_case(MACHINES[name], case, own_shifts)
     large = max(case.numbers[k] + 2 * max(case.numbers[p], 0) for k, p in (("kh", "pad_top"), ("kw", "pad_left"))) > 16
     assert placed.problem is not None or large, placed.reason
     if placed.problem is not None:

@@ -27,6 +27,17 @@ def test_operations_are_the_machine_s_and_the_same_again(name: str, kind: str) -
         assert all(np.array_equal(one.arrays[key], other.arrays[key]) for key in one.arrays)
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_channels_have_shifts_of_their_own_where_that_is_asked_for(own: bool) -> None:
+    machine = MACHINES["vta"]
+    assert machine.quantisation is not None
+    for seed in range(20):
+        made = draw_operation(machine, kinds_of(machine)["conv2d"], np.random.default_rng(seed), own_shifts=own)
+        assert made is None or ("shifts" in made.arrays) == own
+        if made is not None and own:
+            assert 0 <= made.numbers["shift"] - made.numbers["shift_least"] <= machine.quantisation.shift_span
+
+
 def test_numbers_that_are_given_are_not_drawn() -> None:
     machine, rng = MACHINES["vta"], np.random.default_rng(0)
     fixed = {"height": 5, "width": 9, "channels": 3}

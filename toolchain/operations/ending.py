@@ -1,7 +1,7 @@
 """From exact sums to stored integers: y = clip(zero + round(activation(sum * scale)), low, high), in whole numbers but for a scale in float32."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,12 @@ SCALINGS: Mapping[str, tuple[str, ...]] = {"power_of_two": ("shift",), "multipli
 
 def by_channel(kind: OperationKind, numerics: Numerics) -> bool:
     """Whether each channel of an operation has a scale of its own."""
-    return bool(kind.bias) and numerics.per_channel and numerics.form != "power_of_two"
+    return bool(kind.bias) and numerics.per_channel
+
+
+def of_call(numerics: Numerics, channels: bool) -> Numerics:
+    """The arithmetic of one operation: where scales are shifts, channels have their own only if it is given them. channels: whether it is."""
+    return replace(numerics, per_channel=channels) if numerics.form == "power_of_two" and numerics.per_channel != channels else numerics
 
 
 def scaling_attributes(kind: OperationKind, numerics: Numerics) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.operations.ending import by_channel, first_stored, requantised, scaling_of, scaling_operands
+from toolchain.operations.ending import SCALINGS, first_stored, requantised, scaling_of
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.numbers import extents_of, numbers_of
 from toolchain.operations.reference import Ints, accumulate
@@ -24,9 +24,8 @@ def evaluate(kind: OperationKind, leaky: bool, attributes: Attributes, operands:
     if kind.copies:
         return (total.reshape(shape) + int(attributes.get(kind.zeros[0], 0) if kind.zeros else 0)).astype(numerics.stored)
     given: Mapping[str, Any] = attributes
-    if by_channel(kind, numerics):
-        own = operands[len(kind.operands) :]
-        given = {name: part.reshape(_column(kind, total)) for name, part in zip(scaling_operands(kind, numerics), own, strict=True)}
+    if kind.bias and (own := operands[len(kind.operands) :]):
+        given = {name: part.reshape(_column(kind, total)) for name, part in zip(SCALINGS[numerics.form], own, strict=True)}
     return requantised(total, scaling_of(given), leaky, attributes, numerics).reshape(shape)
 
 

@@ -12,8 +12,9 @@ from toolchain.spec.yaml_nodes import Node
 
 Role = Literal["data", "weights", "bias", "result"]
 Form = Literal["move", "select", "average", "aligned", "weighted", "computed", "table", "real", "opaque"]
-ENDING = ("shift", "half", "low", "high", "slope", "slope_shift", "multiplier", "scale_bits")
-"""Numbers of an ending: requantisation, limits, and the slope of a leaky activation. scale_bits: of a float32, 0 where there is none."""
+ENDING = ("shift", "shift_least", "half", "low", "high", "slope", "slope_shift", "multiplier", "scale_bits")
+"""Numbers of an ending: requantisation, limits, and the slope of a leaky activation. shift, shift_least: the largest and the least of all channels.
+scale_bits: of a float32, 0 where there is none."""
 CHANNELS = ("multipliers", "shifts", "scales", "folded")
 """Arrays of an operation with a bias: what scales each channel, and the bias less the weights' sum times the zero of what they multiply."""
 BIAS_RANGE = ("bias_least", "bias_most", "bias_zeros")

@@ -30,7 +30,7 @@ BY_CHANNEL = ("multipliers", "shifts", "scales")
 @dataclass(frozen=True, eq=False)
 class Operation:
     """numbers: a value for each of the kind's. arrays: of its known tensors, int8 weights and int32 biases at the sum's own position; where each
-    channel has a scale of its own, int32 `multipliers` and `shifts` too, or float32 `scales`.
+    channel has a scale of its own, int32 `multipliers` and `shifts` too, or `shifts` alone, or float32 `scales`.
     """
 
     kind: OperationKind
@@ -99,7 +99,7 @@ class Operation:
     @property
     def _only_shifts(self) -> bool:
         """Whether what is rounded is the sum itself, not a product of it."""
-        return self.numbers["multiplier"] == 1 and not self.numbers["scale_bits"] and not any(name in self.arrays for name in BY_CHANNEL)
+        return self.numbers["multiplier"] == 1 and not self.numbers["scale_bits"] and not {"multipliers", "scales"} & self.arrays.keys()
 
     def _weighted_reach(self, most: int) -> int:
         """Extremes of the sums with either bias: the plain one, and the one that folds in the operands' zero points."""
@@ -145,7 +145,7 @@ class Operation:
         column = [-1 if index in rows else 1 for index in self.kind.result.axes]
         if "scales" in self.arrays:
             return Scaling(self.arrays["scales"].reshape(column))
-        return Scaling(*(self.arrays[name].astype(np.int64).reshape(column) for name in ("multipliers", "shifts")))
+        return Scaling(*(self.constants[name].astype(np.int64).reshape(column) for name in ("multipliers", "shifts")))
 
 
 def _row_sums(kind: OperationKind, weights: Array) -> Array:
@@ -216,9 +216,12 @@ def finished(kind: OperationKind, name: str, known: Mapping[str, int], arrays: M
     numbers = {**dict.fromkeys(kind.zeros, 0), **complete(kind, known, name)}
     if kind.scaled:
         numbers = {**ENDS, **dict.fromkeys(kind.multipliers, 1), **numbers}
-        if numbers["shift"] < 0:
-            raise fail("E1003", f"'{name}' shifts by {numbers['shift']}")
-        numbers["half"] = (1 << numbers["shift"]) >> 1
+        least = numbers["shift"]
+        if "shifts" in arrays and "multipliers" not in arrays:
+            least, numbers["shift"] = int(arrays["shifts"].min()), int(arrays["shifts"].max())
+        if least < 0:
+            raise fail("E1003", f"'{name}' shifts by {least}")
+        numbers |= {"half": (1 << numbers["shift"]) >> 1, "shift_least": least}
     if kind.bias:
         bias = arrays[kind.bias]
         low = int(np.bitwise_or.reduce(bias.astype(np.int64).ravel()))

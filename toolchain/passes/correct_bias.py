@@ -12,7 +12,7 @@ from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant
 from toolchain.graph.quantisation.requantisation import too_large
-from toolchain.operations.ending import scaling_of, scaling_operands
+from toolchain.operations.ending import SCALINGS, Scaling, scaling_of
 from toolchain.operations.evaluate import call_sums
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
@@ -58,7 +58,7 @@ def _corrected(node: ir.Node, call: Call, operands: list[Array], wanted: Array, 
     change = (wanted / step - means) / 2.0 ** call.attributes["bias_shift"]
     bias = np.clip(operands[2] + np.rint(change).astype(np.int64), numerics.bias.low, numerics.bias.high)
     value = node.inputs[2]
-    shift = call.attributes["shift"] if numerics.form == "power_of_two" else 0
+    shift = _scaling(call, operands, numerics).shift if numerics.form == "power_of_two" else 0
     zero = call.attributes.get(f"zero_{call.operation.data[0]}", 0)
     if value is None or too_large(operands[1], bias << call.attributes["bias_shift"], shift, numerics, zero).any():
         return operands[2]
@@ -69,6 +69,10 @@ def _corrected(node: ir.Node, call: Call, operands: list[Array], wanted: Array, 
 def _step(node: ir.Node, call: Call, operands: list[Array], numerics: Numerics) -> Any:
     """The value of one unit of the sum: the output's scale times what scales the sum."""
     result = float.fromhex(node.outputs[0].metadata_props[SCALE])
-    channels = dict(zip(scaling_operands(call.operation, numerics), operands[len(call.operation.operands) :], strict=True))
-    found = scaling_of(channels or call.attributes)
+    found = _scaling(call, operands, numerics)
     return result * found.factor.astype(np.float64) / 2.0**found.shift
+
+
+def _scaling(call: Call, operands: list[Array], numerics: Numerics) -> Scaling:
+    own = operands[len(call.operation.operands) :]
+    return scaling_of(dict(zip(SCALINGS[numerics.form], own, strict=True)) if own else call.attributes)

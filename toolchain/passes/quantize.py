@@ -31,7 +31,7 @@ from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import add_constant, constant, drop_unused_constants, fresh_name, is_operator
 from toolchain.graph.quantisation.requantisation import Stored, channel_factors, product, table, total, weight_scale
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
-from toolchain.operations.ending import quantize, scaling_operands, zero_names
+from toolchain.operations.ending import of_call, quantize, scaling_operands, zero_names
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.passes.base import Pass
@@ -41,10 +41,12 @@ from toolchain.passes.leave import LIMITS, leave_border_activations, leave_calls
 from toolchain.passes.placement import place_calls
 from toolchain.passes.refine import affordable, layer_of, refine
 from toolchain.passes.remove_qdq import declares_ranges
+from toolchain.passes.shared_shifts import share_shifts
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.suggest import nearest
 
 EFFORTS = ("auto", "fast", "accurate")
+WEIGHTS = ("per_tensor", "per_channel")
 JUDGED = 16
 """The most samples on which ranges are judged."""
 
@@ -58,6 +60,8 @@ class Quantize(Pass):
     correct: take the mean error of rounded weights out of the bias.
     even: how far the channels of what the host makes get factors of their own by their ranges, the rest by those of the weights that read them;
     0: none. It takes samples.
+    weights: per_channel gives the weights of each channel a scale of their own where the machine shifts each channel by an amount of its own;
+    otherwise per_tensor. Multipliers are always as the machine declares them.
     samples: that the accurate method looks at. float_percent: of all multiply-accumulates, how many may stay in floating point; the layers
     whose integers put their output off by most do, which the accurate method alone knows. strict: an operation without integers is an error.
     """
@@ -71,14 +75,15 @@ class Quantize(Pass):
     correct: bool = True
     samples: int = 64
     float_percent: float = 0.0
+    weights: str = "per_tensor"
     even: float = 0.75
     strict: bool = False
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
         """Quantises, asks the machine, and starts again without the operations that it refuses, until it refuses none."""
-        numerics, table = context.numerics, context.table
-        if numerics is None or table is None:
+        if context.numerics is None or context.table is None:
             raise fail("E0918", "there is no calibration table, or no machine to quantise for", place=context.place)
+        numerics, table = self._numerics(context.numerics, context.place), context.table
         choice, budget, evened = self._choice(context), self.float_percent, None
         while True:
             leave_border_activations(model, context.kinds)
@@ -99,8 +104,15 @@ class Quantize(Pass):
                 trial.metadata_props[CALIBRATED] = _calibrated(model, context)
                 errors = self._refine(trial, floating, numerics, context)
                 if not budget or not leave_worst(model, errors, budget):
+                    share_shifts(trial, numerics, context.kinds)
                     return trial
                 budget, evened = 0.0, None
+
+    def _numerics(self, numerics: Numerics, place: str) -> Numerics:
+        """The machine's, with one shift for all channels where the model does not ask for more."""
+        if self.weights not in WEIGHTS:
+            raise fail("E0912", f"'weights' cannot be '{self.weights}'", hint=f"known: {', '.join(WEIGHTS)}", place=place)
+        return of_call(numerics, numerics.per_channel and self.weights == "per_channel")
 
     def _choice(self, context: Context) -> RangeChoice:
         method: Method | None = next((method for method in METHODS if method == self.ranges), None)

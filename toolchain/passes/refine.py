@@ -23,7 +23,7 @@ from toolchain.graph.integers.functions import is_integer
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant, known_shape
 from toolchain.graph.quantisation.least_squares import damped, normalised, output_errors, round_channels, round_rows, unit_of
-from toolchain.graph.quantisation.requantisation import Stored, TooFineError, channel_steps, stored_product
+from toolchain.graph.quantisation.requantisation import Stored, TooFineError, channel_steps, stored_product, within_span
 from toolchain.operations.library import Kinds
 from toolchain.passes.fuse import INNER
 from toolchain.spec.errors import UserError
@@ -152,6 +152,8 @@ def _centred_integers(value: ir.Value, arrays: list[Array]) -> list[Array]:
 def _refined(layer: Layer, seen: Seen, numerics: Numerics) -> Refined | None:
     """None where no better integers exist than those that the node has."""
     candidates = _candidates(layer.weights, numerics)
+    if numerics.form == "power_of_two" and numerics.per_channel:
+        candidates.append(_best_of_each(candidates, seen, numerics))
     hopeful = sorted(range(len(candidates)), key=lambda number: _plain_error(candidates[number], seen, numerics))[:TRIED]
     tried = [_with_steps(layer, candidates[number], seen, numerics) for number in dict.fromkeys((*hopeful, 0))]
     return min((found for found in tried if found is not None), key=lambda found: found.error, default=None)
@@ -163,14 +165,24 @@ def _candidates(weights: Array, numerics: Numerics) -> list[Reals]:
     if numerics.form != "power_of_two":
         plain = channel_steps(weights.astype(np.float32), largest / numerics.weight.high, numerics)
         return [plain * fraction for fraction in FRACTIONS]
-    top = 2.0 ** np.ceil(np.log2(largest / numerics.weight.high))
-    return [np.full(len(weights), top / 2.0**n) for n in range(HALVINGS)]
+    plain = channel_steps(weights.astype(np.float32), 2.0 ** np.ceil(np.log2(largest / numerics.weight.high)), numerics)
+    return [plain / 2.0**n for n in range(HALVINGS)]
+
+
+def _best_of_each(candidates: list[Reals], seen: Seen, numerics: Numerics) -> Reals:
+    """For each channel, the scale among the candidates that puts its output off by least."""
+    errors = [_noise(_nearest(steps, seen, numerics), steps, seen) for steps in candidates]
+    return within_span(np.choose(np.argmin(errors, axis=0), candidates), numerics)
 
 
 def _plain_error(steps: Reals, seen: Seen, numerics: Numerics) -> float:
     """The error of weights rounded to the nearest: the least that a scale promises."""
-    found = np.rint(seen.rows / steps.reshape(len(seen.rows), -1, 1))
-    return _share(np.clip(found, numerics.weight.low, numerics.weight.high), steps, seen)
+    return _share(_nearest(steps, seen, numerics), steps, seen)
+
+
+def _nearest(steps: Reals, seen: Seen, numerics: Numerics) -> Reals:
+    """Stored weights of these scales, rounded to the nearest."""
+    return np.clip(np.rint(seen.rows / steps.reshape(len(seen.rows), -1, 1)), numerics.weight.low, numerics.weight.high)
 
 
 def _rows(weights: Array, groups: int) -> Reals:
@@ -184,6 +196,13 @@ def _share(found: Reals, steps: Reals, seen: Seen) -> float:
     noise = sum(float(output_errors(e, h).sum()) for e, h in zip(errors, seen.products, strict=True))
     noise += 2 * float((errors * seen.drift.products).sum()) + float(seen.drift.energy.sum())
     return max(noise, 0.0) / seen.signal if seen.signal > 0 else 0.0
+
+
+def _noise(found: Reals, steps: Reals, seen: Seen) -> Reals:
+    """For each channel, the energy that its weights add to the error of its output."""
+    errors = found * steps.reshape(len(found), -1, 1) - seen.rows
+    own = np.stack([output_errors(e, h) for e, h in zip(errors, seen.products, strict=True)])
+    return (own + 2 * (errors * seen.drift.products).sum(2)).reshape(-1)
 
 
 def _with_steps(layer: Layer, steps: Reals, seen: Seen, numerics: Numerics) -> Refined | None:

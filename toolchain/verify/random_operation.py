@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.quantisation.requantisation import LONGEST
-from toolchain.operations.ending import by_channel, zero_names
+from toolchain.operations.ending import by_channel, of_call, zero_names
 from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.operations.numbers import complete, macs_of
 from toolchain.operations.operation import Operation, make_operation, picture_of
@@ -31,9 +31,11 @@ def draw_operation(
     fixed: Mapping[str, int] | None = None,
     large: bool = False,
     most_macs: int = MOST_MACS,
+    own_shifts: bool | None = None,
 ) -> Operation | None:
     """A random operation of a kind; None for numbers that do not fit each other. fixed: numbers that are not drawn. large: one extent, with all that
-    are equal to it, is beyond the fields of many instructions, the others are small."""
+    are equal to it, is beyond the fields of many instructions, the others are small. own_shifts: whether channels have different shifts, where the
+    machine has that; None: drawn."""
     drawn = {extent: int(rng.choice(SIZES[:3] if large else SIZES)) for each in kind.operands for extent in each.extents}
     for number in (number for each in kind.attributes for number in each.numbers):
         drawn[number] = kind.defaults.get(number, 1) if rng.integers(2) else int(rng.integers(0 if kind.defaults.get(number) == 0 else 1, 4))
@@ -45,13 +47,17 @@ def draw_operation(
         drawn |= dict.fromkeys((name for name in extents if drawn[name] == size), int(rng.choice(LARGE)))
     drawn["batch"] = images_per_run(machine) * int(rng.integers(1, 3 if images_per_run(machine) == 1 else 2))
     drawn |= fixed or {}
-    numerics = machine.quantisation or Numerics()
+    numerics, apart = machine.quantisation or Numerics(), rng.spawn(1)[0]
+    plain = of_call(numerics, False)  # shifts of channels come from a generator of their own, so that all else is drawn as without them
+    own = numerics if (apart.integers(2) if own_shifts is None else own_shifts) else plain
     try:
         numbers = complete(kind, {**drawn, **{e: 1 for e in drawn if e in kind.fixed}})
         if macs_of(kind, numbers) > most_macs:
             return None
-        numbers |= {**_ends(kind, numerics, rng), **(fixed or {})}
-        arrays = {name: _array(kind, name, numbers, numerics, rng) for name in kind.known} | _channels(kind, numerics, numbers, rng)
+        numbers |= {**_ends(kind, plain, rng), **(fixed or {})}
+        arrays = {name: _array(kind, name, numbers, numerics, rng) for name in kind.known} | _channels(
+            kind, own, numbers, rng if own is plain else apart
+        )
         if kind.form == "table":
             arrays["table"] = rng.integers(-128, 128, 256).astype(numerics.stored)
         pictures = {name: picture_of([numbers[extent] for extent in kind.operand[name].extents]) for name in kind.data}
@@ -98,6 +104,8 @@ def _channels(kind: OperationKind, numerics: Numerics, numbers: Mapping[str, int
     count = numbers[kind.operand[kind.bias].extents[0]]
     names = {"multiplier": "multipliers", "shift": "shifts", "scale_bits": "scales"}
     found = {names[name]: array for name, array in _scales(numerics, count, rng).items()}
+    if numerics.form == "power_of_two":
+        found["shifts"] = np.minimum(found["shifts"] + rng.integers(0, 9), found["shifts"].min() + numerics.shift_span).astype(np.int32)
     return {name: array.view(np.float32) if name == "scales" else array for name, array in found.items()}
 
 

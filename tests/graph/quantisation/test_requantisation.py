@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from toolchain.graph.integers.calls import Call
 from toolchain.graph.integers.numerics import Fraction, Numerics, Range
-from toolchain.graph.quantisation.requantisation import fraction_of, limits, product, slope_of, too_large
+from toolchain.graph.quantisation.requantisation import column_of, fraction_of, limits, product, slope_of, stored_weights, too_large, weight_scale
 from toolchain.operations.evaluate import call_sums
 from toolchain.operations.library import builtin_kinds
 from toolchain.spec.errors import UserError
@@ -85,6 +85,23 @@ def test_a_slope_is_the_machines_only_where_it_is_nearest(alpha: float, machine:
 def test_a_slope_of_nothing_is_a_relu() -> None:
     leaky = Call("c", builtin_kinds()["conv2d"], "leaky", ("x", "w", "b"), "y", {"alpha": 1e-7})
     assert limits(leaky, 0.5, Numerics()) == {"low": 0, "high": 127, "slope": 0, "slope_shift": 0}
+
+
+@given(st.integers(0, 2**20), st.integers(0, 20))
+def test_shifts_of_channels_fit_their_weights_and_stay_within_the_span(seed: int, span: int) -> None:
+    """A channel has its weights' own scale, or the finest that the span leaves it, and a bias of that scale."""
+    rng, numerics = np.random.default_rng(seed), Numerics(per_channel=True, shift_span=span)
+    weights = (rng.normal(size=(6, 5)) * 2.0 ** -rng.integers(0, 16, (6, 1))).astype(np.float32)
+    weights[3] = 0
+    bias, whole = (rng.normal(size=6) / 1000).astype(np.float32), weight_scale(weights, numerics)
+    stored, offsets, shifts = product(CALL, weights, bias, (), (2.0**-6, whole, 2.0**-4), numerics).constants
+    steps = 2.0 ** -(shifts.astype(float) - 6 + 4)
+    assert shifts.max() - shifts.min() <= span
+    assert steps.max() == whole
+    np.testing.assert_array_equal(stored, stored_weights(weights, column_of(steps, weights), numerics))
+    np.testing.assert_array_equal(offsets, np.rint(bias / (steps * 2.0**-6)))
+    room = (np.abs(stored).max(1) > numerics.weight.high // 2) | (steps == whole / 2.0**span)
+    assert room[weights.any(1)].all()
 
 
 def test_only_the_channels_whose_sums_do_not_fit_become_coarser() -> None:

@@ -1,5 +1,6 @@
 """A kernel that leaves out a multiplier, a zero point or the type of what is stored is refused when it is read."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,16 @@ def test_either_way_to_treat_a_zero_point_will_do(tmp_path: Path) -> None:
     for name, change in enumerate([("kernels.yaml", "bias[c] if padded else folded[c]", "bias[c]"), ("conv.asm.j2", "zero_x if padded else 0", "0")]):
         assert load_kernels(load_machine(str(changed(tmp_path / str(name), [change]))))
     assert load_kernels(load_machine(str(RATIO))).keys() == load_kernels(load_machine(str(factor(tmp_path / "f")))).keys()
+
+
+def test_a_kernel_for_shifts_of_channels_names_them_or_requires_that_they_are_alike(tmp_path: Path) -> None:
+    for file in ("vta.yaml", "vta/kernels.yaml"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text((TARGETS / file).read_text())
+    kernels = tmp_path / "vta" / "kernels.yaml"
+    plain = re.sub(r"shifts\[\w\]|shift_least", "shift", kernels.read_text())
+    kernels.write_text(plain)
+    with pytest.raises(UserError, match=r"E1009 kernel '\w+' does not use 'shifts' or 'shift_least'"):
+        load_kernels(load_machine(str(tmp_path / "vta.yaml")))
+    kernels.write_text(plain.replace("that: shift - shift <= 15", "that: shift == shift_least"))
+    assert load_kernels(load_machine(str(tmp_path / "vta.yaml")))

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from toolchain.graph.calibration.histogram import Spread
 from toolchain.graph.integers.numerics import Form, Range
@@ -62,6 +64,17 @@ def fitting_scale(largest: float, high: int, form: Form) -> float:
         return largest / high
     mantissa, exponent = math.frexp(largest / high)
     return 2.0 ** (exponent - 1 if mantissa == 0.5 else exponent)
+
+
+def fitting_positions(values: np.typing.NDArray[Any], high: int) -> np.typing.NDArray[np.int64]:
+    """For each value, the greatest p at which its magnitude in steps of 2**-p is at most `high`; of no matter where it is 0."""
+    mantissas, exponents = np.frexp(np.abs(values.astype(np.float64)) / high)
+    return (mantissas == 0.5).astype(np.int64) - exponents
+
+
+def positions(scales: np.typing.NDArray[np.float64]) -> np.typing.NDArray[np.int64]:
+    """p of each scale 2**-p."""
+    return 1 - np.frexp(scales)[1].astype(np.int64)
 
 
 def position(scale: float) -> int:

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from toolchain.graph.integers.functions import FUSED, INTEGER, boundary_function, fused_function, integer_function, kind_of, variant_of
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant, known_shape
-from toolchain.operations.ending import quantize
+from toolchain.operations.ending import of_call, quantize
 from toolchain.operations.evaluate import evaluate
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kind_named
@@ -148,8 +148,10 @@ def integer_call(
     numerics: Numerics,
     domain: str = INTEGER,
 ) -> ir.Node:
-    """A new node that calls the integer form. domain: the machine's, see `integer_domain`."""
-    return _call(model, integer_function(kind, variant, numerics, domain), inputs, attributes, name)
+    """A new node that calls the integer form. inputs: with a shift for each channel or without, where the machine has both. domain: the machine's, see
+    `integer_domain`."""
+    own = of_call(numerics, bool(kind.bias) and len(inputs) > len(kind.operands))
+    return _call(model, integer_function(kind, variant, own, domain), inputs, attributes, name)
 
 
 def boundary_call(

@@ -6,7 +6,7 @@ processors (version 1.31), so limits are taken in float64. A factor in float32 i
 """
 
 from toolchain.graph.integers.numerics import Numerics, Rounding
-from toolchain.operations.ending import scaling_attributes, scaling_operands
+from toolchain.operations.ending import by_channel, scaling_attributes, scaling_operands
 from toolchain.operations.kind import OperationKind
 
 ROUND = {
@@ -27,9 +27,8 @@ def ending_text(kind: OperationKind, numerics: Numerics, leaky: bool, behind: in
     """
     match numerics.form:
         case "power_of_two":
-            return f"  accumulator = Cast <to = 11> (total)\n{_power('shift', 'divisor', 11)}\n  scaled = Div (accumulator, divisor)\n" + _floating(
-                numerics, leaky
-            )
+            divisor = _divisors(kind, numerics, behind) if by_channel(kind, numerics) else _power("shift", "divisor", 11)
+            return f"  accumulator = Cast <to = 11> (total)\n{divisor}\n  scaled = Div (accumulator, divisor)\n" + _floating(numerics, leaky)
         case "float32":
             return _single(kind, numerics, behind) + _floating(numerics, leaky)
         case "multiplier":
@@ -78,6 +77,11 @@ def clip_text(name: str, numerics: Numerics) -> str:
 def _power(attribute: str, name: str, dtype: int) -> str:
     """2**attribute in an ONNX type, by an integer shift, which is exact everywhere."""
     return f"  {name}count = Constant <value_int: int = @{attribute}> ()\n{power_text(f'{name}count', name, dtype)}"
+
+
+def _divisors(kind: OperationKind, numerics: Numerics, behind: int) -> str:
+    """2**shift of each channel."""
+    return f"{_given(kind, numerics, 'shift', behind, 7)}{power_text('shift_each', 'divisor', 11)}"
 
 
 def power_text(count: str, name: str, dtype: int) -> str:

@@ -15,7 +15,7 @@ from toolchain.graph.importing.versions import OPSET
 from toolchain.graph.integers.endings import ROUND, STORED, clip_text, ending_text, power_text
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.integers.zero_points import centred_text, wide_text, with_operands
-from toolchain.operations.ending import first_stored, scaling_attributes, scaling_operands, zero_names
+from toolchain.operations.ending import by_channel, first_stored, scaling_attributes, scaling_operands, zero_names
 from toolchain.operations.kind import UNIT, OperationKind
 
 FUSED, INTEGER = "tilewright.fused", "tilewright.integer"
@@ -28,7 +28,7 @@ CLIP = """minimum32 = Constant <value_float: float = @minimum> ()
   high = CastLike (maximum32, r)
   y = Clip (r, low, high)"""
 CHANNELS = "__channels"
-"""End of the name of a conversion with a factor for each channel."""
+"""End of the name of a conversion with a factor for each channel, and of an operation that shifts each by an amount of its own."""
 OF_ACTIVATION = {"leaky": ("alpha",), "clip": ("minimum", "maximum")}
 """Attributes that an activation adds to a float function."""
 TABLE = """  place64 = Cast <to = 7> (x)
@@ -53,7 +53,7 @@ def kind_of(node: ir.Node) -> str:
 
 
 def variant_of(node: ir.Node) -> str:
-    return node.op_type.partition("__")[2]
+    return node.op_type.removesuffix(CHANNELS).partition("__")[2]
 
 
 @cache
@@ -82,7 +82,8 @@ def integer_function(kind: OperationKind, variant: str, numerics: Numerics, doma
     if numerics.zero_points and kind.form != "aligned":
         body = centred_text(body, kind.data, numerics)
     body = f"{body}\n{ending}"
-    return _function(domain, _name(kind, variant), (*named, *own, *ends), (*operands, *scaling_operands(kind, numerics)), body)
+    name = _name(kind, variant) + (CHANNELS if numerics.form == "power_of_two" and by_channel(kind, numerics) else "")
+    return _function(domain, name, (*named, *own, *ends), (*operands, *scaling_operands(kind, numerics)), body)
 
 
 def _copies(kind: OperationKind, variant: str, numerics: Numerics, domain: str) -> ir.Function:

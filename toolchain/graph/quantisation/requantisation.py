@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.graph.calibration.ranges import fitting_scale, position
+from toolchain.graph.calibration.ranges import fitting_positions, fitting_scale, position, positions
 from toolchain.graph.integers.calls import Call, window_of
 from toolchain.graph.integers.numerics import Fraction, Numerics, average_fraction
 from toolchain.graph.quantisation.scales import product_position
@@ -88,9 +88,9 @@ def product(
     Raises UserError E0919 where no integers exist that the numerics allow.
     """
     shifts = numerics.form == "power_of_two"
-    steps = np.full(len(weights), scales[1]) if shifts else channel_steps(weights, scales[1], numerics)
+    steps = channel_steps(weights, scales[1], numerics)
     for _ in range(numerics.accumulator_bits * (1 if shifts else TRIES)):
-        step = np.float32(steps[0]) if shifts else column_of(steps, weights)
+        step = column_of(steps, weights) if numerics.per_channel or not shifts else np.float32(steps[0])
         stored = stored_weights(weights, step, numerics)
         try:
             return stored_product(call, stored, steps, _corrected(call, weights, stored, step, bias, means), scales, numerics, zeros)
@@ -124,15 +124,21 @@ def stored_product(
     if numerics.form != "power_of_two":
         return _multiplied(call, stored, steps, bias, scales, numerics, zeros)
     given, _, result = scales
-    weight = float(steps[0])
-    shift = position(weight) + position(given) - position(result)
-    if shift < numerics.shift.low:
-        raise _impossible(call, f"it needs a shift by {shift}, the machine has {numerics.shift.low} to {numerics.shift.high}")
-    found = _stored_bias(bias, position(weight) + position(given), numerics) if shift <= numerics.shift.high else None
-    if found is None or too_large(stored, found[0] << found[1], shift, numerics, _first_zero(call, zeros)).any():
-        raise TooFineError(np.ones(len(stored), bool))
-    attributes = {"bias_shift": found[1], "shift": shift} | _shape(call) | limits(call, result, numerics, zeros)
-    return Stored((stored, found[0].astype(np.int32)), attributes)
+    totals = positions(steps) + position(given)
+    shifts = totals - position(result)
+    least = int(shifts.min())
+    if least < numerics.shift.low:
+        raise _impossible(call, f"it needs a shift by {least}, the machine has {numerics.shift.low} to {numerics.shift.high}")
+    if (too_fine := shifts > min(numerics.shift.high, least + numerics.shift_span)).any():
+        raise TooFineError(too_fine)
+    whole, bias_shift, unfit = _stored_bias(bias, totals, numerics)
+    if (too_fine := unfit | too_large(stored, whole << bias_shift, shifts, numerics, _first_zero(call, zeros))).any():
+        raise TooFineError(too_fine)
+    attributes = {"bias_shift": bias_shift} | _shape(call) | limits(call, result, numerics, zeros)
+    constants = stored, whole.astype(np.int32)
+    if numerics.per_channel:
+        return Stored((*constants, shifts.astype(np.int32)), attributes)
+    return Stored(constants, attributes | {"shift": least})
 
 
 def _first_zero(call: Call, zeros: Mapping[str, int]) -> int:
@@ -145,7 +151,15 @@ def channel_steps(weights: Floats, step: float, numerics: Numerics) -> Reals:
     if not numerics.per_channel:
         return np.full(len(weights), step)
     rows = np.abs(weights.reshape(len(weights), -1)).max(1)
+    if numerics.form == "power_of_two":
+        fitting = 2.0 ** -fitting_positions(rows, numerics.weight.high)
+        return within_span(np.where(rows > 0, fitting, step), numerics)
     return np.where(rows > 0, rows / np.float32(numerics.weight.high), np.float32(step)).astype(np.float64)
+
+
+def within_span(steps: Reals, numerics: Numerics) -> Reals:
+    """Scales of the channels of one operation, those coarser that are too fine beside the largest."""
+    return np.maximum(steps, steps.max() * 2.0**-numerics.shift_span)
 
 
 def column_of(steps: Reals, weights: Floats) -> Floats:
@@ -157,28 +171,30 @@ def _shape(call: Call) -> dict[str, Any]:
     return {key: value for key, value in call.attributes.items() if key not in ("alpha", "minimum", "maximum")}
 
 
-def _stored_bias(bias: np.typing.NDArray[np.float64], total: int, numerics: Numerics) -> tuple[np.typing.NDArray[np.int64], int] | None:
-    """The bias at the finest position that holds it, and its shift up to position `total` of the sum; None where the shift is too long."""
-    largest = float(np.abs(bias).max(initial=0))
-    finest = total - numerics.bias_shift.low
-    place = min(finest, position(fitting_scale(largest, numerics.bias.high, "power_of_two"))) if largest else finest
-    if total - place > numerics.bias_shift.high:
-        return None
-    return np.clip(np.rint(bias * 2.0**place), numerics.bias.low, numerics.bias.high).astype(np.int64), total - place
+def _stored_bias(
+    bias: Reals, totals: np.typing.NDArray[np.int64], numerics: Numerics
+) -> tuple[np.typing.NDArray[np.int64], int, np.typing.NDArray[np.bool_]]:
+    """The bias at the finest positions that hold it, its shift up to those of the sums, and which channels need a longer shift than there is."""
+    low, high = numerics.bias_shift.low, numerics.bias_shift.high
+    needed = np.where(bias == 0, low, np.maximum(totals - fitting_positions(bias, numerics.bias.high), low))
+    shift = min(int(needed.max(initial=low)), high)
+    whole = np.clip(np.rint(bias * 2.0 ** (totals - shift)), numerics.bias.low, numerics.bias.high)
+    return whole.astype(np.int64), shift, needed > high
 
 
 def too_large(
-    stored: np.typing.NDArray[np.int8], bias: np.typing.NDArray[np.int64], shift: int, numerics: Numerics, zero: int = 0
+    stored: np.typing.NDArray[np.int8], bias: np.typing.NDArray[np.int64], shift: Any, numerics: Numerics, zero: int = 0
 ) -> np.typing.NDArray[np.bool_]:
     """For each row of the weights, whether any order of adding up, with the rounding half of a shift, can leave the accumulator.
 
-    zero: the stored integer that stands for zero in what the weights multiply; the bias may hold its share of the sum.
+    shift: a whole number, or one for each row. zero: the stored integer that stands for zero in what the weights multiply; the bias may hold its
+    share of the sum.
     """
     rows = stored.reshape(len(stored), -1).astype(np.int16)
     wide = np.int32 if rows.shape[1] < LONG_ROW else np.int64
     sums = np.abs(rows).sum(1, dtype=wide).astype(np.int64) * numerics.magnitude
     folded = bias - zero * rows.sum(1, dtype=wide).astype(np.int64) if zero else bias
-    return sums + np.maximum(np.abs(bias), np.abs(folded)) + (1 << max(shift - 1, 0)) > numerics.accumulator.high
+    return sums + np.maximum(np.abs(bias), np.abs(folded)) + (np.int64(1) << np.maximum(shift - 1, 0)) > numerics.accumulator.high
 
 
 def _corrected(

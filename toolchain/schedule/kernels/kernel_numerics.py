@@ -12,7 +12,7 @@ from toolchain.spec.expr import Expr, Name, walk
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 
-CHANNELS = {"multiplier": ("multipliers", "shifts"), "float32": ("scales",), "power_of_two": ()}
+CHANNELS = {"multiplier": ("multipliers", "shifts"), "float32": ("scales",)}
 WHOLE = {"multiplier": ("multiplier", "shift"), "float32": ("scale_bits",), "power_of_two": ()}
 
 
@@ -43,7 +43,9 @@ def _needed(kind: OperationKind, numerics: Numerics) -> Iterator[tuple[tuple[str
     """Names of which a kernel of the operation uses at least one, and why."""
     if not kind.scaled:
         return
-    if by_channel(kind, numerics):
+    if by_channel(kind, numerics) and numerics.form == "power_of_two":
+        yield ("shifts", "shift_least"), "each channel may have a shift of its own; a kernel for one shift requires shift_least == shift"
+    elif by_channel(kind, numerics):
         yield from (((name,), f"with scale: {numerics.form}, each channel has its own") for name in CHANNELS[numerics.form])
     elif kind.form != "aligned":
         yield from (((name, f"{name}s"), f"the machine has scale: {numerics.form}") for name in WHOLE[numerics.form])
@@ -62,8 +64,9 @@ def _named(kernel: Kernel) -> frozenset[str]:
 
 
 def _expressions(kernel: Kernel) -> Iterator[Expr]:
-    """The expressions whose values reach the machine."""
+    """The expressions whose values reach the machine, and those that say which operations do."""
     yield from kernel.let.values()
+    yield from (condition.that for condition in kernel.requires)
     for tensor in kernel.tensors:
         yield from tensor.let.values()
         if tensor.values is not None:

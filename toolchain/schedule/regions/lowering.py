@@ -75,10 +75,17 @@ def _arrays(given: Lowered) -> dict[str, Array]:
     kind = given.call.operation
     names = (*kind.known, *(("table",) if kind.form == "table" else ()))
     arrays, own = dict(zip(names, given.constants, strict=False)), given.constants[len(names) :]
-    arrays |= dict(zip(("scales",) if len(own) == 1 else ("multipliers", "shifts"), own, strict=False))
+    arrays |= dict(zip(_scale_names(own), own, strict=True))
     if kind.bias:
         arrays[kind.bias] = (arrays[kind.bias].astype(np.int64) << int(given.call.attributes["bias_shift"])).astype(np.int32)
     return arrays
+
+
+def _scale_names(given: Sequence[Array]) -> tuple[str, ...]:
+    """The arrays of an operation that scale each channel: int32 shifts, behind multipliers or alone, or float32."""
+    if len(given) == 1:
+        return ("scales",) if given[0].dtype == np.float32 else ("shifts",)
+    return ("multipliers", "shifts") if given else ()
 
 
 def _shuffled(operation: Operation, group: int) -> Operation:

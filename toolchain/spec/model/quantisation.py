@@ -56,7 +56,8 @@ class Numerics:
 
     form: every scale is 2**-position, or a requantisation multiplies by m / 2**s (m of multiplier_bits bits) or by a float32, for each output
     channel when per_channel. first_rounding: of a requantisation that rounds twice; rounding is that of its second shift, or of the only one.
-    shift: s of a requantisation. bias_shift: bias is added as bias << bias_shift.
+    shift: s of a requantisation. shift_span: how far those of one operation's channels may be apart where scales are shifts.
+    bias_shift: bias is added as bias << bias_shift.
     order: activation on the exact value or on the rounded one. align: how far an operand of a sum is shifted left to meet the other.
     leaky: the one slope that the machine has, if it has but one; a model's that is not nearest to it stays as it is.
     one_scale: operations whose tensors share a scale, beside those that move values and cannot rescale them.
@@ -73,6 +74,7 @@ class Numerics:
     first_rounding: FirstRounding | None = None
     order: Order = "activation_first"
     shift: Range = Range(0, 31)
+    shift_span: int = 63
     bias_shift: Range = Range(0, 0)
     align: Range = Range(0, 31)
     accumulator_bits: int = 32

@@ -10,9 +10,9 @@ from toolchain.spec.yaml_nodes import Node
 
 RANGES = ("weight", "activation", "bias", "shift", "bias_shift", "align")
 SHIFTS = ("shift", "bias_shift", "align")
-SIZES: Mapping[str, tuple[int, int]] = {"multiplier_bits": (1, 31), "accumulator_bits": (8, 32)}
-AVERAGE_BITS = (2, 16)
 LONGEST = 63
+SIZES: Mapping[str, tuple[int, int]] = {"multiplier_bits": (1, 31), "accumulator_bits": (8, 32), "shift_span": (0, LONGEST)}
+AVERAGE_BITS = (2, 16)
 
 
 def quantisation(context: Context) -> Numerics | None:
