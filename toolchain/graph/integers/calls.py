@@ -148,8 +148,8 @@ def integer_call(
     numerics: Numerics,
     domain: str = INTEGER,
 ) -> ir.Node:
-    """A new node that calls the integer form. inputs: with a shift for each channel or without, where the machine has both. domain: the machine's, see
-    `integer_domain`."""
+    """A new node that calls the integer form. inputs: with a shift for each channel or without, where the machine has both. domain: the
+    machine's, see `integer_domain`."""
     own = of_call(numerics, bool(kind.bias) and len(inputs) > len(kind.operands))
     return _call(model, integer_function(kind, variant, own, domain), inputs, attributes, name)
 
