@@ -183,3 +183,18 @@ def said(path: Path) -> str:
     except UserError as error:
         return str(error)
     return "" if found == bundle() else "\n"
+
+
+@pytest.mark.parametrize(
+    ("targets", "fault"),
+    [
+        (lambda targets: targets[:0], "it names no machine, or one twice"),
+        (lambda targets: targets * 2, "it names no machine, or one twice"),
+        (lambda targets: [{**targets[0], "name": "other"}], "region 'region0' is for 'vta', which is none of its machines"),
+    ],
+)
+def test_every_region_is_for_one_of_the_machines(targets: Callable[[list[Any]], list[Any]], fault: str, path: Path, tmp_path: Path) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["content"]["targets"] = targets(manifest["content"]["targets"])
+
+    assert fault in refused(changed(path, tmp_path, change))

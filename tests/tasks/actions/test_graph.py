@@ -1,0 +1,22 @@
+"""The operations of several machines in one graph."""
+
+from dataclasses import replace
+
+import pytest
+
+from toolchain.operations.library import builtin_kinds
+from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine
+from toolchain.tasks.actions.graph import shared_kinds
+
+
+def test_machines_share_the_operations_of_all() -> None:
+    assert shared_kinds([load_machine("dpuv3"), load_machine("vta")]) == builtin_kinds()
+
+
+def test_two_meanings_of_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = load_machine("dpuv3"), load_machine("vta")
+    kinds = {"dpuv3": builtin_kinds(), "vta": {**builtin_kinds(), "add": replace(builtin_kinds()["add"], floats="r = Identity (a)")}}
+    monkeypatch.setattr("toolchain.tasks.actions.graph.kinds_of", lambda machine: kinds[machine.name])
+    with pytest.raises(UserError, match="E1208 machine 'vta' describes the operation 'add' otherwise than a machine before it in 'target'"):
+        shared_kinds([first, second])
