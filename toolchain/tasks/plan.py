@@ -55,7 +55,7 @@ def _targets(variables: Variables, cache: Path) -> tuple[Target, ...]:
             raise fail("E1207", text, hint="name each machine once, the first choice first")
     for name, _ in variables.params if several else ():
         if name.partition(".")[0] not in seen:
-            raise fail("E1202", f"'{name}' in 'params' is of which machine?", hint=f"for example params={targets[0].name}.{name}:VALUE")
+            raise fail("E1202", f"'{name}' in 'params' names no machine of 'target'", hint=f"for example params={targets[0].name}.{name}:VALUE")
     return targets
 
 
