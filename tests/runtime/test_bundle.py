@@ -185,16 +185,19 @@ def said(path: Path) -> str:
     return "" if found == bundle() else "\n"
 
 
-@pytest.mark.parametrize(
-    ("targets", "fault"),
-    [
-        (lambda targets: targets[:0], "it names no machine, or one twice"),
-        (lambda targets: targets * 2, "it names no machine, or one twice"),
-        (lambda targets: [{**targets[0], "name": "other"}], "region 'region0' is for 'vta', which is none of its machines"),
-    ],
-)
-def test_every_region_is_for_one_of_the_machines(targets: Callable[[list[Any]], list[Any]], fault: str, path: Path, tmp_path: Path) -> None:
+Targets = list[dict[str, Any]]
+WRONG_TARGETS: dict[str, tuple[Callable[[Targets], Targets], str]] = {
+    "none": (lambda held: held[:0], "it names no machine, or one twice"),
+    "twice": (lambda held: held * 2, "it names no machine, or one twice"),
+    "other": (lambda held: [{**held[0], "name": "other"}], "region 'region0' is for 'vta', which is none of its machines"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_TARGETS)
+def test_every_region_is_for_one_of_the_machines(case: str, path: Path, tmp_path: Path) -> None:
+    wrong, fault = WRONG_TARGETS[case]
+
     def change(manifest: dict[str, Any]) -> None:
-        manifest["content"]["targets"] = targets(manifest["content"]["targets"])
+        manifest["content"]["targets"] = wrong(manifest["content"]["targets"])
 
     assert fault in refused(changed(path, tmp_path, change))

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from toolchain.operations.library import builtin_kinds
+from toolchain.operations.library import Kinds, builtin_kinds
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
 from toolchain.tasks.actions.graph import shared_kinds
 
 
@@ -17,6 +18,10 @@ def test_machines_share_the_operations_of_all() -> None:
 def test_two_meanings_of_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = load_machine("dpuv3"), load_machine("vta")
     kinds = {"dpuv3": builtin_kinds(), "vta": {**builtin_kinds(), "add": replace(builtin_kinds()["add"], floats="r = Identity (a)")}}
-    monkeypatch.setattr("toolchain.tasks.actions.graph.kinds_of", lambda machine: kinds[machine.name])
+
+    def kinds_of(machine: Machine) -> Kinds:
+        return kinds[machine.name]
+
+    monkeypatch.setattr("toolchain.tasks.actions.graph.kinds_of", kinds_of)
     with pytest.raises(UserError, match="E1208 machine 'vta' describes the operation 'add' otherwise than a machine before it in 'target'"):
         shared_kinds([first, second])
