@@ -14,6 +14,7 @@ from toolchain.isa.sync_encoding import sync_encoding
 from toolchain.schedule.synchronisation.capacity import fit_counters
 from toolchain.schedule.synchronisation.event_lines import is_hollow, table_of
 from toolchain.schedule.synchronisation.events import EventPool, find_events
+from toolchain.schedule.synchronisation.meetings import find_meetings
 from toolchain.schedule.synchronisation.plan import Link, Plan
 from toolchain.schedule.synchronisation.rewrite import without_tokens, write
 from toolchain.schedule.synchronisation.synchronise import Synchronised, end_needs, ending_kind
@@ -33,8 +34,10 @@ def synchronise_streams(program: Program, order: Ints, state: State) -> Synchron
     _fill(plan, plain, order, state)
     drop_idle_relays(plan)
     fit_counters(plan)
+    find_meetings(plan)
     written, source = write(plain, table_of(plan), known)
-    return Synchronised(written, source, sum(len(link.posts) for link in plan.links.values() if link.channel.mode != "all_prior"))
+    tokens = sum(len(link.posts) for link in plan.links.values() if link.channel.mode != "all_prior")
+    return Synchronised(written, source, tokens + sum(len(meeting.posters) for meeting in plan.meetings))
 
 
 def _fill(plan: Plan, program: Program, order: Ints, state: State) -> None:
