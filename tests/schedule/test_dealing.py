@@ -1,17 +1,22 @@
 """Operations are dealt to as many streams as are quickest by exact time: more streams are never slower."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.schedule.convolutions import convolution
+from tests.schedule.form.edits import read
 from tests.schedule.many_cores import chip
+from tests.schedule.synchronisation.test_meetings import amounts
 from tests.schedule.test_compile_region import proven, three_convolutions
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.dealing import MIXED, Counts, Trial, quickest_dealing, spent
 from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.write import write_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
 
@@ -73,6 +78,19 @@ def test_a_mixture_is_exact() -> None:
     assert [bool(group.streams) for group in best.schedule.groups] == [True, False, False]
     assert best.cycles < min(compiled(uneven(), 1).cycles, compiled(uneven(), 2, timed=False).cycles)
     assert all(proven(best, best.program.machine, seed) for seed in (None, 1))
+
+
+def test_barriers_are_a_line_of_the_schedule() -> None:
+    plain = compiled(three_convolutions(6), 4, timed=False)
+    schedule = replace(plain.schedule, barriers=True)
+    text = write_schedule(schedule)
+    assert write_schedule(read(text)) == text
+    assert ", barriers: true}" in text
+    assert "barriers" not in write_schedule(plain.schedule)
+    met = compile_region(plain.program.machine, load_kernels(plain.program.machine), three_convolutions(6), None, read(text))
+    assert max(amounts(plain.program)) == 1 < max(amounts(met.program))
+    assert len(met.program) < len(plain.program)
+    assert all(proven(met, met.program.machine, seed) for seed in (None, 1))
 
 
 def test_cycles_that_operations_spent_add_up() -> None:

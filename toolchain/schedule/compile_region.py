@@ -87,12 +87,14 @@ def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Regio
     if options.streams == 1 or not options.timed_streams:
         return make_schedule(machine, turned(planner.plan(every)))
 
-    def tried(counts: Counts) -> Trial:
-        schedule = make_schedule(machine, turned(planner.plan(counts)))
+    def timed(schedule: Schedule) -> Trial:
         compiled = compile_region(machine, kernels, region, replace(options, check=False), schedule)
         return Trial(schedule, compiled.cycles, spent(compiled))
 
-    return quickest_dealing(len(region.operations), options.streams, tried).schedule
+    found = quickest_dealing(len(region.operations), options.streams, lambda counts: timed(make_schedule(machine, turned(planner.plan(counts)))))
+    if not any(group.streams for group in found.schedule.groups):
+        return found.schedule
+    return min(timed(replace(found.schedule, barriers=True)), found, key=lambda trial: trial.cycles).schedule
 
 
 def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Plan:

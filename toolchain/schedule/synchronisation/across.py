@@ -21,11 +21,13 @@ from toolchain.schedule.synchronisation.synchronise import Synchronised, end_nee
 from toolchain.schedule.synchronisation.tokens import TokenChoice
 
 
-def synchronise_streams(program: Program, order: Ints, state: State) -> Synchronised:
+def synchronise_streams(program: Program, order: Ints, state: State, barriers: bool = True) -> Synchronised:
     """The program with synchronisation of its own, inside its streams and between them; what it had, events included, is forgotten.
 
     order: int64 [n], one in which all instructions could run one by one, those of each stream in the program's order. Its dependences are kept
-    through whatever memory they go. state: as for `synchronise`. Raises UserError E0520 where the machine has no way to say what is needed.
+    through whatever memory they go. state: as for `synchronise`. barriers: one wait may take the tokens of several streams.
+
+    Raises UserError E0520 where the machine has no way to say what is needed.
     """
     machine, known, events = program.machine, sync_encoding(program.machine), find_events(program.machine)
     plain = without_tokens(program, known)
@@ -34,7 +36,8 @@ def synchronise_streams(program: Program, order: Ints, state: State) -> Synchron
     _fill(plan, plain, order, state)
     drop_idle_relays(plan)
     fit_counters(plan)
-    find_meetings(plan)
+    if barriers:
+        find_meetings(plan)
     written, source = write(plain, table_of(plan), known)
     tokens = sum(len(link.posts) for link in plan.links.values() if link.channel.mode != "all_prior")
     return Synchronised(written, source, tokens + sum(len(meeting.posters) for meeting in plan.meetings))
