@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
+from toolchain.analysis.queues.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_encoding import POST, WAIT, sync_encoding
-from toolchain.isa.sync_tokens import sync_tokens
+from toolchain.isa.sync_tokens import Moves, sync_tokens
 from toolchain.schedule.synchronisation.rewrite import Table, write
 from toolchain.spec.errors import Source
 from toolchain.spec.load import load_text
@@ -24,6 +25,8 @@ WEIGHTS = 64
 """A line of L1 that no instruction writes."""
 Pair = tuple[str, int, int]
 """A counter, who posts a token of it, and who takes that."""
+Round = tuple[int, int]
+"""The cores that store a line each, and those that load the lines of all, as bit masks."""
 
 
 @cache
@@ -67,15 +70,31 @@ def programs(draw: st.DrawFn, machine: Machine, most: int = 24) -> list[Line]:
     return draw(st.lists(st.tuples(stream, st.one_of(*kinds)), max_size=most))
 
 
+def in_rounds(cores: int, rounds: Sequence[Round]) -> list[Line]:
+    """Cores that hand lines to each other, round after round."""
+    lines: list[Line] = []
+    for writers, readers in rounds:
+        lines += [(core, f"STORE space=llb local=0 remote={core}") for core in range(cores) if writers >> core & 1]
+        lines += [(core, f"LOAD space=llb local=0 remote=0 width={cores}") for core in range(cores) if readers >> core & 1]
+    return lines
+
+
 def token_pairs(made: Program) -> Iterator[Pair]:
-    """Every token; each counter has one poster and one taker at a time, first posted is first taken."""
+    """Every token; each counter has one taker, and its tokens are taken as they are posted in some order of execution."""
     tokens = sync_tokens(made)
+    rank = np.argsort(issue_order(made, None, tokens))
     for counter, name in enumerate(tokens.names):
-        posts, takes = (
-            np.repeat(np.arange(len(moves.start) - 1), np.diff(moves.start))[moves.counter == counter].tolist()
-            for moves in (tokens.posts, tokens.waits)
-        )
+        posts, takes = (_movers(moves, counter, rank) for moves in (tokens.posts, tokens.waits))
         yield from ((name, poster, taker) for poster, taker in zip(posts, takes, strict=True))
+
+
+def _movers(moves: Moves, counter: int, rank: Ints) -> list[int]:
+    """By token of a counter, the instruction that moves it."""
+    mine = moves.counter == counter
+    owners = np.repeat(np.arange(len(moves.start) - 1), np.diff(moves.start))[mine]
+    by = np.argsort(rank[owners])
+    found: list[int] = np.repeat(owners[by], moves.amount[mine][by]).tolist()
+    return found
 
 
 def without(made: Program, pair: Pair) -> Program:
@@ -84,7 +103,7 @@ def without(made: Program, pair: Pair) -> Program:
     machine, counter = made.machine, name.partition(" ")[0]
     source, gone, fields = np.arange(len(made)), {taker}, dict[int, Mapping[str, int]]()
     if not counter.startswith("event"):
-        gone = set()
+        gone = set[int]()
         for action, index in ((POST, poster), (WAIT, taker)):
             kind = int(made.kind[index])
             bit = sync_encoding(machine).bits[kind, int(made.unit[index]), action, counter]
@@ -93,6 +112,10 @@ def without(made: Program, pair: Pair) -> Program:
     else:
         fields = _silent(made, poster, int(name.rpartition(" ")[2]))
         gone |= {poster} - fields.keys()
+        held = {field.name: made.field(taker, field.name) for field in machine.instructions[int(made.kind[taker])].fields}
+        if held["amount"] > 1:  # others' tokens too
+            gone.remove(taker)
+            fields = {**fields, taker: {**held, "amount": held["amount"] - 1}}
     source[list(fields)] = -1
     kept = np.array([i for i in range(len(made)) if i not in gone])
     place = {int(i): number for number, i in enumerate(kept)}

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from toolchain.analysis.checks import check_program, prepare_program
 from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.dealing import Counts, Trial, quickest_dealing, spent
 from toolchain.schedule.dram_allocation import PlacedRegion
 from toolchain.schedule.emit import Emitted
 from toolchain.schedule.form.make import make_schedule
@@ -24,7 +25,7 @@ from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_candidates, in_dram, place_residents, without
-from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing
+from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing, users
 from toolchain.schedule.program import dealt_steps, ordered_steps, turned, write_program
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.side_by_side import run_side_by_side
@@ -42,9 +43,9 @@ class Options:
     """contexts: slots of each place, at least. timed: how many tilings of an operation are timed exactly, the best of them being taken.
 
     check: the race checker looks at the whole program. resident: tensors stay on chip where they can. grouped: neighbours share a loop of rows or
-    tiles where that is quicker. timed_groups: quicker by exact time, else by the estimate. streams: how many of the machine's are to share the
-    tiles of every operation, where no schedule is given; tensors then go through DRAM. stored: every tensor is stored to DRAM as well, so that it can
-    be looked at. progress: is told which operation of how many is compiled now.
+    tiles where that is quicker. timed_groups: quicker by exact time, else by the estimate. streams: how many of the machine's may share the
+    tiles of an operation, where no schedule is given. timed_streams: an operation is dealt to as many as are quickest by exact time, else to all.
+    stored: every tensor is stored to DRAM as well, so that it can be looked at. progress: is told which operation of how many is compiled now.
     """
 
     contexts: int = 2
@@ -54,6 +55,7 @@ class Options:
     grouped: bool = True
     timed_groups: bool = True
     streams: int = 1
+    timed_streams: bool = True
     stored: bool = False
     progress: Callable[[int, int, str], None] | None = None
 
@@ -78,54 +80,90 @@ def compile_region(
 
 
 def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Schedule:
-    """The search's. Raises UserError E1003, E1004, E1007, E1008."""
-    return make_schedule(machine, turned(plan_region(machine, kernels, region, options)))
+    """The search's. Raises UserError E1003, E1004, E1007, E1008, and where programs are timed, all of `compile_region`."""
+    options = options or Options()
+    planner = _Planner(machine, kernels, region, options)
+    every = (options.streams,) * len(region.operations)
+    if options.streams == 1 or not options.timed_streams:
+        return make_schedule(machine, turned(planner.plan(every)))
+
+    def timed(schedule: Schedule) -> Trial:
+        compiled = compile_region(machine, kernels, region, replace(options, check=False), schedule)
+        return Trial(schedule, compiled.cycles, spent(compiled))
+
+    found = quickest_dealing(len(region.operations), options.streams, lambda counts: timed(make_schedule(machine, turned(planner.plan(counts)))))
+    if not any(group.streams for group in found.schedule.groups):
+        return found.schedule
+    return min(timed(replace(found.schedule, barriers=True)), found, key=lambda trial: trial.cycles).schedule
 
 
 def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Plan:
-    """Search for the tensors that stay on chip and the tiles of every operation. Where no tile fits beside what stays, the largest tensor goes
-    to DRAM. Slots do not go round yet. Raises UserError E1003, E1004, E1007, E1008."""
+    """Search for the tensors that stay on chip and the tiles of every operation, dealt to all streams. Where no tile fits beside what stays, the
+    largest tensor goes to DRAM. Slots do not go round yet. Raises UserError E1003, E1004, E1007, E1008."""
     options = options or Options()
-    if options.streams > machine.streams:
-        raise fail("E1007", f"{options.streams} streams cannot share the work: the machine runs {machine.streams}")
-    problems = [_problem(machine, kernels, region, bound) for bound in region.operations]
-    storage = plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems])
-    candidates = shareable(machine, storage) if options.resident else dict[str, SharedSlot]()
-    shared = place_shared(machine, storage, candidates, range(options.streams))
-    while True:
-        own = [sharing(region, storage, problem, index, shared) for index, problem in enumerate(problems)]
-        plan = _planned(machine, kernels, region, storage, own, options)
-        wanted = {name: slot for name, slot in shared.items() if name in plan.dram.buffers}
-        shared = place_shared(machine, plan.dram, wanted, range(options.streams))
-        if len(shared) == len(wanted):
-            return replace(plan, shared=shared)
+    return _Planner(machine, kernels, region, options).plan((options.streams,) * len(region.operations))
 
 
-def _planned(
-    machine: Machine, kernels: Mapping[str, Kernel], region: Region, storage: Storage, problems: Sequence[Problem], options: Options
-) -> Plan:
-    """The plan where it is settled which tensors stand in shared memories. Raises UserError E1004."""
-    choice = TileChoice(options.contexts, options.timed, options.streams)
-    resident = options.resident and options.streams == 1
-    every = candidates = find_candidates(region, problems, storage) if resident else dict[str, Candidate]()
-    while True:
-        residents = place_residents(candidates, problems[0].pools, len(problems))
-        own = [kept_problem(region, storage, residents, problem, index) for index, problem in enumerate(problems)]
-        tilings, crowded = _tilings(own, choice, residents, options)
-        if crowded is None and options.streams > 1:
-            shares = {number: even_shares(tile_count(*each), options.streams) for number, each in enumerate(zip(own, tilings, strict=True))}
-            return Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents), shares=shares)
-        if crowded is None:
-            planned = run_side_by_side(region, storage, list(zip(own, tilings, strict=True)), choice)
-            own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
-            plan = Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents))
-            if not options.grouped:
-                return plan
-            search = GroupSearch(plan, RingPlaces(machine, every, residents), Members(region, storage, problems, choice))
-            proposals = search.proposals(TileGroups(machine, kernels, plan, choice).proposals())
-            timed = TimedGroups(search, StretchClock(machine, choice), partial(with_groups, plan, every, storage))
-            return timed.grouped(timed.best(proposals) if options.timed_groups else search.cut(proposals))
-        candidates = without(candidates, [crowded])
+@dataclass(frozen=True)
+class _Planner:
+    """Plans of a region, which differ in how many streams run each operation."""
+
+    machine: Machine
+    kernels: Mapping[str, Kernel]
+    region: Region
+    options: Options
+
+    @cached_property
+    def choice(self) -> TileChoice:
+        return TileChoice(self.options.contexts, self.options.timed)
+
+    @cached_property
+    def problems(self) -> list[Problem]:
+        return [_problem(self.machine, self.kernels, self.region, bound) for bound in self.region.operations]
+
+    @cached_property
+    def storage(self) -> Storage:
+        return plan_storage(self.machine, self.region, [p.kernel for p in self.problems], [p.numbers for p in self.problems])
+
+    def plan(self, counts: Counts) -> Plan:
+        """counts: by operation, how many streams run its tiles. Raises UserError E1003, E1004, E1007, E1008."""
+        if max(counts) > self.machine.streams:
+            raise fail("E1007", f"{max(counts)} streams cannot share the work: the machine runs {self.machine.streams}")
+        candidates = shareable(self.machine, self.storage) if self.options.resident else dict[str, SharedSlot]()
+        streams = {name: max(counts[user] for user in users(self.region, self.storage, name)) for name in candidates}
+        shared = place_shared(self.machine, self.storage, candidates, streams)
+        while True:
+            own = [sharing(self.region, self.storage, problem, index, shared) for index, problem in enumerate(self.problems)]
+            plan = self._planned(own, counts)
+            wanted = {name: slot for name, slot in shared.items() if name in plan.dram.buffers}
+            shared = place_shared(self.machine, plan.dram, wanted, streams)
+            if len(shared) == len(wanted):
+                return replace(plan, shared=shared)
+
+    def _planned(self, problems: Sequence[Problem], counts: Counts) -> Plan:
+        """The plan where it is settled which tensors stand in shared memories. Raises UserError E1004."""
+        region, storage, options, choice = self.region, self.storage, self.options, self.choice
+        found = find_candidates(region, problems, storage) if options.resident else dict[str, Candidate]()
+        every = candidates = {name: c for name, c in found.items() if all(counts[use.operation] == 1 for use in (*c.writes, *c.reads))}
+        while True:
+            residents = place_residents(candidates, problems[0].pools, len(problems))
+            own = [kept_problem(region, storage, residents, problem, index) for index, problem in enumerate(problems)]
+            tilings, crowded = _tilings(own, choice, residents, options, counts)
+            if crowded is None and max(counts) > 1:
+                dealt = enumerate(zip(own, tilings, counts, strict=True))
+                shares = {number: even_shares(tile_count(problem, tiling), count) for number, (problem, tiling, count) in dealt if count > 1}
+                return Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents), shares=shares)
+            if crowded is None:
+                planned = run_side_by_side(region, storage, list(zip(own, tilings, strict=True)), choice)
+                own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
+                plan = Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents))
+                if not options.grouped:
+                    return plan
+                search = GroupSearch(plan, RingPlaces(self.machine, every, residents), Members(region, storage, problems, choice))
+                proposals = search.proposals(TileGroups(self.machine, self.kernels, plan, choice).proposals())
+                timed = TimedGroups(search, StretchClock(self.machine, choice), partial(with_groups, plan, every, storage))
+                return timed.grouped(timed.best(proposals) if options.timed_groups else search.cut(proposals))
+            candidates = without(candidates, [crowded])
 
 
 def _problem(machine: Machine, kernels: Mapping[str, Kernel], region: Region, bound: Bound) -> Problem:
@@ -135,14 +173,16 @@ def _problem(machine: Machine, kernels: Mapping[str, Kernel], region: Region, bo
     return choose_kernel(machine, kernels, bound.operation, region.alone(bound))
 
 
-def _tilings(problems: Sequence[Problem], choice: TileChoice, residents: Residents, options: Options) -> tuple[list[Tiling], str | None]:
+def _tilings(
+    problems: Sequence[Problem], choice: TileChoice, residents: Residents, options: Options, counts: Counts
+) -> tuple[list[Tiling], str | None]:
     """The tiling of every operation, or the largest tensor on chip during the first that has no room. Raises UserError E1004."""
     found: list[Tiling] = []
     for index, problem in enumerate(problems):
         if options.progress:
             options.progress(index, len(problems), problem.operation.name)
         try:
-            found.append(choice.best(problem))
+            found.append(choice.best(problem, counts[index]))
         except UserError as error:
             live = residents.live(index)
             if error.diagnostics[0].code != "E1004" or not live:

@@ -95,10 +95,11 @@ def emit(
     scopes: Sequence[Mapping[str, int]],
     state: State,
     dealt: Sequence[int] | None = None,
+    barriers: bool = False,
 ) -> Emitted:
     """The program of the steps of these parts. scopes: what templates see of each part's tensors (X_base and the like), and
     `constants_base` where there are any. state: what stands in memory before it runs. dealt: the stream of each step of the sequence, in which all
-    could run one by one; without it, one stream does all.
+    could run one by one; without it, one stream does all. barriers: one wait may take the tokens of several streams.
 
     Raises UserError E1005 for a template, E1007 for constants of several streams, and all of `assemble` and `synchronise`.
     """
@@ -127,7 +128,7 @@ def emit(
     except UserError as error:
         raise blamed(error, f"{name}.asm", writer.labels, writer.sources) from None
     order = np.argsort(np.argsort(writer.streams, kind="stable"), kind="stable")
-    found = synchronise_streams(program, order, state) if dealt else synchronise(program, state)
+    found = synchronise_streams(program, order, state, barriers) if dealt else synchronise(program, state)
     labels = [*(label for label, line in zip(writer.labels, writer.lines, strict=True) if not line.startswith(TURN)), ""]
     source = np.append(np.argsort(order), NONE)[found.source]
     lines: list[int] = source.tolist()

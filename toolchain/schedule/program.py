@@ -42,7 +42,7 @@ def write_program(machine: Machine, plan: Plan, steps: Steps) -> tuple[PlacedReg
     view = kernel.loading.view if kernel and kernel.loading else ""
     placed = place_region(machine, plan.region, plan.problems, plan.dram, (view, residency.pool))
     state = placed.map.state(machine, placed.constants)
-    return placed, emit(machine, plan.region.name, steps.parts, steps.sequence, residency, placed.scopes, state, steps.dealt)
+    return placed, emit(machine, plan.region.name, steps.parts, steps.sequence, residency, placed.scopes, state, steps.dealt, plan.barriers)
 
 
 def ordered_steps(plan: Plan, rings: Mapping[str, Ring]) -> Steps:

@@ -24,27 +24,25 @@ TRIED = 24
 
 @dataclass
 class TileChoice:
-    """contexts: slots of each place, at least. timed: how many tilings are timed exactly; with one, the estimate decides. streams: that share the
-    tiles of an operation; with several, the estimate decides."""
+    """contexts: slots of each place, at least. timed: how many tilings are timed exactly; with one, the estimate decides."""
 
     contexts: int
     timed: int
-    streams: int = 1
-    found: dict[Key, Tiling] = field(default_factory=dict[Key, Tiling])
+    found: dict[tuple[Key, int], Tiling] = field(default_factory=dict[tuple[Key, int], Tiling])
     wanted: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
-    def best(self, problem: Problem) -> Tiling:
-        """Raises UserError E1004 where no tile fits."""
-        key = self.key(problem)
+    def best(self, problem: Problem, streams: int = 1) -> Tiling:
+        """streams: that share the tiles; with several, the estimate decides. Raises UserError E1004 where no tile fits."""
+        key = self.key(problem), streams
         if key not in self.found:
-            ranked = self._ranked(problem)
+            ranked = self._ranked(problem, streams)
             self.found[key] = ranked[0] if len(ranked) == 1 else min(ranked, key=lambda tiling: _cycles(problem, tiling))
         return self.found[key]
 
-    def _ranked(self, problem: Problem) -> Sequence[Tiling]:
+    def _ranked(self, problem: Problem, streams: int) -> Sequence[Tiling]:
         """The best tilings by the estimate, of those that keep to the rules of pipelines where some do."""
-        if self.streams > 1:
-            return rank_tilings(problem, self.contexts, 1, self.streams)
+        if streams > 1:
+            return rank_tilings(problem, self.contexts, 1, streams)
         if not pipelined_steps(problem.machine):
             return rank_tilings(problem, self.contexts, self.timed)
         ranked = rank_tilings(problem, self.contexts, max(self.timed, TRIED))

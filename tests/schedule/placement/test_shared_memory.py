@@ -18,7 +18,7 @@ def test_what_lives_at_once_stands_apart(lives: list[tuple[int, int, int]]) -> N
     machine = chip(1, 4)
     buffers = {f"b{k}": Buffer(f"b{k}", "swap", "", "", (), first, first + more, 1, 1, "llb") for k, (_, first, more) in enumerate(lives)}
     wanted = {f"b{k}": SharedSlot("llb", Slot(0, 0), size) for k, (size, _, _) in enumerate(lives)}
-    found = place_shared(machine, Storage(buffers, {}), wanted, range(4))
+    found = place_shared(machine, Storage(buffers, {}), wanted, dict.fromkeys(wanted, 4))
     for name, one in found.items():
         assert one.slot.address + one.size <= LINES
         for other in (each for each in found if each < name):
@@ -34,4 +34,6 @@ def test_streams_and_their_instances() -> None:
     assert instances_of(machine, "llb", range(4)) == {0, 1}
     assert instances_of(machine, "l1", (1, 3)) == {1, 3}
     assert instances_of(machine, "ddr", range(4)) == {0}
-    assert place_shared(machine, Storage({}, {}), {"b": SharedSlot("llb", Slot(0, 0), 1)}, range(3)) == {}
+    storage = Storage({"b": Buffer("b", "swap", "", "", (), 0, 1, 1, 1, "llb")}, {})
+    for streams, kept in ((2, True), (3, False)):
+        assert bool(place_shared(machine, storage, {"b": SharedSlot("llb", Slot(0, 0), 1)}, {"b": streams})) == kept

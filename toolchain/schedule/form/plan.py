@@ -21,6 +21,7 @@ class Plan:
 
     problems, tilings: of each operation, with what stays on chip. dram: the buffers that are needed in DRAM. groups: of several operations each, by
     number. shares: the streams of each group, by number; one that is left out runs on the first. shared: buffers in memories that streams share.
+    barriers: one wait may take the tokens of several streams.
     """
 
     region: Region
@@ -32,6 +33,7 @@ class Plan:
     groups: Mapping[int, RowGroup | TileGroup] = field(default_factory=dict[int, RowGroup | TileGroup])
     shares: Mapping[int, tuple[Share, ...]] = field(default_factory=dict[int, tuple[Share, ...]])
     shared: SharedSlots = field(default_factory=dict[str, SharedSlot])
+    barriers: bool = False
 
     def part(self, operations: range) -> "Plan":
         """These operations, whole groups of them, with every tensor where it is: others that are not there make what they read."""

@@ -22,7 +22,9 @@ def read_schedule(source: Source) -> Schedule:
         raise fail("E1401", f"the schedule's version is {version.value}, this program reads {VERSION}", version.span, "build the model again")
     groups = tuple(map(_group, root.entries("groups")))
     buffers = tuple(_buffer(node.plain()) for node in root.entries("buffers"))
-    return Schedule(head.text("region"), head.text("machine"), head.text("config"), head.text("fingerprint"), buffers, groups, root)
+    region, machine, config, fingerprint = (head.text(key) for key in ("region", "machine", "config", "fingerprint"))
+    barriers = head.get("barriers")
+    return Schedule(region, machine, config, fingerprint, buffers, groups, root, barriers is not None and bool(barriers.value))
 
 
 def _group(node: Node) -> Group:

@@ -58,7 +58,7 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     _check_work(schedule, own, tilings, entries)
     own, tilings, fused = share_tiles(schedule, ordered, own, tilings, stored)
     hidden = frozenset[str]().union(*(group.hidden for group in fused.values()))
-    plan = Plan(ordered, order, own, tilings, residents, in_dram(storage, residents, stored, hidden))
+    plan = Plan(ordered, order, own, tilings, residents, in_dram(storage, residents, stored, hidden), barriers=schedule.barriers)
     plan = replace(plan, groups={**read_groups(schedule, plan, storage, loads), **fused}, shares=read_shares(machine, schedule, plan), shared=shared)
     inside = instances(schedule, {name: _streams(machine, plan, schedule, name) for name in shared})
     return replace(plan, dram=moved(machine, plan.dram, shared, inside))

@@ -83,7 +83,7 @@ class Group:
 @dataclass(frozen=True)
 class Schedule:
     """buffers: those that operations make. groups: in the order in which they run. fingerprint: of the machine's architecture. root: the file that it
-    was read from."""
+    was read from. barriers: one wait may take the tokens of several streams."""
 
     region: str
     machine: str
@@ -92,6 +92,7 @@ class Schedule:
     buffers: tuple[ChipBuffer, ...]
     groups: tuple[Group, ...]
     root: Node | None = field(default=None, compare=False, repr=False)
+    barriers: bool = False
 
     def span(self, path: Path) -> Span | None:
         """The place of this entry in the file, or of the nearest one above it; None without a file."""

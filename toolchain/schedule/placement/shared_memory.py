@@ -41,11 +41,15 @@ def shareable(machine: Machine, storage: Storage) -> dict[str, SharedSlot]:
     return found
 
 
-def place_shared(machine: Machine, storage: Storage, candidates: SharedSlots, streams: Iterable[int]) -> dict[str, SharedSlot]:
-    """Candidates with places, where all streams have one instance of their memory; the largest go to DRAM until the others fit."""
+def place_shared(machine: Machine, storage: Storage, candidates: SharedSlots, streams: Mapping[str, int]) -> dict[str, SharedSlot]:
+    """Candidates with places, where all of their streams have one instance of the memory; the largest go to DRAM until the others fit.
+
+    streams: by buffer, how many make and read it, the first ones.
+    """
     found: dict[str, SharedSlot] = {}
     for memory in dict.fromkeys(slot.memory for slot in candidates.values()):
-        left = {name: slot for name, slot in candidates.items() if slot.memory == memory and len(instances_of(machine, memory, streams)) == 1}
+        mine = {name: slot for name, slot in candidates.items() if slot.memory == memory}
+        left = {name: slot for name, slot in mine.items() if len(instances_of(machine, memory, range(streams[name]))) == 1}
         room = machine.memory[memory].bytes // machine.memory[memory].element.bytes
         while left:
             lives = {name: (storage.buffers[name].first, storage.buffers[name].last) for name in left}

@@ -14,17 +14,20 @@ from toolchain.isa.sync_encoding import sync_encoding
 from toolchain.schedule.synchronisation.capacity import fit_counters
 from toolchain.schedule.synchronisation.event_lines import is_hollow, table_of
 from toolchain.schedule.synchronisation.events import EventPool, find_events
+from toolchain.schedule.synchronisation.meetings import find_meetings
 from toolchain.schedule.synchronisation.plan import Link, Plan
 from toolchain.schedule.synchronisation.rewrite import without_tokens, write
 from toolchain.schedule.synchronisation.synchronise import Synchronised, end_needs, ending_kind
 from toolchain.schedule.synchronisation.tokens import TokenChoice
 
 
-def synchronise_streams(program: Program, order: Ints, state: State) -> Synchronised:
+def synchronise_streams(program: Program, order: Ints, state: State, barriers: bool = True) -> Synchronised:
     """The program with synchronisation of its own, inside its streams and between them; what it had, events included, is forgotten.
 
     order: int64 [n], one in which all instructions could run one by one, those of each stream in the program's order. Its dependences are kept
-    through whatever memory they go. state: as for `synchronise`. Raises UserError E0520 where the machine has no way to say what is needed.
+    through whatever memory they go. state: as for `synchronise`. barriers: one wait may take the tokens of several streams.
+
+    Raises UserError E0520 where the machine has no way to say what is needed.
     """
     machine, known, events = program.machine, sync_encoding(program.machine), find_events(program.machine)
     plain = without_tokens(program, known)
@@ -33,8 +36,11 @@ def synchronise_streams(program: Program, order: Ints, state: State) -> Synchron
     _fill(plan, plain, order, state)
     drop_idle_relays(plan)
     fit_counters(plan)
+    if barriers:
+        find_meetings(plan)
     written, source = write(plain, table_of(plan), known)
-    return Synchronised(written, source, sum(len(link.posts) for link in plan.links.values() if link.channel.mode != "all_prior"))
+    tokens = sum(len(link.posts) for link in plan.links.values() if link.channel.mode != "all_prior")
+    return Synchronised(written, source, tokens + sum(len(meeting.posters) for meeting in plan.meetings))
 
 
 def _fill(plan: Plan, program: Program, order: Ints, state: State) -> None:

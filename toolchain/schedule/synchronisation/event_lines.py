@@ -1,6 +1,7 @@
 """A plan of several streams as instructions: events are moved by instructions of their own, before and behind those that need and make them."""
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,12 +10,26 @@ import numpy as np
 from toolchain.isa.semantics.instances import places
 from toolchain.isa.sync_encoding import POST, WAIT
 from toolchain.schedule.synchronisation.events import Events
-from toolchain.schedule.synchronisation.plan import ADDED, Link, Plan
+from toolchain.schedule.synchronisation.plan import ADDED, Plan
 from toolchain.schedule.synchronisation.rewrite import Table, idle_fields
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 
 Fields = Mapping[str, int]
+Goals = Sequence[tuple[int, int]]
+"""(event, stream)"""
+
+
+@dataclass
+class _Moved:
+    """Events around an instruction. takes: with how many tokens. shared, posts: streams that take them together with others' tokens, and alone.
+
+    The shared ones are posted first, so who takes another one of these tokens knows that they are posted.
+    """
+
+    takes: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    shared: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    posts: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
 
 def is_hollow(plan: Plan, index: int) -> bool:
@@ -44,10 +59,10 @@ class _Lines:
 def table_of(plan: Plan) -> Table:
     """All instructions, with those that take events before, and those that post them behind, the ones that need and make them."""
     width, lines, idle = len(plan.machine.units), _Lines(), idle_fields(plan.machine)
-    takes, posts = _events(plan, WAIT), _events(plan, POST)
+    moved = _events(plan)
     for stream in range(plan.streams):
         for index in (i for i, queue in enumerate(plan.unit) if queue // width == stream):
-            _spell(plan, index, (takes.get(index, []), posts.get(index, [])), idle, lines)
+            _spell(plan, index, moved.get(index, _Moved()), idle, lines)
     moves = [
         (action, link.channel.counter, np.array([_place(plan, where, i) for i in who], np.int64))
         for link in plan.links.values()
@@ -68,20 +83,25 @@ def _place(plan: Plan, where: Mapping[int, int], index: int) -> int:
     raise fail("E0520", f"no instruction of {plan.label(queue)} can pass a token on", hint=hint)
 
 
-def _events(plan: Plan, action: str) -> dict[int, list[Link]]:
-    """By instruction, the events that it takes or posts."""
-    found: dict[int, list[Link]] = {}
-    for link in (link for link in plan.links.values() if link.channel.event >= 0):
-        for index in link.posts if action == POST else link.takes:
-            found.setdefault(index, []).append(link)
+def _events(plan: Plan) -> dict[int, _Moved]:
+    """By instruction, the events that it moves."""
+    found, width = defaultdict[int, _Moved](_Moved), len(plan.machine.units)
+    for channel, link in ((link.channel, link) for link in plan.links.values() if link.channel.event >= 0):
+        for poster, taker in zip(link.posts, link.takes, strict=True):
+            found[poster].posts.append((channel.event, channel.target // width))
+            found[taker].takes.append((channel.event, 1))
+    for meeting in plan.meetings:
+        found[meeting.taker].takes.append((meeting.event, len(meeting.posters)))
+        for poster in meeting.posters:
+            found[poster].shared.append((meeting.event, plan.unit[meeting.taker] // width))
     return found
 
 
-def _spell(plan: Plan, index: int, moved: tuple[Sequence[Link], Sequence[Link]], idle: Mapping[int, Fields], lines: _Lines) -> None:
-    """A planned instruction, between the instructions that move its events. moved: events that it takes and posts."""
+def _spell(plan: Plan, index: int, moved: _Moved, idle: Mapping[int, Fields], lines: _Lines) -> None:
+    """A planned instruction, between the instructions that move its events."""
     queue, source, hollow = plan.unit[index], plan.source[index], is_hollow(plan, index)
     unit, begin = queue % len(plan.machine.units), len(lines.source)
-    before, behind = (_waits(plan, unit, moved[0]), _signals(plan, unit, moved[1])) if plan.pool else ([], [])
+    before, behind = (_waits(plan, unit, moved), _signals(plan, unit, moved)) if plan.pool else ([], [])
     for kind, fields in before:
         lines.add(ADDED, kind, queue, fields)
     lines.first[index] = lines.last[index] = len(lines.source)
@@ -95,27 +115,28 @@ def _spell(plan: Plan, index: int, moved: tuple[Sequence[Link], Sequence[Link]],
         del lines.first[index], lines.last[index]
 
 
-def _waits(plan: Plan, unit: int, links: Sequence[Link]) -> list[tuple[int, Fields]]:
+def _waits(plan: Plan, unit: int, moved: _Moved) -> list[tuple[int, Fields]]:
     assert plan.pool
     wait = plan.pool.events.wait
-    return [(wait.kind, wait.fields(unit, link.channel.event, {})) for link in links]
+    return [(wait.kind, wait.fields(unit, event, {}, amount)) for event, amount in moved.takes]
 
 
-def _signals(plan: Plan, unit: int, links: Sequence[Link]) -> list[tuple[int, Fields]]:
+def _signals(plan: Plan, unit: int, moved: _Moved) -> list[tuple[int, Fields]]:
     assert plan.pool
     events = plan.pool.events
-    return [(events.signal.kind, events.signal.fields(unit, event, masks)) for event, masks in signals(plan.machine, events, links)]
+    said = (each for goals in (moved.shared, moved.posts) for each in signals(plan.machine, events, goals))
+    return [(events.signal.kind, events.signal.fields(unit, event, masks)) for event, masks in said]
 
 
-def signals(machine: Machine, events: Events, links: Sequence[Link]) -> Iterator[tuple[int, Mapping[str, int]]]:
+def signals(machine: Machine, events: Events, goals: Goals) -> Iterator[tuple[int, Mapping[str, int]]]:
     """The fewest instructions that post to all of these that one mask at each level can say: (event, masks)."""
-    width, masked = len(machine.units), [level.name for level in events.levels if level.name in events.signal.masks]
+    masked = [level.name for level in events.levels if level.name in events.signal.masks]
     by_event: dict[int, set[tuple[int, ...]]] = {}
-    for link in links:
-        place = places(machine, link.channel.target // width)[0]
-        by_event.setdefault(link.channel.event, set()).add(tuple(place[level] for level in masked))
-    for event, goals in sorted(by_event.items()):
-        for box in boxes(goals):
+    for event, stream in goals:
+        place = places(machine, stream)[0]
+        by_event.setdefault(event, set()).add(tuple(place[level] for level in masked))
+    for event, found in sorted(by_event.items()):
+        for box in boxes(found):
             yield event, {level: sum(1 << number for number in numbers) for level, numbers in zip(masked, box, strict=True)}
 
 

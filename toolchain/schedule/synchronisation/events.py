@@ -20,20 +20,22 @@ Fields = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Mover:
-    """An instruction that posts one token to an event, or takes one.
+    """An instruction that posts one token to an event, or takes one or more.
 
     index: the field that says which event, '' where there is one. masks: by level, the field that selects instances. units: by unit, the other
-    fields.
+    fields. amount: the field that says how many tokens, `most` at most; '' where it is always one.
     """
 
     kind: int
     index: str
     masks: Mapping[str, str]
     units: Mapping[int, Fields]
+    amount: str
+    most: int
 
-    def fields(self, unit: int, index: int, masks: Mapping[str, int]) -> dict[str, int]:
+    def fields(self, unit: int, index: int, masks: Mapping[str, int], amount: int = 1) -> dict[str, int]:
         """All fields of one on this unit."""
-        own = {self.index: index} if self.index else {}
+        own = ({self.index: index} if self.index else {}) | ({self.amount: amount} if self.amount else {})
         return {**self.units[unit], **own, **{self.masks[level]: mask for level, mask in masks.items()}}
 
 
@@ -101,7 +103,9 @@ def _mover(machine: Machine, counter: Counter, rule: SyncRule, kind: int) -> Mov
     units = {unit: fields for unit in able if (fields := asked.routed(unit, usual))}
     if not units or not asked.holds(rule.when, usual):
         return None
-    return Mover(kind, index, {name: chosen for name, chosen in masks.items() if chosen}, units)
+    several = asked.field(rule.amount, (1, 2)) or ""
+    most = next((f.high for f in instruction.fields if f.name == several), 1)
+    return Mover(kind, index, {name: chosen for name, chosen in masks.items() if chosen}, units, several, most)
 
 
 def _masks(machine: Machine, counter: Counter, rule: SyncRule) -> Iterator[tuple[Level, Expr]]:
@@ -175,8 +179,21 @@ class EventPool:
         free = [index for index in range(self.events.count - 1) if (goal, index) not in self.taken]
         if not free:
             return None
-        index = self.usual.setdefault(source, free[0])
+        if source not in self.usual:
+            others = list(self.usual.values())
+            self.usual[source] = min(free, key=others.count)  # one of its own, so that one signal reaches all of its targets
+        index = self.usual[source]
         return self._channel(source, target, index if index in free else free[0])
+
+    def unused(self, targets: Sequence[int]) -> dict[int, int]:
+        """By target queue, all of one unit, an event of its stream that no channel has: the same number for all, else for as many as have it free."""
+        free = {target: [i for i in range(self.events.count) if (target // len(self.machine.units), i) not in self.taken] for target in targets}
+        index = max(range(self.events.count), key=lambda i: sum(i in its for its in free.values()))
+        return {target: index if index in its else its[0] for target, its in free.items() if its}
+
+    def take(self, target: int, index: int) -> None:
+        """Keeps an event of a queue for several sources."""
+        self.taken[target // len(self.machine.units), index] = target, target
 
     def _channel(self, source: int, target: int, index: int) -> Channel:
         self.taken[target // len(self.machine.units), index] = source, target

@@ -26,13 +26,22 @@ class Link:
         self.takes.append(taker)
 
 
+@dataclass(frozen=True)
+class Meeting:
+    """Tokens of several streams that one wait takes from an event of its stream."""
+
+    event: int
+    taker: int
+    posters: tuple[int, ...]
+
+
 class Plan:
     """Instructions of one stream, or of several in an order in which they could run alone; new ones come last. source: their index in the original
     program, or ADDED. unit: the queue of each, its unit where there is one stream, else stream * units + unit.
 
     pool: of the events by which streams meet. held: those for which the interlock holds each instruction. rows[i][u]: how many instructions of
     queue u are certainly done before i starts (a lower bound, where i was told more later). place: where an instruction stands in members[unit].
-    barrier: the last fence that was added, which everything after it is held for.
+    barrier: the last fence that was added, which everything after it is held for. meetings: what is left out of `links` for one wait to take.
     """
 
     def __init__(self, machine: Machine, encoding: SyncEncoding, streams: int = 1, pool: EventPool | None = None) -> None:
@@ -48,6 +57,7 @@ class Plan:
         self.members: list[list[int]] = [[] for _ in range(streams * len(names))]
         self.barrier: int | None = None
         self.links: dict[tuple[int, int], Link] = {}
+        self.meetings: list[Meeting] = []
         for first in range(0, len(self.members), len(names)):
             for channel in encoding.channels.values():
                 self._add(replace(channel, source=first + channel.source, target=first + channel.target))
