@@ -175,14 +175,14 @@ def test_the_least_value_of_the_machine_counts() -> None:
         (convolution((4, 16, 20, 20), (16, 9, 1), dilations=(2, 1)), "CONVINIT's kernel_h would be 17, outside 1..16"),
         (convolution((4, 16, 8, 8), (16, 3, 3), pads=(3, 0, 0, 0)), "a window along h lies in the padding as a whole"),
         (convolution((4, 16, 20, 20), (16, 3, 3), strides=(9, 1)), "CONVINIT's stride_h would be 9, outside 1..8"),
-        (convolution((4, 16, 8, 8), (16, 3, 3), bias=3 << 29), "the bias does not fit"),
+        (convolution((4, 16, 8, 8), (16, 3, 3), bias=3 << 29), "the least stored bias is -1563862757, outside"),
         (convolution((4, 16, 8, 8), (16, 3, 3), slope=13, slope_shift=8), "another slope than 26/256"),
         (convolution((4, 16, 8, 8), (16, 3, 3), low=0, high=5), "not limited as none, ReLU or ReLU6"),
         (convolution((4, 8208, 3, 3), (16, 1, 3)), "CONVINIT's channel_group_in would be 513, outside 1..512"),
-        (made.average_pool("pool", (4, 16, 8, 8), made.Window((2, 2)), 128), "not one of 8 bits"),
+        (made.average_pool("pool", (4, 16, 8, 8), made.Window((2, 2)), 128), "the multiplier is 128, outside -128..127"),
         (made.max_pool("pool", (4, 16, 8, 8), made.Window((2, 2), dilations=(2, 1))), "the window is dilated"),
         (made.add("add", (4, 16, 8, 8), 3, 1), "no power of two"),
-        (made.add("add", (4, 16, 8, 8), 1 << 16, 1), "ELEWINIT's shift_read would be 16, outside 0..15"),
+        (made.add("add", (4, 16, 8, 8), 1 << 16, 1), "the multiplier of 'x' is 65536, outside -32768..32768"),
     ],
 )
 def test_what_the_machine_cannot_do_is_refused_with_its_reason(operation: Operation, reason: str) -> None:

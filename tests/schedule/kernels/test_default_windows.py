@@ -7,10 +7,13 @@ from hypothesis import strategies as st
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.numbers import complete
 from toolchain.operations.ranges import needed
-from toolchain.schedule.kernels.default_windows import derived_window
+from toolchain.schedule.kernels.default_windows import derived_window, folded
 from toolchain.schedule.kernels.kernel import Window
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.windows import window_names
+from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Const
+from toolchain.spec.load import load_machine
 
 KINDS = builtin_kinds()
 
@@ -28,6 +31,18 @@ def test_a_derived_window_is_what_the_meaning_reads(kernel: int, stride: int, ap
     assert found["h_after"] == wanted.after
 
 
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 5), st.integers(0, 4), st.integers(1, 30), st.integers(0, 5), st.integers(1, 4))
+def test_folded_rows_are_all_that_hold_a_row_of_the_window(
+    fold: int, steps: int, reach: int, before: int, extent: int, first: int, size: int
+) -> None:
+    window = {"stride": Const(fold * steps), "reach": Const(reach), "before": Const(before), "extent": Const(extent)}
+    stride, whole, front, rows = (constant(folded(window, Const(fold))[key], {}) for key in ("stride", "reach", "before", "extent"))
+    low, high = first * fold * steps - before, (first + size - 1) * fold * steps - before + reach
+    assert first * stride - front == low // fold
+    assert (first + size - 1) * stride - front + whole == -(-high // fold)
+    assert rows == -(-extent // fold)
+
+
 @pytest.mark.parametrize(("operation", "axis"), [("upsample", "h"), ("conv2d", "c"), ("concat", "h")])
 def test_another_index_has_no_window(operation: str, axis: str) -> None:
     assert derived_window(KINDS[operation], axis) == {}
@@ -37,3 +52,9 @@ def test_an_element_for_an_element_is_a_window_of_one() -> None:
     for operation in ("add", "prelu"):
         found = derived_window(KINDS[operation], "w")
         assert (found["stride"], found["reach"], found["before"]) == (Const(1), Const(1), Const(0))
+
+
+def test_a_kernel_that_states_none_has_those_of_the_axes_it_cuts() -> None:
+    kernels = load_kernels(load_machine("vta"))
+    assert [(window.name, window.of) for window in kernels["add"].windows] == [("h", "oh"), ("w", "ow")]
+    assert kernels["dense"].windows == ()

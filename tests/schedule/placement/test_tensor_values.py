@@ -15,7 +15,7 @@ from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.placement.tensor_values import box_of, tensor_packing, tensor_values
 from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import UserError
-from toolchain.spec.expr import Const
+from toolchain.spec.expr import Binary, Const, Index, Name
 from toolchain.spec.load import load_machine
 
 MACHINE = load_machine("vta")
@@ -53,6 +53,17 @@ def test_a_choice_that_all_elements_make_alike_gives_what_each_alone_gives(dilat
     spread = np.zeros((5, 2 * dilation + 1, 2, 3), np.int8)
     spread[:, ::dilation] = operation.arrays["weight"].transpose(0, 2, 3, 1)
     assert np.array_equal(packed.packings["w"].fetch(packed.stored["w"]), spread)
+
+
+def test_outside_an_array_is_zero() -> None:
+    weight = OPERATION.arrays["weight"]
+    tensor = next(tensor for tensor in PROBLEM.kernel.tensors if tensor.name == "w")
+    indices = tuple(Binary("-", Name(name), Const(int(name in "hw"))) for name in "oihw")
+    moved = tensor_values(MACHINE, replace(tensor, values=Index(Name("weight"), indices)), PROBLEM.numbers, OPERATION.arrays)
+    wanted = np.zeros_like(weight)
+    wanted[:, :, 1:, 1:] = weight[:, :, :-1, :-1]
+    assert moved.dtype == weight.dtype
+    assert np.array_equal(moved, wanted)
 
 
 @pytest.mark.parametrize(("extent", "told"), [(0, "E1002 tensor 'w' has an extent of 0"), (-3, "E1002"), (1 << 50, "E1004 tensor 'w' has")])

@@ -169,6 +169,6 @@ def plan_residency(uses: Sequence[Sequence[bytes]], element: int, depth: int) ->
     buffer, wanted, places = ControlBuffer(depth), list[tuple[Fetch, ...]](), list[tuple[int, ...]]()
     for step in uses:
         missing = buffer.need(step, element)
-        wanted.append(tuple(Fetch(slot, offsets[content], len(content) // element) for content, slot in missing))
+        wanted.append(tuple(Fetch(slot, offsets[content], len(content) // element) for content, slot in missing if content))
         places.append(tuple(map(buffer.place, step)))
     return Residency(pool, tuple(wanted), tuple(places))

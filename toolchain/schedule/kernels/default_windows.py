@@ -1,13 +1,12 @@
 """The window of an operation along one axis, read off its index expression: stride, reach, padding before, extent."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from toolchain.operations.kind import OperationKind
+from toolchain.schedule.kernels.affine import ONE, ZERO, minus, plus, times
 from toolchain.schedule.kernels.picture_numbers import PICTURE, picture_extents
-from toolchain.spec.expr import Binary, Const, Expr, Index, Name, walk
-
-ONE, ZERO = Const(1), Const(0)
+from toolchain.spec.expr import Binary, Call, Expr, Index, Name, walk
 
 
 @dataclass
@@ -38,8 +37,20 @@ def derived_window(kind: OperationKind, axis: str) -> dict[str, Expr]:
     reach: Expr = ONE
     for loop, factor in found.factors.items():
         if loop in kind.meaning.over:
-            reach = _plus(reach, _times(Binary("-", Name(kind.meaning.over[loop]), ONE), factor))
-    return {"stride": moved[0], "reach": reach, "before": _minus(ZERO, found.rest), "extent": extents[axis]}
+            reach = plus(reach, times(Binary("-", Name(kind.meaning.over[loop]), ONE), factor))
+    return {"stride": moved[0], "reach": reach, "before": minus(ZERO, found.rest), "extent": extents[axis]}
+
+
+def folded(window: Mapping[str, Expr], fold: Expr) -> dict[str, Expr]:
+    """The window where the layout of the operand puts `fold` rows into one, of which the stride is a multiple: zeros make the first row whole."""
+    if fold == ONE or not window:
+        return dict(window)
+
+    def up(expr: Expr) -> Expr:
+        return Call(Name("ceil_div"), (expr, fold))
+
+    begun = plus(window["reach"], Binary("%", minus(ZERO, window["before"]), fold))
+    return {"stride": Binary("//", window["stride"], fold), "reach": up(begun), "before": up(window["before"]), "extent": up(window["extent"])}
 
 
 def _sum_of(expr: Expr, loops: Iterable[str]) -> _Sum | None:
@@ -55,32 +66,11 @@ def _sum_of(expr: Expr, loops: Iterable[str]) -> _Sum | None:
             if a is None or b is None or (a.factors and b.factors):
                 return None
             scaled, by = (a, b.rest) if a.factors else (b, a.rest)
-            return _Sum({loop: _times(factor, by) for loop, factor in scaled.factors.items()}, _times(scaled.rest, by))
+            return _Sum({loop: times(factor, by) for loop, factor in scaled.factors.items()}, times(scaled.rest, by))
         case Binary(op="+" | "-" as op, left=left, right=right):
             a, b = _sum_of(left, loops), _sum_of(right, loops)
             if a is None or b is None or a.factors.keys() & b.factors.keys() or (op == "-" and b.factors):
                 return None
-            return _Sum({**a.factors, **b.factors}, _plus(a.rest, b.rest) if op == "+" else _minus(a.rest, b.rest))
+            return _Sum({**a.factors, **b.factors}, plus(a.rest, b.rest) if op == "+" else minus(a.rest, b.rest))
         case _:
             return None
-
-
-def _plus(a: Expr, b: Expr) -> Expr:
-    return b if a == ZERO else a if b == ZERO else Binary("+", a, b)
-
-
-def _minus(a: Expr, b: Expr) -> Expr:
-    """a - b; `0 - (0 - c)` is c."""
-    match a, b:
-        case _, Const(value=0):
-            return a
-        case Const(value=0), Binary(op="-", left=Const(value=0), right=inner):
-            return inner
-        case _:
-            return Binary("-", a, b)
-
-
-def _times(a: Expr, b: Expr) -> Expr:
-    if ZERO in (a, b):
-        return ZERO
-    return b if a == ONE else a if b == ONE else Binary("*", a, b)

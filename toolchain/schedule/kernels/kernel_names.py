@@ -35,7 +35,7 @@ class Seen:
 
     @cached_property
     def scene(self) -> Scene:
-        return scene_of(self.places, self.constants)
+        return scene_of(self.places, self.constants, self.sized)
 
     @cached_property
     def placed(self) -> frozenset[str]:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from toolchain.operations.kind import OperationKind
 from toolchain.schedule.kernels.default_tensors import default_tensors, only_view, reached, with_views
-from toolchain.schedule.kernels.default_windows import derived_window
+from toolchain.schedule.kernels.default_windows import derived_window, folded
 from toolchain.schedule.kernels.kernel import Constant, Dimension, Element, Kernel, Loading, Place, Require, Rows, Step, Tensor, Whole, Window
 from toolchain.schedule.kernels.kernel_common import STEPS, known_word
 from toolchain.schedule.kernels.kernel_names import OF_WINDOW, Seen
 from toolchain.schedule.kernels.kernel_shapes import shaped, step_of_shape, with_words
 from toolchain.schedule.kernels.kernel_shared import Shared
 from toolchain.schedule.kernels.mentions import constants_in, mentioned, places_in
-from toolchain.schedule.kernels.picture_numbers import PICTURE, picture_numbers
+from toolchain.schedule.kernels.picture_numbers import PICTURE, picture_numbers, sum_numbers
 from toolchain.schedule.kernels.sequence import Code, issues
 from toolchain.schedule.kernels.sequence_file import SequenceReader, formula_of
 from toolchain.spec.checks.scope import Scope, problems
@@ -42,20 +42,18 @@ class KernelReader:
 
     def kernel(self, name: str) -> Kernel:
         node = self.node
-        let = {key: expr for key, expr in picture_numbers(self.kind).items() if key not in dict(node.members("let"))}
+        derived = {**picture_numbers(self.kind), **sum_numbers(self.kind, self.machine.quantisation)}
+        let = {key: expr for key, expr in derived.items() if key not in dict(node.members("let"))}
         for key, value in self.sorted_let():
             let[key] = self.expr(value, {*self.kind.numbers, *let})
         given = {*self.kind.numbers, *let}
         dims = tuple(self.dimension(key, value, given) for key, value in node.members("tile"))
-        windows = tuple(self.window(key, value, given, [d.name for d in dims]) for key, value in node.members("windows"))
+        windows = self.windows(given, dims)
         sized = given | {f"{d.name}{end}" for d in dims for end in ("", "_all")} | {f"{w.name}_{part}" for w in windows for part in OF_WINDOW}
         kept = {f"{key}_kept" for key, _ in node.members("places")} | {f"{key}_shared" for key in (*self.kind.operand, self.kind.result.name)}
         places = tuple(self.place(key, value, sized | kept, given | kept, dims, windows) for key, value in node.members("places"))
         slotted = sized | {f"{p.name}_{part}" for p in places for part in ("slot", "bank", *p.names)}
         constants = tuple(self.constant(key, value, slotted) for key, value in node.members("constants"))
-        residency = node.get("residency")
-        if len({c.memory for c in constants}) > 1 or (constants and residency is None):
-            raise fail("E1002", "constants stand in one memory, and 'residency' says how they get there", node.where())
         stated = tuple(self.tensor(key, value, given) for key, value in node.members("tensors"))
         tensors = (*stated, *default_tensors(self.machine, self.kind, [t.name for t in stated], node))
         stored = {name for tensor in tensors for name in self.of_tensor(tensor)}
@@ -70,8 +68,12 @@ class KernelReader:
             places,
             constants,
         )
+        self.sequences.numbers = {key: expr for key, expr in let.items() if isinstance(expr, Const)}
         own = [self.step(n, seen) for n in node.entries("steps")]
         steps = sorted([*own, *self.shaped_steps(tensors, own, seen)], key=lambda step: STEPS.index(step.kind))
+        constants, residency = (*constants, *self.sequences.tables.made), node.get("residency")
+        if len({c.memory for c in constants}) > 1 or (constants and residency is None):
+            raise fail("E1002", "constants stand in one memory, and 'residency' says how they get there", node.where())
         tensors = with_views(self.machine, [t for t in tensors if t in stated or reached(self.folder, steps, t)], steps, self.folder, node)
         return Kernel(
             name, node.text("computes"), self.folder, let, tuple(self.requirement(n, given) for n in node.entries("requires")), dims,
@@ -149,10 +151,17 @@ class KernelReader:
         most, multiple = (self.expr(node.value[key], given) if node.get(key) else None for key in ("most", "multiple"))
         return Dimension(name, self.expr(node.value["of"], given), most, multiple, node.flag("reduces"))
 
+    def windows(self, given: Iterable[str], dims: Iterable[Dimension]) -> tuple[Window, ...]:
+        """Those that are stated; else those of the axes that the tile cuts, where the operation's meaning says them."""
+        stated = self.node.members("windows")
+        cut = [(axis, Node({"of": node}, node.span, node.path)) for axis, node in self.node.members("axes") if derived_window(self.kind, axis)]
+        return tuple(self.window(key, value, given, [d.name for d in dims]) for key, value in stated or [each for each in cut if each[0] in "hw"])
+
     def window(self, name: str, node: Node, given: Iterable[str], dims: Iterable[str]) -> Window:
         """One of an axis, as the operation's meaning says it but for what is stated. Raises UserError E1002 where neither says it."""
-        derived = {"step": Const(1), **derived_window(self.kind, name)}
-        stated = {key: self.expr(value, given) for key, value in node.items() if key != "of"}
+        fold = self.optional(node, "fold", given, 1)
+        derived = {"step": Const(1), **folded(derived_window(self.kind, name), fold)}
+        stated = {key: self.expr(value, given) for key, value in node.items() if key not in ("of", "fold")}
         found = {**derived, **stated}
         lacking = [key for key in ("stride", "reach", "extent") if key not in found]
         if lacking:
@@ -298,8 +307,9 @@ class KernelReader:
     ) -> Step:
         """A step with the constants and places that its instructions name."""
         names = mentioned(self.folder, code)
-        constants = constants_in(names, seen.constants)
-        uses = places_in(names, [c for c in seen.constants if c.name in constants], seen.places, place)
+        known = (*seen.constants, *self.sequences.tables.made)
+        constants = constants_in(names, known)
+        uses = places_in(names, [c for c in known if c.name in constants], seen.places, place)
         return Step(kind, place, code, uses, constants, units, cycles, when, span)
 
     def shaped_steps(self, tensors: Iterable[Tensor], own: Iterable[Step], seen: Seen) -> Iterator[Step]:

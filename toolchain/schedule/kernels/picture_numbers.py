@@ -4,7 +4,9 @@ from collections.abc import Mapping
 
 from toolchain.operations.kind import Operand, OperationKind
 from toolchain.operations.operation import PICTURE_AXES
-from toolchain.spec.expr import Const, Expr, Name
+from toolchain.schedule.kernels.affine import ZERO, plus, times
+from toolchain.spec.expr import Call, Const, Expr, Name
+from toolchain.spec.model.quantisation import Numerics
 
 PICTURE = "nchw"
 """The axes of a tensor that operations pass on."""
@@ -27,3 +29,21 @@ def picture_numbers(kind: OperationKind) -> dict[str, Expr]:
     made = picture_extents(kind.result)
     found: Mapping[str, Expr] = {name: extents[axis] for names, extents in ((GIVEN, given), (MADE, made)) if extents for name, axis in names.items()}
     return {name: expr for name, expr in found.items() if name not in kind.numbers}
+
+
+def sum_numbers(kind: OperationKind, numerics: Numerics | None) -> dict[str, Expr]:
+    """`sum_least` and `sum_most`: between them are all sums of stored elements by the operation's multipliers. None for other operations, and where
+    zero is not stored as zero."""
+    if numerics is None or numerics.zero_points or kind.form not in ("average", "aligned"):
+        return {}
+    low, high = (-128, 127) if numerics.stored == "int8" else (0, 255)
+    size: Expr = Const(1)
+    for extent in kind.meaning.over.values():
+        size = times(size, Name(extent))
+    ends = {"sum_least": "min", "sum_most": "max"}
+    sums: dict[str, Expr] = dict.fromkeys(ends, ZERO)
+    for name in kind.multipliers:
+        for end, choose in ends.items():
+            reached = Call(Name(choose), (times(Const(low), Name(name)), times(Const(high), Name(name))))
+            sums[end] = plus(sums[end], times(size, reached))
+    return sums

@@ -10,6 +10,7 @@ from toolchain.operations.operation import Operation
 from toolchain.schedule.kernels.field_limits import Known, faults
 from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.kernel import Kernel, Step, Window, numbers_of
+from toolchain.schedule.kernels.number_limits import check_numbers
 from toolchain.schedule.kernels.pools import Pool, Slot, pools_of
 from toolchain.schedule.kernels.windows import window_names
 from toolchain.spec.errors import fail
@@ -96,6 +97,7 @@ def state_problem(machine: Machine, kernel: Kernel, operation: Operation) -> Pro
     """Raises UserError E1003 where the kernel cannot do the operation."""
     if operation.kind.name != kernel.computes:
         raise fail("E1003", f"kernel '{kernel.name}' computes {kernel.computes}, and '{operation.name}' is a {operation.kind.name}", kernel.span)
+    check_numbers(machine, kernel, operation.kind, operation.numbers)
     found = _case(_Given(machine, kernel, tuple(operation.numbers.items())))
     return Problem(machine, kernel, operation, found.numbers, found.extents, found.steps, found.pools)
 

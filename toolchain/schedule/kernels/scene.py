@@ -13,11 +13,16 @@ from toolchain.spec.suggest import nearest
 
 @dataclass(frozen=True)
 class Scene:
-    """places: by name, the memory of each. constants: by name. elements: by PLACE_NAME, where an element of that place stands."""
+    """places: by name, the memory of each. constants: by name. elements: by PLACE_NAME, where an element of that place stands.
+
+    sized: names that are known of a tile when it is chosen. settled: and those of its places, before tensors have theirs in DRAM.
+    """
 
     places: Mapping[str, str] = field(default_factory=dict[str, str])
     constants: frozenset[str] = frozenset()
     elements: Mapping[str, Element] = field(default_factory=dict[str, Element])
+    sized: frozenset[str] = frozenset()
+    settled: frozenset[str] = frozenset()
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -48,8 +53,9 @@ class Scene:
 NOWHERE = Scene()
 
 
-def scene_of(places: Iterable[Place], constants: Iterable[Constant]) -> Scene:
-    """What steps of a kernel act on."""
+def scene_of(places: Iterable[Place], constants: Iterable[Constant], sized: frozenset[str] = frozenset()) -> Scene:
+    """What steps of a kernel act on. sized: as in Scene."""
     places = tuple(places)
     elements = {f"{p.name}_{key}": element for p in places for key, element in p.elements.items()}
-    return Scene({p.name: p.memory for p in places}, frozenset(c.name for c in constants), elements)
+    settled = sized | {f"{p.name}_{part}" for p in places for part in ("slot", "bank", *p.names)}
+    return Scene({p.name: p.memory for p in places}, frozenset(c.name for c in constants), elements, sized, settled)

@@ -1,24 +1,31 @@
 """Reads steps that are given as instructions: every field, name and value checked against the machine."""
 
+import functools
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from toolchain.isa.binary.packing import matched_value
+from toolchain.isa.semantics.loop_nest import LoopNest, loop_nest
+from toolchain.isa.semantics.machine import MachineKey, machine_semantics
+from toolchain.schedule.kernels.kernel import Constant
 from toolchain.schedule.kernels.kernel_shapes import ShapeCall
+from toolchain.schedule.kernels.looped_issue import ALONE, RecordTables, Rounds, names_in, solved
 from toolchain.schedule.kernels.scene import NOWHERE, Scene
 from toolchain.schedule.kernels.sequence import Formula, Issue, Item, Items
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.context import Context
-from toolchain.spec.errors import UserError, fail
+from toolchain.spec.errors import Span, UserError, fail
 from toolchain.spec.evaluate import constant
-from toolchain.spec.expr import Call, Const, Expr, Member, Name, rewrite, walk
+from toolchain.spec.expr import Call, Const, Expr, Member, Name, rewrite
 from toolchain.spec.model import Field, Instruction, Machine
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 from toolchain.timing.class_cost import timing_fields
 
-WORDS = ("for", "let", "when", "do")
+WORDS = ("for", "over", "records", "let", "when", "do")
+LOOPS = {"for": "around", "over": "over", "records": "records"}
+"""Words that count rounds, and the kind of each."""
 MOST_ISSUES = 1000
 """Instructions that one step may spell out, sequences in place."""
 
@@ -28,10 +35,11 @@ Names = frozenset[str]
 @dataclass
 class SequenceReader:
     """sequences: by name, as written. inside: those that are being read. fixed: names that stand for expressions. roles: words that stand for
-    places and constants, as `place` for the step's own place. scene: what steps act on.
+    places, constants and instructions, as `place` for the step's own place. scene: what steps act on.
 
     issued: how many instructions the current step has. outside: names of the caller of a sequence, which may have another meaning there.
-    unknown: names without a value before tiles are placed. made_of: what the names of loops and `let` depend on.
+    unknown: names without a value before tiles are placed. made_of: what the names of loops and `let` depend on. rounds: the loops around what is
+    read. tables: of the records that instructions ask for. numbers: names that are the same number for every operation.
     """
 
     machine: Machine
@@ -45,6 +53,9 @@ class SequenceReader:
     made_of: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     roles: Mapping[str, str] = field(default_factory=dict[str, str])
     scene: Scene = NOWHERE
+    rounds: Rounds = ALONE
+    tables: RecordTables = field(default_factory=RecordTables)
+    numbers: Mapping[str, Expr] = field(default_factory=dict[str, Expr])
 
     def step(self, node: Node, names: Iterable[str], placed: Iterable[str], place: str = "", scene: Scene = NOWHERE) -> Items:
         """The items of one step of a place. placed: names that have a value only when tiles have their places.
@@ -61,7 +72,7 @@ class SequenceReader:
 
     def _begin(self, placed: Iterable[str], place: str, scene: Scene) -> None:
         self.issued, self.unknown, self.made_of = 0, frozenset(placed), {}
-        self.roles, self.scene = {"place": place} if place else {}, scene
+        self.roles, self.scene, self.rounds = {"place": place} if place else {}, scene, ALONE.naming(self.numbers)
 
     def _stepped(self, found: Items, node: Node) -> Items:
         lacking = sorted(name for name in needs(self.machine, found) if "." in name and name.partition(".")[0] in self._latched())
@@ -85,38 +96,54 @@ class SequenceReader:
     def _item(self, node: Node, names: Names) -> Item:
         if isinstance(node.value, str):
             node = Node({node.value: Node({}, node.span, node.path)}, node.span, node.path)
-        outer, self.made_of = self.made_of, dict(self.made_of)
+        outer, self.made_of, rounds, fixed = self.made_of, dict(self.made_of), self.rounds, self.fixed
         try:
             return self._scoped(node, names)
         finally:
-            self.made_of = outer
+            self.made_of, self.rounds, self.fixed = outer, rounds, fixed
 
     def _scoped(self, node: Node, names: Names) -> Item:
         own = [key for key in _mapping(node) if key not in WORDS]
         if len(own) + (node.get("do") is not None) != 1:
             raise fail("E1002", "this is to be one instruction, one sequence, or 'do' with a list of them", node.span)
         loops, let = dict[str, Formula](), dict[str, Formula]()
-        for key, value in _mapping(node.get("for")).items():
-            loops[key] = self.formula(value, names)
-            names |= {self._new(key, value, names)}
-            self.made_of[key] = self._basis(loops[key]) | {key}
+        for word, kind in LOOPS.items():
+            for key, value in _mapping(node.get(word)).items():
+                count = self._steady(self.formula(value, names), word, value)
+                names |= {self._new(key, value, names, within=word == "for")}
+                self.made_of[key] = self._basis(count) | {key}
+                loops |= {key: count} if word == "for" else {}
+                self.rounds = self.rounds.counting(kind, key, count.expr)
         for key, value in _mapping(node.get("let")).items():
-            let[key] = self.formula(value, names)
+            found = self.formula(value, names)
             names |= {self._new(key, value, names)}
-            self.made_of[key] = self._basis(let[key])
+            self.made_of[key] = self._basis(found)
+            if found.names & self.rounds.run:
+                self.fixed = {**self.fixed, key: self.rounds.plain(found.expr)}
+            else:
+                let[key] = found
+                self.rounds = self.rounds.naming({key: self.rounds.plain(found.expr)})
         when = node.get("when")
-        condition = self.formula(when, names) if when else None
+        condition = self._steady(self.formula(when, names), "when", when) if when else None
         if not own:
             return self._made(loops, let, condition, self.items(node.value["do"], names), call=False)
         body = node.value[own[0]]
-        if own[0] in self.sequences:
-            called = self._call(own[0], self.sequences[own[0]], body, names)
+        name = self.roles.get(own[0], own[0])
+        if name in self.sequences:
+            called = self._call(name, self.sequences[name], body, names)
             return self._made(loops, let, condition, (called,), call=False) if loops or let or condition else called
-        return self._made(loops, let, condition, self._issue(own[0], body, names), call=False)
+        return self._made(loops, let, condition, self._issue(name, body, names), call=False)
 
-    def _new(self, name: str, node: Node, names: Names) -> str:
-        if name in names - self.outside or not name.isidentifier():
-            raise fail("E1002", f"'{name}' has a meaning here already" if name in names else f"'{name}' is no name", node.where())
+    def _steady(self, formula: Formula, word: str, node: Node) -> Formula:
+        """Raises UserError E1002 for what differs between rounds that one instruction runs."""
+        if inside := sorted(formula.names & self.rounds.run):
+            raise fail("E1002", f"'{word}' is the same in all rounds that an instruction runs, and cannot depend on '{inside[0]}'", node.where())
+        return formula
+
+    def _new(self, name: str, node: Node, names: Names, *, within: bool = True) -> str:
+        """within: names of a sequence's caller may get another meaning."""
+        if name in names - (self.outside if within else frozenset[str]()) or name in self.rounds.run or not name.isidentifier():
+            raise fail("E1002", f"'{name}' has a meaning here already" if name in names | self.rounds.run else f"'{name}' is no name", node.where())
         return name
 
     def _made(self, loops: Mapping[str, Formula], let: Mapping[str, Formula], when: Formula | None, body: Issue | Items, *, call: bool) -> Item:
@@ -151,19 +178,22 @@ class SequenceReader:
         arguments = {key: self.formula(value, names) for key, value in known.items()}
         outer_roles, self.roles = self.roles, {**{key: role for key, role in self.roles.items() if key not in takes}, **roles}
         let = self._with_defaults(takes, arguments, names)
+        rounds = self.rounds
         fixed = {key: formula.expr for key, formula in let.items() if isinstance(formula.expr, Const)}
+        fixed |= {key: rounds.plain(formula.expr) for key, formula in let.items() if formula.names & rounds.run}
+        self.rounds = rounds.naming({key: rounds.plain(formula.expr) for key, formula in let.items()})
         self.inside.append(name)
         seen, self.outside = self.outside, names - takes.keys()
         outer, self.made_of = self.made_of, {**self.made_of, **{key: self._basis(formula) for key, formula in let.items()}}
         with self._replacing({**{key: e for key, e in self.fixed.items() if key not in takes}, **fixed}):
             body = self.items(node.value["do"], (names | takes.keys()) - roles.keys())
         self.inside.pop()
-        self.made_of, self.outside, self.roles = outer, seen, outer_roles
+        self.made_of, self.outside, self.roles, self.rounds = outer, seen, outer_roles, rounds
         return self._made({}, {key: formula for key, formula in let.items() if key not in fixed}, None, body, call=True)
 
     def _roles(self, given: Mapping[str, Node], names: Names) -> dict[str, str]:
-        """Arguments that are places or constants; a number of the same name goes first."""
-        known = {**{word: word for word in self.scene.words}, **self.roles}
+        """Arguments that are places, constants or instructions; a number of the same name goes first."""
+        known = {**{word: word for word in (*self.scene.words, *self.machine.instruction)}, **self.roles}
         return {
             key: known[node.value] for key, node in given.items() if isinstance(node.value, str) and node.value in known and node.value not in names
         }
@@ -192,10 +222,14 @@ class SequenceReader:
             raise fail("E1002", f"there is no instruction or sequence '{name}'", node.where(), nearest(name, [*known, *self.sequences]))
         instruction, given = known[name], _mapping(node)
         stated = {f.name: f for f in instruction.fields if f.name not in instruction.match and f.role != "sync"}
+        nest = _nest(MachineKey(self.machine), name)
+        operands = {key: given.pop(key) for key in nest.factors if key in given} if nest and (nest.memory or self.rounds.run) else {}
         for key, value in given.items():
             if key not in stated:
                 raise fail("E1002", f"{name} has no field '{key}' for a kernel to say", value.where(), nearest(key, stated))
-        fields = {key: self.formula(value, names, stated[key]) for key, value in given.items()}
+        fields = {key: self._steady(self.formula(value, names, stated[key]), key, value) for key, value in given.items()}
+        if operands or self.rounds.run:
+            fields |= self._solved(name, nest, {key: self.formula(value, names).expr for key, value in operands.items()}, fields, node)
         for key, described in stated.items():
             if key not in given and described.default is None and not described.low <= 0 <= described.high:
                 raise fail("E1002", f"{name} needs '{key}', which cannot be zero", node.where())
@@ -207,6 +241,30 @@ class SequenceReader:
             fields = {key: fields.get(key) or Formula(Const(unsaid(instruction, key)), frozenset()) for key in stated}
         limited = tuple(key for key, formula in fields.items() if formula.names and not self._basis(formula) & self.unknown)
         return Issue(name, fields, self._unit(instruction, fields, node), latches, limited, node.where())
+
+    def _solved(self, name: str, nest: LoopNest | None, operands: Mapping[str, Expr], given: Mapping[str, Formula], node: Node) -> dict[str, Formula]:
+        """The fields that follow from the loops that an instruction runs."""
+        if nest is None:
+            raise fail("E1002", f"{name} runs no loops that grow its addresses by fields of their own", node.where())
+        found = solved(nest, name, operands, self.rounds, self.tables, node.where())
+        twice = next((key for key in given if key in found), None)
+        if twice:
+            raise fail("E1002", f"{name}'s {twice} follows from the loops that it runs", node.where())
+        for table in self.tables.made:
+            self._check_table(table, node)
+            self.unknown |= {f"{table.name}.first"}
+        described = {f.name: f for f in self.machine.instruction[name].fields}
+        for key, expr in found.items():
+            _check_number(described[key], expr, node.where())
+        return {key: formula_of(expr) for key, expr in found.items()}
+
+    def _check_table(self, table: Constant, node: Node) -> None:
+        """Raises UserError E1002 for records that depend on anything but a tile and its places."""
+        for counted, exprs, known in ((True, table.over, self.scene.sized), (False, table.fields, self.scene.settled | table.over.keys())):
+            strange = sorted(name for expr in exprs.values() for name in names_in(expr) - known)
+            if strange:
+                text = "their number depends on" if counted else "they depend on"
+                raise fail("E1002", f"records are made before tiles have their places in DRAM, and {text} '{strange[0]}'", node.where())
 
     def _unit(self, instruction: Instruction, fields: Mapping[str, Formula], node: Node) -> str:
         """The unit that the instruction is routed to."""
@@ -234,7 +292,7 @@ class SequenceReader:
                 case Member(base=Name(id=base), name=name) if base in self.machine.instruction and base not in names:
                     return Const(self._word(base, name, e), span=e.span)
                 case Name(id=name) if name in self.fixed:
-                    return self.fixed[name]
+                    return self._standing(name, e.span)
                 case Name(id=name) if name in spelled and name not in names:
                     return Const(spelled[name], span=e.span)
                 case Call(function=Member(base=Name(id=base), name=name), args=args) if base in self.roles:
@@ -252,9 +310,15 @@ class SequenceReader:
         wrong = list(problems(expr, Scope(names)))
         if wrong:
             raise UserError(*wrong)
-        if described and isinstance(expr, Const) and not described.low <= expr.value <= described.high:
-            raise fail("E0304", f"{described.name} is {expr.value}, outside {described.low}..{described.high}", node.span)
+        if described:
+            _check_number(described, expr, node.span)
         return formula_of(expr)
+
+    def _standing(self, name: str, span: Span | None) -> Expr:
+        """The expression that a name stands for. Raises UserError E1002 where it cannot be said in names that are known here."""
+        if hidden := self.rounds.hidden(self.fixed[name]):
+            raise fail("E1002", f"'{name}' depends on '{hidden[0]}', which is an argument of the sequence here", span)
+        return self.fixed[name]
 
     def _word(self, instruction: str, word: str, where: Expr) -> int:
         """The value that a word stands for in the fields of an instruction."""
@@ -276,10 +340,28 @@ def _mapping(node: Node | None) -> dict[str, Node]:
     return dict(node.items())
 
 
+@functools.lru_cache(maxsize=1024)
+def _nest(key: MachineKey, instruction: str) -> LoopNest | None:
+    """The loops that an instruction runs, found once for all kernels."""
+    return loop_nest(machine_semantics(key.machine)[instruction])
+
+
+@functools.lru_cache(maxsize=1024)
+def _timed(key: MachineKey, instruction: str) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
+    """The fields, and the latched ones by register, that an instruction's time depends on."""
+    own, latched = timing_fields(key.machine, key.machine.instruction[instruction])
+    return frozenset(own), frozenset(latched)
+
+
 def formula_of(expr: Expr) -> Formula:
     """The expression with its names; those of functions are none."""
-    functions = {id(e.function) for e in walk(expr) if isinstance(e, Call)}
-    return Formula(expr, frozenset(e.id for e in walk(expr) if isinstance(e, Name) and id(e) not in functions))
+    return Formula(expr, names_in(expr))
+
+
+def _check_number(described: Field, expr: Expr, span: Span | None) -> None:
+    """Raises UserError E0304 for a number that a field does not hold."""
+    if isinstance(expr, Const) and not described.low <= expr.value <= described.high:
+        raise fail("E0304", f"{described.name} is {expr.value}, outside {described.low}..{described.high}", span)
 
 
 def unsaid(instruction: Instruction, name: str) -> int:
@@ -308,7 +390,7 @@ def _item_needs(machine: Machine, item: Item, after: frozenset[str]) -> frozense
 def _body_needs(machine: Machine, item: Item, after: frozenset[str]) -> frozenset[str]:
     """Names that one round needs."""
     if isinstance(item.body, Issue):
-        own, latched = timing_fields(machine, machine.instruction[item.body.instruction])
+        own, latched = _timed(MachineKey(machine), item.body.instruction)
         own |= {name.partition(".")[2] for name in after if item.body.latches and name.startswith(f"{item.body.latches}.")}
         inner = frozenset(f"{register}.{name}" for register, name in latched)
         inner = inner.union(*(item.body.fields[name].names for name in own if name in item.body.fields))

@@ -35,9 +35,9 @@ def _extents(machine: Machine, tensor: Tensor, numbers: Mapping[str, int]) -> tu
 
 
 def tensor_values(machine: Machine, tensor: Tensor, numbers: Mapping[str, int], arrays: Mapping[str, Array]) -> Array:
-    """The host tensor that `values` spells out; a plain element of an array keeps its type.
+    """The host tensor that `values` spells out; a plain element of an array keeps its type. Outside an array is zero.
 
-    Raises UserError E1002 for an array read past its end or with another number of indices, and as `tensor_packing`.
+    Raises UserError E1002 for an array read with another number of indices, and as `tensor_packing`.
     """
     assert tensor.values is not None
     layout = next(item for item in machine.layouts if item.name == tensor.layout)
@@ -83,7 +83,9 @@ def _element(name: str, e: Index, names: Mapping[str, Ints], arrays: Mapping[str
     if len(index) != array.ndim:
         raise fail("E1002", f"'{name}' has {array.ndim} indices, not {len(index)}", e.span)
     if any(part.min() < 0 or part.max() >= size for part, size in zip(index, array.shape, strict=True)):
-        raise fail("E1002", f"this reads '{name}' outside its {array.shape} elements", e.span)
+        near = [np.clip(part, 0, size - 1) for part, size in zip(index, array.shape, strict=True)]
+        within = math.prod(((part == held) for part, held in zip(index, near, strict=True)), start=np.bool_(True))
+        return np.where(within, array[tuple(near)], array.dtype.type(0))
     return found if (found := box_of(array, index)) is not None else array[tuple(index)]
 
 

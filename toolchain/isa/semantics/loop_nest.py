@@ -1,0 +1,111 @@
+"""The loops that an instruction runs by itself: the fields that count their rounds, and those that move its addresses from round to round."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.substitution import inline, linear
+from toolchain.isa.semantics.traverse import addresses, expressions, nodes
+from toolchain.spec.expr import Binary, Const, Expr
+
+
+@dataclass(frozen=True)
+class LoopNest:
+    """counts: the fields that count rounds, outermost loop first. memory: the control memory of the records that an innermost loop goes over, from
+    the field `first` to the field `stop`; empty where there are none. factors: by operand, the field that its address grows by in each of the loops.
+
+    An operand's address starts at a member of the record, or at a field: that is its name.
+    """
+
+    counts: tuple[str, ...]
+    memory: str
+    first: str
+    stop: str
+    factors: Mapping[str, tuple[str, ...]]
+
+
+def loop_nest(semantics: ir.Semantics) -> LoopNest | None:
+    """None for an instruction whose loops and addresses are not of this form: addresses grow by a field of their own in each loop."""
+    loops, body = _loops(semantics.body)
+    records = loops.pop() if loops and isinstance(loops[-1].start, ir.FieldRef) else None
+    counts = tuple(loop.stop.name for loop in loops if loop.start == Const(0) and isinstance(loop.stop, ir.FieldRef))
+    if not counts or len(counts) != len(loops):
+        return None
+    first, stop = (records.start, records.stop) if records else (None, None)
+    if records and not (isinstance(first, ir.FieldRef) and isinstance(stop, ir.FieldRef)):
+        return None
+    memories, factors = set[str](), dict[str, tuple[str, ...]]()
+    for address in _addresses(body):
+        found = _operand(address, [loop.var for loop in loops], records.var if records else "")
+        if found is None or factors.setdefault(found.name, found.factors) != found.factors or bool(found.memory) != bool(records):
+            return None
+        memories.add(found.memory)
+    if not factors or len(memories) != 1:
+        return None
+    ends = [field.name if isinstance(field, ir.FieldRef) else "" for field in (first, stop)]
+    return LoopNest(counts, memories.pop(), ends[0], ends[1], factors)
+
+
+@dataclass(frozen=True)
+class _Operand:
+    name: str
+    memory: str
+    factors: tuple[str, ...]
+
+
+def _loops(body: Sequence[ir.Stmt]) -> tuple[list[ir.For], Sequence[ir.Stmt]]:
+    """Loops of which each is all that the one around it does, and the innermost one's body."""
+    found: list[ir.For] = []
+    while len(body) == 1 and isinstance(body[0], ir.For):
+        found.append(body[0])
+        body = body[0].body
+    return found, body
+
+
+def _addresses(body: Sequence[ir.Stmt], given: Mapping[str, Expr] | None = None) -> Iterator[Expr]:
+    """The index of every element that statements read or write, in fields, loop variables and records. given: what variables stand for."""
+    known = dict(given or {})
+    for stmt in body:
+        if isinstance(stmt, ir.Let):
+            known |= {} if stmt.carried else {stmt.name: inline(stmt.value, known)}
+            continue
+        accesses = [e.access for expr in expressions(stmt) for e in nodes(expr) if isinstance(e, ir.Load)]
+        for access in (*accesses, *([stmt.access] if isinstance(stmt, ir.Store) else [])):
+            yield from (inline(index, known) for index in addresses(access))
+        match stmt:
+            case ir.If(then=then, other=other):
+                yield from _addresses(then, known)
+                yield from _addresses(other, known)
+            case ir.For(body=inner):
+                yield from _addresses(inner, known)
+            case _:
+                pass
+
+
+def _operand(address: Expr, loops: Sequence[str], record: str) -> _Operand | None:
+    """An address that is a field or a member of the record, and in each loop one more field for each round."""
+    parts = linear(address, loops)
+    factors = [_only(parts[1].get(loop, Const(0))) for loop in loops] if parts else []
+    if parts is None or not all(isinstance(factor, ir.FieldRef) for factor in factors):
+        return None
+    fields = tuple(factor.name for factor in factors if isinstance(factor, ir.FieldRef))
+    match _only(parts[0]):
+        case ir.ControlRead(access=access, member=member) if access.index == (ir.Var(record),):
+            return _Operand(member, access.view.memory, fields)
+        case ir.FieldRef(name=name):
+            return _Operand(name, "", fields)
+        case _:
+            return None
+
+
+def _only(expr: Expr) -> Expr | None:
+    """What is left of a sum and of products without zeros and ones; None for more than one term."""
+    match expr:
+        case Binary(op="+", left=left, right=right):
+            one, two = _only(left), _only(right)
+            return two if one == Const(0) else one if two == Const(0) else None
+        case Binary(op="*", left=left, right=right):
+            one, two = _only(left), _only(right)
+            return Const(0) if Const(0) in (one, two) else two if one == Const(1) else one if two == Const(1) else None
+        case _:
+            return expr

@@ -1,0 +1,148 @@
+"""Instructions that run loops of a tile by themselves: factors and records, solved from the addresses that a kernel says of a round."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from toolchain.isa.semantics.loop_nest import LoopNest
+from toolchain.schedule.kernels.affine import ONE, ZERO, beginning, growth, mentions, plus, times
+from toolchain.schedule.kernels.kernel import Constant
+from toolchain.spec.errors import Span, fail
+from toolchain.spec.expr import Call, Expr, Name, rewrite, walk
+
+Exprs = Mapping[str, Expr]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The loops around an instruction, counts by variable. around: each of their rounds issues it anew. over: it runs them by itself, its addresses
+    grow by a field. records: it runs them by itself, a record of a control memory says the addresses of a round.
+
+    meaning: what the names of `let` and of arguments stand for, in names of the tile and of loops. twice: variables of two loops around it, one of
+    which a sequence has.
+    """
+
+    around: Exprs = field(default_factory=dict[str, Expr])
+    over: Exprs = field(default_factory=dict[str, Expr])
+    records: Exprs = field(default_factory=dict[str, Expr])
+    meaning: Exprs = field(default_factory=dict[str, Expr])
+    twice: frozenset[str] = frozenset()
+
+    @property
+    def run(self) -> frozenset[str]:
+        """The variables of loops that instructions run by themselves."""
+        return frozenset((*self.over, *self.records))
+
+    def plain(self, expr: Expr) -> Expr:
+        """The expression in names of the tile and of loops alone."""
+
+        def change(e: Expr) -> Expr | None:
+            match e:
+                case Name(id=name):
+                    return self.meaning.get(name)
+                case Call(function=function, args=args):
+                    return Call(function, tuple(rewrite(arg, change) for arg in args), span=e.span)
+                case _:
+                    return None
+
+        return rewrite(expr, change)
+
+    def hidden(self, expr: Expr) -> list[str]:
+        """Names in a plain expression that mean something else here: arguments that are called like numbers of the tile."""
+        return sorted(name for name in names_in(expr) if self.meaning.get(name, Name(name)) != Name(name))
+
+    def naming(self, let: Exprs) -> "Rounds":
+        """With more names, each in terms of those before."""
+        return replace(self, meaning={**self.meaning, **let})
+
+    def counting(self, kind: str, name: str, count: Expr) -> "Rounds":
+        """With one more loop inside the others. kind: around, over or records. count: in names that are known here."""
+        count = self.plain(count)
+        known: Exprs = {"around": self.around, "over": self.over, "records": self.records}[kind]
+        meaning = {key: expr for key, expr in self.meaning.items() if key != name}
+        return replace(self, **{kind: {**known, name: count}}, meaning=meaning, twice=self.twice | (self.around.keys() & {name}))
+
+
+ALONE = Rounds()
+"""An instruction that is issued once."""
+
+
+@dataclass
+class RecordTables:
+    """The tables of records that a kernel's instructions ask for, equal ones once."""
+
+    made: list[Constant] = field(default_factory=list[Constant])
+
+    def name_of(self, memory: str, over: Exprs, fields: Exprs) -> str:
+        """The name of the table with this content."""
+        for known in self.made:
+            if (known.memory, [*known.over.items()], known.fields) == (memory, [*over.items()], fields):
+                return known.name
+        self.made.append(Constant(f"records {len(self.made)}", memory, over, fields))
+        return self.made[-1].name
+
+
+def solved(nest: LoopNest, instruction: str, operands: Exprs, rounds: Rounds, tables: RecordTables, span: Span) -> dict[str, Expr]:
+    """The fields of an instruction that reads and writes at these addresses in each round of the loops that it runs.
+
+    operands: addresses by operand; of the others nothing matters. Raises UserError E1002 where its fields cannot say so.
+    """
+    operands = {operand: _shown(rounds, operand, rounds.plain(address), span) for operand, address in operands.items()}
+    spare = len(nest.counts) - len(rounds.over)
+    if spare < 0:
+        text = f"{instruction} grows addresses in {len(nest.counts)} loop{'s' * (len(nest.counts) > 1)}, and 'over' has {len(rounds.over)}"
+        raise fail("E1002", text, span, "'records' may hold the others" if nest.memory else "")
+    if rounds.records and not nest.memory:
+        raise fail("E1002", f"{instruction} goes over no records", span)
+    for loop, count in (*rounds.over.items(), *rounds.records.items()):
+        _shown(rounds, loop, count, span)
+    found = dict(zip(nest.counts, [ONE] * spare + [*rounds.over.values()], strict=True))
+    for operand, factors in nest.factors.items():
+        address = operands.get(operand, ZERO)
+        grown = [_growth(operand, address, loop) for loop in rounds.over]
+        found |= dict(zip(factors, [ZERO] * spare + grown, strict=True))
+    starts = {operand: beginning(address, rounds.over.keys()) for operand, address in operands.items()}
+    return found | (_recorded(nest, starts, rounds, tables, span) if nest.memory else starts)
+
+
+def _shown(rounds: Rounds, word: str, expr: Expr, span: Span) -> Expr:
+    """The plain expression. Raises UserError E1002 for one in names that mean something else where the instruction stands."""
+    if hidden := rounds.hidden(expr):
+        raise fail("E1002", f"'{word}' depends on '{hidden[0]}', which is an argument of the sequence here", expr.span or span)
+    return expr
+
+
+def _growth(operand: str, address: Expr, loop: str) -> Expr:
+    grown = growth(address, loop)
+    if grown is None:
+        raise fail("E1002", f"'{operand}' does not grow evenly from round to round of '{loop}'", address.span)
+    return grown
+
+
+def _recorded(nest: LoopNest, starts: Exprs, rounds: Rounds, tables: RecordTables, span: Span) -> dict[str, Expr]:
+    """Where the instruction's records stand: a table has those of all rounds around it in which they differ."""
+    outer = {loop: count for loop, count in rounds.around.items() if any(mentions(e, (loop,)) for e in starts.values())}
+    over = {**outer, **rounds.records}
+    for loop, count in over.items():
+        if loop in rounds.twice or mentions(count, {*rounds.around, *rounds.run}):
+            raise fail("E1002", f"records are counted by '{loop}', whose count differs from round to round", count.span or span)
+    name = tables.name_of(nest.memory, over, starts)
+    skipped: Expr = ZERO
+    for loop, count in outer.items():
+        skipped = plus(times(skipped, _shown(rounds, loop, count, span)), Name(loop))
+    size = product(rounds.records.values())
+    first = plus(Name(f"{name}.first"), times(skipped, size))
+    return {nest.first: first, nest.stop: plus(first, size)}
+
+
+def product(counts: Iterable[Expr]) -> Expr:
+    """All of them multiplied."""
+    found: Expr = ONE
+    for count in counts:
+        found = times(found, count)
+    return found
+
+
+def names_in(expr: Expr) -> frozenset[str]:
+    """The names of values in an expression."""
+    functions = {id(e.function) for e in walk(expr) if isinstance(e, Call)}
+    return frozenset(e.id for e in walk(expr) if isinstance(e, Name) and id(e) not in functions)
