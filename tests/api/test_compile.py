@@ -12,6 +12,14 @@ import toolchain
 from tests.tasks.builds import build
 
 
+WIDE = """\
+model: {name: wide, summary: a convolution that two streams do in half the time}
+inputs: {x: [1, 32, 32, 32]}
+layers:
+  - conv: {out: 64, kernel: 3, pad: half}
+"""
+
+
 def model(inputs: dict[str, tuple[int, list[Any]]], nodes: list[onnx.NodeProto], outputs: dict[str, int], name: str = "net") -> onnx.ModelProto:
     """inputs: type and shape by name. outputs: type by name, their shapes left open."""
     given = [helper.make_tensor_value_info(key, kind, shape) for key, (kind, shape) in inputs.items()]
@@ -46,11 +54,12 @@ def test_streams_are_a_build_of_their_own_and_no_more_than_there_are(tmp_path: P
         toolchain.compile("digits", "vta", streams=2, folder=tmp_path)
     with pytest.raises(toolchain.UserError, match="E1202 'streams' is a whole number from 1 on, not 0"):
         toolchain.compile("digits", "stcp920", streams=0, folder=tmp_path)
-    said: list[str] = []
-    one, two = (toolchain.compile("digits", "stcp920", streams=count, folder=tmp_path, say=said.append) for count in (1, 2))
+    path, said = tmp_path / "wide.yaml", list[str]()
+    path.write_text(WIDE)
+    one, two = (toolchain.compile(path, "stcp920", streams=count, folder=tmp_path, say=said.append) for count in (1, 2))
     assert one.bundle == two.bundle
-    assert said.count("bundle digits for stcp920: region 1 of 1: its program") == 2
-    assert said.count("onnx digits: copying") == 1
+    assert said.count("bundle wide for stcp920: region 1 of 1: its program") == 2
+    assert said.count("graph wide for stcp920: pass 1 of 10, fold_constants") == 1
     assert two.figures["regions"][0]["streams"] == 2
 
 
