@@ -91,6 +91,7 @@ def test_a_node_in_the_place_of_two(tmp_path: Path) -> None:
     assert [node.op_type for node in graph.graph] == ["Clip", "Neg"]
     output = neg.inputs[0]
     assert output is made.outputs[0]
+    assert output is not None
     assert (output.name, output.shape, output.type) == ("b", shape, kind)
     assert [value.name for value in made.inputs[1:] if value is not None] == ["one.1", "high"]
     x = normal(0, 2, 3)

@@ -17,6 +17,7 @@ from toolchain.report.timeline_page import region_legend, write_timeline_page
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import infer_file, report_file, verdict_file
 from toolchain.tasks.actions.reports import write_report
+from toolchain.tasks.actions.results import read_result
 from toolchain.tasks.actions.summary import built_of, page_file
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
@@ -36,8 +37,8 @@ def make_report(step: Step, say: Say) -> Made:
     job = step.job
     say("timing the bundle")
     built, stages, tell = built_of(job)
-    inferred = read_inference(infer_file(job).read_text())
-    verified = read_verified(verdict_file(job).with_suffix(".json").read_text())
+    inferred = read_result(infer_file(job), read_inference)
+    verified = read_result(verdict_file(job).with_suffix(".json"), read_verified)
     summary = summarise_model(built, stages, replace(tell, inferred=inferred, verified=verified))
     parts = (summary_text(summary), costs_text(summary.costs), operations_text(summary.regions))
     text = BETWEEN.join(part.rstrip() for part in parts)
