@@ -3,8 +3,10 @@
 import csv
 import json
 import os
+import runpy
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -25,12 +27,27 @@ FORM = {"model": "digits", "form": "QDQ u8/s8 symmetric per tensor", "file": 24.
         "exact": True, "wrong": "", "refused": False}  # fmt: skip
 
 
-def table(script: str, row: dict[str, object], name: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def table(script: str, row: Mapping[str, object], name: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """What a bench prints of one row that it knows."""
     (folder / "rows").mkdir()
     (folder / "rows" / name).write_text(json.dumps(row))
     command = [sys.executable, str(ROOT / "bench" / script), "--table", "--folder", str(folder), *words]
     return subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
+
+
+BENCHES = sorted(path.name for path in (ROOT / "bench").iterdir() if path.is_file() and os.access(path, os.X_OK))
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_every_bench_tells_how_it_is_called(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """And measures nothing. In this process: what they import is there already."""
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    monkeypatch.setattr(sys, "path", [str(ROOT / "bench"), *sys.path])
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "bench" / name), run_name="__main__")
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: {name}")
 
 
 def test_a_real_network(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ def test_every_shell_has_a_script(shell: str, capsys: pytest.CaptureFixture[str]
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert "tilewright" in script
+    assert script.startswith("#compdef") == (shell == "zsh")
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=script, text=True, check=True)
 

@@ -48,3 +48,16 @@ def test_what_a_killed_build_left_holds_no_one(tmp_path: Path) -> None:
     with Claims() as claims:
         claims.hold(job(tmp_path, place="all"))
     assert {path.name for path in folder.iterdir()} == {GATE, OWNER}
+
+
+def test_a_build_of_the_same_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    folder = job(tmp_path).folder
+    with Claims() as first:
+        first.hold(job(tmp_path))
+        (folder / f"{USER}1-dead.lock").touch()
+        with Claims() as second:
+            second.hold(job(tmp_path))
+            held = {path.name for path in folder.glob(f"{USER}*")}
+            assert len(held) == 2
+            assert f"{USER}1-dead.lock" not in held
+    assert {path.name for path in folder.iterdir()} == {GATE, OWNER}

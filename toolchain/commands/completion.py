@@ -6,13 +6,16 @@ import os
 from toolchain.tasks.names import CHOICES, VARIABLES
 
 SHELLS = ("bash", "zsh", "fish")
+ZSH_HEAD = "#compdef tilewright\n"
+"""The first line of a file in which zsh looks for completions."""
 
 
 def print_script(arguments: argparse.Namespace) -> None:
     """Prints the script that the shell's start-up file evaluates."""
     from argcomplete.shell_integration import shellcode
 
-    print(shellcode(["tilewright"], shell=arguments.shell))
+    script = shellcode(["tilewright"], shell=arguments.shell)
+    print(script if arguments.shell == "zsh" else script.removeprefix(ZSH_HEAD))  # one script serves zsh and bash, and begins as zsh wants it
 
 
 def answer_shell(parser: argparse.ArgumentParser) -> None:

@@ -93,7 +93,8 @@ def check_floats(path: Path, imported: Path, original: ir.Model, model: ir.Model
     """Raises UserError E0923 where a float stage does not compute what the file does."""
     place, found = context.place, Imported(original, context.place, store=store)
     if context.samples:
-        given, sample = open_given(path, imported, place, optimise=False), sample_at(context.samples, 0)
-        if not computes(given, original, model, sample, place, store):
-            found = check_import(given, original, sample, place, store)
+        sample = sample_at(context.samples, 0)
+        wanted = open_given(path, imported, place, optimise=False).run(sample, place)  # one network's weights in memory at a time
+        if not computes(wanted, original, model, sample, place, store):
+            found = check_import(wanted, original, sample, place, store)
     found.check(model, name, context.table or Table(0, {}))

@@ -72,18 +72,22 @@ class Imported:
         check_stage(self.model, stage, table, name, self.place, self.store)
 
 
-def computes(given: Given, imported: ir.Model, stage: ir.Model, sample: Tensors, place: str, store: Store | None = None) -> bool:
-    """Whether a float stage computes what the file does on a sample, up to rounding. With every operator of the stage held against the import's, so
-    does the import then, which needs not be run. False for models with stored integers of their own: their stages may differ by single steps.
+def computes(wanted: Tensors, imported: ir.Model, stage: ir.Model, sample: Tensors, place: str, store: Store | None = None) -> bool:
+    """Whether a float stage computes what the file does on a sample, which is `wanted`, up to rounding.
+
+    With every operator of the stage held against the import's, so does the import then, which needs not be run. False for models with stored integers
+    of their own: their stages may differ by single steps.
     """
     if WRITTEN in imported.metadata_props or is_quantised(imported):
         return False
-    return _first_noisy(stage.graph.outputs, given.run(sample, place), _plain_outputs(stage, sample, place, store)) is None
+    return _first_noisy(stage.graph.outputs, wanted, _plain_outputs(stage, sample, place, store)) is None
 
 
-def check_import(given: Given, imported: ir.Model, sample: Tensors, place: str, store: Store | None = None) -> Imported:
-    """Raises UserError E0923 where the first stage's outputs are not those of the file, and E0910. given: without ONNX Runtime's own rewriting."""
-    wanted = given.run(sample, place)
+def check_import(wanted: Tensors, imported: ir.Model, sample: Tensors, place: str, store: Store | None = None) -> Imported:
+    """Raises UserError E0923 where the first stage's outputs are not those of the file, and E0910.
+
+    wanted: those of the file, without ONNX Runtime's own rewriting.
+    """
     found = _plain_outputs(imported, sample, place, store)
     written = WRITTEN in imported.metadata_props
     bad = _first_noisy(imported.graph.outputs, wanted, found, TIES if written else NOISE)

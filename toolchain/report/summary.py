@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from toolchain.accuracy.closeness import Closeness
-from toolchain.accuracy.inference import Inference
 from toolchain.graph.calibration.calibrated import calibration_kind
 from toolchain.graph.regions import region_calls
 from toolchain.passes.templates import templates_for
@@ -20,7 +19,11 @@ from toolchain.spec.model import Host, Machine
 from toolchain.timing.usage import Basis
 from toolchain.verify.built import Built
 from toolchain.verify.program_under_test import program_of_build
-from toolchain.verify.text import Verified
+
+if TYPE_CHECKING:  # a build has neither results
+    from toolchain.accuracy.closeness import Closeness
+    from toolchain.accuracy.inference import Inference
+    from toolchain.verify.text import Verified
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Summary:
     accuracy: Mapping[str, float]
     exact: bool | None
     tensors: int
-    closeness: Closeness | None
+    closeness: "Closeness | None"
     artefacts: Mapping[str, str]
     stand_in: str = ""
     shares: tuple[MachineShare, ...] = ()
@@ -98,8 +101,8 @@ class Told:
     stand_in: as in the model's file."""
 
     artefacts: Mapping[str, str]
-    inferred: Inference | None = None
-    verified: Verified | None = None
+    inferred: "Inference | None" = None
+    verified: "Verified | None" = None
     stand_in: str = ""
 
 

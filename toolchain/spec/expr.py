@@ -7,7 +7,7 @@ its own (toolchain/isa/semantics/ir.py). `//`, `%` and `>>` floor, as in Python;
 import ast
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from toolchain.spec.errors import Span, fail
@@ -190,8 +190,8 @@ def _comparison(node: ast.Compare, locate: Locate, sub: Callable[[ast.expr], Exp
 
 @functools.cache
 def _members(kind: type[Expr]) -> tuple[str, ...]:
-    """The names of what a node of this kind holds; asked for at every node, and slow to find out."""
-    return tuple(member.name for member in fields(kind))
+    """The names of what a node of this kind holds beside its span; asked for at every node, and slow to find out."""
+    return tuple(member.name for member in fields(kind) if member.name != "span")
 
 
 def children(expr: Expr) -> Iterator[Expr]:
@@ -206,22 +206,27 @@ def children(expr: Expr) -> Iterator[Expr]:
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """The node and everything below it, outermost first."""
-    yield expr
-    for child in children(expr):
-        yield from walk(child)
+    waiting = [expr]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting += reversed(list(children(found)))
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """Rebuilds the tree top-down; where `change` answers with a node that one stands instead, untouched."""
+    """Rebuilds the tree top-down; where `change` answers with a node that one stands instead, untouched. A node below which nothing changes stays."""
     changed = change(expr)
     if changed is not None:
         return changed
     values: dict[str, Any] = {}
     for name in _members(type(expr)):
-        value: Any = getattr(expr, name)
-        if isinstance(value, Expr):
-            value = rewrite(value, change)
-        elif isinstance(value, tuple):
-            value = tuple(rewrite(v, change) if isinstance(v, Expr) else v for v in value)  # pyright: ignore
-        values[name] = value
-    return type(expr)(**values)
+        old: Any = getattr(expr, name)
+        if isinstance(old, Expr):
+            new: Any = rewrite(old, change)
+            if new is not old:
+                values[name] = new
+        elif isinstance(old, tuple):
+            parts = tuple(rewrite(v, change) if isinstance(v, Expr) else v for v in old)  # pyright: ignore
+            if any(one is not other for one, other in zip(parts, old, strict=True)):  # pyright: ignore
+                values[name] = parts
+    return replace(expr, **values) if values else expr

@@ -53,7 +53,9 @@ def explain_answer(job: Job) -> str:
 
 def _json(text: Path) -> dict[str, Any]:
     """The JSON beside a text."""
-    found: dict[str, Any] = json.loads(text.with_suffix(".json").read_text())
+    from toolchain.tasks.actions.results import read_result
+
+    found: dict[str, Any] = read_result(text.with_suffix(".json"), json.loads)
     return found
 
 
@@ -62,8 +64,9 @@ def infer_answer(job: Job) -> str:
     from toolchain.accuracy.inference import read_inference
     from toolchain.accuracy.measure import GOOD
     from toolchain.graph.calibration.calibrated import MADE_UP, calibration_text
+    from toolchain.tasks.actions.results import read_result
 
-    found = read_inference(infer_file(job).read_text())
+    found = read_result(infer_file(job), read_inference)
     lines = [f"{job.model} on {job.machines}, {found.images} {found.kind} samples"]
     labelled = any(right is not None for right in found.right.values())
     lines += [f"  {name:11}{_share(right)}{_remark(name)}" for name, right in found.right.items()] if labelled else []

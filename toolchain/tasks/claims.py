@@ -8,7 +8,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -61,6 +61,7 @@ def _claim(folder: Path, owner: str) -> ExitStack:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder / GATE):
+            _sweep(folder)
             if _owner(folder) != owner:
                 _outwait(folder)
                 (folder / OWNER).write_text(owner)
@@ -72,6 +73,15 @@ def _claim(folder: Path, owner: str) -> ExitStack:
     except OSError as error:
         raise fail("E0005", f"cannot write into the folder: {error.strerror}", place=str(folder)) from None
     return held
+
+
+def _sweep(folder: Path) -> None:
+    """Removes what killed builds left: files that no process holds. Those of others appear only behind the gate, so none is taken before its lock."""
+    import filelock
+
+    for path in sorted(folder.glob(f"{USER}*")):
+        with suppress(filelock.Timeout), filelock.FileLock(path, timeout=0):
+            path.unlink(missing_ok=True)
 
 
 def _owner(folder: Path) -> str:

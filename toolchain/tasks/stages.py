@@ -60,7 +60,7 @@ STAGES = (
     Stage(
         "summary",
         "what the model costs on the machine",
-        "report:make_summary",
+        "summary:make_summary",
         _REPORT,
         GRAPH_LIBRARIES,
         after=("onnx", "graph", "bundle"),

@@ -77,7 +77,8 @@ def _check_floats(built: Built, images: Samples, say: Callable[[str], object]) -
     """Every float stage against the file, each operator that a pass wrote against those before it."""
     (first, imported), *others = built.floats.items()
     say(f"float stage {first} beside the file")
-    found = check_import(built.plain, imported, sample_at(images, 0), built.place)
+    sample = sample_at(images, 0)
+    found = check_import(built.plain.run(sample, built.place), imported, sample, built.place)
     for name, stage in others:
         say(f"float stage {name} beside the file")
         found.check(stage, name, Table(0, {}))

@@ -31,12 +31,19 @@ class Verified:
     noise: tuple[tuple[str, float | None], ...]
 
 
+@dataclass(frozen=True)
+class _Noise:
+    tensor: str
+    sqnr: float | None
+
+
 def read_verified(text: str) -> Verified:
-    """Out of the JSON of `verdict_data`. Raises KeyError or ValueError for anything else."""
+    """Out of the JSON of `verdict_data`. Raises KeyError, TypeError or ValueError for anything else."""
     data: dict[str, Any] = json.loads(text)
-    noise = tuple((str(row["tensor"]), row["sqnr"]) for row in data["errors"])
+    found = [from_json(_Noise, {"tensor": row["tensor"], "sqnr": row["sqnr"]}, "errors") for row in data["errors"]]
     tensors = sum(len(region["compared"]) for region in data["regions"])
-    return Verified(bool(data["exact"]), tensors, from_json(Closeness, data["closeness"]), noise)
+    noise = tuple((row.tensor, row.sqnr) for row in found)
+    return Verified(from_json(bool, data["exact"], "exact"), tensors, from_json(Closeness, data["closeness"]), noise)
 
 
 def verdict_text(verdict: ModelVerdict, calibrated: str = "") -> str:

@@ -12,6 +12,7 @@ from tests.graph.imported import F, imported, node_of, normal, run
 from tests.graph.onnx_builder import model, save
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.nodes.rewrite import (
+    CACHED,
     add_constant,
     bypass,
     captured,
@@ -27,6 +28,7 @@ from toolchain.graph.nodes.rewrite import (
     multiplied,
     real,
     replace_value,
+    row_blocks,
     shape_of,
     single_use,
     substitute,
@@ -89,6 +91,7 @@ def test_a_node_in_the_place_of_two(tmp_path: Path) -> None:
     assert [node.op_type for node in graph.graph] == ["Clip", "Neg"]
     output = neg.inputs[0]
     assert output is made.outputs[0]
+    assert output is not None
     assert (output.name, output.shape, output.type) == ("b", shape, kind)
     assert [value.name for value in made.inputs[1:] if value is not None] == ["one.1", "high"]
     x = normal(0, 2, 3)
@@ -151,3 +154,11 @@ def test_products_are_computed_in_float64_and_rounded_once() -> None:
         found = multiplied(array, factors)
         assert found.dtype == dtype
         np.testing.assert_array_equal(found, (array.astype(np.float64) * factors).astype(dtype))
+
+
+def test_blocks_of_rows_are_all_rows_once() -> None:
+    for shape in ((1,), (5, 3), (3, CACHED), (CACHED + 7, 1), (0, 4), (4, 0)):
+        array = np.zeros(shape, np.int8)
+        parts = [array[part] for part in row_blocks(array)]
+        assert sum(map(len, parts)) == len(array)
+        assert all(part.size <= max(CACHED, array[:1].size) for part in parts)

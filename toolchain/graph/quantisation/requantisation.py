@@ -11,6 +11,7 @@ import numpy as np
 from toolchain.graph.calibration.ranges import fitting_positions, fitting_scale, position, positions
 from toolchain.graph.integers.calls import Call, window_of
 from toolchain.graph.integers.numerics import Fraction, Numerics, average_fraction
+from toolchain.graph.nodes.rewrite import row_blocks
 from toolchain.graph.quantisation.scales import product_position
 from toolchain.operations.ending import first_stored, quantize
 from toolchain.operations.kind import UNIT
@@ -75,9 +76,13 @@ def weight_scale(weights: Floats, numerics: Numerics) -> float:
 
 def stored_weights(weights: Floats, scale: float | np.float32 | Floats, numerics: Numerics) -> np.typing.NDArray[np.int8]:
     """Rounded to the nearest, ties to even: what a weight becomes is no matter of the machine."""
-    scaled = weights * (1 / np.float32(scale) if np.ndim(scale) == 0 else 1 / scale)
-    np.rint(scaled, out=scaled)  # in place, as everything of the size of the weights
-    return np.clip(scaled, numerics.weight.low, numerics.weight.high, out=scaled).astype(np.int8)
+    factors: Any = 1 / np.float32(scale) if np.ndim(scale) == 0 else 1 / scale
+    found = np.empty(weights.shape, np.int8)
+    for part in row_blocks(weights):
+        scaled: Floats = weights[part] * (factors if np.ndim(factors) == 0 else factors[part])
+        np.rint(scaled, out=scaled)
+        found[part] = np.clip(scaled, numerics.weight.low, numerics.weight.high, out=scaled)
+    return found
 
 
 def product(
@@ -190,10 +195,14 @@ def too_large(
     shift: a whole number, or one for each row. zero: the stored integer that stands for zero in what the weights multiply; the bias may hold its
     share of the sum.
     """
-    rows = stored.reshape(len(stored), -1).astype(np.int16)
+    rows = stored.reshape(len(stored), -1)
     wide = np.int32 if rows.shape[1] < LONG_ROW else np.int64
-    sums = np.abs(rows).sum(1, dtype=wide).astype(np.int64) * numerics.magnitude
-    folded = bias - zero * rows.sum(1, dtype=wide).astype(np.int64) if zero else bias
+    sums, plain = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    for part in row_blocks(rows):
+        some = rows[part].astype(np.int16)
+        plain[part] = some.sum(1, dtype=wide) if zero else 0
+        sums[part] = np.abs(some, out=some).sum(1, dtype=wide)
+    sums, folded = sums * numerics.magnitude, bias - zero * plain
     return sums + np.maximum(np.abs(bias), np.abs(folded)) + (np.int64(1) << np.maximum(shift - 1, 0)) > numerics.accumulator.high
 
 
@@ -203,14 +212,17 @@ def _corrected(
     """The bias less the mean error that rounding the weights brings, by the mean of every input channel."""
     if not len(means):
         return bias.astype(np.float64)
-    error = stored * scale
-    error = np.subtract(error, weights, out=error).reshape(*weights.shape[:2], -1)
-    error = error.sum(2, dtype=np.float64) if error.shape[2] > 1 else error.astype(np.float64)
     group = int(call.attributes.get("group", 1))
-    seen = np.asarray(means).reshape(group, -1)
+    seen = np.asarray(means, np.float64).reshape(group, -1)
     if seen.shape[1] != weights.shape[1]:
         return bias.astype(np.float64)
-    return bias - np.einsum("gok,gk->go", error.reshape(group, -1, weights.shape[1]), seen).reshape(-1)
+    groups, found = np.arange(len(weights)) // (len(weights) // group), np.empty(len(weights))
+    for part in row_blocks(weights):
+        error = stored[part] * (scale if np.ndim(scale) == 0 else scale[part])
+        error = np.subtract(error, weights[part], out=error).reshape(*error.shape[:2], -1)
+        sums = error.sum(2, dtype=np.float64) if error.shape[2] > 1 else error[..., 0].astype(np.float64)
+        found[part] = np.einsum("ok,ok->o", sums, seen[groups[part]])
+    return bias - found
 
 
 def _multiplied(

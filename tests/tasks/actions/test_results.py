@@ -1,0 +1,34 @@
+"""Results that a task left, after an edit by hand."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from toolchain.accuracy.inference import read_inference
+from toolchain.spec.errors import UserError
+from toolchain.tasks.actions.results import read_result
+from toolchain.verify.text import read_verified
+
+
+@pytest.mark.parametrize("read", [read_inference, read_verified])
+@pytest.mark.parametrize("text", ["", "{", "[]", "1", "null", "{}", '{"errors": 1}', '{"errors": [{"tensor": "t", "sqnr": "x"}]}', "[" * 100_000])
+def test_an_edited_result_is_one_line(read: Callable[[str], object], text: str, tmp_path: Path) -> None:
+    path = tmp_path / "infer.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match=r"infer.json: E1206 this is not as the task wrote it; delete the file, and ask again$"):
+        read_result(path, read)
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "verdict.json"
+    path.write_bytes(b"\xff")
+    with pytest.raises(UserError, match="E1206"):
+        read_result(path, json.loads)
+
+
+def test_a_result_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "verdict.json"
+    path.write_text('{"exact": true}')
+    assert read_result(path, json.loads) == {"exact": True}
