@@ -11,7 +11,6 @@ from onnx import TensorProto, helper
 import toolchain
 from tests.tasks.builds import build
 
-
 WIDE = """\
 model: {name: wide, summary: a convolution that two streams do in half the time}
 inputs: {x: [1, 32, 32, 32]}
