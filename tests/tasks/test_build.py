@@ -94,7 +94,7 @@ def test_only_what_a_change_touches_runs_again(
     [
         ("calibrate", "calibration_table", "models/digits/digits.npz", b""),
         ("onnx", "build_model", "models/digits/digits.onnx", b""),
-        ("graph", "build_graph", "targets/vta/instruction.asm.j2", b"{# a word #}"),
+        ("graph", "build_turns", "targets/vta/instruction.asm.j2", b"{# a word #}"),
         ("bundle", "compile_region", "targets/vta/kernels.yaml", b"# a word\n"),
     ],
 )
@@ -295,14 +295,14 @@ def test_two_models_of_one_name_built_at_once_each_answer_for_their_own(
         alone[name] = capfd.readouterr().out
         shutil.rmtree("build")
     action, started = import_module("toolchain.tasks.actions.graph"), list[subprocess.Popen[str]]()
-    real = action.build_graph
+    real = action.build_turns
 
     def joined(*given: Any) -> Any:
         command = [*COMMAND, "build", "target=vta", "model=two/net.onnx"]
         started.append(subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return real(*given)
 
-    monkeypatch.setattr(action, "build_graph", joined)
+    monkeypatch.setattr(action, "build_turns", joined)
     assert cli.main(["build", "target=vta", "model=one/net.onnx"]) == 0
     assert capfd.readouterr().out == alone["one"] != alone["two"]
     out, _ = started[0].communicate()
