@@ -37,7 +37,8 @@ def derive(program: Program, state: State, seeds: tuple[int | None, ...] = (None
     plain = without_tokens(program, sync_encoding(program.machine))
     assert leftovers(found.program) == leftovers(plain)
     kept = found.source[found.source >= 0]
-    np.testing.assert_array_equal(kept, np.arange(len(program)))
+    np.testing.assert_array_equal(np.sort(kept), np.arange(len(program)))
+    assert all((np.diff(kept[program.queue[kept] == queue]) > 0).all() for queue in range(program.queues))
     np.testing.assert_array_equal(program.kind[kept], found.program.kind[found.source >= 0])
     assert found.tokens == posted(found.program) - posted(plain)
     if len(footprints(plain, state, np.arange(len(plain))).faults):
@@ -68,6 +69,11 @@ def assert_ordered(program: Program, state: State) -> None:
     prints = footprints(program, state, order)
     found = find_hazards(prints, Timeline(order, position, program.queue, queue_table(program.queue, program.queues).position, clocks))
     assert not (found.kind != UNWRITTEN).any()
+
+
+def pairs_of(found: Synchronised) -> Iterator[tuple[str, int, int]]:
+    """(counter, poster, taker) of every token, by their indices in the program that was given; -1 for one that was added."""
+    yield from ((name, int(found.source[poster]), int(found.source[taker])) for name, poster, taker in token_pairs(found.program))
 
 
 def token_pairs(program: Program) -> Iterator[tuple[str, int, int]]:

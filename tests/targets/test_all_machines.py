@@ -13,7 +13,18 @@ NAMES = [*sorted(list_targets()), *(str(path) for path in sorted(DATA.glob("*.ya
 CONFIGURATIONS = [(name, config) for name in NAMES for config in ("", *load_machine(name).configs)]
 ASSUMES = {
     "dnnvm": ("encoding is not public", "LeakyReLU", "timing.resources.ddr_port"),
-    "dpuv3": ("act_type", "stride_offset_out", "LOWEST", "EDGE_DEPTH", "pool_type", "select_avg", "ELEW: operands are added exactly"),
+    "dpuv3": (
+        "act_type",
+        "stride_offset_out",
+        "LOWEST",
+        "EDGE_DEPTH",
+        "QUEUE_DEPTH",
+        "SETUP",
+        "DRAIN",
+        "pool_type",
+        "select_avg",
+        "ELEW: operands are added exactly",
+    ),
     "stcp920": ("instruction set is not public", "64 KB L1", "numerics.scaled", "sync.counters.event"),
     "vta": ("timing.constants.DMA_SETUP",),
 }

@@ -196,7 +196,7 @@ channel_group 1 shift_write {shift_write} shift_write_prelu_n {3 if kind == 3 el
 
 
 def test_a_bounded_counter_is_at_least_what_the_vendor_needs() -> None:
-    assert {c.depth for c in load_machine("dpuv3").counters} == {None}
-    assert {c.depth for c in load_machine("dpuv3", overrides={"EDGE_DEPTH": "4"}).counters} == {4}
+    assert {c.depth for c in load_machine("dpuv3").counters} == {4}
+    assert {c.depth for c in load_machine("dpuv3", overrides={"EDGE_DEPTH": "0"}).counters} == {None}
     with pytest.raises(UserError, match="at least 4"):
         load_machine("dpuv3", overrides={"EDGE_DEPTH": "3"})

@@ -14,7 +14,7 @@ from toolchain.schedule.compile import CompiledOperation, emit_alone, pack_tenso
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.tiling.order import order_steps
-from toolchain.schedule.tiling.step_cost import items_cycles
+from toolchain.schedule.tiling.step_cost import items_cycles, step_instructions
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings, tile_fits
 from toolchain.schedule.writer import part_of, step_frame
 from toolchain.spec.errors import UserError
@@ -71,6 +71,17 @@ def derived(problem: Problem, tiling: Tiling) -> dict[tuple[int, str], int]:
     return {key: cycles for key, cycles in found.items() if cycles}
 
 
+def counted(problem: Problem, tiling: Tiling) -> dict[int, int]:
+    """Instructions by instance of a step, from the kernel alone."""
+    part = part_of(problem, order_steps(problem, tiling))
+    frames = (
+        step_frame(part, dict.fromkeys(emitted_names(problem), 0), [number], {number: [0] * len(item.step.constants)})
+        for number, item in enumerate(part.steps)
+    )
+    found = {number: int(step_instructions(problem, part.steps[number].step, frame)[0]) for number, frame in enumerate(frames)}
+    return {number: count for number, count in found.items() if count}
+
+
 def emitted_names(problem: Problem) -> list[str]:
     return [f"{tensor.name}_{part}" for tensor in problem.kernel.tensors for part in ("base", "segment", "channels")]
 
@@ -88,3 +99,5 @@ def test_a_step_costs_what_its_instructions_are_charged(machine: str, kernel: st
         for index in {small[0], small[-1], int(rng.choice(small))}:
             compiled = emit_alone(problem, ranked[index], pack_tensors(problem))
             assert derived(problem, ranked[index]) == charged(compiled)
+            steps_only = (compiled.origins.instance != NONE) & ~compiled.origins.does("constants")
+            assert counted(problem, ranked[index]) == Counter(compiled.origins.instance[steps_only].tolist())

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from math import prod
 
 import pytest
 
@@ -53,6 +54,15 @@ def test_a_memory_of_which_others_have_taken_all_is_told() -> None:
 def test_time_stays_near_the_estimate() -> None:
     choice = compile_operation(MACHINE, KERNEL, OPERATION, timed=3)
     assert all(abs(cycles / tiling.estimate - 1) < 0.05 for tiling, cycles in choice.tried)
+
+
+@pytest.mark.parametrize("limit", ["SETUP", "DRAIN"])
+def test_tiles_are_larger_where_an_instruction_costs_its_unit_cycles(limit: str) -> None:
+    least, most = (
+        rank_tilings(state_problem(machine, load_kernel(machine, "conv2d"), OPERATION), 2, 1)[0]
+        for machine in (load_machine("dpuv3"), load_machine("dpuv3", overrides={limit: "64" if limit == "SETUP" else "1"}))
+    )
+    assert prod(least.sizes.values()) < prod(most.sizes.values())
 
 
 def test_sizes_cut_an_extent_as_evenly_as_any_number_of_tiles() -> None:

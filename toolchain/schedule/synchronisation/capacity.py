@@ -1,4 +1,5 @@
-"""Keeps counters within their depth. A full counter holds up the poster; where nobody could ever make room, tokens are merged.
+"""Keeps counters within their depth. Tokens are merged where that costs no time, and where nobody could ever make room; elsewhere a full counter
+holds up the poster.
 
 Queues and counters alone decide who can go on, never time, so one execution shows whether any can deadlock.
 """
@@ -6,13 +7,35 @@ Queues and counters alone decide who can go on, never time, so one execution sho
 from dataclasses import dataclass, field
 
 from toolchain.schedule.synchronisation.plan import Link, Plan
+from toolchain.schedule.synchronisation.plan_clock import Durations, PlanTimes, plan_times
 
 
-def fit_counters(plan: Plan) -> None:
-    """Merges tokens until the program runs to its end with the depths that the machine declares."""
+def fit_counters(plan: Plan, known: Durations | None = None) -> None:
+    """Merges tokens until the program runs to its end with the depths that the machine declares. known: of its instructions, where time counts."""
     limited = [link for link in plan.links.values() if link.channel.mode == "counting" and link.channel.depth is not None]
+    if known and any(_exceeds(link) for link in limited):
+        times = plan_times(plan, known)
+        for link in limited:
+            _thin(link, times)
     if any(_exceeds(link) for link in limited):
         _Run(plan).finish()
+
+
+def _thin(link: Link, times: PlanTimes) -> None:
+    """Wherever more tokens are on their way than the counter holds, two neighbours become one: the earlier token's taker waits for the later post,
+    of those that have been posted by then the one with the most time to spare."""
+    posts, takes, first = list[int](), list[int](), 0
+    for poster, taker in zip(link.posts, link.takes, strict=True):
+        while first < len(takes) and times.start[takes[first]] <= times.shown[poster]:
+            first += 1
+        posts.append(poster)
+        takes.append(taker)
+        while len(posts) - first > (link.channel.depth or 0):
+            late, at = min((times.shown[posts[k + 1]] - times.start[takes[k]], k) for k in range(first, len(posts) - 1))
+            if late > 0 or posts[at + 1] >= takes[at]:
+                break
+            del posts[at], takes[at + 1]
+    link.posts[:], link.takes[:] = posts, takes
 
 
 def _exceeds(link: Link) -> bool:

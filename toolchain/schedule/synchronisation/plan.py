@@ -108,6 +108,21 @@ class Plan:
                 row[unit] = self.place[last] + 1
         return row if self.barrier is None else self.learn(row, self.barrier)
 
+    def reorder(self, order: Sequence[int]) -> None:
+        """Puts the instructions in another order, by their present indices, in which those of each queue keep theirs."""
+        at = [0] * len(order)
+        for index, old in enumerate(order):
+            at[old] = index
+        for name in ("source", "kind", "unit", "place", "rows"):
+            column = getattr(self, name)
+            column[:] = [column[old] for old in order]
+        self.held[:] = [tuple(at[other] for other in self.held[old]) for old in order]
+        for members in self.members:
+            members[:] = [at[member] for member in members]
+        for link in self.links.values():
+            link.posts[:], link.takes[:] = [at[poster] for poster in link.posts], [at[taker] for taker in link.takes]
+        self.barrier = None if self.barrier is None else at[self.barrier]
+
     def fence(self) -> bool:
         """Adds an instruction that comes after everything before it and before everything after it; False where the machine names none."""
         fences = self.machine.interlock.fences if self.machine.interlock and self.streams == 1 else ()

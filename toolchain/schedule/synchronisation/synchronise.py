@@ -15,7 +15,9 @@ from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_encoding import SyncEncoding, sync_encoding
 from toolchain.isa.sync_tokens import Moves, sync_tokens
 from toolchain.schedule.synchronisation.capacity import fit_counters
+from toolchain.schedule.synchronisation.issue_order import put_in_issue_order
 from toolchain.schedule.synchronisation.plan import Plan
+from toolchain.schedule.synchronisation.plan_clock import Durations, durations
 from toolchain.schedule.synchronisation.rewrite import rewritten, without_tokens
 from toolchain.schedule.synchronisation.tokens import TokenChoice
 from toolchain.spec.model import Machine
@@ -42,12 +44,19 @@ def synchronise(program: Program, state: State) -> Synchronised:
     plain = without_tokens(program, found)
     order = np.arange(len(plain))
     provenance = Provenance(plain, state, order)
-    runs = footprints(plain, state, order, provenance).runs
-    return choose_tokens(plain, find_dependences(plain, runs, provenance), held_instructions(plain, runs, provenance).latest, found)
+    prints = footprints(plain, state, order, provenance)
+    needs, held = find_dependences(plain, prints.runs, provenance), held_instructions(plain, prints.runs, provenance).latest
+    return choose_tokens(plain, needs, held, found, durations(plain, prints, provenance) if is_limited(plain.machine) else None)
 
 
-def choose_tokens(program: Program, dependences: Dependences, held: Needs, known: SyncEncoding) -> Synchronised:
-    """The program, which has no tokens yet, with those that the dependences call for. held: Held.latest."""
+def is_limited(machine: Machine) -> bool:
+    """Whether a counter or a queue holds only so much, so that time says what goes into it and when."""
+    return any(counter.depth for counter in machine.counters) or any(unit.depth for unit in machine.units)
+
+
+def choose_tokens(program: Program, dependences: Dependences, held: Needs, known: SyncEncoding, taken: Durations | None = None) -> Synchronised:
+    """The program, which has no tokens yet, with those that the dependences call for. held: Held.latest. taken: cycles of its instructions, where
+    a counter or a queue holds only so much."""
     events = sync_tokens(program)
     named = {c.name for c in program.machine.counters if not c.source}
     kept = np.array([counter in named for counter in events.counters], np.bool_)
@@ -56,7 +65,9 @@ def choose_tokens(program: Program, dependences: Dependences, held: Needs, known
     for stream in range(program.machine.streams):
         who = np.flatnonzero(program.stream == stream)
         plans.append(_stream_plan(program, dependences, held, known, who, (signals, holds)))
-        fit_counters(plans[-1])
+        if taken:
+            put_in_issue_order(plans[-1], taken)
+        fit_counters(plans[-1], taken)
     result, source = rewritten(program, plans, known)
     return Synchronised(result, source, sum(len(link.posts) for plan in plans for link in plan.links.values() if link.channel.mode != "all_prior"))
 

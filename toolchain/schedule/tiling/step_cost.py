@@ -32,6 +32,14 @@ def step_transfers(problem: Problem, step: Step, frame: Frame) -> dict[str, Ints
     return {name: _column(value, frame.count) for name, value in items_cycles(problem.machine, step.code, frame, _issue_transfers).items()}
 
 
+def step_instructions(problem: Problem, step: Step, frame: Frame) -> Ints:
+    """int64 [n]: how many a step is; one where text says it."""
+    if isinstance(step.code, str):
+        return np.ones(frame.count, np.int64)
+    counts = items_cycles(problem.machine, step.code, frame, _one_each)
+    return np.add.reduce([_column(value, frame.count) for value in counts.values()])
+
+
 def loading_cycles(problem: Problem, loading: Loading, count: Ints) -> Ints:
     """int64 [n]: to bring `count` constants on chip."""
     if loading.cycles is not None:
@@ -62,6 +70,11 @@ Costs = Callable[[Machine, Issue, Frame], Mapping[str, Value]]
 def _issue_cycles(machine: Machine, issue: Issue, frame: Frame) -> dict[str, Value]:
     """Of the unit."""
     return {issue.unit: _issue_cost(machine, issue, frame).held}
+
+
+def _one_each(_machine: Machine, issue: Issue, _frame: Frame) -> dict[str, Value]:
+    """Instructions of each unit."""
+    return {issue.unit: 1}
 
 
 def _issue_transfers(machine: Machine, issue: Issue, frame: Frame) -> dict[str, Value]:

@@ -15,7 +15,7 @@ from toolchain.schedule.kernels.pools import Rooms, Slot, Taken, slots_of
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.windows import largest_window
 from toolchain.schedule.tiling.overlap import Floats, overlapped
-from toolchain.schedule.tiling.step_cost import loading_cycles, step_cycles, step_transfers, tile_frame
+from toolchain.schedule.tiling.step_cost import loading_cycles, step_cycles, step_instructions, step_transfers, tile_frame
 from toolchain.schedule.tiling.tile_limits import fitting, tile_faults
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail
@@ -23,6 +23,8 @@ from toolchain.spec.evaluate import align, constant
 
 STEP = 2.0
 """Cycles that a step costs beside its work: tokens arrive a little after it."""
+INSTRUCTION = 2.0
+"""Cycles that an instruction costs beside its work: of tiles that are about as quick, those of fewer instructions are taken."""
 HANDOVER = 1 / 256
 """The cost of a cycle for which the next operation waits: little, as it mostly has something else to do, but tiles get no larger than need be."""
 
@@ -274,6 +276,12 @@ class Candidates:
         frame = tile_frame(self.problem, self.names)
         return [step_cycles(self.problem, step, self.names, frame) for step in self.problem.steps]
 
+    @cached_property
+    def instructions(self) -> list[Ints]:
+        """By step that there is, how many one run of it is."""
+        frame = tile_frame(self.problem, self.names)
+        return [step_instructions(self.problem, step, frame) for step, _ in self.costs]
+
     def _exposed(self, step: Step) -> Floats | float:
         """How much of a first load or last store nothing else hides. What is known when compiling is loaded while the operation before still
         runs, the less surely the more of the memory it takes. What later operations read is handed over when all tiles of the same rows
@@ -349,6 +357,6 @@ class Candidates:
         """Cycles: the busiest unit, the first loads and the last store around it, and what small steps and busy other units cost by
         getting in each other's way; with one slot everything in turn."""
         ends = np.zeros(len(next(iter(self.sizes.values()))))
-        for step, costs in self.costs:
-            ends = ends + sum(costs.values()) * self._exposed(step) + self.times(step, order) * STEP
+        for (step, costs), count in zip(self.costs, self.instructions, strict=True):
+            ends = ends + sum(costs.values()) * self._exposed(step) + self.times(step, order) * (STEP + INSTRUCTION * count)
         return overlapped(list(self.busy(order).values()), ends, self.contexts)
