@@ -2,6 +2,17 @@
 
 from toolchain.schedule.synchronisation.plan import Plan
 from toolchain.schedule.synchronisation.plan_clock import Durations, plan_times
+from toolchain.spec.model import Machine
+
+
+def is_limited(machine: Machine) -> bool:
+    """Whether a counter or a queue holds only so much, so that time says what goes into it and when."""
+    return any(counter.depth for counter in machine.counters) or any(unit.depth for unit in machine.units)
+
+
+def is_reordered(machine: Machine) -> bool:
+    """Whether a program's one stream stands in the order in which its instructions start."""
+    return machine.streams == 1 and is_limited(machine) and not machine.interlock
 
 
 def put_in_issue_order(plan: Plan, known: Durations) -> None:
@@ -10,7 +21,7 @@ def put_in_issue_order(plan: Plan, known: Durations) -> None:
     A stream is fetched in order, and stops at an instruction whose queue is full: behind it stand others whose units are idle. Where a machine goes
     by the order of the stream, as an interlock does, it stays.
     """
-    if plan.machine.interlock:
+    if not is_reordered(plan.machine):
         return
     start, last = plan_times(plan, known).start, [i.name for i in plan.machine.instructions].index(plan.machine.program.ends)
     plan.reorder(sorted(range(len(start)), key=lambda index: (plan.kind[index] == last, start[index], index)))

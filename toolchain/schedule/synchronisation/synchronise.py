@@ -15,7 +15,7 @@ from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_encoding import SyncEncoding, sync_encoding
 from toolchain.isa.sync_tokens import Moves, sync_tokens
 from toolchain.schedule.synchronisation.capacity import fit_counters
-from toolchain.schedule.synchronisation.issue_order import put_in_issue_order
+from toolchain.schedule.synchronisation.issue_order import is_limited, put_in_issue_order
 from toolchain.schedule.synchronisation.plan import Plan
 from toolchain.schedule.synchronisation.plan_clock import Durations, durations
 from toolchain.schedule.synchronisation.rewrite import rewritten, without_tokens
@@ -47,11 +47,6 @@ def synchronise(program: Program, state: State) -> Synchronised:
     prints = footprints(plain, state, order, provenance)
     needs, held = find_dependences(plain, prints.runs, provenance), held_instructions(plain, prints.runs, provenance).latest
     return choose_tokens(plain, needs, held, found, durations(plain, prints, provenance) if is_limited(plain.machine) else None)
-
-
-def is_limited(machine: Machine) -> bool:
-    """Whether a counter or a queue holds only so much, so that time says what goes into it and when."""
-    return any(counter.depth for counter in machine.counters) or any(unit.depth for unit in machine.units)
 
 
 def choose_tokens(program: Program, dependences: Dependences, held: Needs, known: SyncEncoding, taken: Durations | None = None) -> Synchronised:
