@@ -17,13 +17,13 @@ from toolchain.schedule.compile_region import compile_region, find_schedule
 from toolchain.schedule.form.write import write_schedule
 from toolchain.spec.errors import UserError
 
-LAST = "tile: {n: 1, oc: 1, oh: 8, ow: 5}\n        slots: {bias: 1, w: 1, y: [[0, 55], [8, 5]]}"
+LAST = "tile: {n: 1, oc: 1, oh: 8, ow: 10}\n        slots: {bias: 1, w: 1, y: [[0, 50], [8, 10]]}"
 FAULTS = {
     "no yaml": ("groups:", "groups: ["),
     "another version": ("version: 1", "version: 2"),
     "another region": ("region: block", "region: region7"),
     "another machine": ("machine: dpuv3", "machine: vta"),
-    "another fingerprint": ("fingerprint: \"9", "fingerprint: \"8"),
+    "another fingerprint": ("fingerprint: ", "fingerprint: 0"),
     "unknown key": ("kernel: add", "kernal: add"),
     "no groups": (text_of("dpuv3")[text_of("dpuv3").index("groups:") :], "groups: []\n"),
     "a size of no kind": ("oh: 20", "oh: all"),
@@ -41,13 +41,13 @@ FAULTS = {
     "no multiple": ("oc: 1, oh: 16", "oc: 1, oh: 12"),
     "no such place": (LAST, LAST.replace("bias: 1", "bais: 1")),
     "slots of what stays": ("oh: 20, ow: 20}", "oh: 20, ow: 20}\n        slots: {x: 2}"),
-    "no pool": (LAST, LAST.replace("[8, 5]", "[4, 5]")),
-    "outside": (LAST, LAST.replace("[8, 5]", "[8, 8190]")),
-    "on a buffer": (LAST, LAST.replace("[8, 5]", "[16, 50]")),
-    "slots overlap": (LAST, LAST.replace("[8, 5]", "[0, 52]")),
+    "no pool": (LAST, LAST.replace("[8, 10]", "[4, 10]")),
+    "outside": (LAST, LAST.replace("[8, 10]", "[8, 8190]")),
+    "on a buffer": (LAST, LAST.replace("[8, 10]", "[16, 50]")),
+    "slots overlap": (LAST, LAST.replace("[8, 10]", "[0, 52]")),
     "addresses where none are": (LAST, LAST.replace("w: 1", "w: [[0, 0]]")),
     "too many slots": (LAST, LAST.replace("w: 1", "w: 1000000000")),
-    "too few elements": (LAST, LAST.replace("y: [[0, 55], [8, 5]]", "y: 2") + "\n        within: {fm: [{bank: 0, start: 0, depth: 9}]}"),
+    "too few elements": (LAST, LAST.replace("y: [[0, 50], [8, 10]]", "y: 2") + "\n        within: {fm: [{bank: 0, start: 0, depth: 9}]}"),
     "within another memory": (LAST, LAST + "\n        within: {pm: [{bank: 0, start: 0, depth: 100}]}"),
     "within what is taken": (LAST, LAST + "\n        within: {fm: [{bank: 16, start: 0, depth: 100}]}"),
     "no such tensor": ("tensor: b", "tensor: bb"),
