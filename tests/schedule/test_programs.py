@@ -28,8 +28,8 @@ SMALL = {
     "vta": {"LOG_DRAM": "20"}, "dpuv3": {"LOG_DDR": "20", "PES": "2"}, "dnnvm": {"LOG_DDR": "20"}, "stcp920": {"LOG_DDR": "20"}, RIPPLE: {},
 }  # fmt: skip
 """Every machine, with little memory to compare."""
-VENDOR = {"conv1_pool1_fused": (85, 63), "resnet50_hand": (295, 295), "resnet50_compiled_plain": (252, 268)}
-"""Tokens as the vendor has them, and as derived."""
+VENDOR = {"conv1_pool1_fused": (85, 63, 58), "resnet50_hand": (295, 295, 266), "resnet50_compiled_plain": (252, 268, 259)}
+"""Tokens as the vendor has them, as derived for counters without limit, and for those of the machine's file."""
 
 
 RETURN = """
@@ -73,14 +73,25 @@ def test_a_layer_of_a_network() -> None:
 
 @pytest.mark.parametrize("name", VENDOR)
 def test_vendor_programs(vendor_streams: Path, name: str) -> None:
+    machine = load_machine("dpuv3", overrides={"EDGE_DEPTH": "0", "QUEUE_DEPTH": "0"})
+    program, state = load_program(machine, vendor_streams / f"{name}.hex"), new_state(machine)
+    found = synchronise(program, state)
+    assert check_program(found.program, state).warnings == ()
+    assert (posted(program), found.tokens) == VENDOR[name][:2]
+    assert timed(found.program).cycles <= timed(program).cycles
+    pairs = [pair for pair in token_pairs(found.program) if pair[0] != "edge.save.save"]  # the end's own: its queue runs in order
+    assert_every_token_counts(found.program, state, pairs[:: len(pairs) // 4])
+
+
+@pytest.mark.parametrize("name", VENDOR)
+def test_vendor_programs_with_short_counters(vendor_streams: Path, name: str) -> None:
+    """Tokens merge, which may leave one that another implies; the program is race-free, and no slower than the vendor's."""
     machine = load_machine("dpuv3")
     program, state = load_program(machine, vendor_streams / f"{name}.hex"), new_state(machine)
     found = synchronise(program, state)
     assert check_program(found.program, state).warnings == ()
-    assert (posted(program), found.tokens) == VENDOR[name]
+    assert found.tokens == VENDOR[name][2]
     assert timed(found.program).cycles <= timed(program).cycles
-    pairs = [pair for pair in token_pairs(found.program) if pair[0] != "edge.save.save"]  # the end's own: its queue runs in order
-    assert_every_token_counts(found.program, state, pairs[:: len(pairs) // 4])
 
 
 def test_what_orders_too_much_becomes_faster(vendor_streams: Path) -> None:
