@@ -96,31 +96,31 @@ WHICH = st.sampled_from(["x", "y", "xy"])
 OTHERS = st.sampled_from([(0, 0), (16, 0), (32, 20)])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(convolutions(), WHICH, OTHERS)
 def test_convolutions(operation: Operation, names: str, others: tuple[int, int]) -> None:
     assume(run(operation, names, *others))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(depthwise(), WHICH, OTHERS)
 def test_depthwise_convolutions(operation: Operation, names: str, others: tuple[int, int]) -> None:
     assume(run(operation, names, *others))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(st.booleans().flatmap(lambda average: pools(average)), WHICH, OTHERS)
 def test_pools(operation: Operation, names: str, others: tuple[int, int]) -> None:
     assume(run(operation, names, *others))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(additions(), st.sampled_from(["x", "z", "xy", "xz", "xzy"]), OTHERS, st.booleans())
 def test_sums(operation: Operation, names: str, others: tuple[int, int], over: bool) -> None:
     assume(run(operation, names, *others, over=over and "x" in names and "y" in names))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.sampled_from([3, 16, 40]), st.integers(1, 11), st.integers(1, 9), st.integers(1, 3), st.integers(1, 3), WHICH, OTHERS)
 def test_enlargements(channels: int, height: int, width: int, factor_h: int, factor_w: int, names: str, others: tuple[int, int]) -> None:
     assume(run(made.upsample("up", (4, channels, height, width), (factor_h, factor_w)), names, *others))

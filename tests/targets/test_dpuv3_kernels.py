@@ -72,7 +72,7 @@ def additions(draw: st.DrawFn) -> Operation:
     return made.add("add", shape, 1 << x, 1 << z, draw(requantisations()))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(convolutions(), st.integers(1, 3))
 def test_any_convolution_is_exact(operation: Operation, contexts: int) -> None:
     assert_exact(operation, contexts)
@@ -87,45 +87,45 @@ def first_layers(draw: st.DrawFn, stride: int) -> Operation:
     return convolution(shape, (draw(st.sampled_from([16, 20])), *kernel), draw(st.integers(0, 99)), strides=(stride, stride), pads=pads, shift=11)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(first_layers(2))
 def test_any_first_layer_with_two_by_two_pixels_in_the_channels_is_exact(operation: Operation) -> None:
     choice, given_values = compile_operation(machine(), kernel("squares"), operation, timed=1), inputs(operation)
     np.testing.assert_array_equal(result(choice, given_values), expected(operation, given_values))
 
 
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(first_layers(1))
 def test_any_first_layer_with_four_columns_in_the_channels_is_exact(operation: Operation) -> None:
     choice, given_values = compile_operation(machine(), kernel("columns"), operation, timed=1), inputs(operation)
     np.testing.assert_array_equal(result(choice, given_values), expected(operation, given_values))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(depthwise(), st.integers(1, 2))
 def test_any_depthwise_convolution_is_exact(operation: Operation, contexts: int) -> None:
     assert_exact(operation, contexts)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(pools(average=True))
 def test_any_average_is_exact(operation: Operation) -> None:
     assert_exact(operation)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(pools(average=False), st.integers(1, 2))
 def test_any_maximum_is_exact(operation: Operation, contexts: int) -> None:
     assert_exact(operation, contexts)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(additions())
 def test_any_sum_is_exact(operation: Operation) -> None:
     assert_exact(operation)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.sampled_from(CHANNELS), st.integers(1, 11), st.integers(1, 9), st.integers(1, 3), st.integers(1, 3))
 def test_any_enlargement_is_exact(channels: int, height: int, width: int, factor_h: int, factor_w: int) -> None:
     assert_exact(made.upsample("up", (4, channels, height, width), (factor_h, factor_w)))

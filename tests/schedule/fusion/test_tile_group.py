@@ -63,7 +63,7 @@ def test_several_images_in_a_row_of_lanes() -> None:
     assert proven(built(region, schedule, machine), machine)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 1 << 30), steps=st.integers(3, 9))
 def test_any_region_is_exact_and_free_of_races(seed: int, steps: int) -> None:
     builder = Builder(np.random.default_rng(seed), {"conv2d", "depthwise", "add", "max_pool"})

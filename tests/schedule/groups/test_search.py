@@ -169,7 +169,7 @@ def test_what_operations_elsewhere_read_is_stored_as_well() -> None:
     assert proven(built(region, schedule), short_machine()[0])
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(seed=st.integers(0, 1 << 30), steps=st.integers(3, 9))
 def test_any_tall_region_is_exact_and_free_of_races(seed: int, steps: int) -> None:
     region = tall_region(seed, steps)
@@ -206,7 +206,7 @@ def attempt(region: Region, data: dict[str, Any], draw: Random) -> dict[str, Any
     return new
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 1 << 30), name=st.sampled_from(sorted(CHAINS)))
 def test_whatever_an_edit_of_a_group_makes_is_exact_or_refused(seed: int, name: str) -> None:
     data: dict[str, Any] = yaml.safe_load(write_schedule(scheduled(CHAINS[name])))
