@@ -81,7 +81,7 @@ def compile_file(
     templates, kinds = templates_for(target.machine), kinds_of(target.machine)
     known = None if table.failure else samples
     real = recorded and known is not None
-    context = Context(str(path), templates, target.machine.quantisation, table, known, target.device, everything=True, recorded=real, kinds=kinds)
+    context = Context(str(path), templates, target.machine.quantisation, table, known, target.device, policy="all", recorded=real, kinds=kinds)
     store = Store(folder)
     model = build_graph(path, dims, context, store, target.pipeline)
     calls = region_calls(model)

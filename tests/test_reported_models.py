@@ -49,7 +49,7 @@ def built(path: Path, samples: Array, folder: Path) -> ir.Model:
     name = next(iter(stored_inputs(path)))
     seen, declared = calibration_table(path, {}, {name: samples}), declared_table(path, {})
     table = united_table(seen, declared) if declared else seen
-    context = Context(str(path), numerics=machine.quantisation, table=table, samples={name: samples}, device=device, everything=True)
+    context = Context(str(path), numerics=machine.quantisation, table=table, samples={name: samples}, device=device, policy="all")
     return build_graph(path, {}, context, Store(folder / "stages"))
 
 

@@ -22,7 +22,7 @@ def left(folder: Path) -> tuple[ir.Model, Context]:
     """branchy quantised for a machine without convolutions."""
     path, device = save(branchy(), folder), Device("one", lambda node: "it has none" if kind_of(node) == "conv2d" else "")
     table = calibration_table(path, {}, samples())
-    context = Context(str(path), numerics=NARROW, table=table, device=device, everything=True, further=True)
+    context = Context(str(path), numerics=NARROW, table=table, device=device, policy="all", further=True)
     model = build_graph(path, {}, context, Store(folder / "stages"), Pipeline(default_pipeline().passes[:-1]))
     return model, replace(context, device=Device("two", lambda _: ""), before=(device,), kinds=builtin_kinds())
 

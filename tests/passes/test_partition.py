@@ -1,7 +1,8 @@
 """Regions are functions that compute the same, take int8 and give int8; what stays on the host says why."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import onnx
@@ -18,9 +19,10 @@ from toolchain.graph.nodes.rewrite import constant
 from toolchain.graph.regions import REGION, TARGET, region_calls, region_function
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.passes.build import build_graph, calibration_table, default_pipeline
-from toolchain.passes.context import Context, Device
+from toolchain.passes.context import Context, Device, NodeCost, Policy, Price, Tariff
 from toolchain.passes.partition import Partition
 from toolchain.passes.pipeline import Pipeline
+from toolchain.passes.placement import DEARER
 from toolchain.spec.errors import UserError
 
 EVERYTHING: Callable[[ir.Node], str] = lambda _: ""  # noqa: E731
@@ -29,7 +31,7 @@ EVERYTHING: Callable[[ir.Node], str] = lambda _: ""  # noqa: E731
 def built(folder: Path, refuses: Callable[[ir.Node], str] | None, fallback: bool = True, proto: onnx.ModelProto | None = None) -> ir.Model:
     path = save(proto or branchy(), folder)
     device = Device("some", refuses) if refuses else None
-    context = Context(str(path), numerics=NARROW, table=calibration_table(path, {}, samples()), device=device, everything=True)
+    context = Context(str(path), numerics=NARROW, table=calibration_table(path, {}, samples()), device=device, policy="all")
     steps = (*default_pipeline().passes[:-1], Partition(fallback=fallback))
     return build_graph(path, {}, context, Store(folder / "stages"), Pipeline(steps))
 
@@ -109,3 +111,28 @@ def test_without_fallback_the_first_operation_that_stays_is_told(tmp_path: Path)
         built(tmp_path, lambda node: "a pool is too much" if kind_of(node) == "max_pool" else "", fallback=False)
     text = str(caught.value)
     assert "E0920 node 'maxpool' (max_pool), which makes 'm1' of shape 1x8x2x2, cannot run on the machine: a pool is too much" in text
+
+
+def dear(name: str) -> Device:
+    """A machine that saves a millisecond a call; a tensor crosses for a tenth, but for one, which takes five."""
+
+    def crossing(value: ir.Value) -> float:
+        return 5.0 if name in (value.name or "") else 0.1
+
+    def prices(nodes: Sequence[ir.Node]) -> Price:
+        read = {value for node in nodes for value in node.inputs if value is not None}
+        given = {value for value in read if not value.is_initializer() and value.producer() not in nodes}
+        made = {value for node in nodes for value in node.outputs if any(user not in nodes for user, _ in value.uses())}
+        return Price(float(len(nodes)), 0.0, sum(map(crossing, given | made)))
+
+    return Device("some", EVERYTHING, prices, tariff=Tariff(lambda _: NodeCost(1.0, 0.0), crossing))
+
+
+@pytest.mark.parametrize("policy", get_args(Policy))
+def test_a_node_whose_result_is_dear_to_carry_away_is_left_to_the_host(policy: Policy, tmp_path: Path) -> None:
+    path = save(branchy(), tmp_path)
+    context = Context(str(path), numerics=NARROW, table=calibration_table(path, {}, samples()), device=dear("d1"), policy=policy)
+    model = build_graph(path, {}, context, Store(tmp_path / "stages"))
+    left = {node.op_type for node in model.graph if node.metadata_props.get(REASON) == DEARER}
+    on = {kind_of(node) for call in region_calls(model) for node in region_function(model, call)}
+    assert (left, "dense" in on) == (({"dense"}, False) if policy == "least" else (set(), True))

@@ -1,12 +1,11 @@
-"""Which nodes a user keeps, and what is said of regions that do not pay."""
+"""Regions that do not pay, and how that is said."""
 
-import onnx_ir as ir
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.passes.context import Price
-from toolchain.passes.placement import KEPT, Loss, is_kept, loss_text, pays, read_loss
+from toolchain.passes.placement import Loss, loss_text, pays, read_loss
+from toolchain.passes.wishes import KEPT
 
 TIMES = st.floats(1e-6, 1e6).map(lambda ms: float(f"{ms:.3g}"))
 
@@ -24,8 +23,3 @@ def test_other_reasons_are_no_losses() -> None:
 def test_a_region_pays_where_it_saves_time() -> None:
     assert pays(Price(host=3.0, machine=1.0, border=1.9))
     assert not pays(Price(host=3.0, machine=1.0, border=2.0))
-
-
-@pytest.mark.parametrize(("pattern", "kept"), [("head/*", True), ("Conv", True), ("Con", False), ("head", False), ("head/?", True)])
-def test_a_user_keeps_nodes_by_name_or_operator(pattern: str, kept: bool) -> None:
-    assert is_kept(ir.node("Conv", [], name="head/1", num_outputs=1), [pattern]) is kept

@@ -113,7 +113,7 @@ def test_ranges_go_along_with_what_only_moves(tmp_path: Path) -> None:
 def tables(path: Path, x: Mapping[str, Array], recorded: bool = False) -> Context:
     """As a build does it: made-up samples, and the model's own ranges where they are not recorded."""
     seen, declared = calibration_table(path, {}, x), None if recorded else declared_table(path, {})
-    return Context(str(path), table=united_table(seen, declared) if declared else seen, samples=x, everything=True, recorded=recorded)
+    return Context(str(path), table=united_table(seen, declared) if declared else seen, samples=x, policy="all", recorded=recorded)
 
 
 def exact_network(seed: int) -> onnx.ModelProto:
@@ -216,7 +216,7 @@ def test_the_forms_of_onnx_runtime_s_quantiser_lose_no_more_than_is_stated(
     except (ValueError, IndexError):
         reject()  # the quantiser does not take every network, a bias of one number for example
     (machine, device), seen = machine_of(target), tables(path, samples, recorded)
-    context = Context(seen.place, numerics=machine.quantisation, table=seen.table, samples=samples, device=device, everything=True, recorded=recorded)
+    context = Context(seen.place, numerics=machine.quantisation, table=seen.table, samples=samples, device=device, policy="all", recorded=recorded)
     model = build_graph(path, {}, context, Store(folder / "stages"))
     session, original = open_model(model), open_session(path, optimise=False)
     floats_ = run_passes(load_graph(path), float_passes(default_pipeline().passes), Context())

@@ -9,10 +9,11 @@ from onnx import helper
 
 from tests.graph.imported import imported, normal
 from toolchain.graph.calibration.table import calibrate
+from toolchain.graph.integers.functions import integer_domain
 from toolchain.graph.integers.integer_graph import run_oracle, run_reference
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant
-from toolchain.passes.context import Context
+from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
@@ -24,11 +25,11 @@ SAMPLES = {"x": normal(2, 6, 1, 3, 4, 4)}
 OWN = Numerics(per_channel=True)
 
 
-def quantised(folder: Path, weights: str, numerics: Numerics, factors: tuple[float, ...]) -> ir.Model:
+def quantised(folder: Path, weights: str, numerics: Numerics, factors: tuple[float, ...], device: Device | None = None) -> ir.Model:
     """factors: of the channels that the first convolution makes."""
     w = np.sign(normal(0, 4, 3, 1, 1)) * np.array(factors, np.float32).reshape(-1, 1, 1, 1)
     base = imported(folder, NODES, constants={"w": w, "v": np.sign(normal(1, 4, 4, 1, 1))})
-    context = Context("net.onnx", numerics=numerics, table=calibrate(base, SAMPLES))
+    context = Context("net.onnx", numerics=numerics, table=calibrate(base, SAMPLES), device=device)
     return run_passes(base, [Fuse(), Quantize(weights=weights)], context)
 
 
@@ -37,6 +38,14 @@ def test_one_shift_in_common_is_one_shift(numerics: Numerics, tmp_path: Path) ->
     asked, plain = (ir.to_proto(quantised(tmp_path, weights, numerics, (1, 1, 1, 1))) for weights in ("per_channel", "per_tensor"))
     assert asked.graph.SerializeToString(deterministic=True) == plain.graph.SerializeToString(deterministic=True)
     assert {each.name for each in asked.functions} == {each.name for each in plain.functions}
+
+
+def test_a_further_machine_of_the_graph_has_one_shift_too(tmp_path: Path) -> None:
+    device = Device("other", lambda _: "", domain=integer_domain(1, "other"))
+    model = quantised(tmp_path, "per_channel", OWN, (1, 1, 1, 1), device)
+    called = {node.name: (node.domain, node.op_type) for node in model.graph if node.name in ("one", "two")}
+    assert called == {"one": (device.domain, "conv2d__leaky"), "two": (device.domain, "conv2d")}
+    assert {name.removesuffix("__channels") for _, name, _ in model.functions} == {name for _, name, _ in model.functions}
 
 
 def test_others_keep_theirs(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ from toolchain.graph.integers.functions import INTEGER, integer_domain, is_integ
 from toolchain.graph.regions import REGION, TARGET, region_calls, region_function
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.passes.build import build_turns, calibration_table, default_pipeline
-from toolchain.passes.context import Context, Device
+from toolchain.passes.context import Context, Device, Wish
 from toolchain.passes.fuse import sources_of
 from toolchain.passes.turns import Turn, steps_of
+from toolchain.passes.wishes import give
 
 SECOND = replace(NARROW, rounding="floor")
 assert NARROW.rounding != SECOND.rounding
@@ -29,10 +30,10 @@ def device(number: int, name: str, takes: Callable[[str], bool]) -> Device:
     return Device(name, lambda node: "" if takes(kind_of(node)) else f"{name} has none", domain=integer_domain(number, name))
 
 
-def built(folder: Path, takes: Callable[[str], bool], pinned: tuple[tuple[str, str], ...] = ()) -> ir.Model:
+def built(folder: Path, takes: Callable[[str], bool], wishes: tuple[Wish, ...] = ()) -> ir.Model:
     """branchy on `one`, which takes some operations, and on `two`, which takes all."""
     path = save(branchy(), folder)
-    common = Context(str(path), numerics=NARROW, table=calibration_table(path, {}, samples()), everything=True, pinned=pinned)
+    common = Context(str(path), numerics=NARROW, table=calibration_table(path, {}, samples()), policy="all", wishes=wishes)
     passes = default_pipeline().passes
     first = replace(common, device=device(0, "one", takes))
     second = replace(common, device=device(1, "two", lambda _: True), numerics=SECOND)
@@ -77,13 +78,13 @@ def test_functions_of_one_name_have_each_machines_arithmetic(tmp_path: Path) -> 
 
 
 def test_the_user_gives_nodes_to_a_machine(tmp_path: Path) -> None:
-    found = owners(built(tmp_path, lambda _: True, (("conv3", "two"), ("maxpool", "one"))))
+    found = owners(built(tmp_path, lambda _: True, (give(["conv3"], "two"), give(["maxpool"], "one"))))
     assert found["conv3"] == "two"
     assert found["conv1"] == found["maxpool"] == "one"
 
 
 def test_a_node_for_one_machine_that_refuses_it_stays_on_the_host(tmp_path: Path) -> None:
-    model = built(tmp_path, lambda name: name != "max_pool", (("MaxPool", "one"),))
+    model = built(tmp_path, lambda name: name != "max_pool", (give(["MaxPool"], "one"),))
     assert "maxpool" not in owners(model)
     (left,) = [node for node in model.graph if "maxpool" in sources_of(node) and not is_integer(node)]
     assert left.metadata_props[REASON] == "one has none"

@@ -63,7 +63,7 @@ Why nodes are on the host, the most expensive reason first:
 1 range of the quantised model widened to the machine's own, as no sample reached the limits:
   first: -1 to 2
 
-kept on the host by the model's file: kept
+kept on the host by choice: kept
 not computed at all, 1 node: 1 taken away by the pass remove_identity
 """
 

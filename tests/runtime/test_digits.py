@@ -30,7 +30,7 @@ def test_the_test_images_of_digits(target: str, tmp_path: Path) -> None:
     machine, network = load_machine(target), load_model("digits")
     kernels, path = load_kernels(machine), build_model(network, tmp_path)
     table = calibration_table(path, {}, calibration_samples(network))
-    context = Context(str(path), numerics=machine.quantisation, table=table, device=device_of(machine, kernels), everything=True)
+    context = Context(str(path), numerics=machine.quantisation, table=table, device=device_of(machine, kernels), policy="all")
     model = build_graph(path, {}, context, Store(tmp_path / "stages"))
     regions = {call.op_type: compile_region(machine, kernels, read_region(machine, kernels, model, call)) for call in region_calls(model)}
     write_bundle(tmp_path / "digits.bundle", assemble_bundle("digits", [machine], model, regions))

@@ -60,3 +60,11 @@ def test_names_are_never_paths() -> None:
             bundle_machine(replace(target, name=name), "x")
     with pytest.raises(UserError, match="E0001 unknown target 'vtaa'; did you mean 'vta'"):
         bundle_machine(replace(target, name="vtaa"), "x")
+
+
+def test_the_host_s_costs_are_the_bundle_s() -> None:
+    machine = load_machine("vta")
+    assert machine.host
+    slower = replace(machine.host, launch_us=replace(machine.host.launch_us, value=1e6))
+    assert bundle_machine(target_of(replace(machine, host=slower)), "", machine).host == slower
+    assert bundle_machine(target_of(machine), "", machine) is machine

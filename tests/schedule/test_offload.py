@@ -144,7 +144,7 @@ def test_how_long_anything_takes_changes_no_stage_of_the_graph(name: str, tmp_pa
     table, left = calibration_table(path, {}, samples(2)), list[object]()
     for one in (machine, slower(machine)):
         device = device_of(one, load_kernels(one))
-        context = Context(str(path), numerics=one.quantisation, table=table, device=device, everything=True)
+        context = Context(str(path), numerics=one.quantisation, table=table, device=device, policy="all")
         model = build_graph(path, {}, context, Store(tmp_path / "stages"))
         stages = sorted((tmp_path / "stages").glob("*.onnx"))
         prices = [device.prices(list(region_function(model, call))) for call in region_calls(model)]

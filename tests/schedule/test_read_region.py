@@ -38,7 +38,7 @@ def parted(proto: onnx.ModelProto, inputs: Samples, target: str, folder: Path) -
     path, machine = save(proto, folder), load_machine(target)
     kernels, images = load_kernels(machine), images_per_run(machine)
     table = calibration_table(path, {}, inputs(4))
-    context = Context(str(path), numerics=machine.quantisation, table=table, device=device_of(machine, kernels), everything=True)
+    context = Context(str(path), numerics=machine.quantisation, table=table, device=device_of(machine, kernels), policy="all")
     model = build_graph(path, {}, context, Store(folder / "stages"))
     whole = ir.load(folder / "stages" / "09-quantize.onnx")
     session = open_model(whole, integer_tensors(whole))

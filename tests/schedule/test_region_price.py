@@ -21,7 +21,7 @@ from toolchain.passes.runner import run_passes
 from toolchain.report.costs import cost_rows
 from toolchain.runtime.timing import program_time
 from toolchain.schedule.kernel_selection import images_per_run
-from toolchain.schedule.region_price import region_price
+from toolchain.schedule.region_price import region_price, tariff
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Host, Machine, Quantity
 
@@ -119,3 +119,15 @@ def test_rearranging_is_part_of_the_price() -> None:
     assert prices[0] is not None
     assert prices[1] is not None
     assert prices[0].border - prices[1].border == pytest.approx(stored / 5e6)
+
+
+def test_a_price_is_the_sum_of_its_tariff_and_a_launch(tmp_path: Path) -> None:
+    one, *_ = network(tmp_path)
+    price, rates = region_price(machine(), [one]), tariff(machine())
+    assert price is not None
+    assert rates is not None
+    cost, data = rates.node(one), next(value for value in one.inputs if value is not None)
+    assert (cost.host, cost.machine) == (price.host, price.machine)
+    launch = 100 / 1e3 / images_per_run(machine())
+    assert price.border == pytest.approx(rates.crossing(data) + rates.crossing(one.outputs[0]) + launch)
+    assert tariff(replace(machine(), host=None)) is None

@@ -36,7 +36,7 @@ def compile_model(
     """Compiles a model for a machine, and answers with where the bundle is and what it costs.
 
     model: a name, the path of an .onnx or .yaml file, or a model in memory. target: a machine's name, NAME:CONFIG, or the path of its
-    file; or several, the first choice first.
+    file; several, the first choice first; or the path of a deployment.
     dims: sizes of open dimensions by name or as `input.axis`. params: parameters of the machine, of several MACHINE.NAME.
     place: `pays` for regions that save time, `all` for whatever the machine takes; where left out, what the model's file says.
     calibration: recorded inputs, [count, *shape] by name, or an .npz file of these; without them, what the model's file says, else made-up ones.

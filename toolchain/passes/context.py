@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import onnx_ir as ir
 
@@ -10,6 +11,8 @@ from toolchain.graph.integers.functions import INTEGER
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.library import Kinds, builtin_kinds
 from toolchain.passes.templates import Template
+
+Policy = Literal["pays", "all", "least"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,23 @@ class Price:
     border: float
 
 
+@dataclass(frozen=True)
+class NodeCost:
+    """Milliseconds of one sample. host: in floating point. machine: the least that it can take."""
+
+    host: float
+    machine: float
+
+
+@dataclass(frozen=True)
+class Tariff:
+    """The costs of which prices are sums. node: of an integer call. crossing: of a tensor that goes from the machine to the host, or the other way,
+    and is converted there, in milliseconds of one sample."""
+
+    node: Callable[[ir.Node], NodeCost]
+    crossing: Callable[[ir.Value], float]
+
+
 def _unsettled(model: ir.Model, call: ir.Node) -> None:
     del model, call
 
@@ -36,7 +56,7 @@ def _unpriced(nodes: Sequence[ir.Node]) -> Price | None:  # noqa: ARG001
 class Device:
     """A machine that takes operations. refuses: why it does not take an integer call of the graph; an empty string where it does.
 
-    prices: a region, given by its calls; None where the machine's file does not say what the host costs.
+    prices: a region, given by its calls; None where the machine's file does not say what the host costs, as tariff is then.
     computes: names of the operations that it may take; None where nothing is known of that.
     settles: writes into the function of a region, given by its call, which kernel does each operation of it. domain: of its integer functions.
     """
@@ -47,6 +67,17 @@ class Device:
     computes: frozenset[str] | None = None
     settles: Callable[[ir.Model, ir.Node], None] = _unsettled
     domain: str = INTEGER
+    tariff: Tariff | None = None
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Nodes that the user places. patterns: of names and operators. machine: the only one that may have them, empty for the host. reason: for a
+    node that another machine would have had."""
+
+    patterns: tuple[str, ...]
+    machine: str
+    reason: str
 
 
 def _silent(text: str) -> None:
@@ -60,9 +91,8 @@ class Context:
     numerics: of the machine to quantise for. table: calibration's statistics of the float network. samples: its inputs.
     device: the machine that regions are made for; without one everything stays on the host. before: machines that had the first choice.
     further: whether another one is asked after it.
-    kept: patterns of nodes that the user keeps on the host, matched against names and operators. pinned: further patterns, of nodes that the user
-    gives to one machine, each with that machine's name.
-    everything: whether regions are made that cost more time than they save. recorded: whether the samples are real ones.
+    wishes: of the user about where nodes are; the first that fits a node holds.
+    policy: which regions are made, see `place_calls`. recorded: whether the samples are real ones.
     say: tells the user how far a long pass has come. observe: the table of the first so many samples alone. kinds: the operations that there are.
     """
 
@@ -74,9 +104,8 @@ class Context:
     device: Device | None = None
     before: tuple[Device, ...] = ()
     further: bool = False
-    kept: tuple[str, ...] = ()
-    pinned: tuple[tuple[str, str], ...] = ()
-    everything: bool = False
+    wishes: tuple[Wish, ...] = ()
+    policy: Policy = "pays"
     recorded: bool = False
     say: Callable[[str], None] = _silent
     observe: Callable[[int], Table] | None = None

@@ -14,8 +14,8 @@ from toolchain.passes.base import Pass
 from toolchain.passes.bindings import Fused, New, bind
 from toolchain.passes.context import Context
 from toolchain.passes.matching import Match, find
-from toolchain.passes.placement import KEPT, PINNED, is_kept
 from toolchain.passes.templates import Template, default_templates
+from toolchain.passes.wishes import wish_for
 
 SOURCES, INNER = "tilewright.nodes", "tilewright.before_activation"
 """Metadata of a call: the nodes that it was made of; the tensor that its activation read."""
@@ -81,8 +81,8 @@ def _fuse(model: ir.Model, node: ir.Node, templates: list[Template], context: Co
                 reasons = {f"{NO_KERNEL}'{template.computes}'": None}
                 break
             call = _replace(model, node, match, found, context.kinds[template.computes])
-            if owner := _pinned(match, context):
-                call.metadata_props[ONLY] = owner
+            if (wish := wish_for(match.taken, context.wishes)) and wish.machine:
+                call.metadata_props[ONLY] = wish.machine
             return
         if isinstance(found, str) and found:
             reasons[found] = None
@@ -91,15 +91,10 @@ def _fuse(model: ir.Model, node: ir.Node, templates: list[Template], context: Co
 
 def _unwanted(match: Match, context: Context) -> str:
     """Why the user does not want the machine to have some of these nodes; empty where that is not so."""
-    if any(is_kept(taken, context.kept) for taken in match.taken):
-        return KEPT
-    owner = _pinned(match, context)
-    return f"{PINNED}'{owner}'" if owner and context.device is not None and context.device.name != owner else ""
-
-
-def _pinned(match: Match, context: Context) -> str:
-    """The machine that the user gives some of these nodes to; empty where there is none."""
-    return next((name for pattern, name in context.pinned if any(is_kept(taken, [pattern]) for taken in match.taken)), "")
+    wish = wish_for(match.taken, context.wishes)
+    if wish is None or (wish.machine and (context.device is None or context.device.name == wish.machine)):
+        return ""
+    return wish.reason
 
 
 def _is_known(part: ir.Value | New) -> bool:

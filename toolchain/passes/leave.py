@@ -16,7 +16,7 @@ from toolchain.graph.operators.work import node_macs
 from toolchain.graph.quantisation.scales import tensors_of
 from toolchain.operations.library import Kinds
 from toolchain.passes.fuse import INNER, note_sources, sources_of
-from toolchain.passes.placement import read_loss
+from toolchain.passes.placement import DEARER, read_loss
 
 WIDENED = "tilewright.widened"
 """Metadata of a call: the range of a quantised model's own integers, where the machine's range stands in for it."""
@@ -69,13 +69,13 @@ def _is_activation_alone(node: ir.Node, kinds: Kinds) -> bool:
 def leave_calls(model: ir.Model, reasons: Mapping[str, str], table: Table, kinds: Kinds) -> None:
     """reasons: by name of a fused call, why the machine does not take it. table: calibration's, which tells whether limits matter.
 
-    A call whose region does not pay stays whole: without its activation it pays no more.
+    A call that would not pay stays whole: without its activation it pays no more.
     """
     for node in list(model.graph):
         reason = reasons.get(node.name or "")
         if reason is None or not is_candidate(node):
             continue
-        if read_loss(reason):
+        if reason == DEARER or read_loss(reason):
             node.metadata_props[REASON] = reason
         elif _is_widened(node, table, kinds):
             _widen(model, node, kinds)

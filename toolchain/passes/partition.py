@@ -36,7 +36,7 @@ class Partition(Pass):
         if context.before:
             absorb_activations(model)
         nodes = list(model.graph)
-        placement = place_calls(nodes, context.devices, context.everything)
+        placement = place_calls(nodes, context.devices, context.policy)
         inside = {node for region in placement.regions for node in region}
         left = [node for node in nodes if node not in inside]
         for node in left:

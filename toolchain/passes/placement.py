@@ -3,21 +3,19 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import onnx_ir as ir
 
 from toolchain.graph.integers.calls import BOUNDARY
 from toolchain.graph.integers.functions import is_integer, kind_of
 from toolchain.graph.nodes.rewrite import captured
-from toolchain.passes.context import Device, Price
+from toolchain.passes.context import Device, Policy, Price
 from toolchain.passes.convex import convex_groups
+from toolchain.passes.min_cut import cheapest_division
 
 NO_DEVICE = "no machine was named"
 ONLY_MOVES = "no operation beside it is computed on the machine"
-KEPT = "the model's file keeps it on the host"
-PINNED = "the model's file gives it to "
-"""How the reason begins where a node is another machine's."""
+DEARER = "the whole model takes less time with it on the host"
 PLACED = ("concat", "flatten", "pad", "shuffle", "slice")
 """Kinds that a machine does by where tensors stand, without an instruction."""
 
@@ -30,22 +28,48 @@ class Placement:
     refused: Mapping[ir.Node, str]
 
 
-def place_calls(nodes: Sequence[ir.Node], devices: Sequence[Device], everything: bool = False) -> Placement:
+def place_calls(nodes: Sequence[ir.Node], devices: Sequence[Device], policy: Policy = "pays") -> Placement:
     """nodes: of an integer graph, sorted. devices: each takes calls in its own domain; the regions of the first are those that it would have alone.
 
-    Every region is convex and as large as it can be. everything: also regions that do not pay.
+    Every region is convex and as large as it can be. policy: `pays` makes those that save time, `all` every one. `least` makes those of the machine's
+    part in the cheapest division, unless `pays` saves more: the division counts no launches.
     """
     reasons = {node: _reason(node, owner_of(node, devices)) for node in nodes}
-    groups = _groups(nodes, reasons, devices)
-    kept: list[tuple[ir.Node, ...]] = []
-    for group in groups:
+    whole = _make_regions(nodes, devices, reasons, policy)
+    if policy != "least":
+        return whole
+    dearer = {node: DEARER for device in devices for node in _dearer(nodes, reasons, device)}
+    divided = _make_regions(nodes, devices, reasons | dearer, policy)
+    return divided if _saving(divided, devices) > _saving(whole, devices) else whole
+
+
+def _make_regions(nodes: Sequence[ir.Node], devices: Sequence[Device], reasons: Mapping[ir.Node, str], policy: Policy) -> Placement:
+    """reasons: why each node is not on the machine; empty where it may be."""
+    refused, kept = dict(reasons), list[tuple[ir.Node, ...]]()
+    for group in _groups(nodes, reasons, devices):
         device = owner_of(group[0], devices)
-        reason = ONLY_MOVES if all(kind_of(node) in PLACED for node in group) else "" if everything else _loss(device, group)
+        reason = ONLY_MOVES if all(kind_of(node) in PLACED for node in group) else "" if policy == "all" else _loss(device, group)
         if reason:
-            reasons.update(dict.fromkeys(group, reason))
+            refused.update(dict.fromkeys(group, reason))
         else:
             kept.append(tuple(group))
-    return Placement(tuple(kept), {node: reason for node, reason in reasons.items() if reason and is_operation(node)})
+    return Placement(tuple(kept), {node: reason for node, reason in refused.items() if reason and is_operation(node)})
+
+
+def _saving(placement: Placement, devices: Sequence[Device]) -> float:
+    """Milliseconds of one sample that the regions save; those without a price save none."""
+    priced = ((owner_of(region[0], devices), region) for region in placement.regions)
+    prices = [device.prices(region) for device, region in priced if device]
+    return sum(price.host - price.machine - price.border for price in prices if price)
+
+
+def _dearer(nodes: Sequence[ir.Node], reasons: Mapping[ir.Node, str], device: Device) -> list[ir.Node]:
+    """Nodes that the machine could take and that the host has in the cheapest division."""
+    free = [node for node in nodes if node.domain == device.domain and not reasons[node]]
+    if device.tariff is None or not free:
+        return []
+    chosen = cheapest_division(nodes, free, device.tariff)
+    return [node for node in free if node not in chosen]
 
 
 def owner_of(node: ir.Node, devices: Sequence[Device]) -> Device | None:
@@ -61,11 +85,6 @@ def is_boundary(node: ir.Node) -> bool:
 def is_operation(node: ir.Node) -> bool:
     """Whether a node computes with stored integers."""
     return is_integer(node) and not is_boundary(node)
-
-
-def is_kept(node: ir.Node, patterns: Sequence[str]) -> bool:
-    """Whether the user keeps a node on the host, by its name or its operator; `*` and `?` stand for any text and any character."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns for name in (node.name or "", node.op_type))
 
 
 def _reason(node: ir.Node, device: Device | None) -> str:

@@ -91,7 +91,7 @@ class Quantize(Pass):
             floating = evened or Evened(model, table)
             trial = floating.model.clone()
             self._emit(trial, numerics, floating.table, choice, context)
-            placement = place_calls(list(trial.graph), context.devices, context.everything)
+            placement = place_calls(list(trial.graph), context.devices, context.policy)
             refused = {node.name or "": reason for node, reason in placement.refused.items() if node.domain == context.domain}
             if context.device is not None and refused:
                 leave_calls(model, refused, table, context.kinds)
@@ -104,7 +104,7 @@ class Quantize(Pass):
                 trial.metadata_props[CALIBRATED] = _calibrated(model, context)
                 errors = self._refine(trial, floating, numerics, context)
                 if not budget or not leave_worst(model, errors, budget):
-                    share_shifts(trial, numerics, context.kinds)
+                    share_shifts(trial, numerics, context.kinds, context.domain)
                     return trial
                 budget, evened = 0.0, None
 

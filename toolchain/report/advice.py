@@ -6,8 +6,9 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from toolchain.passes.fuse import KNOWN, NO_KERNEL, UNKNOWN
-from toolchain.passes.placement import KEPT, NO_DEVICE, ONLY_MOVES
+from toolchain.passes.placement import DEARER, NO_DEVICE, ONLY_MOVES
 from toolchain.passes.templates import Pattern, Template
+from toolchain.passes.wishes import GIVEN, KEPT, RULED, is_wished
 
 CUT = "Let the model end before it and do the rest in your program, or accept it on the host."
 GATE = (
@@ -22,9 +23,12 @@ HEAD = (
 OTHER = "The limit is the machine's own: `tilewright target manual {machine}` has it. A layer within it goes onto the machine."
 ADVICE: tuple[tuple[str, str], ...] = (
     (KEPT, "Take its pattern out of `host` in the model's file."),
+    (f"{GIVEN}*", "Take its pattern out of `targets` in the model's file."),
+    (f"{RULED}*", "Change the rule in the deployment's file."),
     (NO_DEVICE, "Build it for a machine with kernels."),
     (KNOWN, "Leave it: an output that no input changes is kept in the host's part."),
     (ONLY_MOVES, "Leave it: it only moves data, and has no layer of the machine's beside it."),
+    (DEARER, "Leave it: with `place=pays` or `place=all` the machine has it, and the model takes longer."),
     ("its operand is made on the host", "Nothing of its own: it goes where the node before it goes."),
     ("its integers put its output off*", "Lower 'float_percent' under 'quantisation' in the model's file to have it on the machine all the same."),
     ("*does not pay*", "A region pays where it is large: see what stands between these and others. `place=all` makes them all the same."),
@@ -122,6 +126,8 @@ def told(reason: str, operator: str, machine: str) -> str:
     if reason == UNKNOWN:
         family = next((name for name, operators, _ in FAMILIES if operator in operators.split()), f"operator like {operator}")
         return f"{machine} computes no such {family}"
+    if is_wished(reason):
+        return reason
     plain = re.sub(r"kernel '([^']*)' cannot do this: ", r"as \1: ", reason)
     return re.sub(r"'[^']*'", "a tensor", plain)
 

@@ -8,8 +8,8 @@ import onnx_ir as ir
 
 from toolchain.graph.regions import region_calls, region_function
 from toolchain.passes.leave import WIDENED
-from toolchain.passes.placement import KEPT
 from toolchain.passes.templates import Template
+from toolchain.passes.wishes import keeps
 from toolchain.report.costs import Costs, cost_rows
 from toolchain.report.placement import FOLDED, Placement
 from toolchain.report.reasons import Reason, find_reasons
@@ -58,7 +58,7 @@ class TargetShare:
 class Explanation:
     """samples: of a run, which all times, multiply-accumulates and bytes of costs are of; those of placement are of one sample.
 
-    calibration: where the ranges come from. operations: on the machine, longest first. kept: nodes that the user's file keeps on the host.
+    calibration: where the ranges come from. operations: on the machine, longest first. kept: nodes that the user keeps on the host.
     """
 
     model: str
@@ -95,7 +95,7 @@ def explain(
     )
     return Explanation(
         names[0], names[1], names[2], placement, costs, tuple(operations), find_reasons(costs, names[1], templates), tuple(find_widened(model)),
-        tuple(node.node for node in placement.nodes if node.reason == KEPT), Counter(node.reason for node in placement.on(FOLDED)),
+        tuple(node.node for node in placement.nodes if keeps(node.reason)), Counter(node.reason for node in placement.on(FOLDED)),
         tuple(share_targets([b.machine.name for b in backends], placement)),
     )  # fmt: skip
 

@@ -156,7 +156,7 @@ def _widened(found: Explanation) -> Iterator[str]:
 
 def _folded(found: Explanation) -> Iterator[str]:
     if found.kept:
-        yield f"kept on the host by the model's file: {nodes_text(found.kept, NODES)}"
+        yield f"kept on the host by choice: {nodes_text(found.kept, NODES)}"
     if found.folded:
         yield f"not computed at all, {counted(sum(found.folded.values()), 'node')}: {tally(found.folded)}"
 

@@ -9,13 +9,13 @@ from toolchain.graph.calibration.calibrated import calibration_kind
 from toolchain.graph.regions import region_calls
 from toolchain.passes.templates import templates_for
 from toolchain.report.costs import Costs, cost_rows
-from toolchain.report.placement import Placement, place_nodes
+from toolchain.report.placement import MACHINE, Placement, place_nodes
 from toolchain.report.reasons import Reason, find_reasons
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
 from toolchain.runtime.contents import RegionProgram
 from toolchain.runtime.timing import Modelled, modelled, program_time, samples_of
 from toolchain.schedule.kernel_selection import images_per_run
-from toolchain.spec.model import Host, Machine
+from toolchain.spec.model import Host, Machine, Quantity
 from toolchain.timing.usage import Basis
 from toolchain.verify.built import Built
 from toolchain.verify.program_under_test import program_of_build
@@ -28,14 +28,20 @@ if TYPE_CHECKING:  # a build has neither results
 
 @dataclass(frozen=True)
 class MachineShare:
-    """The part of one machine in a run of the plan. peak_macs: as in Summary."""
+    """The part of one machine in a run of the plan. macs: the model's own. peak_macs: as in Summary."""
 
     machine: str
     regions: int
     cycles: float
     clock_khz: int
     ms: float
+    macs: int
     peak_macs: int | None
+
+    @property
+    def utilisation(self) -> float | None:
+        """Percent of the multiply-accumulates that the machine could have done in its cycles; None where it had none, or its file says no peak."""
+        return 100 * self.macs / self.cycles / self.peak_macs if self.peak_macs and self.cycles else None
 
 
 @dataclass(frozen=True)
@@ -118,10 +124,10 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     return Summary(
         manifest.model, " + ".join(each.label for each in machines.values()), images, machine.timing.clock_khz, machine.timing.peak_macs, placement,
         calibration_kind(built.integer), tuple(uses), modelled(machines, manifest.hosts, manifest.regions), costs,
-        find_reasons(costs, machine.label, templates_for(machine)), _constants(machine, uses),
+        find_reasons(costs, machine.label, templates_for(machine)), _constants(machines, uses),
         {way: share for way, share in right.items() if share is not None}, verified.exact if verified else None,
         verified.tensors if verified else 0, verified.closeness if verified else None, tell.artefacts, tell.stand_in,
-        tuple(_shares(machines, manifest.regions)),
+        tuple(_shares(machines, manifest.regions, placement)),
     )  # fmt: skip
 
 
@@ -134,22 +140,34 @@ def built_costs(built: Built, placement: Placement) -> Costs:
     return cost_rows(built.machine, built.partitioned, {node.node: node.operator for node in placement.nodes}, times, samples)
 
 
-def _shares(machines: Mapping[str, Machine], regions: Sequence[RegionProgram]) -> Iterator[MachineShare]:
+def _shares(machines: Mapping[str, Machine], regions: Sequence[RegionProgram], placement: Placement) -> Iterator[MachineShare]:
     samples = samples_of(regions)
     for name, machine in machines.items():
         times = [program_time(machine, region, samples) for region in regions if region.target == name]
         cycles, clock = sum(time.cycles for time in times), machine.timing.clock_khz
-        yield MachineShare(machine.label, len(times), cycles, clock, cycles / clock, machine.timing.peak_macs)
+        macs = samples * sum(node.macs for node in placement.on(MACHINE) if node.target == name)
+        yield MachineShare(machine.label, len(times), cycles, clock, cycles / clock, macs, machine.timing.peak_macs)
 
 
-def _constants(machine: Machine, uses: Sequence[RegionUse]) -> tuple[Basis, ...]:
-    """Everything of the machine's file that the times rest on, each once."""
+def _constants(machines: Mapping[str, Machine], uses: Sequence[RegionUse]) -> tuple[Basis, ...]:
+    """Everything declared that the times rest on, each once. The host's own speed is the first machine's."""
     found = {basis.name: basis for use in uses for basis in use.constants}
-    found |= {basis.name: basis for basis in _host(machine.host)} if machine.host else {}
-    return tuple(found.values())
+    first = next(iter(machines.values())).host
+    rows = _speed(first) if first else []
+    for name, machine in machines.items():
+        rows += _link(machine.host, f"{name} " if len(machines) > 1 else "") if machine.host else []
+    return tuple((found | {basis.name: basis for basis in rows}).values())
 
 
-def _host(host: Host) -> list[Basis]:
+def _speed(host: Host) -> list[Basis]:
     named = {f"host {kind} GMAC/s": quantity for kind, quantity in host.gmac_per_s.items()}
-    named |= {"host GB/s": host.gb_per_s, "launch us": host.launch_us, "transfer us": host.transfer_us, "transfer GB/s": host.transfer_gb_per_s}
-    return [Basis(f"{name} = {quantity.value:g}", None, quantity.source, bool(quantity.assumed)) for name, quantity in named.items()]
+    return [_declared(name, quantity) for name, quantity in (named | {"host GB/s": host.gb_per_s}).items()]
+
+
+def _link(host: Host, owner: str) -> list[Basis]:
+    named = {"launch us": host.launch_us, "transfer us": host.transfer_us, "transfer GB/s": host.transfer_gb_per_s}
+    return [_declared(f"{owner}{name}", quantity) for name, quantity in named.items()]
+
+
+def _declared(name: str, quantity: Quantity) -> Basis:
+    return Basis(f"{name} = {quantity.value:g}", None, quantity.source, bool(quantity.assumed))

@@ -60,7 +60,9 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
 
 
 def _share(share: MachineShare) -> str:
-    return f"{share.ms:.3f} ms in {counted(share.regions, 'region')}, {share.cycles:,.0f} cycles at {share.clock_khz / 1000:g} MHz"
+    text = f"{share.ms:.3f} ms in {counted(share.regions, 'region')}, {share.cycles:,.0f} cycles at {share.clock_khz / 1000:g} MHz"
+    use = share.utilisation
+    return text if use is None else f"{text}, {use:.1f} % of {share.peak_macs} multiply-accumulates a cycle"
 
 
 def _whole(s: Summary) -> str:
@@ -93,7 +95,8 @@ def _basis(s: Summary) -> str:
     assumed = [basis for basis in s.constants if basis.assumed]
     named = ", ".join(basis.name if basis.value is None else f"{basis.name} = {basis.value}" for basis in assumed[:NAMED])
     more = f" and {len(assumed) - NAMED} more" if len(assumed) > NAMED else ""
-    return f"{len(s.constants)} numbers of the machine's file, {len(assumed)} of them assumed" + (f": {named}{more}" if assumed else "")
+    files = "the machine's file" if len(s.shares) < 2 else "the machines' files"
+    return f"{len(s.constants)} numbers of {files}, {len(assumed)} of them assumed" + (f": {named}{more}" if assumed else "")
 
 
 def operations_text(regions: Sequence[RegionUse], terminal: bool = False, width: int = 120) -> str:

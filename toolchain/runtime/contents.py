@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from toolchain.abi.dram_map import DramMap
 from toolchain.graph.operators.work import Work
 from toolchain.graph.preparation import Preparation
+from toolchain.spec.model import Host
 
 
 @dataclass(frozen=True)
@@ -23,13 +24,15 @@ class Interface:
 
 @dataclass(frozen=True)
 class Target:
-    """The machine that programs are for. params: every parameter and derived name; timing: hash of the section that cycles rest on."""
+    """The machine that programs are for. params: every parameter and derived name; timing: hash of the section that cycles rest on.
+    host: the costs of the host and of its link to the machine, None where neither the machine's file nor a deployment says them."""
 
     name: str
     config: str
     params: Mapping[str, int]
     fingerprint: str
     timing: str
+    host: Host | None
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ class PlanStep:
 @dataclass(frozen=True)
 class Manifest:
     """A model as a plan over host segments and regions; everything it names is a member of the bundle. targets: each machine once, the first choice
-    first; its file says what the host costs."""
+    first, which says what the host's own operators cost."""
 
     model: str
     targets: tuple[Target, ...]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from toolchain.isa.check_machine import load_checked_machine
 from toolchain.runtime.contents import Target
@@ -16,7 +17,7 @@ MOST = 3
 
 def target_of(machine: Machine) -> Target:
     """A machine as a bundle records it."""
-    return Target(machine.name, machine.config, dict(machine.params), fingerprint(machine), section_hashes(machine)["timing"])
+    return Target(machine.name, machine.config, dict(machine.params), fingerprint(machine), section_hashes(machine)["timing"], machine.host)
 
 
 Given = Machine | str | Sequence[Machine | str] | None
@@ -36,12 +37,13 @@ def bundle_machines(targets: Sequence[Target], place: str, given: Given = None) 
 
 def bundle_machine(target: Target, place: str, machine: Machine | str | None = None) -> Machine:
     """The machine of that name and configuration from the search path, or from the file of a path, with the bundle's parameters; or the one given.
+    The host's costs are the bundle's.
 
     Raises UserError E0001 where there is none, E1104 for a name that cannot be one, E1105 where it was made for another architecture.
     """
     found = machine if isinstance(machine, Machine) else _searched(target, place, machine or target.name)
     if fingerprint(found) == target.fingerprint:
-        return found
+        return found if found.host == target.host else replace(found, host=target.host)
     there, here = (f"{name}:{config}" if config else name for name, config in ((target.name, target.config), (found.name, found.config)))
     names = sorted({*target.params, *found.params})
     values = [(name, target.params.get(name, "not"), found.params.get(name, "not")) for name in names]

@@ -1,6 +1,6 @@
 """From a plan to its program: slots that go round, steps in order, tensors in DRAM, instructions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from toolchain.schedule.dram_allocation import PlacedRegion, place_region
@@ -14,6 +14,9 @@ from toolchain.schedule.tiling.ring import Ring, find_rings
 from toolchain.schedule.tiling.rotation import Rotation
 from toolchain.schedule.writer import OperationPart, part_of
 from toolchain.spec.model import Machine
+
+Dealt = tuple[int, PlacedStep]
+"""A step and the stream that runs it."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,34 @@ def write_program(machine: Machine, plan: Plan, steps: Steps) -> tuple[PlacedReg
 
 def ordered_steps(plan: Plan, rings: Mapping[str, Ring]) -> Steps:
     """The steps of a plan for one stream. rings: memories that are filled round and round."""
+    placed = ([(0, item) for item in _order(_own(plan, members), group, rings)] for members, group in plan.runs())
+    return replace(_steps(plan, placed), dealt=None)
+
+
+def dealt_steps(plan: Plan) -> Steps:
+    """The steps of a plan whose work several streams share."""
+    rings = {stream: find_rings(plan.problems) for stream in {0, *(share.stream for shares in plan.shares.values() for share in shares)}}
+    placed: list[list[Dealt]] = []
+    for number, (members, group) in enumerate(plan.runs()):
+        own, shares = _own(plan, members), plan.shares.get(number)
+        placed.append(order_dealt(*own[0], shares, rings) if shares else [(0, item) for item in _order(own, group, rings[0])])
+    return _steps(plan, placed)
+
+
+def _own(plan: Plan, members: range) -> list[Member]:
+    return [(plan.problems[i], plan.tilings[i]) for i in members]
+
+
+def _steps(plan: Plan, placed: Iterable[Sequence[Dealt]]) -> Steps:
+    """placed: the steps of each group in their order, with their streams."""
     steps: list[list[Instance]] = [[] for _ in plan.problems]
-    sequence: list[tuple[int, int]] = []
-    for members, group in plan.runs():
-        for member, item in _order([(plan.problems[i], plan.tilings[i]) for i in members], group, rings):
+    sequence, dealt = list[tuple[int, int]](), list[int]()
+    for (members, _), own in zip(plan.runs(), placed, strict=True):
+        for stream, (member, item) in own:
             sequence.append((members[member], len(steps[members[member]])))
             steps[members[member]].append(item)
-    return Steps([part_of(problem, own) for problem, own in zip(plan.problems, steps, strict=True)], sequence)
+            dealt.append(stream)
+    return Steps([part_of(problem, each) for problem, each in zip(plan.problems, steps, strict=True)], sequence, dealt)
 
 
 def _order(members: Sequence[Member], group: RowGroup | TileGroup | None, rings: Mapping[str, Ring]) -> list[PlacedStep]:
@@ -63,19 +87,3 @@ def _order(members: Sequence[Member], group: RowGroup | TileGroup | None, rings:
         return order_tiles(members, group.tiles(last.sizes, last.order), group.roots, rings)
     turns = group.turns_with([problem for problem, _ in members]) if group else None
     return order_group(members, turns, rings, group.loads if group else ())
-
-
-def dealt_steps(plan: Plan) -> Steps:
-    """The steps of a plan whose work several streams share."""
-    rings = {stream: find_rings(plan.problems) for stream in {0, *(share.stream for shares in plan.shares.values() for share in shares)}}
-    steps: list[list[Instance]] = [[] for _ in plan.problems]
-    sequence, dealt = list[tuple[int, int]](), list[int]()
-    for number, (members, group) in enumerate(plan.runs()):
-        own = [(plan.problems[i], plan.tilings[i]) for i in members]
-        shares = plan.shares.get(number)
-        placed = order_dealt(*own[0], shares, rings) if shares else [(0, item) for item in _order(own, group, rings[0])]
-        for stream, (member, item) in placed:
-            sequence.append((members[member], len(steps[members[member]])))
-            steps[members[member]].append(item)
-            dealt.append(stream)
-    return Steps([part_of(problem, each) for problem, each in zip(plan.problems, steps, strict=True)], sequence, dealt)

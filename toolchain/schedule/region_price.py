@@ -9,8 +9,8 @@ from toolchain.graph.integers.calls import BOUNDARY
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.nodes.rewrite import known_shape
 from toolchain.graph.operators.work import host_work
-from toolchain.operations.library import kinds_of
-from toolchain.passes.context import Price
+from toolchain.operations.library import Kinds, kinds_of
+from toolchain.passes.context import NodeCost, Price, Tariff
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.model import Host, Machine
 from toolchain.timing.host import work_ms
@@ -32,29 +32,51 @@ def region_price(machine: Machine, nodes: Sequence[ir.Node]) -> Price | None:
     inputs = [value for value in given if value.producer() not in inside]
     made = [value for node in nodes for value in node.outputs]
     outputs = [value for value in made if value.is_graph_output() or any(user not in inside for user, _ in value.uses())]
+    cost = _cost(machine, host, kinds, nodes)
+    crossing = sum(_crossing_ms(value, machine, host, _is_converted(value)) for value in (*inputs, *outputs))
+    border = crossing + _starts_ms(machine, host, len(inputs) + len(outputs), _batch(nodes[0].outputs[0]))
+    return Price(cost.host, cost.machine, border)
+
+
+def tariff(machine: Machine) -> Tariff | None:
+    """Prices by the node and by the tensor, without launches. None for a machine whose file does not say what the host costs."""
+    host = machine.host
+    if host is None:
+        return None
+    kinds = kinds_of(machine)
+
+    def crossing(value: ir.Value) -> float:
+        start = host.transfer_us.value / 1e3 * _batch(value) / images_per_run(machine)
+        return _crossing_ms(value, machine, host, True) + start
+
+    return Tariff(lambda node: _cost(machine, host, kinds, [node]), crossing)
+
+
+def _cost(machine: Machine, host: Host, kinds: Kinds, nodes: Sequence[ir.Node]) -> NodeCost:
     floats = work_ms(host_work(nodes, FLOAT_BYTES, kinds), host)
     macs = sum(work.macs for work in host_work(nodes, kinds=kinds).values())
     peak = machine.timing.peak_macs
-    least = macs / peak / machine.timing.clock_khz if peak else 0.0
-    crossing = sum(_crossing_ms(value, machine, host) for value in (*inputs, *outputs))
-    border = crossing + _starts_ms(machine, host, len(inputs) + len(outputs), _batch(nodes))
-    return Price(floats, least, border)
+    return NodeCost(floats, macs / peak / machine.timing.clock_khz if peak else 0.0)
 
 
 def _distinct(values: Iterable[ir.Value]) -> list[ir.Value]:
     return list(dict.fromkeys(values))
 
 
-def _batch(nodes: Sequence[ir.Node]) -> int:
+def _batch(value: ir.Value) -> int:
     """Images of one sample."""
-    return (known_shape(nodes[0].outputs[0]) or (1,))[0]
+    return (known_shape(value) or (1,))[0]
 
 
-def _crossing_ms(value: ir.Value, machine: Machine, host: Host) -> float:
-    """Rearranging and copying stored bytes, and converting them where the other side is in floating point."""
-    elements = math.prod(known_shape(value) or (0,))
+def _is_converted(value: ir.Value) -> bool:
+    """Whether a tensor at a region's border is in floating point on the other side."""
     neighbours = [node for node, _ in value.uses()] + [value.producer()]
-    converted = any(kind_of(node) in BOUNDARY for node in neighbours if node is not None)
+    return any(kind_of(node) in BOUNDARY for node in neighbours if node is not None)
+
+
+def _crossing_ms(value: ir.Value, machine: Machine, host: Host, converted: bool) -> float:
+    """Rearranging and copying stored bytes, and converting them."""
+    elements = math.prod(known_shape(value) or (0,))
     copied = elements / host.transfer_gb_per_s.value / 1e6 + elements * _rearranging_ms(machine)
     return copied + (elements * (1 + FLOAT_BYTES) / host.gb_per_s.value / 1e6 if converted else 0.0)
 

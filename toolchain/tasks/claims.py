@@ -26,10 +26,8 @@ def claims_of(job: Job) -> Iterator[tuple[Path, str]]:
     """Folders of a job, each with all that it is built from and that its name does not say."""
     model, chosen = str(job.path.resolve()), job.variables
     yield job.shared, repr((model, chosen.calibration))
-    yield (
-        job.folder,
-        repr((model, chosen.calibration, *(str(target.path.resolve()) for target in job.targets), chosen.fallback, chosen.place, chosen.html)),
-    )
+    machines = [target.path for target in job.targets] + ([job.deployment.path] if job.deployment else [])
+    yield job.folder, repr((model, chosen.calibration, *(str(path.resolve()) for path in machines), chosen.fallback, chosen.place, chosen.html))
 
 
 @dataclass

@@ -1,12 +1,14 @@
 """The plan of a command line: its machines, its models, and the steps of each."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from toolchain.models.names import find_model
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import UserError, fail
 from toolchain.tasks.code import code_hashes
+from toolchain.tasks.deployment import Deployment, Member, check_rules, find_deployment
 from toolchain.tasks.machines import Target, load_target
 from toolchain.tasks.stage import Job, Step, folder_name
 from toolchain.tasks.stages import STAGES
@@ -14,6 +16,7 @@ from toolchain.tasks.variables import Variables, read_variables
 
 ROOT = Path("build")
 Pairs = tuple[tuple[str, str], ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,9 @@ def plan_of(variables: Variables, root: Path) -> Plan:
     """Raises UserError E1202 (no machine, no model), E0001 (no such machine or model) and everything that is wrong with the machine."""
     if not variables.targets:
         raise fail("E1202", "which machine? there is no 'target='", hint="for example target=NAME; `tilewright target list` says which there are")
-    targets = _targets(variables, root / ".machines")
-    jobs = tuple(_job(name, targets, variables, root) for name in _models(targets[0], variables))
+    deployment = _deployment(variables)
+    targets = _deployed(deployment, variables, root / ".machines") if deployment else _targets(variables, root / ".machines")
+    jobs = tuple(_job(name, targets, variables, root, deployment) for name in _models(targets[0], variables))
     _no_two_alike(jobs)
     if variables.schedule and len(jobs) > 1:
         raise fail("E1202", f"schedule= is for one model, and there are {len(jobs)}", hint="name one with model=")
@@ -43,29 +47,62 @@ def plan_of(variables: Variables, root: Path) -> Plan:
     return Plan(jobs, tuple(steps_of(job, code) for job in jobs))
 
 
+def _deployment(variables: Variables) -> Deployment | None:
+    """The deployment that `target` names. Raises UserError E1202 where machines stand beside it."""
+    found = next(filter(None, map(find_deployment, variables.targets)), None)
+    if found and len(variables.targets) > 1:
+        raise fail("E1202", f"'{found.path}' in 'target' is a deployment, which names all machines", hint="write it alone, or add them to it")
+    return found
+
+
 def _targets(variables: Variables, cache: Path) -> tuple[Target, ...]:
-    """Raises UserError E1202 where a parameter is of no machine in particular, E1207 where two machines have one name."""
+    """Raises UserError as `_require_distinct` and `_require_owned`."""
     several = len(variables.targets) > 1
-    targets = tuple(_target(given, variables.params, several, cache) for given in variables.targets)
-    seen: dict[str, Target] = {}
-    for target in targets:
-        other = seen.setdefault(target.name, target)
-        if other is not target:
-            text = f"'{other.given}' and '{target.given}' in 'target' are both the machine '{target.name}'"
-            raise fail("E1207", text, hint="name each machine once, the first choice first")
-    for name, _ in variables.params if several else ():
-        if name.partition(".")[0] not in seen:
-            raise fail("E1202", f"'{name}' in 'params' names no machine of 'target'", hint=f"for example params={targets[0].name}.{name}:VALUE")
+    targets = tuple(_target(given, (), variables.params, several, cache) for given in variables.targets)
+    _require_distinct(targets)
+    if several:
+        _require_owned(variables.params, targets)
     return targets
 
 
-def _target(given: str, params: Pairs, several: bool, cache: Path) -> Target:
-    """several: parameters are given as MACHINE.NAME."""
+def _deployed(deployment: Deployment, variables: Variables, cache: Path) -> tuple[Target, ...]:
+    """Raises UserError as `_require_distinct` and `_require_owned`, E1209 for a rule about another machine."""
+    targets = tuple(_member(member, variables.params, cache) for member in deployment.members)
+    _require_distinct(targets)
+    _require_owned(variables.params, targets)
+    check_rules(deployment, tuple(target.name for target in targets))
+    return targets
+
+
+def _member(member: Member, params: Pairs, cache: Path) -> Target:
+    """Raises UserError of the machine; what has no place of its own has that of its name in the deployment."""
+    try:
+        return _target(member.given, member.params, params, True, cache)
+    except UserError as error:
+        raise UserError(*(each if each.span or each.place else replace(each, span=member.span) for each in error.diagnostics)) from None
+
+
+def _target(given: str, own: Pairs, params: Pairs, several: bool, cache: Path) -> Target:
+    """own: parameters of this machine alone. params: of the command line, which go before them; several: given as MACHINE.NAME."""
     if not several:
         return load_target(given, params, cache)
     plain = load_target(given, (), cache)
-    own = tuple((name.removeprefix(f"{plain.name}."), value) for name, value in params if name.startswith(f"{plain.name}."))
-    return load_target(given, own, cache) if own else plain
+    chosen = dict(own) | {name.removeprefix(f"{plain.name}."): value for name, value in params if name.startswith(f"{plain.name}.")}
+    return load_target(given, tuple(sorted(chosen.items())), cache) if chosen else plain
+
+
+def _require_distinct(targets: tuple[Target, ...]) -> None:
+    """Raises UserError E1207 where two machines have one name."""
+    if alike := _two_alike(targets, lambda target: target.name):
+        text = f"'{alike[0].given}' and '{alike[1].given}' in 'target' are both the machine '{alike[0].name}'"
+        raise fail("E1207", text, hint="name each machine once, the first choice first")
+
+
+def _require_owned(params: Pairs, targets: tuple[Target, ...]) -> None:
+    """Raises UserError E1202 where a parameter is of no machine in particular."""
+    for name, _ in params:
+        if name.partition(".")[0] not in {target.name for target in targets}:
+            raise fail("E1202", f"'{name}' in 'params' names no machine of 'target'", hint=f"for example params={targets[0].name}.{name}:VALUE")
 
 
 def _check_streams(target: Target, streams: int) -> None:
@@ -82,19 +119,22 @@ def _models(target: Target, variables: Variables) -> tuple[str, ...]:
     return found
 
 
-def _job(given: str, targets: tuple[Target, ...], variables: Variables, root: Path) -> Job:
+def _job(given: str, targets: tuple[Target, ...], variables: Variables, root: Path, deployment: Deployment | None) -> Job:
     path = find_model(given)
-    return Job(folder_name(path.stem), given, path, targets, variables, root)
+    return Job(folder_name(path.stem), given, path, targets, variables, root, deployment)
 
 
 def _no_two_alike(jobs: tuple[Job, ...]) -> None:
     """Raises UserError E1202 where two models would be built in one folder."""
-    seen: dict[str, Job] = {}
-    for job in jobs:
-        other = seen.setdefault(job.model, job)
-        if other is not job:
-            text = f"'{other.given}' and '{job.given}' would both be built in '{job.folder}'"
-            raise fail("E1202", text, hint="rename one of them, or build one after the other")
+    if alike := _two_alike(jobs, lambda job: job.model):
+        text = f"'{alike[0].given}' and '{alike[1].given}' would both be built in '{alike[1].folder}'"
+        raise fail("E1202", text, hint="rename one of them, or build one after the other")
+
+
+def _two_alike(items: Iterable[T], key: Callable[[T], str]) -> tuple[T, T] | None:
+    """The first two with one key."""
+    seen: dict[str, T] = {}
+    return next(((other, item) for item in items if (other := seen.setdefault(key(item), item)) is not item), None)
 
 
 def steps_of(job: Job, code: Mapping[str, str]) -> dict[str, Step]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolchain.tasks.deployment import Deployment
 from toolchain.tasks.hashes import Seen, digest_of, seen
 from toolchain.tasks.machines import Target
 from toolchain.tasks.receipts import Receipt, read_receipt
@@ -41,7 +42,7 @@ class Stage:
 @dataclass(frozen=True)
 class Job:
     """One model on one machine, or on several, the first choice first. model: its name for folders. given: as the user named it. path: its file.
-    root: of all builds."""
+    root: of all builds. deployment: the system that the machines are parts of, where one was given."""
 
     model: str
     given: str
@@ -49,6 +50,7 @@ class Job:
     targets: tuple[Target, ...]
     variables: Variables
     root: Path
+    deployment: Deployment | None = None
 
     @property
     def target(self) -> Target:
@@ -57,8 +59,10 @@ class Job:
 
     @property
     def machines(self) -> str:
-        """Their names, for folders and for messages."""
-        return "+".join(target.label for target in self.targets)
+        """Their names, or the deployment's, for folders and for messages."""
+        if self.deployment is None:
+            return "+".join(target.label for target in self.targets)
+        return self.deployment.name + "".join(f"+{name}-{value}" for name, value in self.variables.params)
 
     @property
     def folder(self) -> Path:
@@ -137,13 +141,15 @@ class Step:
         if not self.stage.of_model:
             for target in self.job.targets:
                 found |= {_of_machine(name, target, self.job): digest for name, digest in self._machine_parts(target, files).items()}
+            if self.job.deployment:
+                found["deployment"] = self.job.deployment.digest
         for step in self.before:
             receipt = step.receipt()
             found[f"stage {step.stage.name}"] = receipt.result if receipt else "none"
         return found
 
     def _machine_parts(self, target: Target, files: Mapping[Path, Seen]) -> dict[str, str]:
-        """What it reads of a machine."""
+        """Digests of the parts of a machine that the stage reads."""
         sections = {**target.sections, **({"timing": target.placing} if self.stage.untimed else {})}
         found = {f"section {name}": digest for name, digest in sections.items()}
         folder = target.folder

@@ -17,7 +17,8 @@ MAX_DIGITS = 20
 
 @dataclass(frozen=True)
 class Variables:
-    """targets: each a machine's name, NAME:CONFIG or a path, the first choice first. models: names or paths, none for the machine's own choice.
+    """targets: each a machine's name, NAME:CONFIG or a path, the first choice first; or the path of a deployment alone.
+    models: names or paths, none for the machine's own choice.
 
     params: parameters of the machine by name, MACHINE.NAME where there are several. dims: sizes of open dimensions by name.
     fallback: whether the host may run what the machine cannot.

@@ -95,7 +95,7 @@ def zero_of(value: ir.Value) -> int:
 
 
 def factors_of(value: ir.Value) -> Array:
-    """Of the channels of a stored tensor, where the conversion that makes it has them; 1 for any other."""
+    """The factors of a stored tensor's channels, where the conversion that makes it has them; 1 for any other."""
     node = value.producer()
     found = constant(node.inputs[1]) if node is not None and kind_of(node) == "quantize" and len(node.inputs) > 1 else None
     return np.ones(()) if found is None else found.astype(np.float64)

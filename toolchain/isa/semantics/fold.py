@@ -1,4 +1,4 @@
-"""Conditions that parameters decide."""
+"""Expressions and conditions that constants decide."""
 
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import evaluate

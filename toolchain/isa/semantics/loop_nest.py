@@ -99,7 +99,7 @@ def _operand(address: Expr, loops: Sequence[str], record: str) -> _Operand | Non
 
 
 def _only(expr: Expr) -> Expr | None:
-    """What is left of a sum and of products without zeros and ones; None for more than one term."""
+    """The one term of a sum and of products without zeros and ones; None for more than one."""
     match expr:
         case Binary(op="+", left=left, right=right):
             one, two = _only(left), _only(right)

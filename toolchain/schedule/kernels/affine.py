@@ -2,8 +2,7 @@
 
 from collections.abc import Collection
 
-from toolchain.spec.errors import UserError
-from toolchain.spec.evaluate import evaluate
+from toolchain.isa.semantics.fold import fold
 from toolchain.spec.expr import Binary, Call, Choose, Const, Expr, Name, Unary, rewrite, walk
 
 ONE, ZERO = Const(1), Const(0)
@@ -62,7 +61,7 @@ def beginning(expr: Expr, loops: Collection[str]) -> Expr:
 
 def plus(a: Expr, b: Expr) -> Expr:
     """a + b"""
-    return b if a == ZERO else a if b == ZERO else _folded(Binary("+", a, b))
+    return b if a == ZERO else a if b == ZERO else fold(Binary("+", a, b))
 
 
 def minus(a: Expr, b: Expr) -> Expr:
@@ -73,30 +72,18 @@ def minus(a: Expr, b: Expr) -> Expr:
         case Const(value=0), Binary(op="-", left=Const(value=0), right=inner):
             return inner
         case _:
-            return _folded(Binary("-", a, b))
+            return fold(Binary("-", a, b))
 
 
 def times(a: Expr, b: Expr) -> Expr:
     """a * b"""
     if ZERO in (a, b):
         return ZERO
-    return b if a == ONE else a if b == ONE else _folded(Binary("*", a, b))
+    return b if a == ONE else a if b == ONE else fold(Binary("*", a, b))
 
 
 def chosen(condition: Expr, then: Expr, other: Expr) -> Expr:
     """`then if condition else other`"""
-    if isinstance(condition := _folded(condition), Const):
+    if isinstance(condition := fold(condition), Const):
         return then if condition.value else other
     return then if then == other else Choose(condition, then, other)
-
-
-def _folded(expr: Expr) -> Expr:
-    """A number where nothing is named."""
-
-    def leaf(inner: Expr) -> int:
-        raise KeyError(inner)
-
-    try:
-        return Const(evaluate(expr, leaf), span=expr.span)
-    except (KeyError, UserError):
-        return expr

@@ -18,7 +18,7 @@ def views_reached(machine: Machine, items: Items, assumed: Mapping[str, int] | N
 
 
 def dram_views(machine: Machine, items: Items, assumed: Mapping[str, int] | None = None) -> tuple[str, ...]:
-    """Those of DRAM."""
+    """Views of DRAM alone, as `views_reached`."""
     return tuple(view for view in views_reached(machine, items, assumed) if machine.memory[machine.view[view].memory].kind == "dram")
 
 

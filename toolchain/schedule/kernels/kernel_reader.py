@@ -152,7 +152,7 @@ class KernelReader:
         return Dimension(name, self.expr(node.value["of"], given), most, multiple, node.flag("reduces"))
 
     def windows(self, given: Iterable[str], dims: Iterable[Dimension]) -> tuple[Window, ...]:
-        """Those that are stated; else those of the axes that the tile cuts, where the operation's meaning says them."""
+        """The stated windows; else those of the axes that the tile cuts, where the operation's meaning says them."""
         stated = self.node.members("windows")
         cut = [(axis, Node({"of": node}, node.span, node.path)) for axis, node in self.node.members("axes") if derived_window(self.kind, axis)]
         return tuple(self.window(key, value, given, [d.name for d in dims]) for key, value in stated or [each for each in cut if each[0] in "hw"])

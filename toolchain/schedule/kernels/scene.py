@@ -54,7 +54,7 @@ NOWHERE = Scene()
 
 
 def scene_of(places: Iterable[Place], constants: Iterable[Constant], sized: frozenset[str] = frozenset()) -> Scene:
-    """What steps of a kernel act on. sized: as in Scene."""
+    """The places, constants and elements that steps of a kernel act on. sized: as in Scene."""
     places = tuple(places)
     elements = {f"{p.name}_{key}": element for p in places for key, element in p.elements.items()}
     settled = sized | {f"{p.name}_{part}" for p in places for part in ("slot", "bank", *p.names)}

@@ -56,7 +56,7 @@ def _events(plan: Plan, pool: EventPool, takers: Sequence[int]) -> dict[int, int
 
 
 def _worth(able: Waits, waits: Waits) -> Waits:
-    """Those that save waits and cost no signal: who posts to others as well would need one more, and post to these later."""
+    """The waits that pay, as they cost no signal: a poster to others as well would need one more, and post to these later."""
     chosen = dict(able)
     while True:
         alone = {poster for taker, posters in waits.items() if taker not in chosen for poster in posters}

@@ -68,7 +68,7 @@ Costs = Callable[[Machine, Issue, Frame], Mapping[str, Value]]
 
 
 def _issue_cycles(machine: Machine, issue: Issue, frame: Frame) -> dict[str, Value]:
-    """Of the unit."""
+    """Cycles of the unit."""
     return {issue.unit: _issue_cost(machine, issue, frame).held}
 
 
@@ -78,7 +78,7 @@ def _one_each(_machine: Machine, issue: Issue, _frame: Frame) -> dict[str, Value
 
 
 def _issue_transfers(machine: Machine, issue: Issue, frame: Frame) -> dict[str, Value]:
-    """Of each resource."""
+    """Cycles of each resource."""
     return _issue_cost(machine, issue, frame).work
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from toolchain.graph.calibration.table import read_table
 from toolchain.graph.files.store import Store
@@ -12,18 +13,20 @@ from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kinds_of
 from toolchain.passes.base import Pass
 from toolchain.passes.build import build_turns, default_pipeline
-from toolchain.passes.context import Context
+from toolchain.passes.context import Context, Policy, Wish
 from toolchain.passes.partition import Partition
 from toolchain.passes.pipeline import Pipeline, with_options
 from toolchain.passes.pipeline import pipeline_of as read_section
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.templates import templates_for
 from toolchain.passes.turns import Turn
+from toolchain.passes.wishes import give, keep, rule
 from toolchain.schedule.backend import Backend, load_backends
 from toolchain.schedule.offload import device_of
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.tasks.actions.paths import blaming, machines_of, model_of, onnx_file, sizes_of, table_file
+from toolchain.tasks.deployment import HOST
 from toolchain.tasks.hashes import seen
 from toolchain.tasks.receipts import read_receipt
 from toolchain.tasks.stage import Job, Say, Step
@@ -41,10 +44,10 @@ def make_graph(step: Step, say: Say) -> Made:
     model, table = model_of(job), read_table(table_file(job))
     read = seen(model.calibration.file) if isinstance(model.calibration, Recorded) else {}
     samples = None if table.failure else calibration_samples(model)
-    everything = (job.variables.place or model.place) == "all"
+    policy = next(policy for policy in get_args(Policy) if policy == (job.variables.place or model.place))
     recorded = isinstance(model.calibration, Recorded)
     common = Context(
-        str(onnx_file(job)), (), None, table, samples, kept=model.host, pinned=_pinned(machines, model), everything=everything, recorded=recorded,
+        str(onnx_file(job)), (), None, table, samples, wishes=_wishes(job, machines, model), policy=policy, recorded=recorded,
         say=say, kinds=kinds,
     )  # fmt: skip
     turns = [_turn(backend, number, job, model, common) for number, backend in enumerate(backends)]
@@ -61,9 +64,11 @@ def _turn(backend: Backend, number: int, job: Job, model: Model, common: Context
     return Turn(pipeline_of(machine, job, model).passes, context)
 
 
-def _pinned(machines: Sequence[Machine], model: Model) -> tuple[tuple[str, str], ...]:
-    """Patterns of nodes that the model's file gives to one machine of this build, each with the machine's name."""
-    return tuple((pattern, machine.name) for machine in machines for pattern in model.targets.get(machine.name, ()))
+def _wishes(job: Job, machines: Sequence[Machine], model: Model) -> tuple[Wish, ...]:
+    """The model's own go before the deployment's rules."""
+    given = (give(model.targets[machine.name], machine.name) for machine in machines if machine.name in model.targets)
+    rules = job.deployment.rules if job.deployment else ()
+    return (keep(model.host), *given, *(rule(each.nodes, "" if each.on == HOST else each.on, each.because) for each in rules))
 
 
 def shared_kinds(machines: Sequence[Machine]) -> Kinds:

@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.load import load_text
 from toolchain.spec.model import Machine
+from toolchain.tasks.deployment import deployed, deployment_of
 from toolchain.tasks.receipts import read_receipt
 from toolchain.tasks.stage import Job
 
@@ -98,24 +99,33 @@ def explain_file(job: Job) -> Path:
     return job.folder / "explain" / "explain.txt"
 
 
-MachineKey = tuple[str, str, str, tuple[tuple[str, str], ...]]
-"""The text of a machine's file, its path, the configuration and the parameters."""
+class MachineKey(NamedTuple):
+    """The text of a machine's file, its path, the configuration and the parameters. deployment: the text and the path of the file whose member
+    `number` it is; both empty without one."""
+
+    text: str
+    path: str
+    config: str
+    params: tuple[tuple[str, str], ...]
+    deployment: tuple[str, str]
+    number: int
 
 
 def machines_of(job: Job) -> tuple[Machine, ...]:
-    """The machines with the build's parameters, which were checked when the build was planned; the first choice first."""
+    """The machines with the build's parameters and costs, the first choice first. Raises UserError E1210 for costs that are not known."""
     return tuple(machine_named(key) for key in machine_keys(job))
 
 
 def machine_keys(job: Job) -> tuple[MachineKey, ...]:
-    return tuple((target.text, str(target.path), target.config, target.params) for target in job.targets)
+    system = (job.deployment.text, str(job.deployment.path)) if job.deployment else ("", "")
+    return tuple(MachineKey(t.text, str(t.path), t.config, t.params, system, number) for number, t in enumerate(job.targets))
 
 
 @lru_cache(maxsize=8)
 def machine_named(key: MachineKey) -> Machine:
     """One object for all stages of a build: what is derived from a machine is kept with it."""
-    text, path, config, params = key
-    return load_text(text, path, config, dict(params))
+    machine = load_text(key.text, key.path, key.config, dict(key.params))
+    return deployed(machine, deployment_of(*key.deployment), key.number) if any(key.deployment) else machine
 
 
 def model_of(job: Job) -> "Model":
