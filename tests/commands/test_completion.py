@@ -20,7 +20,7 @@ def test_variables_and_their_values() -> None:
     assert complete_variable("ta") == ["target="]
     assert complete_variable("target=dp") == ["target=dpuv3"]
     assert complete_variable("model=digits,resnet101") == ["model=digits,resnet101"]
-    assert complete_variable("place=") == ["place=pays", "place=all"]
+    assert complete_variable("place=") == ["place=pays", "place=all", "place=least"]
     assert complete_variable("dim=") == complete_variable("nothing=") == []
     assert "vta" in complete_machine("v")
 

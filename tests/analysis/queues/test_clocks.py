@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.random_tokens import Net, any_net, entries, fetched, net, pair_net, rows, single_ended
@@ -69,7 +69,7 @@ def steps(case: Net, queues: list[list[int]], state: State) -> Iterator[tuple[in
 FULL = net([0, 0, 0, 1, 1], 2, [{}, {}, {}, {0: 1}, {0: 1}], [{0: 1}, {0: 1}, {}, {}, {1: 1}], [1, -1], [0, 0])
 
 
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=70, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @example(FULL)
 @given(any_net(most=6))
 def test_clocks_are_exact_where_each_counter_has_one_poster_and_one_taker(case: Net) -> None:

@@ -38,6 +38,11 @@ def whole(rng: np.random.Generator, dtype: type, *shape: int) -> Array:
     return rng.integers(info.min, info.max + 1, shape).astype(dtype)
 
 
+def weights(rng: np.random.Generator, *shape: int) -> Array:
+    """Of seven bits: with eight, ONNX Runtime's sums of two products saturate on processors without an instruction for them."""
+    return rng.integers(-64, 64, shape).astype(np.int8)
+
+
 def check(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Array], constants: Mapping[str, Array]) -> None:
     proto = network(nodes, inputs, constants)
     wanted = run(proto, inputs)
@@ -51,7 +56,7 @@ def check(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Array], constant
         else:
             difference = np.abs(array.astype(int) - wanted[name].astype(int))
             assert difference.max() <= 1
-            assert (difference > 0).mean() <= 0.05
+            assert np.count_nonzero(difference) <= max(1, 0.05 * difference.size)
 
 
 dtypes = st.sampled_from([np.uint8, np.int8])
@@ -62,7 +67,7 @@ dtypes = st.sampled_from([np.uint8, np.int8])
 def test_convolution(seed: int, dtype: type, channels: bool, bias: bool, group: int) -> None:
     rng = np.random.default_rng(seed)
     inputs = {"x": whole(rng, dtype, 1, 4, 5, 6)}
-    constants = {"w": whole(rng, np.int8, 6, 4 // group, 3, 2)} | {"b": rng.integers(-2000, 2000, 6).astype(np.int32)}
+    constants = {"w": weights(rng, 6, 4 // group, 3, 2)} | {"b": rng.integers(-2000, 2000, 6).astype(np.int32)}
     constants |= scale_of(rng, "x", dtype) | scale_of(rng, "w", np.int8, 6 if channels else 1) | scale_of(rng, "y", dtype)
     constants["ys"] = constants["ys"] * F(20)
     operands = ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", *(["b"] if bias else [])]
@@ -82,7 +87,7 @@ def test_gemm(seed: int, stored: bool, turned: bool, bias: tuple[int, ...] | Non
     """Its bias is multiplied by alpha too, and may be one number for all channels."""
     rng = np.random.default_rng(seed)
     inputs = {"x": whole(rng, np.uint8, 3, 5)}
-    constants = {"w": whole(rng, np.int8, *((4, 5) if turned else (5, 4)))}
+    constants = {"w": weights(rng, *((4, 5) if turned else (5, 4)))}
     constants |= scale_of(rng, "x", np.uint8) | scale_of(rng, "w", np.int8, 4 if channels else 1) | scale_of(rng, "y", np.uint8)
     constants["ys"] = constants["ys"] * F(10)
     if bias is not None:
@@ -96,7 +101,7 @@ def test_gemm(seed: int, stored: bool, turned: bool, bias: tuple[int, ...] | Non
 def test_matmul(seed: int, channels: bool) -> None:
     rng = np.random.default_rng(seed)
     inputs = {"x": whole(rng, np.uint8, 3, 5)}
-    constants = {"w": whole(rng, np.int8, 5, 4)} | scale_of(rng, "x", np.uint8) | scale_of(rng, "w", np.int8, 4 if channels else 1)
+    constants = {"w": weights(rng, 5, 4)} | scale_of(rng, "x", np.uint8) | scale_of(rng, "w", np.int8, 4 if channels else 1)
     constants |= scale_of(rng, "y", np.uint8)
     check([n("QLinearMatMul", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"], ["y"], "m")], inputs, constants)
 
