@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.models.test_detectors import ANCHORS
 from toolchain.models.build import model_shape_graph
 from toolchain.models.load import list_models, load_model
 from toolchain.models.macs import graph_macs, shapes_of
@@ -56,7 +57,7 @@ def _table() -> dict[str, dict[str, str]]:
 
 
 def test_every_declared_network_is_compared() -> None:
-    assert set(PUBLISHED) == {name for name in list_models() if isinstance(load_model(name).origin, Layered)}
+    assert {*PUBLISHED, *ANCHORS} == {name for name in list_models() if isinstance(load_model(name).origin, Layered)}
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from toolchain.models.operators import Pair, Window
+from toolchain.models.operators import Pair, Value, Window
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import parse_expr
@@ -88,6 +88,20 @@ def number(node: Node, names: Mapping[str, int]) -> int:
     if isinstance(node.value, str):
         return constant(parse_expr(node.value, node.locate), names)
     return int(node.value)
+
+
+def value(node: Node, names: Mapping[str, int]) -> Value:
+    """Of an attribute: a number or an expression, or a list of them, of which one that is no whole number makes all real."""
+    if not isinstance(node.value, list):
+        return node.value if isinstance(node.value, float) else number(node, names)
+    parts = [value(part, names) for part in node.children()]
+    whole = tuple(part for part in parts if isinstance(part, int))
+    return whole if len(whole) == len(parts) else tuple(part for part in map(_real, parts))
+
+
+def _real(part: Value) -> float:
+    assert not isinstance(part, tuple)
+    return float(part)
 
 
 def bounded(node: Node, names: Mapping[str, int], least: int = 1) -> int:

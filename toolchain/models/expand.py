@@ -3,20 +3,25 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
+from typing import TYPE_CHECKING
 
-from toolchain.models.arguments import Arguments, bounded, number
+from toolchain.models.arguments import Arguments, bounded, number, value
 from toolchain.models.kinds import KINDS, activation
-from toolchain.models.operators import Add, Concat, Layer, Normalisation, Operator, Shape
+from toolchain.models.operators import Add, Call, Concat, Layer, Normalisation, Operator, Shape
 from toolchain.models.shapes import output_shape
 from toolchain.spec.errors import Diagnostic, Span, UserError, fail
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
+
+if TYPE_CHECKING:
+    from toolchain.models.functions import Library
 
 MAX_LAYERS = 20_000
 MAX_STEPS = 100_000
 MAX_NESTING = 16
 MAX_TOLD = 20
 JOINS: Mapping[str, Operator] = {"add": Add(), "concat": Concat()}
+CALL = "call"
 
 
 @dataclass(frozen=True)
@@ -37,13 +42,15 @@ class _Scope:
     results: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def expand(root: Node, inputs: Mapping[str, Shape]) -> Network:
-    """The network that a model file's `layers` describe. Raises UserError E0801 to E0806, E0809 and E0810, with the place of each mistake."""
+def expand(root: Node, inputs: Mapping[str, Shape], library: "Library | None" = None) -> Network:
+    """The network that a model file's `layers` describe. library: of the functions that layers call.
+
+    Raises UserError E0801 to E0806, E0809 and E0810, with the place of each mistake."""
     blocks = dict(root.members("blocks"))
     for name, block in blocks.items():
-        if name in KINDS or name in JOINS:
+        if name in (*KINDS, *JOINS, CALL):
             raise fail("E0809", f"'{name}' is the name of a kind of layer, so no block can have it", block.where())
-    expansion = _Expansion(dict(inputs), blocks, {kind: dict(node.items()) for kind, node in root.members("defaults")})
+    expansion = _Expansion(dict(inputs), blocks, {kind: dict(node.items()) for kind, node in root.members("defaults")}, library)
     scope = _Scope("", {}, results={name: name for name in inputs} | {"input": next(iter(inputs))})
     last = expansion.sequence(root.entries("layers"), next(iter(inputs)), scope)
     outputs = tuple(scope.results[node.value] if node.value in scope.results else _unknown(node, scope) for node in root.entries("outputs")) or (
@@ -64,12 +71,15 @@ def _check_use(layers: Sequence[Layer], outputs: Sequence[str], root: Node) -> N
 
 
 class _Expansion:
-    def __init__(self, shapes: dict[str, Shape], blocks: Mapping[str, Node], defaults: Mapping[str, Mapping[str, Node]]) -> None:
+    def __init__(
+        self, shapes: dict[str, Shape], blocks: Mapping[str, Node], defaults: Mapping[str, Mapping[str, Node]], library: "Library | None"
+    ) -> None:
         self.layers: list[Layer] = []
         self._steps = 0
         self._shapes = shapes
         self._blocks = blocks
         self._defaults = defaults
+        self._library = library
 
     def sequence(self, entries: list[Node], current: str, scope: _Scope) -> str:
         """Applies one layer after the other to `current`; answers with the last result."""
@@ -118,9 +128,11 @@ class _Expansion:
         full = scope.prefix + name
         if kind in JOINS:
             return self._finish(full, JOINS[kind], arguments, self._operands(arguments, current, scope))
+        if kind == CALL:
+            return self._call(full, arguments, current, scope)
         if kind in KINDS:
             return self._finish(full, KINDS[kind](arguments, self._shapes[current]), arguments, (current,))
-        known = [*KINDS, *JOINS, *self._blocks]
+        known = [*KINDS, *JOINS, CALL, *self._blocks]
         raise fail("E0801", f"unknown layer '{kind}'", arguments.span, nearest(kind, known) or f"known: {', '.join(known)}")
 
     def _finish(self, name: str, operator: Operator, arguments: Arguments, inputs: tuple[str, ...]) -> str:
@@ -145,6 +157,17 @@ class _Expansion:
             self.sequence(node.children(), current, scope) if isinstance(node.value, list) else _find(node, scope)
             for node in arguments.needed("of").children()
         )
+
+    def _call(self, name: str, arguments: Arguments, current: str, scope: _Scope) -> str:
+        """Raises UserError E0814 where the library has no such function."""
+        if self._library is None:
+            raise fail("E0814", "the model's file names no library of functions", arguments.span, "functions: FILE")
+        operands = self._operands(arguments, current, scope) if "of" in arguments.given else (current,)
+        function, given = arguments.word("function"), arguments.given.get("with")
+        attributes = {key: value(node, arguments.names) for key, node in given.items()} if given else {}
+        self._library.check(function, len(operands), attributes, arguments.span)
+        shape = tuple(bounded(node, arguments.names) for node in arguments.needed("shape").children())
+        return self._append(name, Call(function, tuple(attributes.items()), shape, self._library.text), operands, arguments.span)
 
     def _block(self, kind: str, name: str, arguments: Arguments, current: str, scope: _Scope, index: int) -> str:
         if scope.depth >= MAX_NESTING:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolchain.graph.preparation import Preparation, channels_last
 from toolchain.models.expand import expand
@@ -17,6 +17,9 @@ from toolchain.spec.files import read_limited
 from toolchain.spec.resources import MODEL_SCHEMA
 from toolchain.spec.schema import validate
 from toolchain.spec.yaml_nodes import MAX_BYTES, Node, parse_yaml
+
+if TYPE_CHECKING:
+    from toolchain.models.functions import Library
 
 CALIBRATION_SAMPLES = 8
 
@@ -76,7 +79,7 @@ def _origin(root: Node, path: Path, dims: Mapping[str, int]) -> tuple[Layered | 
     declared = {name: _input(node) for name, node in root.members("inputs")}
     shapes = {name: entry.shape for name, entry in declared.items()}
     if root.get("layers"):
-        return Layered(expand(root, shapes)), declared
+        return Layered(expand(root, shapes, _library(root, path))), declared
     if light := root.get("light"):
         from toolchain.models.light import light_inputs
 
@@ -89,6 +92,14 @@ def _origin(root: Node, path: Path, dims: Mapping[str, int]) -> tuple[Layered | 
     return Stored(file), {
         name: replace(entry, preparation=declared[name].preparation) if name in declared else entry for name, entry in found.items()
     }
+
+
+def _library(root: Node, path: Path) -> "Library | None":
+    if (named := root.get("functions")) is None:
+        return None
+    from toolchain.models.functions import load_library
+
+    return load_library(named, path)
 
 
 def _input(node: Node) -> Input:

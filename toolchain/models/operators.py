@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from toolchain.spec.errors import Span
 
 Pair = tuple[int, int]
+Value = int | float | tuple[int, ...] | tuple[float, ...]
+"""Of an attribute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,17 @@ class Softmax:
     """Over the last axis."""
 
 
-Operator = Convolution | Normalisation | Relu | Leaky | Pool | GlobalPool | Dense | Flatten | Add | Concat | Upsample | Softmax
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of a library, whose text is `library`. shape: of its result."""
+
+    function: str
+    attributes: tuple[tuple[str, Value], ...]
+    shape: tuple[int, ...]
+    library: str
+
+
+Operator = Convolution | Normalisation | Relu | Leaky | Pool | GlobalPool | Dense | Flatten | Add | Concat | Upsample | Softmax | Call
 Shape = tuple[int, ...]
 
 

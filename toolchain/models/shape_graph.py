@@ -9,8 +9,10 @@ import onnx
 from onnx import helper, numpy_helper
 
 from toolchain.models.expand import Network
+from toolchain.models.functions import DOMAIN, function_protos
 from toolchain.models.operators import (
     Add,
+    Call,
     Concat,
     Convolution,
     Dense,
@@ -62,7 +64,11 @@ def shape_graph(name: str, network: Network, inputs: Mapping[str, Shape]) -> Sha
         emitter.constants,
         value_info=[_info(key, shape) for key, shape in shapes.items() if key not in inputs and key not in network.outputs],
     )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="tilewright")
+    libraries = {layer.operator.library for layer in network.layers if isinstance(layer.operator, Call)}
+    opsets = [helper.make_opsetid("", OPSET), *([helper.make_opsetid(DOMAIN, 1)] if libraries else [])]
+    proto = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="tilewright")
+    for library in libraries:
+        proto.functions.extend(function_protos(library))
     return ShapeGraph(proto, emitter.parameters, shapes)
 
 
@@ -115,6 +121,9 @@ class _Emitter:
                 scales = self._constant(f"{layer.name}.scales", np.array([1, 1, factor, factor], np.float32))
                 nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
                 self._add("Resize", layer, [*layer.inputs, "", scales], **nearest)
+            case Call(function=function, attributes=attributes):
+                own: dict[str, Any] = dict(attributes)
+                self._add(function, layer, domain=DOMAIN, **own)
             case Softmax():
                 self._add("Softmax", layer, axis=-1)
             case operator:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from toolchain.models.operators import Add, Concat, Convolution, Dense, Flatten, GlobalPool, Operator, Pool, Shape, Upsample, Window
+from toolchain.models.operators import Add, Call, Concat, Convolution, Dense, Flatten, GlobalPool, Operator, Pool, Shape, Upsample, Window
 from toolchain.spec.errors import Span, fail
 
 MAX_ELEMENTS = 1 << 31
@@ -40,6 +40,8 @@ def _shape(operator: Operator, inputs: Sequence[Shape], span: Span) -> Shape:
             if len(first) != 2:
                 raise fail("E0803", f"a dense layer takes a vector, not {text(first)}", span, "put 'flatten' before it")
             return first[0], out
+        case Call(shape=shape):
+            return shape
         case Add():
             return _same(inputs, span)
         case Concat():

@@ -10,6 +10,7 @@ import onnx
 
 from toolchain.models import exact_ops, probe_ops
 from toolchain.models.exact_ops import Reals
+from toolchain.models.functions import DOMAIN
 from toolchain.models.geometry import Floats, Taps, attribute, taps_of
 from toolchain.models.images import seeded_samples
 from toolchain.models.random_bits import bell, key_of, signed_bytes
@@ -47,6 +48,8 @@ class _Walk:
         """The node's own parameters."""
         name = node.output[0]
         match node.op_type:
+            case _ if node.domain == DOMAIN:
+                self._tensors[name] = self._called(node)
             case "Unsqueeze" | "Reshape" if node.input[0] in self._graph.parameters:
                 self._aliases[name] = node.input[0]
             case "Conv" | "Gemm":
@@ -61,6 +64,14 @@ class _Walk:
         for used in chain(node.input, node.output):
             if self._last_use.get(used, number) <= number:
                 self._tensors.pop(used, None)
+
+    def _called(self, node: onnx.NodeProto) -> Floats:
+        """Made-up pictures, but parts of an image with as many channels are that image, enlarged or reduced."""
+        shape, x = self._graph.shapes[node.output[0]], self._tensors[node.input[0]]
+        if len(shape) == x.ndim == 4 and shape[1] == x.shape[1]:
+            rows, columns = (np.arange(size) * old // size for size, old in zip(shape[2:], x.shape[2:], strict=True))
+            return x[:, :, rows][..., columns]
+        return seeded_samples(node.output[0], shape, _PICTURES, "probe")
 
     def _weighted(self, node: onnx.NodeProto) -> _Steps:
         """A convolution or dense layer: weights in eight-bit steps of a power of two, and a bias that centres each channel."""
