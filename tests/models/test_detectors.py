@@ -33,17 +33,19 @@ def call(function: str, operands: Mapping[str, Array], **attributes: Any) -> Arr
     return run_session(open_session(model.SerializeToString()), {name: value.astype(F) for name, value in operands.items()})["y"]
 
 
-def iou(one: Array, other: Array) -> float:
-    low, high = np.maximum(one[:2], other[:2]), np.minimum(one[2:], other[2:])
-    shared = np.prod(np.maximum(high - low, 0))
-    return float(shared / (np.prod(one[2:] - one[:2]) + np.prod(other[2:] - other[:2]) - shared))
+def overlaps(boxes: Array) -> Array:
+    """IoU of every box with every other, [n, n]."""
+    one, other = boxes[:, None], boxes[None]
+    width, height = (np.maximum(np.minimum(one[..., k + 2], other[..., k + 2]) - np.maximum(one[..., k], other[..., k]), 0) for k in (0, 1))
+    area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    return width * height / (area[:, None] + area - width * height)
 
 
 def thinned(boxes: Array, scores: Array, least: float, overlap: float) -> list[int]:
     """Places of the boxes that no better one overlaps, the best first."""
-    kept: list[int] = []
+    kept, shared = list[int](), overlaps(boxes)
     for place in np.argsort(-scores, kind="stable"):
-        if scores[place] > least and all(iou(boxes[place], boxes[other]) <= overlap for other in kept):
+        if scores[place] > least and (shared[place, kept] <= overlap).all():
             kept.append(int(place))
     return kept
 
