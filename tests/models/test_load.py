@@ -8,9 +8,10 @@ from onnx import helper
 
 from tests.models.small import HEAD, small
 from toolchain.models.build import build_model
-from toolchain.models.load import list_models, load_model, load_text, search_path
+from toolchain.models.load import list_models, load_model, load_text
 from toolchain.models.model import Seeded, Stored
 from toolchain.spec.errors import UserError
+from toolchain.spec.search import search_path
 
 
 def test_a_file_says_what_it_is(tmp_path: Path) -> None:
@@ -51,7 +52,7 @@ def test_a_shape_that_the_file_does_not_have_is_told(tmp_path: Path) -> None:
 def test_folders_named_in_the_environment_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "resnet50.yaml").write_text(f"{HEAD}layers: [relu]\n")
     monkeypatch.setenv("TILEWRIGHT_MODELS", str(tmp_path))
-    assert search_path()[0] == tmp_path
+    assert search_path("models")[0] == tmp_path
     assert list_models()["resnet50"] == tmp_path / "resnet50.yaml"
     assert load_model("resnet50").name == "small"
 

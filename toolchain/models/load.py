@@ -9,7 +9,7 @@ from toolchain.graph.preparation import Preparation, channels_last
 from toolchain.models.expand import expand
 from toolchain.models.files import named_file, present_file
 from toolchain.models.model import Input, Layered, Light, Model, Recorded, Seeded, Stored, Test
-from toolchain.models.names import find_model, list_models, search_path
+from toolchain.models.names import find_model, list_models
 from toolchain.models.operators import Shape
 from toolchain.models.task import KINDS, Task
 from toolchain.spec.errors import Source, fail
@@ -167,4 +167,4 @@ def _option(node: Node) -> Any:
     return tuple(int(part.value) for part in node.children()) if isinstance(node.value, list) else node.plain()
 
 
-__all__ = ["find_model", "list_models", "load_model", "load_text", "search_path"]
+__all__ = ["find_model", "list_models", "load_model", "load_text"]

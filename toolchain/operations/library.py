@@ -8,8 +8,8 @@ from types import MappingProxyType
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.kind_file import read_folder, read_kind
 from toolchain.spec.errors import Source, fail
-from toolchain.spec.load import search_path
 from toolchain.spec.model import Machine
+from toolchain.spec.search import search_path
 from toolchain.spec.suggest import nearest
 
 FOLDER = Path(__file__).resolve().parent
@@ -41,7 +41,7 @@ def kinds_of(machine: Machine) -> Kinds:
 
 def own_operations(machine: Machine) -> Path | None:
     """The folder `operations` beside the machine's templates; None where it has none."""
-    folders = [Path(machine.path).parent, *search_path()]
+    folders = [Path(machine.path).parent, *search_path("targets")]
     return next((found for folder in folders if (found := folder / machine.name / "operations").is_dir()), None)
 
 

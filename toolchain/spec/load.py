@@ -1,44 +1,32 @@
 """From a machine file to a frozen Machine: YAML -> JSON Schema -> parameters -> sections -> checks."""
 
-import os
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from toolchain.spec.elaborate import elaborate
 from toolchain.spec.errors import Source, UserError, fail
-from toolchain.spec.files import is_file, is_folder, read_limited
+from toolchain.spec.files import is_file, read_limited
 from toolchain.spec.model import Machine
-from toolchain.spec.resources import PACKAGE
 from toolchain.spec.schema import validate
+from toolchain.spec.search import check_single, list_files, search_path
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import MAX_BYTES, parse_yaml
 
 
-def search_path() -> list[Path]:
-    """Folders that hold machines: $TILEWRIGHT_PATH, ./targets, the checkout's own, the installed package's."""
-    extra = [Path(p) for p in os.environ.get("TILEWRIGHT_PATH", "").split(os.pathsep) if p]
-    own = [Path("targets"), PACKAGE.parent / "targets", PACKAGE / "_data" / "targets"]
-    return [folder for folder in dict.fromkeys([*extra, *own]) if is_folder(folder)]
-
-
 def companion(path: Path, name: str, file: str) -> Path | None:
     """A file in the folder of machine `name`, which stands beside the machine's own file at `path` or on the search path."""
-    folders = [path.parent, *search_path()]
+    folders = [path.parent, *search_path("targets")]
     return next((found for found in (folder / name / file for folder in folders) if is_file(found)), None)
 
 
 def list_targets() -> dict[str, Path]:
     """Every machine by name; the first folder on the search path wins."""
-    found: dict[str, Path] = {}
-    for folder in search_path():
-        for path in sorted(folder.glob("*.yaml")):
-            found.setdefault(path.stem, path)
-    return found
+    return list_files("targets")
 
 
 def find_target(name: str) -> Path:
-    """The file of a machine, given by name or by path. Raises UserError E0001."""
+    """The file of a machine, given by name or by path. Raises UserError E0001, and E0006 for a name of two packages."""
     if "/" in name or name.endswith((".yaml", ".yml")):
         path = Path(name)
         if is_file(path):
@@ -46,6 +34,7 @@ def find_target(name: str) -> Path:
         raise fail("E0001", f"there is no machine file '{name}'")
     known = list_targets()
     if name in known:
+        check_single("targets", name)
         return known[name]
     raise fail("E0001", f"unknown target '{name}'", hint=nearest(name, known) or f"known: {', '.join(known)}")
 
