@@ -1,15 +1,21 @@
 """The JSON Schema is sound, strict everywhere and documented, and its errors are gathered."""
 
+import copy
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.spec.small import edited, small
-from toolchain.spec.errors import UserError
+from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_text
-from toolchain.spec.schema import read_schema
+from toolchain.spec.resources import SCHEMA
+from toolchain.spec.schema import conforms, read_schema, schema_errors
+from toolchain.spec.yaml_nodes import parse_yaml
 
 
 def below(schema: Any) -> Iterator[dict[str, Any]]:
@@ -64,3 +70,24 @@ def test_all_missing_keys_of_a_mapping_are_one_error() -> None:
 def test_not_even_a_mapping(text: str) -> None:
     with pytest.raises(UserError, match="E0116 this must be a mapping"):
         load_text(text, "x.yaml")
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    inner: dict[Any, Any] = value if isinstance(value, dict) else dict(enumerate(value)) if isinstance(value, list) else {}
+    for key, below_it in inner.items():
+        yield (*path, key)
+        yield from places(below_it, (*path, key))
+
+
+PLAIN = parse_yaml(Source("small.yaml", edited())).plain()
+VALUES = st.sampled_from([None, True, 0, -1, 1.0, 0.5, 1 << 70, float("inf"), b"x", "", "x", "1x\n", [], [[]], ["x", "x"], {}, {"x": 1}, {1: "x"}])
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(list(places(PLAIN))), VALUES)
+def test_quick_validator_passes_only_files_without_errors(path: tuple[str | int, ...], value: Any) -> None:
+    plain = copy.deepcopy(PLAIN)
+    holder = functools.reduce(lambda inner, key: inner[key], path[:-1], plain)
+    holder[path[-1]] = value
+    assert not (conforms(SCHEMA, plain) and schema_errors(SCHEMA, plain))
+    assert conforms(SCHEMA, PLAIN)

@@ -141,20 +141,19 @@ def _yaml_hint(problem: str) -> str:
 def _guard(source: Source) -> None:
     depth = values = 0
     for event in _YAML.parse(source.text, _LOADER):
-        span = _span(source, event.start_mark)
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise fail("E0102", "anchors and aliases are not allowed", span, "write the value out")
-        if getattr(event, "tag", None):
-            raise fail("E0102", f"the tag {event.tag} is not allowed", span)
         values += isinstance(event, yaml.NodeEvent)
-        if values > MAX_VALUES:
-            raise fail("E0102", f"the file holds more than {MAX_VALUES} keys and values", span)
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            if depth > MAX_DEPTH:
-                raise fail("E0102", f"nested deeper than {MAX_DEPTH} levels", span)
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise fail("E0102", "anchors and aliases are not allowed", _span(source, event.start_mark), "write the value out")
+        if tag := getattr(event, "tag", None):
+            raise fail("E0102", f"the tag {tag} is not allowed", _span(source, event.start_mark))
+        if values > MAX_VALUES:
+            raise fail("E0102", f"the file holds more than {MAX_VALUES} keys and values", _span(source, event.start_mark))
+        if depth > MAX_DEPTH:
+            raise fail("E0102", f"nested deeper than {MAX_DEPTH} levels", _span(source, event.start_mark))
 
 
 def _span(source: Source, mark: Any) -> Span:

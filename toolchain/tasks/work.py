@@ -89,7 +89,7 @@ def _require_unchanged(files: Mapping[Path, Seen]) -> None:
 def _rare_collections() -> Generator[None]:
     """A stage makes millions of objects and hardly a circle: looking for those at Python's usual pace takes a tenth of its time."""
     before = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 100)
+    gc.set_threshold(1_000_000, 50, 100)
     try:
         yield
     finally:

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from toolchain.graph.nodes.rewrite import known_shape, text
 
-LEAST = 8
+LEAST = 6
 """Rows and columns that hold an inside and both edges."""
 BINARY = ("Add", "Sub", "Mul", "Div")
 EVERYWHERE = ("BatchNormalization", "Clip", "Constant", "Identity", "LeakyRelu", "Relu", *BINARY)
