@@ -17,7 +17,7 @@ from toolchain.schedule.kernels.windows import largest_window
 from toolchain.schedule.tiling.overlap import Floats, overlapped
 from toolchain.schedule.tiling.step_cost import loading_cycles, step_cycles, step_instructions, step_transfers, tile_frame
 from toolchain.schedule.tiling.tile_limits import fitting, tile_faults
-from toolchain.spec.arrays import Ints, evaluate_arrays
+from toolchain.spec.arrays import Ints, evaluate_arrays, rows_of
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import align, constant
 
@@ -69,7 +69,7 @@ def rank_tilings(problem: Problem, contexts: int, best: int, streams: int = 1) -
         return rank_tilings(problem, contexts - 1, best, streams)
     if not len(kept):
         raise fail("E1004", f"no tile of '{problem.operation.name}' fits {crowded(problem)}", problem.kernel.span)
-    sizes, names, rooms = ({k: v[kept] for k, v in part.items()} for part in (sizes, names, rooms))
+    sizes, names, rooms = (rows_of(part, kept) for part in (sizes, names, rooms))
     held = {name: [Taken(t.pool[kept], t.address[kept], t.count[kept]) for t in parts] for name, parts in taken.items()}
     return Candidates(problem, sizes, names, rooms, held, contexts, trips_of(problem, sizes), streams).best(best)
 
@@ -109,8 +109,7 @@ def _legal(problem: Problem, sizes: Mapping[str, Ints]) -> tuple[dict[str, Ints]
     names = tile_names(problem, sizes)
     legal = allowed(problem, names)
     rooms = rooms_of(problem, names)
-    kept, named, held = ({k: v[legal] for k, v in part.items()} for part in (sizes, names, rooms))
-    return kept, named, held
+    return rows_of(sizes, legal), rows_of(names, legal), rows_of(rooms, legal)
 
 
 def allowed(problem: Problem, names: Mapping[str, Ints]) -> NDArray[np.bool_]:
@@ -150,11 +149,10 @@ def even_sizes(extent: int) -> list[int]:
 
 
 def tile_names(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Ints]:
-    """Everything that sizes and costs may name, for full tiles."""
-    some = next(iter(sizes.values()))
-    names = {name: np.full_like(some, value) for name, value in problem.numbers.items()} | dict(sizes)
+    """Everything that sizes and costs may name, for full tiles: columns, the sizes first; what is the same for all tiles has no axes."""
+    names = {**sizes, **{name: value for name, value in problem.arrays.items() if name not in sizes}}
     for w in problem.kernel.windows:
-        names |= largest_window(w, sizes[w.of], problem.numbers)
+        names |= largest_window(w, sizes[w.of], problem.arrays)
     return names
 
 
