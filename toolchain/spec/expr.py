@@ -219,13 +219,29 @@ def walk(expr: Expr) -> Iterator[Expr]:
         waiting += children(found)[::-1]
 
 
+def value_names(expr: Expr) -> list[str]:
+    """Every name of a value, from left to right; not those of functions."""
+    found: list[str] = []
+    waiting = [expr]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Name):
+            found.append(part.id)
+        else:
+            waiting += (part.args if isinstance(part, Call) else children(part))[::-1]
+    return found
+
+
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     """Rebuilds the tree top-down; where `change` answers with a node that one stands instead, untouched. A node below which nothing changes stays."""
     changed = change(expr)
     if changed is not None:
         return changed
+    members = _members(type(expr))
+    if not members:
+        return expr
     values: dict[str, Any] = {}
-    for name in _members(type(expr)):
+    for name in members:
         old: Any = getattr(expr, name)
         if isinstance(old, Expr):
             new: Any = rewrite(old, change)
