@@ -71,7 +71,7 @@ def find_mismatch(before: ir.Model, after: ir.Model, deviations: Mapping[str, fl
     old, new = Source(before), Source(after)
     functions = {**before.functions, **after.functions}
     pieces = [piece for piece in _new_pieces(old, new) if all(known_shape(old.values[name]) is not None for name in piece.fed)]
-    pieces = [replace(p, crop=enough([old.values[n] for n in sorted(p.fed)], [*p.before[1], *p.after[1]], functions)) for p in pieces]
+    pieces = [replace(p, crop=enough([old.values[n] for n in sorted(p.fed)], (p.before[1], p.after[1]), functions)) for p in pieces]
     wrong: list[tuple[int, Mismatch]] = []
     for group in _groups(pieces, old):
         names = sorted({name for piece in group for name in piece.fed})
