@@ -2,8 +2,7 @@
 
 import atexit
 import gc
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
 from doit.cmd_base import ModuleTaskLoader
@@ -11,6 +10,7 @@ from doit.doit_cmd import DoitMain
 
 from toolchain.tasks.claims import Claims
 from toolchain.tasks.config import CONFIG
+from toolchain.tasks.garbage import rare_collections
 from toolchain.tasks.graph import tasks_of
 from toolchain.tasks.plan import Plan
 
@@ -26,19 +26,8 @@ def run_task(name: str, plan: Plan) -> int:
 
     loader = ModuleTaskLoader({"task_model": task_model, "DOIT_CONFIG": {**CONFIG}})
     doit: Any = DoitMain(loader, config_filenames=())
-    with claims, _rare_collections():
+    with claims, rare_collections():
         try:
             return int(doit.run([name]))
         except SystemExit as ended:  # by our reporter
             return int(ended.code or 0)
-
-
-@contextmanager
-def _rare_collections() -> Generator[None]:
-    """A build makes millions of objects and hardly a circle: looking for those at Python's usual pace takes a tenth of its time."""
-    before = gc.get_threshold()
-    gc.set_threshold(1_000_000, 50, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
