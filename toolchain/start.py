@@ -1,9 +1,12 @@
 """Entry point of the command: an interrupt while modules still load is one line, too."""
 
+import gc
 import os
 import signal
 import sys
 from types import FrameType
+
+from toolchain.tasks.garbage import RARELY
 
 INTERRUPTED = 130
 """The exit code, as shells have it."""
@@ -11,6 +14,7 @@ INTERRUPTED = 130
 
 def main() -> int:
     """Runs the command line and answers with the exit code."""
+    gc.set_threshold(*RARELY)
     before = signal.signal(signal.SIGINT, _leave)
     from toolchain.cli import main as run
 

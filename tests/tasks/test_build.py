@@ -362,7 +362,7 @@ def test_a_wrong_word_is_one_line(
     assert not list(tmp_path.rglob("*.onnx"))
 
 
-@pytest.mark.parametrize("limit", [0, 2_000, 87_000])
+@pytest.mark.parametrize("limit", [2_000, 87_000])
 def test_a_full_disk_is_one_line_and_then_all_is_well(limit: int, tmp_path: Path, made: Path) -> None:
     """No file can grow beyond the limit, which the system says as it says that the disk is full: in the middle of a write."""
     for name in ("models", "targets"):

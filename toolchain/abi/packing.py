@@ -113,7 +113,8 @@ def open_names(layout: Layout, extents: tuple[int, ...], numbers: Mapping[str, i
     A number comes first, so that constants take its shape.
     """
     single = (1,) * len(extents)
-    names = {"": np.zeros(single, np.int64)} | {name: np.full(single, value, np.int64) for name, value in numbers.items()}
+    rank = len(extents)
+    names = {"": np.zeros(single, np.int64)} | {name: np.array(value, np.int64, ndmin=rank) for name, value in numbers.items()}
     for axis, (name, size) in enumerate(zip(layout.domain, extents, strict=True)):
         names[name] = np.arange(size, dtype=np.int64).reshape(*single[:axis], size, *single[axis + 1 :])
     return names

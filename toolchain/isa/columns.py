@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from toolchain.isa.program import Ints
 from toolchain.spec.errors import fail
-from toolchain.spec.evaluate import FUNCTIONS, MAX_BITS, OPERATORS, wrong_count
+from toolchain.spec.evaluate import FUNCTIONS, MAX_BITS, OPERATORS, clog2, wrong_count
 from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logic, Name, Unary
 
 Leaf = Callable[[Expr, Ints | None], Ints | int]
@@ -83,30 +83,38 @@ class _Evaluation:
             case Logic(op=op, values=values):
                 return self.logic(op == "and", values, rows)
             case Choose(condition=condition, then=then, other=other):
-                return self.choose(self.truth(condition, rows), then, other, rows)
+                return self.choose(self.value(condition, rows), then, other, rows)
             case Call(function=Name(id=name), args=args) if name in FUNCTIONS:
                 return self.call(expr, name, [self.value(a, rows) for a in args], rows)
             case _:
                 return self.leaf(expr, rows)
 
-    def truth(self, expr: Expr, rows: Ints | None) -> Value:
+    def truth(self, value: Value, rows: Ints | None) -> Value:
         """bool [rows]"""
-        return _spread(np.asarray(self.value(expr, rows) != 0, np.bool_), self.length(rows))
+        return _spread(np.asarray(value != 0, np.bool_), self.length(rows))
 
     def length(self, rows: Ints | None) -> int:
         return self.count if rows is None else len(rows)
 
     def logic(self, conjunction: bool, values: tuple[Expr, ...], rows: Ints | None) -> Value:
-        result = self.truth(values[0], rows).copy()
+        first = self.value(values[0], rows)
+        if isinstance(first, int):
+            decided = bool(first) != conjunction or len(values) == 1
+            return int(first != 0) if decided else self.logic(conjunction, values[1:], rows)
+        result = self.truth(first, rows).copy()
         for value in values[1:]:
             undecided = np.flatnonzero(result == conjunction)
             if len(undecided) == len(result):
-                result = self.truth(value, rows).copy()
+                result = self.truth(self.value(value, rows), rows).copy()
             elif len(undecided):
-                result[undecided] = self.truth(value, _select(rows, undecided))
+                chosen = _select(rows, undecided)
+                result[undecided] = self.truth(self.value(value, chosen), chosen)
         return _integer(result)
 
     def choose(self, condition: Value, then: Expr, other: Expr, rows: Ints | None) -> Value:
+        if isinstance(condition, int):
+            return self.value(then if condition else other, rows)
+        condition = self.truth(condition, rows)
         if condition.all() or not condition.any():
             return self.value(then if condition.all() else other, rows)
         sides = [
@@ -122,10 +130,9 @@ class _Evaluation:
     def binary(self, expr: Expr, op: str, a: Value, b: Value, rows: Ints | None) -> Value:
         if isinstance(a, int) and isinstance(b, int) and self.length(rows) == 0:
             return 0
-        if op in ("//", "%"):
-            self.refuse(expr, op, a, b, np.asarray(b == 0), rows)
-        elif op in ("<<", ">>"):
-            self.refuse(expr, op, a, b, np.asarray((b < 0) | (b > MAX_BITS)), rows)
+        wrong = b == 0 if op in ("//", "%") else (b < 0) | (b > MAX_BITS) if op in ("<<", ">>") else False
+        if wrong is not False:
+            self.refuse(expr, op, a, b, np.asarray(wrong), rows)
         return _operate(op, a, b)
 
     def refuse(self, expr: Expr, op: str, a: Value, b: Value, wrong: Value, rows: Ints | None) -> None:
@@ -139,11 +146,15 @@ class _Evaluation:
         if wrong := wrong_count(name, len(args)):
             raise fail("E0123", wrong, expr.span)
         if name in ("min", "max"):
+            if all(isinstance(arg, int) for arg in args):
+                return FUNCTIONS[name][1](*args)
             result = args[0]
             for other in args[1:]:
                 result = (np.minimum if name == "min" else np.maximum)(*_same(result, other))
             return result
         if name == "abs":
+            if isinstance(args[0], int):
+                return abs(args[0])
             negated, plain = _same(_negate(args[0]), args[0])
             return np.maximum(negated, plain)
         if name == "clog2":
@@ -212,6 +223,8 @@ EXTREMES: Mapping[str, Callable[[int, int, int, int], tuple[int, int]]] = Mappin
 
 
 def _clog2(value: Value) -> Value:
+    if isinstance(value, int):
+        return clog2(value)
     if _wide(value):
         return np.array([max(int(v) - 1, 0).bit_length() for v in np.atleast_1d(value)], np.int64)
     return np.asarray(np.searchsorted(POWERS, np.maximum(value, 1)), np.int64)

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from toolchain.graph.calibration.table import Samples, Seen, Table, calibrate, sample_at
 from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
+from toolchain.graph.running.session import ONCE
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 from toolchain.passes.pipeline import Pipeline, read_pipeline
@@ -94,7 +95,7 @@ def check_floats(path: Path, imported: Path, original: ir.Model, model: ir.Model
     place, found = context.place, Imported(original, context.place, store=store)
     if context.samples:
         sample = sample_at(context.samples, 0)
-        wanted = open_given(path, imported, place, optimise=False).run(sample, place)  # one network's weights in memory at a time
+        wanted = open_given(path, imported, place, optimise=False, threads=ONCE).run(sample, place)  # one network's weights in memory at a time
         if not computes(wanted, original, model, sample, place, store):
             found = check_import(wanted, original, sample, place, store)
     found.check(model, name, context.table or Table(0, {}))

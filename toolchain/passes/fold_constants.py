@@ -10,7 +10,7 @@ import onnx_ir as ir
 from toolchain.graph.importing.fold_nodes import RANDOM
 from toolchain.graph.importing.versions import IR_VERSION
 from toolchain.graph.nodes.rewrite import ONNX_DOMAINS, Array, add_constant, captured, constant, drop_unused_constants, is_operator, known_shape
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.running.session import ONCE, open_session, run_session
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 
@@ -111,4 +111,4 @@ def _compute(graph: ir.Graph, nodes: list[ir.Node], wanted: list[ir.Value], ir_v
         if isinstance(value.const_value, ir.ExternalTensor):
             value.const_value = ir.Tensor(value.const_value.numpy(), name=value.name)
     proto = ir.to_proto(ir.Model(copy, ir_version=ir_version))
-    return run_session(open_session(proto.SerializeToString(), optimise=False), {})
+    return run_session(open_session(proto.SerializeToString(), optimise=False, threads=ONCE), {})

@@ -14,7 +14,7 @@ from toolchain.graph.files.store import Store
 from toolchain.graph.importing.quantized_operators import WRITTEN
 from toolchain.graph.nodes.rewrite import constant, is_float, is_operator, known_shape
 from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import Session, open_session, run_session
+from toolchain.graph.running.session import ONCE, THREADS, Session, open_session, run_session
 from toolchain.spec.errors import UserError, fail
 
 Array = np.typing.NDArray[Any]
@@ -39,12 +39,12 @@ class Given:
         return run_session(self.session, sample, place=place)
 
 
-def open_given(path: Path, imported: Path, place: str, optimise: bool = True) -> Given:
+def open_given(path: Path, imported: Path, place: str, optimise: bool = True, threads: int = THREADS) -> Given:
     """The file in ONNX Runtime. imported: the first stage. Raises UserError E0910 where ONNX Runtime takes neither."""
     try:
-        return Given(open_session(path, optimise, place=place))
+        return Given(open_session(path, optimise, place=place, threads=threads))
     except UserError as error:
-        return Given(open_session(imported, optimise, place=place), error.diagnostics[0].message)
+        return Given(open_session(imported, optimise, place=place, threads=threads), error.diagnostics[0].message)
 
 
 def is_quantised(model: ir.Model) -> bool:
@@ -130,7 +130,7 @@ def check_sample(
 
 def _plain_outputs(model: ir.Model, sample: Tensors, place: str, store: Store | None) -> Tensors:
     """The outputs of one sample, without ONNX Runtime's own rewriting."""
-    return run_session(open_model(model, place=place, optimise=False, store=store), sample, place=place)
+    return run_session(open_model(model, place=place, optimise=False, store=store, threads=ONCE), sample, place=place)
 
 
 def _first_noisy(values: Iterable[ir.Value], wanted: Tensors, found: Tensors, limit: float = NOISE) -> tuple[ir.Value, float] | None:

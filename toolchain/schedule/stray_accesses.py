@@ -16,8 +16,9 @@ from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine, Memory
 
-Buffers = tuple[tuple[str, Slot, int], ...]
+Buffer = tuple[str, Slot, int]
 """Memory, slot and elements in each bank of its pool."""
+Buffers = tuple[Buffer, ...]
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,14 @@ class _Groups:
         machine = self.machine
         whole = max((granules(each) for each in machine.memories), default=1) * 2 + 2
         keys, ends, checked = list[int](), list[int](), np.zeros((len(self.known) + 1, len(machine.memories)), np.bool_)
+        spans: dict[Buffer, list[tuple[int, int]]] = {}
         for (held, buffers), number in self.known.items():
+            for buffer in buffers:
+                if buffer not in spans:
+                    spans[buffer] = _spans(machine.memory[buffer[0]], *buffer[1:])
             for index, each in enumerate(machine.memories):
                 checked[number, index] = each.name in held and each.kind != "dram"
-                for low, high in _merged([span for name, slot, room in buffers if name == each.name for span in _spans(each, slot, room)]):
+                for low, high in _merged([span for buffer in buffers if buffer[0] == each.name for span in spans[buffer]]):
                     keys.append((number * len(machine.memories) + index) * whole + low)
                     ends.append((number * len(machine.memories) + index) * whole + high)
         order = np.argsort(keys)

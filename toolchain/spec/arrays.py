@@ -1,16 +1,22 @@
 """Evaluates integer expressions over numpy arrays, exactly or not at all."""
 
+import operator
 from collections.abc import Callable, Mapping
 from functools import reduce
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import OPERATORS
 from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logic, Name, Unary
 
-Ints = np.typing.NDArray[np.int64]
+Ints = NDArray[np.int64]
 LIMIT = 1 << 62
+Number = TypeVar("Number", np.int64, np.float64)
+_GROWTH: dict[str, Callable[[int, int], int]] = {"*": operator.mul, "<<": operator.lshift, "+": operator.add, "-": operator.add}
+"""The largest magnitude of a result, of those of its operands."""
 
 
 def _ceil_div(a: Ints, b: Ints) -> Ints:
@@ -39,7 +45,7 @@ _FUNCTIONS: dict[str, Callable[..., Ints]] = {
 
 
 def evaluate_arrays(expr: Expr, names: Mapping[str, Ints]) -> Ints:
-    """One value for each row of the named arrays (int64, at least one name, shapes that broadcast; a constant takes the first one's).
+    """One value for each row of the named arrays (int64, at least one name, shapes that broadcast; a value without axes takes the first one's).
 
     Both sides of a choice are evaluated. Raises UserError E0122 for a division by zero, a bad shift, a value past 62
     bits or a name or call that is not there.
@@ -83,9 +89,14 @@ def _check_operands(op: str, a: Ints, b: Ints, expr: Expr) -> None:
         raise fail("E0122", "this divides by zero", expr.span)
     if op in ("<<", ">>") and np.any((b < 0) | (b > 62)):
         raise fail("E0122", "this shifts by a negative amount or by more than 62", expr.span)
-    if _magnitude(op, int(np.abs(a).max(initial=0)), int(np.abs(b).max(initial=0))) >= LIMIT:
+    if op in _GROWTH and _GROWTH[op](_magnitude(a), _magnitude(b)) >= LIMIT:
         raise fail("E0122", "this may pass 62 bits", expr.span)
 
 
-def _magnitude(op: str, a: int, b: int) -> int:
-    return a * b if op == "*" else a << b if op == "<<" else a + b if op in ("+", "-") else 0
+def _magnitude(values: Ints) -> int:
+    return int(np.abs(values).max(initial=0)) if values.ndim else abs(int(values))
+
+
+def rows_of(columns: Mapping[str, NDArray[Number]], kept: NDArray[np.bool_] | Ints) -> dict[str, NDArray[Number]]:
+    """The kept rows of every column; a value without axes is that of all rows."""
+    return {name: column[kept] if column.ndim else column for name, column in columns.items()}

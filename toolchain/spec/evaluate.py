@@ -58,11 +58,11 @@ def evaluate(expr: Expr, leaf: Callable[[Expr], int]) -> int:
 
     Raises UserError E0122 for a division by zero, a negative or huge shift.
     """
+    if type(expr) is Name:  # most of them; FUNCTIONS are named in calls alone
+        return leaf(expr)
     match expr:
         case Const(value=number):
             return number
-        case Name():  # most of the others; FUNCTIONS are named in calls alone
-            return leaf(expr)
         case Unary(op=op, value=inner):
             number = evaluate(inner, leaf)
             return -number if op == "-" else ~number if op == "~" else int(not number)

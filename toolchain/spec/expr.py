@@ -188,20 +188,26 @@ def _comparison(node: ast.Compare, locate: Locate, sub: Callable[[ast.expr], Exp
     return parts[0] if len(parts) == 1 else Logic("and", tuple(parts), span=span)
 
 
+PLAIN = (int, str, bool)
+"""Types of members that hold no expressions."""
+
+
 @functools.cache
 def _members(kind: type[Expr]) -> tuple[str, ...]:
-    """The names of what a node of this kind holds beside its span; asked for at every node, and slow to find out."""
-    return tuple(member.name for member in fields(kind) if member.name != "span")
+    """The names of members in which a node of this kind may hold others; asked for at every node, and slow to find out."""
+    return tuple(member.name for member in fields(kind) if member.name != "span" and member.type not in PLAIN)
 
 
-def children(expr: Expr) -> Iterator[Expr]:
+def children(expr: Expr) -> list[Expr]:
     """The direct sub-expressions of any node, also of leaves that other modules add."""
+    found: list[Expr] = []
     for name in _members(type(expr)):
         value: Any = getattr(expr, name)
         if isinstance(value, Expr):
-            yield value
+            found.append(value)
         elif isinstance(value, tuple):
-            yield from (part for part in value if isinstance(part, Expr))  # pyright: ignore[reportUnknownVariableType]
+            found += [part for part in value if isinstance(part, Expr)]  # pyright: ignore[reportUnknownVariableType]
+    return found
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -210,7 +216,20 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while waiting:
         found = waiting.pop()
         yield found
-        waiting += reversed(list(children(found)))
+        waiting += children(found)[::-1]
+
+
+def value_names(expr: Expr) -> list[str]:
+    """Every name of a value, from left to right; not those of functions."""
+    found: list[str] = []
+    waiting = [expr]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Name):
+            found.append(part.id)
+        else:
+            waiting += (part.args if isinstance(part, Call) else children(part))[::-1]
+    return found
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
@@ -218,8 +237,11 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     changed = change(expr)
     if changed is not None:
         return changed
+    members = _members(type(expr))
+    if not members:
+        return expr
     values: dict[str, Any] = {}
-    for name in _members(type(expr)):
+    for name in members:
         old: Any = getattr(expr, name)
         if isinstance(old, Expr):
             new: Any = rewrite(old, change)

@@ -40,8 +40,10 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         (inner,) = (part for part in get_args(kind) if part is not type(None))
         return None if value is None else _read(inner, value, where)
     if origin is tuple:
-        items = cast("list[Any]", _exact(list, value, where))
-        return tuple(_read(get_args(kind)[0], item, f"{where}[{number}]") for number, item in enumerate(items))
+        items, inner = cast("list[Any]", _exact(list, value, where)), get_args(kind)[0]
+        if inner is int and all(type(item) is int and -MOST_DIGITS < item < MOST_DIGITS for item in items):  # thousands, quickly looked at
+            return tuple(items)
+        return tuple(_read(inner, item, f"{where}[{number}]") for number, item in enumerate(items))
     if origin is not None:
         held = cast("dict[str, Any]", _exact(dict, value, where))
         return {key: _read(get_args(cast(GenericAlias, kind))[1], item, f"{where}.{key[:40]}") for key, item in held.items()}

@@ -8,8 +8,9 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from types import ModuleType
 
-RARE = ("sympy", "onnx_ir._symbolic_shapes")
-"""Arithmetic with open sizes. onnx_ir imports them whole, which takes longer than the rest of it, and a network whose sizes are fixed has none."""
+RARE = ("sympy", "onnx_ir._symbolic_shapes", "onnx.compose", "google.protobuf.json_format", "google.protobuf.text_format")
+"""Arithmetic with open sizes: onnx_ir imports it whole, which takes longer than the rest of it, and a network whose sizes are fixed has none. Other
+forms of a model's file, and models put together: onnx imports them, and no stage of a build needs any."""
 
 
 class _Deferring(MetaPathFinder):

@@ -1,5 +1,7 @@
 """doit inside the console script: the same tasks, the same reporter."""
 
+import atexit
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,8 +10,11 @@ from doit.doit_cmd import DoitMain
 
 from toolchain.tasks.claims import Claims
 from toolchain.tasks.config import CONFIG
+from toolchain.tasks.garbage import rare_collections
 from toolchain.tasks.graph import tasks_of
 from toolchain.tasks.plan import Plan
+
+atexit.register(gc.freeze)  # a process that ends would look for circles among all that a build made, for a fifth of a second
 
 
 def run_task(name: str, plan: Plan) -> int:
@@ -21,7 +26,7 @@ def run_task(name: str, plan: Plan) -> int:
 
     loader = ModuleTaskLoader({"task_model": task_model, "DOIT_CONFIG": {**CONFIG}})
     doit: Any = DoitMain(loader, config_filenames=())
-    with claims:
+    with claims, rare_collections():
         try:
             return int(doit.run([name]))
         except SystemExit as ended:  # by our reporter

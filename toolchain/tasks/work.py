@@ -1,9 +1,7 @@
 """Runs one stage: under the folder's lock, whole or not at all, its receipt last."""
 
-import atexit
-import gc
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -30,7 +28,6 @@ class Made:
 
 
 Action = Callable[[Step, Say], Made]
-atexit.register(gc.freeze)  # a process that ends would look for circles among all that a build made, for a fifth of a second
 
 
 def fulfil(step: Step, say: Say) -> None:
@@ -52,8 +49,7 @@ def perform(step: Step, say: Say) -> None:
         try:
             step.receipt_path.unlink(missing_ok=True)
             step.folder.mkdir(parents=True, exist_ok=True)
-            with _rare_collections():
-                made = _action(step)(step, say)
+            made = _action(step)(step, say)
             _require_unchanged({**files, **made.read})
             _tidy(step.folder, made.written)  # before the receipt: later stages read what is in the folder
             write_receipt(step.receipt_path, new_receipt(parts, made.read, made.written, step.folder, made.digests))
@@ -83,17 +79,6 @@ def _require_unchanged(files: Mapping[Path, Seen]) -> None:
     """
     for path in changed({path: before for path, before in files.items() if not path.name.startswith(".")})[:1]:
         raise fail("E1206", "the file changed while it was read", hint="build again", place=str(path))
-
-
-@contextmanager
-def _rare_collections() -> Generator[None]:
-    """A stage makes millions of objects and hardly a circle: looking for those at Python's usual pace takes a tenth of its time."""
-    before = gc.get_threshold()
-    gc.set_threshold(1_000_000, 50, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _action(step: Step) -> Action:

@@ -39,7 +39,7 @@ CASES = [
 @pytest.mark.parametrize(("nodes", "wanted"), CASES)
 def test_what_is_enough(nodes: Sequence[onnx.NodeProto], wanted: Crop, tmp_path: Path) -> None:
     model = imported(tmp_path, nodes, SHAPE, CONSTANTS)
-    assert enough(model.graph.inputs, list(model.graph), {}) == wanted
+    assert enough(model.graph.inputs, [list(model.graph)], {}) == wanted
     shape = cropped(model.graph.inputs[0], wanted)
     assert all(wanted.size <= few <= all_ and (all_ - few) % wanted.step == 0 for few, all_ in zip(shape[2:], SHAPE[2:], strict=True))
     assert (shape == SHAPE) == (wanted.size == 0)
@@ -47,9 +47,9 @@ def test_what_is_enough(nodes: Sequence[onnx.NodeProto], wanted: Crop, tmp_path:
 
 def test_a_convolution_of_one_operand_and_another_keep_their_sizes(tmp_path: Path) -> None:
     model = imported(tmp_path, [n("Conv", ["x", "w"], ["a"], strides=[2, 2]), n("Relu", ["a"], ["y"])], SHAPE, CONSTANTS)
-    assert enough([model.graph.inputs[0], next(iter(model.graph)).outputs[0]], list(model.graph), {}) == Crop()
-    assert enough([model.graph.inputs[0]] * 2, list(model.graph), {}) == Crop()
-    assert enough([], list(model.graph), {}) == Crop()
+    assert enough([model.graph.inputs[0], next(iter(model.graph)).outputs[0]], [list(model.graph)], {}) == Crop()
+    assert enough([model.graph.inputs[0]] * 2, [list(model.graph)], {}) == Crop()
+    assert enough([], [list(model.graph)], {}) == Crop()
 
 
 @pytest.mark.parametrize("row", range(3))

@@ -42,8 +42,8 @@ def test_a_sum_that_decides_something_is_no_plain_sum() -> None:
 def test_exposed_through_branches() -> None:
     text = "t = 0\nif a > 0:\n    t = 1\nelse:\n    t = 2\none[t % 4] = 1\n"
     statements = body(text)
-    assert exposed(statements[1:], ("t", False)) == (False, True)
-    assert exposed(statements[2:], ("t", False)) == (True, False)
+    assert exposed(statements[1:]) == (frozenset(), {("t", False)})
+    assert exposed(statements[2:]) == ({("t", False)}, frozenset())
 
 
 def test_everything_assigned() -> None:

@@ -185,4 +185,4 @@ def _independent(stmt: ir.For) -> bool:
     """The innermost of loops around a write whose iterations hand each other nothing but memory."""
     writes = any(isinstance(inner, ir.Store) for inner in statements(stmt.body))
     innermost = not (len(stmt.body) == 1 and isinstance(stmt.body[0], ir.For))
-    return writes and innermost and not any(exposed(stmt.body, key)[0] for key in assigned(stmt.body))
+    return writes and innermost and not exposed(stmt.body)[0] & assigned(stmt.body)

@@ -1,6 +1,7 @@
 """How large a tensor's values are: counts over octaves, four steps each, so that no range has to be known beforehand."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -57,18 +58,22 @@ class Spread:
                 return min(self.maximum, centre(number) * (1 + 0.5 / STEPS))
         return self.maximum
 
+    @cached_property
+    def _values(self) -> list[tuple[float, int]]:
+        """The value that stands for each bin, and its parts."""
+        return [(min(centre(number), self.maximum), parts) for number, parts in self.bins]
+
     @property
     def deviation(self) -> float:
         """Root mean square of the values, by the middles of their bins; the largest one where nothing was counted."""
         total = sum(parts for _, parts in self.bins)
-        square = sum(parts * min(centre(number), self.maximum) ** 2 for number, parts in self.bins)
+        square = sum(parts * value**2 for value, parts in self._values)
         return (square / total) ** 0.5 if total else self.maximum
 
     def squared_error(self, step: float, limit: float) -> float:
         """The mean squared error of rounding to multiples of `step` and clipping at `limit`."""
         total = 0.0
-        for number, parts in self.bins:
-            value = min(centre(number), self.maximum)
+        for value, parts in self._values:
             clipped = max(value - limit, 0.0)
             total += parts * (clipped**2 if clipped else min(step * step / 12, value * value))
         return total

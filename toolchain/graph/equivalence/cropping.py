@@ -35,19 +35,20 @@ def cropped(value: ir.Value, crop: Crop) -> tuple[int, ...]:
     return (*shape[:2], *left) if crop.size else shape
 
 
-def enough(fed: Sequence[ir.Value], nodes: Sequence[ir.Node], functions: Functions) -> Crop:
-    """Rows and columns of operands that show whatever the nodes do. With windows there is one operand and no branch: tensors of two sizes
-    would not go together any more."""
+def enough(fed: Sequence[ir.Value], forms: Sequence[Sequence[ir.Node]], functions: Functions) -> Crop:
+    """Rows and columns of operands that show whatever the nodes of each form do. With windows there is one operand and no branch: tensors of two
+    sizes would not go together any more."""
     shapes = {known_shape(value) for value in fed}
     shape = next(iter(shapes), None)
     if len(shapes) != 1 or shape is None or len(shape) < 3:
         return WHOLE
-    windows = [window for node in nodes for window in _windows(node, functions, len(shape))]
-    joined = len(fed) > 1 or any(_joins(node, functions) for node in nodes)
-    if None in windows or (joined and any(window != POINT for window in windows)):
+    found = [[window for node in nodes for window in _windows(node, functions, len(shape))] for nodes in forms]
+    known = [[window for window in windows if window is not None] for windows in found]
+    joined = len(fed) > 1 or any(_joins(node, functions) for nodes in forms for node in nodes)
+    if known != found or (joined and any(window != POINT for windows in known for window in windows)):
         return WHOLE
-    known = [window for window in windows if window is not None]
-    return Crop(max([LEAST, *(2 * window.size for window in known if window.size > 1)]), prod(window.step for window in known))
+    sizes = [2 * window.size for windows in known for window in windows if window.size > 1]
+    return Crop(max([LEAST, *sizes]), lcm(*(prod(window.step for window in windows) for windows in known)))
 
 
 def _joins(node: ir.Node, functions: Functions) -> bool:

@@ -20,7 +20,7 @@ from toolchain.graph.equivalence.pieces import OPERAND, Pieces, Source
 from toolchain.graph.files.store import Store
 from toolchain.graph.nodes.rewrite import captured, is_float, known_shape
 from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import run_session
+from toolchain.graph.running.session import ONCE, run_session
 
 Array = np.typing.NDArray[Any]
 STEP = "tilewright.step"
@@ -71,7 +71,7 @@ def find_mismatch(before: ir.Model, after: ir.Model, deviations: Mapping[str, fl
     old, new = Source(before), Source(after)
     functions = {**before.functions, **after.functions}
     pieces = [piece for piece in _new_pieces(old, new) if all(known_shape(old.values[name]) is not None for name in piece.fed)]
-    pieces = [replace(p, crop=enough([old.values[n] for n in sorted(p.fed)], [*p.before[1], *p.after[1]], functions)) for p in pieces]
+    pieces = [replace(p, crop=enough([old.values[n] for n in sorted(p.fed)], (p.before[1], p.after[1]), functions)) for p in pieces]
     wrong: list[tuple[int, Mismatch]] = []
     for group in _groups(pieces, old):
         names = sorted({name for piece in group for name in piece.fed})
@@ -155,7 +155,7 @@ def _run(
     gathered = Pieces(model, shapes)
     for piece in pieces:
         gathered.add(*piece)
-    session = open_model(gathered.model(), place=place, optimise=False, store=store)
+    session = open_model(gathered.model(), place=place, optimise=False, store=store, threads=ONCE)
     wanted = {entry.name for entry in session.get_inputs()}
     return list(run_session(session, {name: array for name, array in feeds.items() if name in wanted}, place=place).values())
 

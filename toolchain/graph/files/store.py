@@ -33,6 +33,7 @@ class Store:
     digests: dict[Path, str] = field(default_factory=dict[Path, str])
     lent: Mapping[Path, str] = field(default_factory=dict[Path, str])
     _places: dict[int, tuple[ir.TensorProtocol, Place]] = field(default_factory=dict[int, tuple[ir.TensorProtocol, Place]])
+    _pointers: dict[tuple[int, str], ir.ExternalTensor] = field(default_factory=dict[tuple[int, str], ir.ExternalTensor])
 
     def save(self, name: str, model: ir.Model) -> Path:
         """Writes NAME.onnx and the weights that no stage before it had; same model, same bytes. Raises UserError E0005."""
@@ -103,18 +104,23 @@ class Store:
         kept = {value: value.const_value for value in model.graph.initializers.values()}
         try:
             for value, tensor in kept.items():
-                if isinstance(tensor, ir.ExternalTensor):
-                    value.const_value = ir.Tensor(tensor.numpy(), name=value.name)
                 if tensor is not None and id(tensor) in self._places:
-                    file, offset, length = self._places[id(tensor)][1]
-                    pointer = ir.ExternalTensor(
-                        file, offset, length, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=value.name or "", base_dir=""
-                    )
-                    value.const_value = pointer
+                    value.const_value = self._pointer(tensor, value.name or "")
+                elif isinstance(tensor, ir.ExternalTensor):
+                    value.const_value = ir.Tensor(tensor.numpy(), name=value.name)
             return ir.to_proto(model)
         finally:
             for value, tensor in kept.items():
                 value.const_value = tensor
+
+    def _pointer(self, tensor: ir.TensorProtocol, name: str) -> ir.ExternalTensor:
+        """Made once for all stages."""
+        found = self._pointers.get((id(tensor), name))
+        if found is None:
+            file, offset, length = self._places[id(tensor)][1]
+            found = ir.ExternalTensor(file, offset, length, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=name, base_dir="")
+            self._pointers[id(tensor), name] = found
+        return found
 
 
 def _copy_file(source: Path, path: Path) -> None:

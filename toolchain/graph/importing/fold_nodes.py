@@ -11,7 +11,7 @@ from toolchain.graph.nodes.rewrite import ONNX_DOMAINS, is_operator
 from toolchain.graph.nodes.structure import needed
 from toolchain.graph.nodes.subgraphs import replace_nodes, subgraphs
 from toolchain.graph.nodes.tensor_shapes import Shapes
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.running.session import ONCE, open_session, run_session
 from toolchain.spec.errors import UserError
 
 MAX_ELEMENTS = 1 << 20
@@ -123,7 +123,7 @@ def _evaluate(proto: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> list[o
     graph = onnx.GraphProto(node=nodes, name="constants", initializer=held, output=outputs)
     model = helper.make_model(graph, opset_imports=proto.opset_import, ir_version=proto.ir_version)
     try:
-        found = run_session(open_session(model.SerializeToString(), optimise=False), {})
+        found = run_session(open_session(model.SerializeToString(), optimise=False, threads=ONCE), {})
     except UserError:
         return None
     return [numpy_helper.from_array(np.asarray(found[name]), name) for name in sorted(made)]

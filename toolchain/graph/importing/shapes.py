@@ -8,7 +8,7 @@ import onnx
 from toolchain.graph.importing.operands import check_operands, misfit
 from toolchain.graph.importing.resolve import strict_complaint
 from toolchain.graph.nodes.tensor_shapes import Shapes, tensor_shapes
-from toolchain.graph.running.session import open_session
+from toolchain.graph.running.session import ONCE, open_session
 from toolchain.spec.errors import UserError, fail
 
 _NODE = re.compile(r"\(op_type:\s*(?P<kind>[^,)]*)(?:,\s*node name:\s*(?P<name>[^)]*))?\)")
@@ -38,7 +38,7 @@ def _open_tensors(proto: onnx.ModelProto, shapes: Shapes) -> bool:
 def is_taken(proto: onnx.ModelProto, optimise: bool = False) -> bool:
     """Whether ONNX Runtime takes the model. optimise: also after its own rewriting, which finds more faults."""
     try:
-        open_session(proto.SerializeToString(), optimise)
+        open_session(proto.SerializeToString(), optimise, threads=ONCE)
     except UserError:
         return False
     return True

@@ -5,7 +5,7 @@ import re
 import onnx
 from onnx import helper
 
-from toolchain.graph.running.session import open_session
+from toolchain.graph.running.session import ONCE, open_session
 from toolchain.spec.errors import UserError
 
 _TENSOR = re.compile(r"tensor\((\w+)\)\Z")
@@ -24,7 +24,7 @@ def declare_types(proto: onnx.ModelProto) -> bool:
     outputs = {entry.name for entry in proto.graph.output}
     watched.graph.output.extend(onnx.ValueInfoProto(name=name) for name in missing if name not in outputs)
     try:
-        session = open_session(watched.SerializeToString(), optimise=False)
+        session = open_session(watched.SerializeToString(), optimise=False, threads=ONCE)
     except UserError:
         return False
     found = {entry.name: info for entry in session.get_outputs() if (info := _info(entry.name, entry.type, list(entry.shape))) is not None}

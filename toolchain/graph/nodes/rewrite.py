@@ -28,9 +28,10 @@ def constant(value: ir.Value | None) -> Array | None:
 
 def known_shape(value: ir.Value | None) -> tuple[int, ...] | None:
     """The shape where it is fixed; None for a tensor whose shape depends on the data, and for no tensor."""
-    if value is None or value.shape is None or not value.shape.is_static():
+    if value is None or value.shape is None:
         return None
-    return tuple(int(size) for size in value.shape.numpy())
+    sizes = tuple(size for size in value.shape.dims if isinstance(size, int))
+    return sizes if len(sizes) == len(value.shape.dims) else None
 
 
 def is_float(value: ir.Value | None) -> bool:

@@ -8,10 +8,12 @@ from pathlib import Path
 import onnx_ir as ir
 
 from toolchain.graph.files.store import Store
-from toolchain.graph.running.session import Session, open_session
+from toolchain.graph.running.session import THREADS, Session, open_session
 
 
-def open_model(model: ir.Model, watched: Sequence[ir.Value] = (), place: str = "", optimise: bool = True, store: Store | None = None) -> Session:
+def open_model(
+    model: ir.Model, watched: Sequence[ir.Value] = (), place: str = "", optimise: bool = True, store: Store | None = None, threads: int = THREADS
+) -> Session:
     """A session whose outputs are the model's own and those watched; the model is left as it was. place: the file that messages name.
 
     store: has the weights of most tensors in its files already. Raises UserError E0005, E0910.
@@ -21,7 +23,7 @@ def open_model(model: ir.Model, watched: Sequence[ir.Value] = (), place: str = "
         try:
             graph.outputs.extend(value for value in dict.fromkeys(watched) if not value.is_graph_output() and not value.is_graph_input())
             with files.borrowed(model) as path:
-                return open_session(path, optimise, place=place)
+                return open_session(path, optimise, place=place, threads=threads)
         finally:
             graph.outputs.clear()
             graph.outputs.extend(outputs)

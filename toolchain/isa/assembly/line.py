@@ -22,9 +22,20 @@ class LineReader:
         self.defaults = [f.default for f in form.fields]
         self.assigned: Memo[str, tuple[int, int]] = Memo(self._assignment)
         self.values: list[Memo[str, int]] = [Memo(partial(read_value, field)) for field in form.fields]
+        self.names = [field.name for field in form.fields[form.positional :]] if form.pairs else []
 
     def read(self, tokens: list[str], faults: Faults) -> list[int]:
         """The values, in the order of the form's fields; meaningless where it adds to `faults`."""
+        first = self.form.positional + 1
+        if self.names and tokens[first::2] == self.names and len(tokens) == first + 2 * len(self.names):  # as a line is printed
+            try:
+                return [values[token] for values, token in zip(self.values, [*tokens[1:first], *tokens[first + 1 :: 2]], strict=True)]
+            except TokenError:
+                pass  # told below, with its place
+        return self._read(tokens, faults)
+
+    def _read(self, tokens: list[str], faults: Faults) -> list[int]:
+        """Names in any order, any of them left out."""
         row: list[int | None] = [None] * len(self.defaults)
         at = self._positional(tokens, row, faults) if self.form.positional else 1
         while at < len(tokens):

@@ -28,37 +28,38 @@ def _target(stmt: ir.Stmt) -> Key | None:
 
 def carried(body: Sequence[ir.Stmt]) -> tuple[list[Key], list[Key]]:
     """(sums, others), in order of name. A sum is read by nothing but its own additions and writes to memory."""
-    handed = sorted(key for key in assigned(body) if exposed(body, key)[0])
+    handed = sorted(assigned(body) & exposed(body)[0])
     sums = [key for key in handed if all(_adds(stmt, key) or isinstance(stmt, ir.Store) for stmt in statements(body) if _mentions(stmt, key))]
     return sums, [key for key in handed if key not in sums]
 
 
-def exposed(body: Sequence[ir.Stmt], key: Key) -> tuple[bool, bool]:
-    """Whether the statements read the value from before, and whether they surely overwrite it."""
+def exposed(body: Sequence[ir.Stmt]) -> tuple[frozenset[Key], frozenset[Key]]:
+    """The names whose values from before the statements read, and those that they surely overwrite before they read them."""
+    read, written = set[Key](), set[Key]()
     for stmt in body:
-        if any(_is(part, key) for e in expressions(stmt) for part in nodes(e)):
-            return True, False
+        read |= _reads(*expressions(stmt)) - written
         match stmt:
             case ir.For(var=var, body=inner):
-                if key != (var, False) and exposed(inner, key)[0]:
-                    return True, False
+                read |= exposed(inner)[0] - {(var, False)} - written
             case ir.If(then=then, other=other):
-                (reads, writes), (reads_too, writes_too) = exposed(then, key), exposed(other, key)
-                if reads or reads_too:
-                    return True, False
-                if writes and writes_too:
-                    return False, True
-            case ir.SetTemp(accumulate=True):
-                if _target(stmt) == key:
-                    return True, False
+                (reads, writes), (reads_too, writes_too) = exposed(then), exposed(other)
+                read |= (reads | reads_too) - written
+                written |= writes & writes_too
+            case ir.SetTemp(accumulate=True, name=name):
+                read |= {(name, True)} - written
             case _:
-                if _target(stmt) == key:
-                    return False, True
-    return False, False
+                written |= {key for key in (_target(stmt),) if key}
+    return frozenset(read), frozenset(written - read)
+
+
+def _reads(*exprs: Expr) -> set[Key]:
+    """The names in expressions."""
+    parts = (part for e in exprs for part in nodes(e))
+    return {(part.name, isinstance(part, ir.Temp)) for part in parts if isinstance(part, ir.Temp | ir.Var)}
 
 
 def _mentions(stmt: ir.Stmt, key: Key) -> bool:
-    return _target(stmt) == key or any(_is(part, key) for e in expressions(stmt) for part in nodes(e))
+    return _target(stmt) == key or key in _reads(*expressions(stmt))
 
 
 def _adds(stmt: ir.Stmt, key: Key) -> bool:
@@ -70,8 +71,4 @@ def _adds(stmt: ir.Stmt, key: Key) -> bool:
             pass
         case _:
             return False
-    return _target(stmt) == key and not any(_is(part, key) for part in nodes(term))
-
-
-def _is(e: Expr, key: Key) -> bool:
-    return (isinstance(e, ir.Temp) and key == (e.name, True)) or (isinstance(e, ir.Var) and key == (e.name, False))
+    return _target(stmt) == key and key not in _reads(term)

@@ -42,7 +42,8 @@ def addresses(access: ir.Access) -> tuple[Expr, ...]:
 
 def nodes(e: Expr) -> Iterator[Expr]:
     """The node and all below it, those in the addresses of accesses too."""
-    yield e
-    inner = addresses(e.access) if isinstance(e, ir.Load | ir.ControlRead) else ex.children(e)
-    for child in inner:
-        yield from nodes(child)
+    waiting = [e]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting += (addresses(found.access) if isinstance(found, ir.Load | ir.ControlRead) else ex.children(found))[::-1]

@@ -25,7 +25,7 @@ from toolchain.schedule.tiling.tiles import (
     tile_names,
     trips_of,
 )
-from toolchain.spec.arrays import Ints
+from toolchain.spec.arrays import Ints, rows_of
 
 MOST_ROWS = 1 << 16
 """Combinations of sizes that are looked at; of more, those of what reduces are thinned out."""
@@ -125,7 +125,7 @@ def find_tiles(group: TileGroup, contexts: int) -> GroupTiles | None:
 
 def _rows(columns: Sequence[Mapping[str, NDArray[Number]]], kept: NDArray[np.bool_]) -> list[dict[str, NDArray[Number]]]:
     """The kept rows of every column."""
-    return [{name: column[kept] for name, column in each.items()} for each in columns]
+    return [rows_of(each, kept) for each in columns]
 
 
 def _sizes(group: TileGroup) -> Columns:

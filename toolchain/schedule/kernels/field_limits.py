@@ -66,9 +66,9 @@ def _entered(item: Item, known: Known) -> Iterator[tuple[Known, Ints | None]]:
         if item.when is not None:
             if not bound.knows(item.when):
                 continue
-            met = np.flatnonzero(np.broadcast_to(np.asarray(bound.frame.value(item.when)), bound.frame.count))
+            frame, met = bound.frame.where(bound.frame.value(item.when))
             settled = bound.settled if item.when.names <= bound.settled else frozenset[str]()
-            bound, chosen = replace(bound, frame=bound.frame.take(met), settled=settled), met if chosen is None else chosen[met]
+            bound, chosen = replace(bound, frame=frame, settled=settled), _within(chosen, met)
         yield bound, chosen
 
 
@@ -76,13 +76,17 @@ def _ends(known: Known, chosen: Ints | None, name: str, count: Formula, swept: b
     if not known.knows(count):
         yield known, chosen
         return
-    counts = known.frame.column(count)
+    counts = known.frame.value(count)
+    settled = known.settled | {name} if count.names <= known.settled else known.settled - {name}
     for least, last in ((0, 0), (1, 1)) if swept else ((0, 0),):
-        rows = np.flatnonzero(counts > least)
-        frame = known.frame.take(rows)
-        frame.names[name] = last * (counts[rows] - 1)
-        settled = known.settled | {name} if count.names <= known.settled else known.settled - {name}
-        yield Known(frame, known.names | {name}, settled), rows if chosen is None else chosen[rows]
+        frame, rows = known.frame.where(counts > least)
+        frame.names[name] = last * ((counts if rows is None or isinstance(counts, int) else counts[rows]) - 1)
+        yield Known(frame, known.names | {name}, settled), _within(chosen, rows)
+
+
+def _within(outer: Ints | None, inner: Ints | None) -> Ints | None:
+    """Rows among rows; None for all."""
+    return inner if outer is None else outer if inner is None else outer[inner]
 
 
 def _bound(known: Known, item: Item) -> Known:

@@ -14,6 +14,8 @@ from toolchain.spec.expr import Expr, Name
 MOST_ROWS = 1 << 24
 """Rounds of one loop over all tiles."""
 
+NO_ROWS: Ints = np.empty(0, np.int64)
+
 
 @dataclass
 class Frame:
@@ -38,6 +40,13 @@ class Frame:
     def column(self, formula: Formula) -> Ints:
         """int64 [count]"""
         return np.broadcast_to(np.asarray(self.value(formula), np.int64), (self.count,))
+
+    def where(self, condition: Value) -> "tuple[Frame, Ints | None]":
+        """The rows for which a condition holds, and which they are; None for all of them. condition: one number, or one for each row."""
+        if not isinstance(condition, int):
+            rows = np.flatnonzero(condition)
+            return (self.inner(), None) if len(rows) == self.count else (self.take(rows), rows)
+        return (self.inner(), None) if condition else (self.take(NO_ROWS), NO_ROWS)
 
     def take(self, rows: Ints) -> "Frame":
         """These rows; one may come several times."""

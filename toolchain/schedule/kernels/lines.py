@@ -96,6 +96,8 @@ def _value(form: Form, described: Field, formula: Formula | None, frame: Frame, 
     if formula is None:
         return described.default or 0
     value = frame.value(formula)
+    if isinstance(value, int) and described.low <= value <= described.high:
+        return value
     wrong = np.flatnonzero((np.asarray(value) < described.low) | (np.asarray(value) > described.high))
     if len(wrong):
         seen = value if isinstance(value, int) else int(value[wrong[0]])

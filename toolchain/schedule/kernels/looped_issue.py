@@ -7,7 +7,7 @@ from toolchain.isa.semantics.loop_nest import LoopNest
 from toolchain.schedule.kernels.affine import ONE, ZERO, beginning, growth, mentions, plus, times
 from toolchain.schedule.kernels.kernel import Constant
 from toolchain.spec.errors import Span, fail
-from toolchain.spec.expr import Call, Expr, Name, rewrite, walk
+from toolchain.spec.expr import Call, Expr, Name, rewrite, value_names
 
 Exprs = Mapping[str, Expr]
 
@@ -144,5 +144,4 @@ def product(counts: Iterable[Expr]) -> Expr:
 
 def names_in(expr: Expr) -> frozenset[str]:
     """The names of values in an expression."""
-    functions = {id(e.function) for e in walk(expr) if isinstance(e, Call)}
-    return frozenset(e.id for e in walk(expr) if isinstance(e, Name) and id(e) not in functions)
+    return frozenset(value_names(expr))

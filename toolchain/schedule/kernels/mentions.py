@@ -6,7 +6,7 @@ from pathlib import Path
 from toolchain.schedule.kernels.kernel import Constant, Place
 from toolchain.schedule.kernels.render import template_names
 from toolchain.schedule.kernels.sequence import Code, Formula, Issue, Items
-from toolchain.spec.expr import Call, Expr, Name, children
+from toolchain.spec.expr import value_names
 
 Names = tuple[str, ...]
 PARTS = ("first", "stop")
@@ -28,7 +28,7 @@ def constants_in(names: Iterable[str], constants: Iterable[Constant]) -> Names:
 def places_in(names: Iterable[str], constants: Iterable[Constant], places: Iterable[Place], own: str) -> Names:
     """Places other than a step's own one that are named, by the step's instructions first, then by its constants."""
     place_of = {f"{p.name}_{part}": p.name for p in places for part in ("slot", "bank", *p.names, *p.starts)}
-    within = [name for c in constants for expr in (*c.over.values(), *c.fields.values()) for name in _names(expr) if name not in c.over]
+    within = [name for c in constants for expr in (*c.over.values(), *c.fields.values()) for name in value_names(expr) if name not in c.over]
     return tuple(place for place in dict.fromkeys(place_of[name] for name in (*names, *within) if name in place_of) if place != own)
 
 
@@ -51,18 +51,5 @@ def _of_items(items: Items, meaning: Mapping[str, Names]) -> Iterator[str]:
 
 
 def _expanded(formula: Formula, meaning: Mapping[str, Names]) -> Iterator[str]:
-    for name in _names(formula.expr):
+    for name in value_names(formula.expr):
         yield from meaning.get(name, (name,))
-
-
-def _names(expr: Expr) -> Iterator[str]:
-    """Every name, from left to right; not those of functions."""
-    match expr:
-        case Name(id=name):
-            yield name
-        case Call(args=args):
-            for arg in args:
-                yield from _names(arg)
-        case _:
-            for child in children(expr):
-                yield from _names(child)

@@ -13,6 +13,7 @@ from toolchain.schedule.kernels.kernel import Kernel, Step, Window, numbers_of
 from toolchain.schedule.kernels.number_limits import check_numbers
 from toolchain.schedule.kernels.pools import Pool, Slot, pools_of
 from toolchain.schedule.kernels.windows import window_names
+from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
@@ -66,6 +67,11 @@ class Problem:
     def known(self) -> frozenset[str]:
         """Tensors whose values are known when compiling."""
         return frozenset(t.name for t in self.kernel.tensors if t.values is not None)
+
+    @cached_property
+    def arrays(self) -> dict[str, Ints]:
+        """The numbers as arrays without axes."""
+        return {name: np.array(value, np.int64) for name, value in self.numbers.items()}
 
     @cached_property
     def memories(self) -> dict[str, str]:

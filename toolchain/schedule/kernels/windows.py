@@ -26,10 +26,9 @@ def loaded_names(window: Window, rows: range) -> dict[str, int]:
     return {f"{window.name}_{key}": value for key, value in values.items()}
 
 
-def largest_window(window: Window, size: Ints, numbers: Mapping[str, int]) -> dict[str, Ints]:
-    """The window's names for tiles of `size` output rows, as if they stood where nothing is cut off."""
-    arrays = {name: np.array(value, np.int64) for name, value in numbers.items()}
-    stride, reach, extent, step = (evaluate_arrays(e, arrays) for e in (window.stride, window.reach, window.extent, window.step))
+def largest_window(window: Window, size: Ints, numbers: Mapping[str, Ints]) -> dict[str, Ints]:
+    """The window's names for tiles of `size` output rows, as if they stood where nothing is cut off. numbers: without axes."""
+    stride, reach, extent, step = (evaluate_arrays(e, numbers) for e in (window.stride, window.reach, window.extent, window.step))
     whole = -(-((size - 1) * stride + reach) // step)
     zero = np.zeros_like(size)
     values = {"first": zero, "count": np.minimum(whole, extent), "before": zero, "after": zero, "window": whole}

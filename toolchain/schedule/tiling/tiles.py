@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -17,7 +17,7 @@ from toolchain.schedule.kernels.windows import largest_window
 from toolchain.schedule.tiling.overlap import Floats, overlapped
 from toolchain.schedule.tiling.step_cost import loading_cycles, step_cycles, step_instructions, step_transfers, tile_frame
 from toolchain.schedule.tiling.tile_limits import fitting, tile_faults
-from toolchain.spec.arrays import Ints, evaluate_arrays
+from toolchain.spec.arrays import Ints, evaluate_arrays, rows_of
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import align, constant
 
@@ -69,7 +69,7 @@ def rank_tilings(problem: Problem, contexts: int, best: int, streams: int = 1) -
         return rank_tilings(problem, contexts - 1, best, streams)
     if not len(kept):
         raise fail("E1004", f"no tile of '{problem.operation.name}' fits {crowded(problem)}", problem.kernel.span)
-    sizes, names, rooms = ({k: v[kept] for k, v in part.items()} for part in (sizes, names, rooms))
+    sizes, names, rooms = (rows_of(part, kept) for part in (sizes, names, rooms))
     held = {name: [Taken(t.pool[kept], t.address[kept], t.count[kept]) for t in parts] for name, parts in taken.items()}
     return Candidates(problem, sizes, names, rooms, held, contexts, trips_of(problem, sizes), streams).best(best)
 
@@ -109,8 +109,7 @@ def _legal(problem: Problem, sizes: Mapping[str, Ints]) -> tuple[dict[str, Ints]
     names = tile_names(problem, sizes)
     legal = allowed(problem, names)
     rooms = rooms_of(problem, names)
-    kept, named, held = ({k: v[legal] for k, v in part.items()} for part in (sizes, names, rooms))
-    return kept, named, held
+    return rows_of(sizes, legal), rows_of(names, legal), rows_of(rooms, legal)
 
 
 def allowed(problem: Problem, names: Mapping[str, Ints]) -> NDArray[np.bool_]:
@@ -150,11 +149,10 @@ def even_sizes(extent: int) -> list[int]:
 
 
 def tile_names(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Ints]:
-    """Everything that sizes and costs may name, for full tiles."""
-    some = next(iter(sizes.values()))
-    names = {name: np.full_like(some, value) for name, value in problem.numbers.items()} | dict(sizes)
+    """Everything that sizes and costs may name, for full tiles: columns, the sizes first; what is the same for all tiles has no axes."""
+    names = {**sizes, **{name: value for name, value in problem.arrays.items() if name not in sizes}}
     for w in problem.kernel.windows:
-        names |= largest_window(w, sizes[w.of], problem.numbers)
+        names |= largest_window(w, sizes[w.of], problem.arrays)
     return names
 
 
@@ -312,14 +310,29 @@ class Candidates:
             trips = self.trips[name]
             again = np.where((again > 1) | ((name in place.by) & (trips > 1)), again * trips, again)
             count = count * trips if name in place.by else count
-        resident = self.slots[place.name] >= _distinct(self.trips, place)
-        return np.where(resident, count, again)
+        return np.where(self._resident[place.name], count, again)
+
+    @cached_property
+    def _resident(self) -> dict[str, NDArray[np.bool_]]:
+        """By place, whether it has a slot for each of its tiles."""
+        return {place.name: self.slots[place.name] >= _distinct(self.trips, place) for place in self.problem.kernel.places}
 
     def times(self, step: Step, order: tuple[str, ...]) -> Floats:
         """How often a step runs, in full tiles."""
         if step.kind == "load":
             return self._fills(self.problem.kernel.place(step.place), order)
-        dims = self.problem.kernel.tile if step.kind == "compute" else self.problem.kernel.loops
+        return self._computed if step.kind == "compute" else self._stored
+
+    @cached_property
+    def _computed(self) -> Floats:
+        return self._tiles(self.problem.kernel.tile)
+
+    @cached_property
+    def _stored(self) -> Floats:
+        return self._tiles(self.problem.kernel.loops)
+
+    def _tiles(self, dims: Iterable[Dimension]) -> Floats:
+        """How many full tiles of these dimensions there are."""
         times = np.ones(len(next(iter(self.sizes.values()))))
         for d in dims:
             times = times * np.rint(self.trips[d.name] * self.sizes[d.name]) / self.sizes[d.name]  # whole units: equal work is equal
@@ -341,11 +354,14 @@ class Candidates:
 
     def busy(self, order: tuple[str, ...]) -> dict[str, Floats]:
         """Cycles by unit."""
+        return self._worked([self.times(step, order) for step, _ in self.costs])
+
+    def _worked(self, runs: Sequence[Floats]) -> dict[str, Floats]:
+        """Cycles by unit. runs: how often each step that there is runs."""
         busy: dict[str, Floats] = {}
         zero, loading = np.zeros(len(next(iter(self.sizes.values())))), self.problem.kernel.loading
         records = zero
-        for step, costs in self.costs:
-            times = self.times(step, order)
+        for (step, costs), times in zip(self.costs, runs, strict=True):
             for unit, cycles in costs.items():
                 busy[unit] = busy.get(unit, zero) + cycles * times
             records = records + self._records(step, times) if step.constants else records
@@ -353,10 +369,20 @@ class Candidates:
             busy[loading.unit] = busy.get(loading.unit, zero) + loading_cycles(self.problem, loading, np.ceil(records).astype(np.int64))
         return busy
 
+    @cached_property
+    def _beside(self) -> list[tuple[Floats, Floats]]:
+        """By step that there is: cycles that no other work hides, and those that each run costs beside its work."""
+        steps = zip(self.costs, self.instructions, strict=True)
+        return [
+            (np.asarray(sum(costs.values()) * self._exposed(step), np.float64), STEP + INSTRUCTION * count.astype(np.float64))
+            for (step, costs), count in steps
+        ]
+
     def estimate(self, order: tuple[str, ...]) -> Floats:
         """Cycles: the busiest unit, the first loads and the last store around it, and what small steps and busy other units cost by
         getting in each other's way; with one slot everything in turn."""
+        runs = [self.times(step, order) for step, _ in self.costs]
         ends = np.zeros(len(next(iter(self.sizes.values()))))
-        for (step, costs), count in zip(self.costs, self.instructions, strict=True):
-            ends = ends + sum(costs.values()) * self._exposed(step) + self.times(step, order) * (STEP + INSTRUCTION * count)
-        return overlapped(list(self.busy(order).values()), ends, self.contexts)
+        for (alone, each), times in zip(self._beside, runs, strict=True):
+            ends = ends + alone + times * each
+        return overlapped(list(self._worked(runs).values()), ends, self.contexts)
