@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from toolchain.graph.nodes.rewrite import known_shape, text
 
-LEAST = 6
+LEAST = 8
 """Rows and columns that hold an inside and both edges."""
 BINARY = ("Add", "Sub", "Mul", "Div")
 EVERYWHERE = ("BatchNormalization", "Clip", "Constant", "Identity", "LeakyRelu", "Relu", *BINARY)

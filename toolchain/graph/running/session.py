@@ -15,8 +15,8 @@ _ORT: Any = onnxruntime
 _ORT.set_default_logger_severity(4)
 THREADS = 2
 ONCE = 1
-"""Threads of a model that runs once, as a check of a build does. With two, a build of ResNet-50 takes a tenth more of the processor's time and is no sooner
-done (measured with two processors)."""
+"""Threads of a model that runs once, as a check of a build does. With two, a build of ResNet-50 takes a tenth more of the processor's time and is no
+sooner done (measured with two processors)."""
 WRONG = ("Pad_Fusion",)
 """Rewriting of ONNX Runtime that changes results: zeros around a picture become padding of a max pool, which counts for nothing there."""
 
