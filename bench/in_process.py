@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from toolchain.codegen.binary import binary_code
 from toolchain.graph.calibration.table import Table
 from toolchain.graph.files.store import Store
 from toolchain.graph.regions import region_calls
@@ -87,7 +88,7 @@ def compile_file(
     calls = region_calls(model)
     options = Options()
     compiled = {
-        call.op_type: compile_region(target.machine, target.kernels, read_region(target.machine, target.kernels, model, call), options)
+        call.op_type: binary_code(compile_region(target.machine, target.kernels, read_region(target.machine, target.kernels, model, call), options))
         for call in calls
     }
     bundle = assemble_bundle(path.stem, [target.machine], model, compiled)

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from tests.operations import made
 from toolchain.abi.dram_map import Shape
+from toolchain.codegen.binary import binary_code
 from toolchain.graph.importing.versions import OPSET
 from toolchain.graph.integers.calls import BOUNDARY, SCALE, boundary_call, integer_call
 from toolchain.graph.nodes.rewrite import add_constant
@@ -112,7 +113,7 @@ def _region(name: str, nodes: list[ir.Node], operations: dict[str, Operation], m
 
 def bundle(target: str = "vta") -> Bundle:
     machine, model, compiled = network(target)
-    return assemble_bundle("small", [machine], model, compiled)
+    return assemble_bundle("small", [machine], model, {name: binary_code(region) for name, region in compiled.items()})
 
 
 def images(count: int) -> np.typing.NDArray[np.float32]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from toolchain.codegen.binary import BinaryGenerator
 from toolchain.graph.files.store import Store
 from toolchain.graph.regions import region_calls
 from toolchain.graph.running.graph_session import open_model
@@ -18,7 +19,7 @@ from toolchain.passes.context import Context
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.bundle import write_bundle
 from toolchain.runtime.executor import load
-from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.backend import Backend
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.offload import device_of
 from toolchain.schedule.read_region import read_region
@@ -32,7 +33,8 @@ def test_the_test_images_of_digits(target: str, tmp_path: Path) -> None:
     table = calibration_table(path, {}, calibration_samples(network))
     context = Context(str(path), numerics=machine.quantisation, table=table, device=device_of(machine, kernels), policy="all")
     model = build_graph(path, {}, context, Store(tmp_path / "stages"))
-    regions = {call.op_type: compile_region(machine, kernels, read_region(machine, kernels, model, call)) for call in region_calls(model)}
+    backend = Backend(machine, kernels)
+    regions = {call.op_type: BinaryGenerator().generate(backend, read_region(machine, kernels, model, call)) for call in region_calls(model)}
     write_bundle(tmp_path / "digits.bundle", assemble_bundle("digits", [machine], model, regions))
     executor, test = load(tmp_path / "digits.bundle"), labelled_samples(network)
     assert test is not None

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.runtime.small import bundle, images, network
+from toolchain.codegen.binary import binary_code
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import run_session
 from toolchain.runtime.archive import data_name
@@ -73,7 +74,7 @@ def test_a_model_without_regions_runs_on_the_host(tmp_path: Path) -> None:
 def test_a_region_without_a_program_is_one_line() -> None:
     machine, model, compiled = network()
     with pytest.raises(UserError, match="small: E1109 the region 'region1' has no program"):
-        assemble_bundle("small", [machine], model, {"region0": compiled["region0"]})
+        assemble_bundle("small", [machine], model, {"region0": binary_code(compiled["region0"])})
 
 
 def test_no_samples_are_no_runs() -> None:

@@ -1,4 +1,4 @@
-"""A partitioned model and its compiled regions to a bundle."""
+"""A partitioned model and the code of its regions to a bundle."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,17 +6,14 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
+from toolchain.codegen.region_code import RegionCode
 from toolchain.graph.integers.calls import SCALE
 from toolchain.graph.nodes.rewrite import shape_of
 from toolchain.graph.preparation import Preparation
-from toolchain.isa.binary.container import write_container
 from toolchain.runtime.archive import data_name
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, PlanStep, Port, RegionProgram
 from toolchain.runtime.host_segments import HostModel, RegionCall, cut_model
 from toolchain.runtime.machine import target_of
-from toolchain.runtime.origins_file import origins_bytes
-from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.form.write import write_schedule
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 
@@ -32,7 +29,7 @@ def assemble_bundle(
     name: str,
     machines: Sequence[Machine],
     model: ir.Model,
-    regions: Mapping[str, CompiledRegion],
+    regions: Mapping[str, RegionCode],
     preparations: Mapping[str, Preparation] | None = None,
 ) -> Bundle:
     """machines: the first choice first. regions: by the name of the function that a call names. preparations: of inputs by name.
@@ -63,16 +60,13 @@ def _host(step: HostModel, number: int, members: dict[str, bytes]) -> HostSegmen
     return HostSegment(member, step.inputs, step.outputs, step.work)
 
 
-def _region(call: RegionCall, compiled: CompiledRegion, number: int, members: dict[str, bytes]) -> RegionProgram:
-    binary, listing, origins, schedule = (f"region{number}.{end}" for end in ("two", "txt", "json", "yaml"))
-    constants = {name: data_name(data) for name, data in compiled.constants.items() if data}
-    members.update({member: compiled.constants[name] for name, member in constants.items()})
-    members.update({binary: write_container(compiled.program), listing: listing_text(compiled).encode()})
-    members.update({origins: origins_bytes(compiled.origins), schedule: write_schedule(compiled.schedule).encode()})
-    inputs, outputs = (_ports(values, names) for values, names in ((call.inputs, compiled.map.inputs), (call.outputs, compiled.map.outputs)))
-    images = compiled.map.tensors[compiled.map.outputs[0]].shape.batch
-    target = compiled.program.machine.name
-    return RegionProgram(call.region, target, images, binary, listing, origins, schedule, compiled.map, inputs, outputs, constants, compiled.cycles)
+def _region(call: RegionCall, code: RegionCode, number: int, members: dict[str, bytes]) -> RegionProgram:
+    binary, listing, origins, schedule = (f"region{number}.{end}" for end in (code.suffix, "txt", "json", "yaml"))
+    constants = {name: data_name(data) for name, data in code.constants.items() if data}
+    members.update({member: code.constants[name] for name, member in constants.items()})
+    members.update({binary: code.blob, listing: code.listing.encode(), origins: code.origins, schedule: code.schedule.encode()})
+    inputs, outputs = (_ports(values, names) for values, names in ((call.inputs, code.map.inputs), (call.outputs, code.map.outputs)))
+    return RegionProgram(call.region, code.target, code.images, binary, listing, origins, schedule, code.map, inputs, outputs, constants, code.cycles)
 
 
 def _ports(values: Sequence[ir.Value], names: Sequence[str]) -> tuple[Port, ...]:
@@ -80,14 +74,6 @@ def _ports(values: Sequence[ir.Value], names: Sequence[str]) -> tuple[Port, ...]
     own = [value.name or "" for value in values]
     matched = own if set(own) <= set(names) else names
     return tuple(Port(name, tensor, shape_of(value)) for name, tensor, value in zip(own, matched, values, strict=True))
-
-
-def listing_text(compiled: CompiledRegion) -> str:
-    """A line for each instruction: its number, its name, and what it is for."""
-    program = compiled.program
-    kinds: list[int] = program.kind.tolist()
-    names = [program.machine.instructions[kind].name for kind in kinds]
-    return "".join(f"{number:6} {name:10} {label}".rstrip() + "\n" for number, (name, label) in enumerate(zip(names, compiled.listing, strict=True)))
 
 
 def _interface(value: ir.Value) -> Interface:

@@ -14,14 +14,14 @@ from toolchain.graph.calibration.table import sample_count
 from toolchain.graph.running.session import Session, run_session
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, PlanStep, RegionProgram
-from toolchain.runtime.device import Device, Image, LoadedProgram
+from toolchain.runtime.device import Device, Image
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.host_session import open_segment
 from toolchain.runtime.image import region_image
 from toolchain.runtime.machine import Given, bundle_machines, target_of
 from toolchain.runtime.plan_checks import step_names, step_of
+from toolchain.runtime.region_engine import PackedEngine, RegionEngine
 from toolchain.runtime.timing import Modelled, Shares, modelled, samples_of
-from toolchain.runtime.transfers import buffer_of, join_images, pack, split_images, unpack
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import time_program
@@ -71,7 +71,8 @@ def open_bundle(bundle: Bundle, given: Given, device: Device | Mapping[str, Devi
         timed = (replace(r, cycles=cycles_of(i)) if r.target in retimed else r for r, i in zip(manifest.regions, images, strict=True))
         manifest = replace(manifest, regions=tuple(timed))
     programs = zip(manifest.regions, images, strict=True)
-    return Executor(manifest, machines, hosts, tuple(devices[region.target].load(image) for region, image in programs))
+    engines = (PackedEngine(machines[region.target], region, devices[region.target].load(image)) for region, image in programs)
+    return Executor(manifest, machines, hosts, tuple(engines))
 
 
 def cycles_of(image: Image) -> float:
@@ -87,7 +88,7 @@ class Executor:
     manifest: Manifest
     machines: Mapping[str, Machine]
     _hosts: Sequence[Session]
-    _regions: Sequence[LoadedProgram]
+    _regions: Sequence[RegionEngine]
 
     @property
     def machine(self) -> Machine:
@@ -142,27 +143,10 @@ class Executor:
         """Runs a step for a group of samples, which it adds its results to."""
         if step.kind == "host":
             return self._host(step.index, group)
-        region = self.manifest.regions[step.index]
-        images, made, shares = split_images(region, group), list[Tensors](), Shares()
-        for first in range(0, len(images), region.images):
-            found, spent = self._run(step.index, images[first : first + region.images])
-            made += found
-            shares += spent
-        for sample, results in zip(group, join_images(region, made), strict=True):
-            sample.update(results)
+        results, shares = self._regions[step.index].run(group)
+        for sample, result in zip(group, results, strict=True):
+            sample.update(result)
         return shares
-
-    def _run(self, index: int, images: Sequence[Tensors]) -> tuple[list[Tensors], Shares]:
-        """One run of a region's program; its results image by image."""
-        region, start = self.manifest.regions[index], perf_counter()
-        machine = self.machines[region.target]
-        writes = pack(machine, region, images)
-        reads = list(dict.fromkeys(buffer_of(region.map, port.tensor) for port in region.outputs))
-        packed = perf_counter()
-        ran = self._regions[index].run(writes, reads)
-        unpacking = perf_counter()
-        found = unpack(machine, region, dict(zip(reads, ran.data, strict=True)), len(images))
-        return found, Shares(0.0, packed - start + ran.transfer + perf_counter() - unpacking, ran.launch, ran.execute)
 
     def _host(self, index: int, group: Sequence[Tensors]) -> Shares:
         start = perf_counter()

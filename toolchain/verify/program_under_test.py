@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from toolchain.abi.dram_map import DramMap
 from toolchain.abi.origins import Origins
 from toolchain.analysis.state import State
+from toolchain.codegen.origins_file import read_origins
 from toolchain.isa.program import Ints, Program
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.image import region_image
-from toolchain.runtime.origins_file import read_origins
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.order import ordered_region
 from toolchain.schedule.form.read import read_schedule

@@ -3,11 +3,12 @@
 import json
 from pathlib import Path
 
+from toolchain.codegen.binary import BinaryGenerator
+from toolchain.codegen.generator import Generator
+from toolchain.codegen.region_code import RegionCode
 from toolchain.graph.preparation import Preparation
-from toolchain.runtime.assemble import assemble_bundle, listing_text
+from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.bundle import write_bundle
-from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.files import read_schedule_file
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import bundle_file, machines_of, preparations_file, schedule_file
@@ -19,16 +20,17 @@ from toolchain.tasks.work import Made
 def make_bundle(step: Step, say: Say) -> Made:
     """Also leaves each region's assembly before synchronisation, and what each instruction of it is for. Raises UserError E10xx, E06xx."""
     found = regions_of(step.job)
-    compiled: dict[str, CompiledRegion] = {}
+    generator: Generator = BinaryGenerator()
+    made: dict[str, RegionCode] = {}
     for number, (backend, region) in enumerate(found.regions):
         say(f"region {number + 1} of {len(found.regions)}: its program")
         schedule = read_schedule_file(schedule_file(step.job, region.name))
-        compiled[region.name] = compile_region(backend.machine, backend.kernels, region, schedule=schedule)
+        made[region.name] = generator.generate(backend, region, schedule)
     say("writing the bundle")
     path = bundle_file(step.job)
-    write_bundle(path, assemble_bundle(step.job.model, machines_of(step.job), found.model, compiled, _preparations(step)))
+    write_bundle(path, assemble_bundle(step.job.model, machines_of(step.job), found.model, made, _preparations(step)))
     forget_regions()
-    return Made([path, *(text for name, one in compiled.items() for text in _texts(step.folder / name, one))])
+    return Made([path, *(text for name, one in made.items() for text in _texts(step.folder / name, one))])
 
 
 def _preparations(step: Step) -> dict[str, Preparation]:
@@ -36,8 +38,8 @@ def _preparations(step: Step) -> dict[str, Preparation]:
     return {name: Preparation(p["layout"], tuple(p["mean"]), tuple(p["std"]), p["scale"]) for name, p in found.items()}
 
 
-def _texts(path: Path, compiled: CompiledRegion) -> list[Path]:
+def _texts(path: Path, code: RegionCode) -> list[Path]:
     assembly, listing = path.with_suffix(".asm"), path.with_suffix(".txt")
-    write_atomic(assembly, compiled.text.encode())
-    write_atomic(listing, listing_text(compiled).encode())
+    write_atomic(assembly, code.source.encode())
+    write_atomic(listing, code.listing.encode())
     return [assembly, listing]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from toolchain.abi.origins import Run, StepName, origins_of, runs_of
-from toolchain.runtime.origins_file import origins_bytes, read_origins
+from toolchain.codegen.origins_file import origins_bytes, read_origins
 from toolchain.spec.errors import UserError
 
 RUNS = [Run(2, -1, None, -1), Run(3, 0, StepName("load", "x"), 0), Run(1, 1, StepName("store", "y"), 4)]

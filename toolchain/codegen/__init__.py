@@ -1,0 +1,1 @@
+"""Code generators: from a region to the bytes that a device loads."""
