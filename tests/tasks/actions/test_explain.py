@@ -1,10 +1,11 @@
-"""`explain` needs no bundle, and leaves a text, JSON and two tables."""
+"""`explain` needs no bundle, and leaves a text, JSON, two tables and an annotated model."""
 
 import csv
 import io
 import json
 from pathlib import Path
 
+import onnx
 import pytest
 
 from tests.report.networks import split
@@ -26,6 +27,8 @@ def test_it_answers_before_anything_is_compiled(tmp_path: Path, monkeypatch: pyt
     assert [row["name"] for row in rows] == [row.name for row in found.costs.rows]
     nodes = list(csv.DictReader(io.StringIO((folder / "explain" / "nodes.csv").read_text())))
     assert [node["node"] for node in nodes] == ["first", "active", "gate", "second"]
+    drawn = {node.name: node for node in onnx.load(folder / "explain" / "explain.onnx").graph.node}
+    assert {entry.value for name in ("first", "second") for entry in drawn[name].metadata_props if entry.key == "tilewright.where"} == {"machine"}
     assert "made-up samples" in found.calibration
 
 

@@ -1,8 +1,11 @@
 """Why a model takes as long as it does on a machine: from the partitioned graph alone, before anything is compiled."""
 
+import onnx
+
 from toolchain.graph.calibration.calibrated import calibration_kind, calibration_text
 from toolchain.graph.files.stage_file import read_stage
 from toolchain.passes.templates import templates_for
+from toolchain.report.annotated import annotated
 from toolchain.report.explain import explain
 from toolchain.report.explain_text import explanation_text
 from toolchain.report.placement import place_nodes
@@ -18,7 +21,7 @@ from toolchain.verify.built import stage_before
 
 
 def explain_model(step: Step, say: Say) -> Made:
-    """Leaves the text, the same as JSON, a table of what takes how long, and one of every node. Raises UserError E10xx."""
+    """Leaves the text, the same as JSON, a table of times, one of all nodes, and the model with both in its nodes. Raises UserError E10xx."""
     job, backends = step.job, load_backends(machines_of(step.job))
     say("reading the stages")
     files = graph_files(job)
@@ -32,4 +35,6 @@ def explain_model(step: Step, say: Say) -> Made:
     written = write_report(text, explanation_text(found), to_json(found))
     for path, content in sheets.items():
         write_atomic(path, content.encode())
-    return Made([*written, *sheets])
+    drawn = text.with_suffix(".onnx")
+    write_atomic(drawn, annotated(onnx.load(files[0], load_external_data=False), found).SerializeToString(deterministic=True))
+    return Made([*written, *sheets, drawn])
