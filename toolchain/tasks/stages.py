@@ -4,7 +4,7 @@ from toolchain.tasks.stage import GRAPH_LIBRARIES, Stage
 
 _GRAPH = ("spec", "schemas", "operations", "graph", "passes")
 _MACHINE = (*_GRAPH, "isa", "analysis", "abi", "emulator", "timing", "templates", "schedule")
-_REPORT = (*_MACHINE, "runtime", "verify", "report", "models", "accuracy")
+_REPORT = (*_MACHINE, "codegen", "runtime", "verify", "report", "models", "accuracy")
 
 STAGES = (
     Stage(
@@ -53,7 +53,7 @@ STAGES = (
         "bundle",
         "every region as a program, and all of the model in one file",
         "bundle:make_bundle",
-        (*_MACHINE, "runtime", "models"),
+        (*_MACHINE, "codegen", "runtime", "models"),
         GRAPH_LIBRARIES,
         after=("onnx", "graph", "schedule"),
     ),
@@ -71,7 +71,7 @@ STAGES = (
         "infer",
         "what running the model's images gave",
         "infer:infer_model",
-        (*_MACHINE, "runtime", "verify", "models", "accuracy"),
+        (*_MACHINE, "codegen", "runtime", "verify", "models", "accuracy"),
         GRAPH_LIBRARIES,
         after=("onnx", "graph", "bundle"),
         reads_model=True,
@@ -81,7 +81,7 @@ STAGES = (
         "verify",
         "the ladder from floating point to the reference engine, tensor by tensor",
         "verify:verify_built",
-        (*_MACHINE, "runtime", "verify", "models", "accuracy"),
+        (*_MACHINE, "codegen", "runtime", "verify", "models", "accuracy"),
         GRAPH_LIBRARIES,
         after=("onnx", "graph", "bundle"),
         reads_model=True,
