@@ -95,7 +95,7 @@ def test_only_what_a_change_touches_runs_again(
         ("calibrate", "calibration_table", "models/digits/digits.npz", b""),
         ("onnx", "build_model", "models/digits/digits.onnx", b""),
         ("graph", "build_turns", "targets/vta/instruction.asm.j2", b"{# a word #}"),
-        ("bundle", "compile_region", "targets/vta/kernels.yaml", b"# a word\n"),
+        ("bundle", "read_schedule_file", "targets/vta/kernels.yaml", b"# a word\n"),
     ],
 )
 def test_a_file_saved_while_it_is_read_is_never_believed(
