@@ -49,32 +49,36 @@ def _compiler(wanted: str, path: str | None) -> str:
     return next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name, path=path))), "")
 
 
-def load_library(name: str, source: str, flags: tuple[str, ...] = ()) -> ctypes.CDLL | None:
-    """The compiled library, or None where there is no compiler; the caller then does the same work without it.
+Files = tuple[tuple[str, str], ...]
+"""Further files beside a source, by name; those that end in `.c` are compiled with it."""
+
+
+def load_library(name: str, source: str, flags: tuple[str, ...] = (), files: Files = ()) -> ctypes.CDLL | None:
+    """The compiled library, or None where there is no compiler; the caller then does the same work without it. files: no paths.
 
     Raises UserError E0710 with the compiler's first words when it refuses the source, E0712 where there is no room for the library.
     """
     path = compiler()
-    return _load(path, name, source, flags) if path else None
+    return _load(path, name, source, flags, files) if path else None
 
 
 @functools.cache
-def _load(path: str, name: str, source: str, flags: tuple[str, ...]) -> ctypes.CDLL:
-    target = _folder() / f"{name}-{_key(path, source, flags)}.so"
+def _load(path: str, name: str, source: str, flags: tuple[str, ...], files: Files) -> ctypes.CDLL:
+    target = _folder() / f"{name}-{_key(path, source, flags, files)}.so"
     try:
-        _ensure(path, source, flags, target)
+        _ensure(path, source, flags, files, target)
         return ctypes.CDLL(str(target))
     except OSError as error:
         raise fail("E0712", f"no library can be kept in {target.parent}: {error.strerror or error}", hint=f"make room there, or {WITHOUT}") from None
 
 
-def _ensure(path: str, source: str, flags: tuple[str, ...], target: Path) -> None:
+def _ensure(path: str, source: str, flags: tuple[str, ...], files: Files, target: Path) -> None:
     """Compiles unless that was done before. Raises OSError where the cache cannot be written after all."""
     if _whole(target):
         return
     with filelock.FileLock(f"{target}.lock"):
         if not _whole(target):
-            _build(path, source, flags, target)
+            _build(path, source, flags, files, target)
 
 
 def _whole(target: Path) -> bool:
@@ -107,11 +111,14 @@ def _passing_folder() -> Path:
     return Path(folder)
 
 
-def _build(path: str, source: str, flags: tuple[str, ...], target: Path) -> None:
+def _build(path: str, source: str, flags: tuple[str, ...], files: Files, target: Path) -> None:
     with LISTENER.get()(), tempfile.TemporaryDirectory(dir=target.parent) as work:
         text, made = Path(work) / "source.c", Path(work) / "library.so"
         text.write_text(source)
-        words = _compile([path, *FLAGS, *flags, "-o", str(made), str(text), "-lm"])
+        for name, content in files:
+            (Path(work) / name).write_text(content)
+        texts = [str(text), *(str(Path(work) / name) for name, _ in files if name.endswith(".c"))]
+        words = _compile([path, *FLAGS, *flags, "-o", str(made), *texts, "-lm"])
         if words is not None or not made.is_file():
             raise fail("E0710", f"{path} refused generated code", hint=WITHOUT, more=(words or "it made no library").rstrip())
         seal = Path(work) / "seal"
@@ -131,8 +138,8 @@ def _compile(command: list[str]) -> str | None:
     return "\n".join(done.stderr.splitlines()[:5]) if done.returncode else None
 
 
-def _key(path: str, source: str, flags: tuple[str, ...]) -> str:
-    parts = (source, _version(path), *FLAGS, *flags, _cpu())
+def _key(path: str, source: str, flags: tuple[str, ...], files: Files) -> str:
+    parts = (source, _version(path), *FLAGS, *flags, _cpu(), *(part for file in files for part in file))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 

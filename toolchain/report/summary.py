@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import onnx_ir as ir
+
 from toolchain.graph.calibration.calibrated import calibration_kind
 from toolchain.graph.regions import region_calls
 from toolchain.passes.templates import templates_for
+from toolchain.report.call_use import use_calls
 from toolchain.report.costs import Costs, cost_rows
 from toolchain.report.placement import MACHINE, Placement, place_nodes
 from toolchain.report.reasons import Reason, find_reasons
@@ -15,6 +18,7 @@ from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
 from toolchain.runtime.contents import RegionProgram
 from toolchain.runtime.timing import Modelled, modelled, program_time, samples_of
 from toolchain.schedule.kernel_selection import images_per_run
+from toolchain.schedule.read_region import read_region
 from toolchain.spec.model import Host, Machine, Quantity
 from toolchain.timing.usage import Basis
 from toolchain.verify.built import Built
@@ -115,7 +119,7 @@ class Told:
 def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     """stages: the folder of the graph's stages. Raises UserError E11xx for a bundle that is damaged, E0501 for a program that deadlocks."""
     machine, manifest, verified = built.machine, built.bundle.manifest, tell.verified
-    uses = [use_region(program_of_build(built, call)) for call in region_calls(built.partitioned)]
+    uses = [_use(built, call) for call in region_calls(built.partitioned)]
     right = dict[str, float | None]() if tell.inferred is None else tell.inferred.right
     placement = place_nodes(built.floating, built.partitioned, stages)
     costs = built_costs(built, placement)
@@ -129,6 +133,14 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
         verified.tensors if verified else 0, verified.closeness if verified else None, tell.artefacts, tell.stand_in,
         tuple(_shares(machines, manifest.regions, placement)),
     )  # fmt: skip
+
+
+def _use(built: Built, call: ir.Node) -> RegionUse:
+    """The costs of a region's program, or of its calls."""
+    backend = built.backend(call)
+    if backend.tiled:
+        return use_region(program_of_build(built, call))
+    return use_calls(backend, read_region(backend.machine, backend.kernels, built.partitioned, call))
 
 
 def built_costs(built: Built, placement: Placement) -> Costs:

@@ -47,7 +47,8 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
     if s.regions:
         moved = [f"{m.memory} {scaled(m.read, 'B')} read, {scaled(m.written, 'B')} written" for m in s.memories if not m.on_chip]
         yield "moved", "; ".join(moved)
-        yield "on-chip peak", ", ".join(f"{m.memory} {scaled(m.used, 'B')} of {scaled(m.of, 'B')}" for m in s.memories if m.on_chip)
+        if any(m.on_chip for m in s.memories):
+            yield "on-chip peak", ", ".join(f"{m.memory} {scaled(m.used, 'B')} of {scaled(m.of, 'B')}" for m in s.memories if m.on_chip)
     if s.accuracy:
         yield "accuracy", ", ".join(f"{way} {100 * share:.2f} %" for way, share in s.accuracy.items())
     yield "calibrated", calibration_text(s.calibration)

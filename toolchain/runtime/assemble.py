@@ -61,12 +61,19 @@ def _host(step: HostModel, number: int, members: dict[str, bytes]) -> HostSegmen
 
 
 def _region(call: RegionCall, code: RegionCode, number: int, members: dict[str, bytes]) -> RegionProgram:
-    binary, listing, origins, schedule = (f"region{number}.{end}" for end in (code.suffix, "txt", "json", "yaml"))
+    texts = {"binary": (code.suffix, code.blob), "listing": ("txt", code.listing.encode()), "origins": ("json", code.origins)}
+    texts["schedule"] = "yaml", code.schedule.encode()
+    named = {part: f"region{number}.{suffix}" if data else "" for part, (suffix, data) in texts.items()}
     constants = {name: data_name(data) for name, data in code.constants.items() if data}
+    files = {name: data_name(data) for name, data in code.files.items()}
     members.update({member: code.constants[name] for name, member in constants.items()})
-    members.update({binary: code.blob, listing: code.listing.encode(), origins: code.origins, schedule: code.schedule.encode()})
+    members.update({named[part]: data for part, (_, data) in texts.items() if data})
+    members.update({member: code.files[name] for name, member in files.items()})
     inputs, outputs = (_ports(values, names) for values, names in ((call.inputs, code.map.inputs), (call.outputs, code.map.outputs)))
-    return RegionProgram(call.region, code.target, code.images, binary, listing, origins, schedule, code.map, inputs, outputs, constants, code.cycles)
+    return RegionProgram(
+        call.region, code.target, code.images, named["binary"], named["listing"], named["origins"], named["schedule"], code.map, inputs, outputs,
+        constants, code.cycles, files, code.function,
+    )  # fmt: skip
 
 
 def _ports(values: Sequence[ir.Value], names: Sequence[str]) -> tuple[Port, ...]:

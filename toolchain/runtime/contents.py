@@ -71,11 +71,11 @@ def runs_of(samples: int, images: int, batch: int) -> int:
 @dataclass(frozen=True)
 class RegionProgram:
     """A region as the device runs it. target: the name of its machine. images: how many one run takes. binary: the member with the machine's own
-    container.
+    container, or with C.
 
-    listing: the member that says what each instruction is for, a line for each. origins: the same by numbers, as JSON. schedule: how it
-    runs, as YAML. constants: the member with the bytes of each segment that
-    has some. cycles: of a run, by the cycle model when the bundle was made.
+    Members of a program in the machine's own instructions, empty for C: listing, which says what each instruction is for, a line for each; origins,
+    the same by numbers, as JSON; schedule, how it runs, as YAML. Of C: files, by name the members that it is compiled with; function, the one to
+    call. constants: the member with the bytes of each segment that has some. cycles: of a run, by the cycle model when the bundle was made.
     """
 
     name: str
@@ -90,6 +90,14 @@ class RegionProgram:
     outputs: tuple[Port, ...]
     constants: Mapping[str, str]
     cycles: float
+    files: Mapping[str, str]
+    function: str
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """All that it names."""
+        named = (self.binary, self.listing, self.origins, self.schedule, *self.constants.values(), *self.files.values())
+        return tuple(name for name in named if name)
 
     @property
     def batch(self) -> int:

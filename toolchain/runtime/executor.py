@@ -9,22 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.checks import prepare_program
 from toolchain.graph.calibration.table import sample_count
 from toolchain.graph.running.session import Session, run_session
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, PlanStep, RegionProgram
-from toolchain.runtime.device import Device, Image
+from toolchain.runtime.device import Device
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.host_session import open_segment
-from toolchain.runtime.image import region_image
 from toolchain.runtime.machine import Given, bundle_machines, target_of
+from toolchain.runtime.open_region import Stored, open_region
 from toolchain.runtime.plan_checks import step_names, step_of
-from toolchain.runtime.region_engine import PackedEngine, RegionEngine
+from toolchain.runtime.region_engine import RegionEngine
 from toolchain.runtime.timing import Modelled, Shares, modelled, samples_of
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
-from toolchain.timing.simulate import time_program
 
 Array = NDArray[Any]
 Tensors = dict[str, Array]
@@ -49,36 +47,33 @@ class Outcome:
     shares: Shares
 
 
-def load(path: Path, machine: Given = None, device: Device | Mapping[str, Device] | None = None) -> "Executor":
+def load(path: Path, machine: Given = None, device: Device | Mapping[str, Device] | None = None, native: bool = False) -> "Executor":
     """A bundle, ready to run on `device`, the emulator if none is given. machine: for those that are not on the search path, or the paths of files.
 
-    device: one that takes programs of all of the bundle's machines, or one for each by the machine's name.
+    device: one that takes programs of all of the bundle's machines, or one for each by the machine's name. native: whether C that the bundle brings
+    may be compiled and run here, which only a bundle from a trusted place should.
 
-    Raises UserError E0001 and E11xx for the bundle, E1105 where it was made for another machine, E05xx and E06xx for a program that must not run.
+    Raises UserError E0001 and E11xx for the bundle, E1105 where it was made for another machine, E1113 where it brings C and `native` is not set,
+    E05xx and E06xx for a program that must not run.
     """
-    return open_bundle(read_bundle(path), machine, device or EmulatorDevice(), str(path))
+    return open_bundle(read_bundle(path), machine, device or EmulatorDevice(), str(path), native=native)
 
 
-def open_bundle(bundle: Bundle, given: Given, device: Device | Mapping[str, Device], place: str = "", optimise: bool = True) -> "Executor":
+def open_bundle(
+    bundle: Bundle, given: Given, device: Device | Mapping[str, Device], place: str = "", optimise: bool = True, native: bool = True
+) -> "Executor":
     """As `load`, of a bundle in memory. optimise: whether ONNX Runtime may rewrite the host's segments."""
     manifest = bundle.manifest
     machines = bundle_machines(manifest.targets, place, given)
     devices = device if isinstance(device, Mapping) else dict.fromkeys(machines, device)
     hosts = tuple(open_segment(bundle.members[segment.model], bundle.members, place, optimise) for segment in manifest.hosts)
-    images = [region_image(bundle, region, machines[region.target], place) for region in manifest.regions]
     retimed = {target.name for target in manifest.targets if target.timing != target_of(machines[target.name]).timing}
-    if retimed:
-        timed = (replace(r, cycles=cycles_of(i)) if r.target in retimed else r for r, i in zip(manifest.regions, images, strict=True))
-        manifest = replace(manifest, regions=tuple(timed))
-    programs = zip(manifest.regions, images, strict=True)
-    engines = (PackedEngine(machines[region.target], region, devices[region.target].load(image)) for region, image in programs)
-    return Executor(manifest, machines, hosts, tuple(engines))
-
-
-def cycles_of(image: Image) -> float:
-    """By the cycle model; for a bundle whose cycles were counted with other timing."""
-    ready = prepare_program(image.program, image.map.state(image.program.machine, image.constants))
-    return time_program(image.program, ready.footprints, ready.provenance, ready.tokens).cycles
+    opened = [
+        open_region(Stored(bundle, region, machines[region.target], place, native), devices[region.target], region.target in retimed)
+        for region in manifest.regions
+    ]
+    manifest = replace(manifest, regions=tuple(region for region, _ in opened))
+    return Executor(manifest, machines, hosts, tuple(engine for _, engine in opened))
 
 
 @dataclass(frozen=True)

@@ -68,9 +68,7 @@ def _sizes(shape: tuple[int, ...]) -> bool:
 
 def _members(bundle: Bundle) -> Iterator[str]:
     manifest = bundle.manifest
-    wanted = [segment.model for segment in manifest.hosts]
-    for region in manifest.regions:
-        wanted += [region.binary, region.listing, region.origins, region.schedule, *region.constants.values()]
+    wanted = [*(segment.model for segment in manifest.hosts), *(name for region in manifest.regions for name in region.members)]
     yield from (f"there is no member '{name[:80]}'" for name in wanted if name not in bundle.members)
     for region in manifest.regions:
         yield from (f"region '{region.name[:80]}' has no segment '{name[:80]}'" for name in region.constants if name not in region.map.segments)

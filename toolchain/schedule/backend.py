@@ -19,6 +19,11 @@ class Backend:
     machine: Machine
     kernels: Mapping[str, Kernel]
 
+    @property
+    def tiled(self) -> bool:
+        """Whether regions have schedules: kernels that are calls of a library run one after the other."""
+        return all(kernel.call is None for kernel in self.kernels.values())
+
 
 def load_backends(machines: Iterable[Machine]) -> tuple[Backend, ...]:
     """In the order of the machines. Raises UserError E10xx for kernels that are wrong."""

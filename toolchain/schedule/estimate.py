@@ -6,10 +6,13 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from toolchain.abi.dram_map import StoredTensor
+from toolchain.schedule.backend import Backend
+from toolchain.schedule.calls import plan_calls
 from toolchain.schedule.compile_region import Options, plan_region
 from toolchain.schedule.dram_allocation import stored_tensors
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.read_region import read_region
+from toolchain.schedule.regions.region import Region
 from toolchain.spec.model import Machine
 
 
@@ -40,12 +43,29 @@ class RegionEstimate:
 def estimate_region(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model, call: ir.Node) -> RegionEstimate:
     """Estimate the region that a call of a partitioned model runs. Raises UserError E1003, E1004, E1007, E1008."""
     region = read_region(machine, kernels, model, call)
+    backend = Backend(machine, kernels)
+    if not backend.tiled:
+        return _estimate_calls(backend, region, call)
     plan = plan_region(machine, kernels, region, Options(timed_groups=False))
     stored = stored_tensors(machine, region, plan.dram)
     operations = tuple(
         OperationEstimate(bound.operation.name, bound.operation.kind.name, tiling.estimate, bound.operation.macs)
         for bound, tiling in zip(region.operations, plan.tilings, strict=True)
     )
+    return RegionEstimate(region.name, operations, _border(call, region, stored))
+
+
+def _estimate_calls(backend: Backend, region: Region, call: ir.Node) -> RegionEstimate:
+    """Calls cost what their kernels say."""
+    plan = plan_calls(backend, region)
+    operations = tuple(
+        OperationEstimate(bound.operation.name, bound.operation.kind.name, cycles, bound.operation.macs)
+        for bound, cycles in zip(region.operations, plan.cycles, strict=True)
+    )
+    return RegionEstimate(region.name, operations, _border(call, region, plan.placed.map.tensors))
+
+
+def _border(call: ir.Node, region: Region, stored: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
     data = [value for value in call.inputs if value is not None and not value.is_initializer()]
     names = dict(zip([value.name or "" for value in (*data, *call.outputs)], (*region.inputs, *region.outputs), strict=True))
-    return RegionEstimate(region.name, operations, {name: stored[own] for name, own in names.items()})
+    return {name: stored[own] for name, own in names.items()}

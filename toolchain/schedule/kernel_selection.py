@@ -103,7 +103,7 @@ class Selection:
     def _first_fitting(self, operation: Operation, given: Collection[str]) -> str:
         reasons: list[Diagnostic] = []
         for problem in able_kernels(self.machine, self.kernels, operation, reasons, given):
-            if tile_fits(problem):
+            if problem.kernel.call or tile_fits(problem):
                 return problem.kernel.name
             reasons.insert(0, Diagnostic("E1004", f"no tile of it fits {crowded(problem)}", problem.kernel.span))
         raise refused(self.machine, operation, reasons)

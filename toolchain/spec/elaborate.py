@@ -27,7 +27,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
     attempt = findings.attempt
     levels = attempt((), lambda: storage.levels(context))
     types = attempt({}, lambda: storage.types(context))
-    formats = attempt({}, lambda: encoding.formats(context))
+    formats = attempt({}, lambda: encoding.formats(context) if root.get("encoding") else {})
     units = attempt((), lambda: storage.units(context))
     rules = attempt((), lambda: conventions.rules(context))
     clock = attempt(NO_TIMING, lambda: timing(context))
@@ -40,10 +40,10 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
     memories = attempt((), lambda: storage.memories(context, types))
     findings.settle()
     looks = attempt((), lambda: views.views(context, types, memories))
-    packing = attempt(NO_ENCODING, lambda: encoding.encoding(context, formats))
+    packing = attempt(NO_ENCODING, lambda: encoding.encoding(context, formats) if root.get("encoding") else NO_ENCODING)
     known = attempt((), lambda: instructions(context, formats, [u.name for u in units]))
     findings.settle()
-    ending = attempt(NO_PROGRAM, lambda: conventions.program(root, levels))
+    ending = attempt(NO_PROGRAM, lambda: conventions.program(root, levels) if root.get("program") else NO_PROGRAM)
     warnings = attempt((), lambda: portable(context, [i.name for i in known]))
     counters, sync, illegal = attempt(((), (), ()), lambda: synchronisation.sync(context, units, known))
     nops = attempt((), lambda: idle(context, units, known))
@@ -58,6 +58,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
         choices={(p, c): i for p, names in context.choices.items() for i, c in enumerate(names)}, host=host, interlock=locked,
         configs=tuple(dict(root.members("configs"))), nops=nops, settable=tuple(dict(root.members("params"))), quantisation=numerics,
         operators=offloaded, fusion=offloading.outline(root, "fusion"), pipeline=offloading.outline(root, "pipeline"), path=root.span.source.path,
+        codegen=root.text("codegen", "binary"),
     )  # fmt: skip
     check(machine, root)
     return machine

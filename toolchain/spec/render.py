@@ -19,6 +19,7 @@ def render(machine: Machine, without: frozenset[str] = frozenset()) -> dict[str,
     sections: dict[str, Any] = {
         "target": {"name": machine.name, "config": machine.config, "summary": machine.summary, "sources": machine.sources}
         | ({"models": machine.models} if machine.models else {}),
+        "codegen": machine.codegen if machine.codegen != "binary" else None,
         "params": parameters(machine),
         "topology": machine.levels,
         "memories": machine.memories,

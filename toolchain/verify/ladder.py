@@ -23,13 +23,15 @@ from toolchain.runtime.executor import open_bundle
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.kernel_selection import images_per_run
+from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.model import Machine
 from toolchain.verify.built import Built
+from toolchain.verify.call_ladder import climb_calls
 from toolchain.verify.compare import differing_bits
 from toolchain.verify.diagnosis.on_chip import OnChipReader
 from toolchain.verify.oracle import first_samples, oracle_tensors
-from toolchain.verify.program_under_test import ProgramUnderTest, bundled_schedule, program_of_build
+from toolchain.verify.program_under_test import ProgramUnderTest, bundled_program, bundled_schedule
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.region_ladder import climb_region
 from toolchain.verify.verdict import ModelVerdict, OutputVerdict, RegionVerdict
@@ -97,9 +99,14 @@ def _macs(model: ir.Model) -> int:
 
 def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: SampleSize, say: Callable[[str], object]) -> RegionVerdict:
     say("on the machine")
-    tested = program_of_build(built, call)
-    region = tested.region
-    verdict = climb_region(tested, expected, size, _peek(built, built.backend(call), tested, say))
+    backend = built.backend(call)
+    region = read_region(backend.machine, backend.kernels, built.partitioned, call)
+    program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
+    if backend.tiled:
+        tested = bundled_program(built.bundle, program, region, backend.machine, built.place)
+        verdict = climb_region(tested, expected, size, _peek(built, backend, tested, say))
+    else:
+        verdict = climb_calls(backend, region, built.bundle, program, expected)
     lost = tuple((name, "no operation of the region stands for it") for name in lost_tensors(region, region_function(built.partitioned, call)))
     return replace(verdict, unseen=(*verdict.unseen, *lost))
 

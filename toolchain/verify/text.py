@@ -78,13 +78,16 @@ def _region(region: RegionVerdict) -> Iterator[str]:
     equal = sum(item.difference is None for item in region.compared)
     races = f"{len(region.hazards)} hazards" if region.hazards else _races(region.tolerated)
     tensors = f"{equal} of {len(region.compared)} tensors equal"
-    yield f"region {region.region}: {region.instructions} instructions, {races}; {tensors}; {_sampled(region.sampled)}"
+    if region.sampled is None:
+        yield f"region {region.region}: {region.instructions} calls, compiled as C99; {tensors}"
+    else:
+        yield f"region {region.region}: {region.instructions} instructions, {races}; {tensors}; {_sampled(region.sampled)}"
     yield from _shortened([f"  {text}" for text in region.hazards], "hazards")
     if region.difference:
         yield from _difference(region.difference)
     if not region.ordered:
         yield "  an order in which the units issue leaves other outputs than the order of the schedule"
-    yield from _disagreement(region.sampled)
+    yield from _disagreement(region.sampled) if region.sampled else ()
     yield from _shortened([f"  not compared: {name}: {why}" for name, why in region.unseen], "tensors that are not compared")
     yield from _shortened([f"  {text}" for text in region.warnings], "warnings")
 

@@ -77,7 +77,8 @@ class RegionVerdict:
     """One region on the machine. hazards: what the checks before the run refuse (races, bad addresses); warnings: what they only tell.
 
     unseen: tensors that were not compared, each with the reason. ordered: whether runs in orders in which the units
-    may issue leave the same outputs as one in the schedule's order. tolerated: hazards that the machine's file calls warnings.
+    may issue leave the same outputs as one in the schedule's order. tolerated: hazards that the machine's file calls warnings. instructions: calls of
+    a library where the code is C, which has no units and no reference engine: sampled is None.
     """
 
     region: str
@@ -87,7 +88,7 @@ class RegionVerdict:
     hazards: tuple[str, ...]
     warnings: tuple[str, ...]
     ordered: bool
-    sampled: Sampled
+    sampled: Sampled | None
     tolerated: int = 0
 
     @property
@@ -97,7 +98,8 @@ class RegionVerdict:
 
     @property
     def exact(self) -> bool:
-        return self.difference is None and self.ordered and self.sampled.disagreement is None and not self.unseen and not self.hazards
+        agreed = self.sampled is None or self.sampled.disagreement is None
+        return self.difference is None and self.ordered and agreed and not self.unseen and not self.hazards
 
 
 @dataclass(frozen=True)

@@ -172,13 +172,34 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Library:
+    """The C library of a machine, files beside its kernels. header: declares the functions and the structures that hold their arguments."""
+
+    folder: Path
+    header: str
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function that does the whole operation on tensors in memory. arguments: by member of its structure, the tensor whose address it takes, or a
+    number. cycles: None where the file does not say them."""
+
+    library: Library
+    function: str
+    arguments: Mapping[str, Expr | str]
+    cycles: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """computes: the kind of operation. folder: where its templates stand. loading: for its constants, where it has any.
 
     pools: by memory, how many neighbouring banks one slot takes part of. registers: the memory of the host's base registers, empty
     where addresses are absolute; segments: by name, the register that holds its address. begin, end: a program's first and last
     instructions. axes: by axis of the result (n, c, h, w), the dimension that cuts it; none for a kernel that shares its tiles with no other.
-    passed: operands that it does not load, as another operation of its group has left them on chip.
+    passed: operands that it does not load, as another operation of its group has left them on chip. call: of a machine whose code is C; its kernels
+    have no tiles, places and steps.
     """
 
     name: str
@@ -202,6 +223,7 @@ class Kernel:
     begin: Code = ()
     axes: Mapping[str, str] = field(default_factory=dict[str, str])
     passed: tuple[str, ...] = ()
+    call: Call | None = None
 
     def place(self, name: str) -> Place:
         """The place of this name."""

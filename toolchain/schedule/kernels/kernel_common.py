@@ -10,6 +10,7 @@ from toolchain.spec.yaml_nodes import Node
 
 STEPS = ("load", "start", "compute", "finish", "store")
 NEEDED = ("computes", "tile", "places", "steps")
+CALLED = ("computes", "call", "arguments")
 
 
 def with_common(root: Node, kernel: Node) -> Node:
@@ -23,10 +24,10 @@ def with_common(root: Node, kernel: Node) -> Node:
         for key, node in part.items():
             if key not in ("common", "doc"):
                 joined[key] = _both(key, joined[key], node) if key in joined else node
-    lacking = [key for key in NEEDED if key not in joined]
+    lacking = [key for key in (CALLED if root.get("library") else NEEDED) if key not in joined]
     if lacking:
         raise fail("E1002", f"a kernel needs '{lacking[0]}'", kernel.where())
-    if kernel.entries("common"):
+    if kernel.entries("common") and "steps" in joined:
         steps = joined["steps"]
         joined["steps"] = Node(sorted(steps.value, key=_rank), steps.span, steps.path)
     return Node(joined, kernel.span, kernel.path, kernel.style, kernel.key_span)

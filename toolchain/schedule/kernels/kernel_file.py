@@ -7,6 +7,7 @@ from pathlib import Path
 
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kinds_of, own_operations
+from toolchain.schedule.kernels.call_kernel import read_call_kernel, read_library
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_common import naming, with_common
 from toolchain.schedule.kernels.kernel_numerics import check_numerics
@@ -81,14 +82,15 @@ def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Ke
     for (param, choice), _ in sorted(machine.choices.items(), key=lambda item: item[1]):
         choices[param] = (*choices.get(param, ()), choice)
     context = Context(root, machine.config, machine.params, choices)
-    shared = read_shared(machine, context, root)
+    shared, library = read_shared(machine, context, root), read_library(machine, root, folder)
     known = kinds_of(machine)
     kernels = {name: with_common(root, node) for name, node in root.members("kernels")}
     found: dict[str, Kernel] = {}
     for name, node in kernels.items():
         with naming(name, root):
             kind = _kind(node, known)
-            found[name] = KernelReader(machine, context, node, folder, kind, shared).kernel(name)
+            reader = KernelReader(machine, context, node, folder, kind, shared)
+            found[name] = read_call_kernel(reader, name, library) if library else reader.kernel(name)
             check_numerics(machine, found[name], kind)
     return found
 

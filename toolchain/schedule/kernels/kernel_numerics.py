@@ -75,3 +75,5 @@ def _expressions(kernel: Kernel) -> Iterator[Expr]:
         yield from constant.fields.values()
     for place in kernel.places:
         yield from place.names.values()
+    if kernel.call is not None:
+        yield from (value for value in kernel.call.arguments.values() if not isinstance(value, str))

@@ -42,10 +42,7 @@ class KernelReader:
 
     def kernel(self, name: str) -> Kernel:
         node = self.node
-        derived = {**picture_numbers(self.kind), **sum_numbers(self.kind, self.machine.quantisation)}
-        let = {key: expr for key, expr in derived.items() if key not in dict(node.members("let"))}
-        for key, value in self.sorted_let():
-            let[key] = self.expr(value, {*self.kind.numbers, *let})
+        let = self.numbers()
         given = {*self.kind.numbers, *let}
         dims = tuple(self.dimension(key, value, given) for key, value in node.members("tile"))
         windows = self.windows(given, dims)
@@ -83,6 +80,14 @@ class KernelReader:
             self.shared.pools, self.shared.registers, self.shared.segments, self.code(node, "begin", emitted | stored), self.axes(dims),
             self.passed(tensors, places),
         )  # fmt: skip
+
+    def numbers(self) -> dict[str, Expr]:
+        """What the kernel derives from the operation's numbers, each after those that it names."""
+        derived = {**picture_numbers(self.kind), **sum_numbers(self.kind, self.machine.quantisation)}
+        let = {key: expr for key, expr in derived.items() if key not in dict(self.node.members("let"))}
+        for key, value in self.sorted_let():
+            let[key] = self.expr(value, {*self.kind.numbers, *let})
+        return let
 
     def axes(self, dims: Iterable[Dimension]) -> dict[str, str]:
         """By axis of the result, the dimension that cuts it."""

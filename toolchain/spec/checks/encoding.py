@@ -53,7 +53,8 @@ def _match(instruction: Instruction, node: Node) -> Iterator[Diagnostic]:
 
 def _assembly(machine: Machine, root: Node) -> Iterator[Diagnostic]:
     names = {f.name for i in machine.instructions for f in i.fields}
-    assembly = root.value["encoding"].get("assembly")
+    encoding = root.get("encoding")
+    assembly = encoding.get("assembly") if encoding else None
     for entry in assembly.entries("positional") if assembly else ():
         if entry.value not in names:
             yield Diagnostic("E0107", f"unknown field '{entry.value}'", entry.span, nearest(entry.value, names))

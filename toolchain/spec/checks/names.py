@@ -37,7 +37,8 @@ def _references(machine: Machine, root: Node) -> Iterator[Diagnostic]:
         yield from _known("scope", node.get("scope"), scopes)
         for entry in node.entries("priority"):
             yield from _known("unit", entry, units)
-    yield from _known("instruction", root.value["program"].get("ends"), machine.instruction)
+    program = root.get("program")
+    yield from _known("instruction", program.get("ends") if program else None, machine.instruction)
 
 
 def _known(what: str, node: Node | None, known: Collection[str]) -> Iterator[Diagnostic]:

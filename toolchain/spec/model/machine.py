@@ -53,6 +53,8 @@ class Machine:
     """by kind of operation: what must hold for the machine to take it, and the reason that a user reads"""
     fusion: Outline | None = None
     pipeline: Outline | None = None
+    codegen: str = "binary"
+    """the code generator of its regions: `binary`, its own instructions, or `c99`, calls of a library of kernels"""
 
     path: str = field(default="", compare=False)
     """its file, as messages print it"""

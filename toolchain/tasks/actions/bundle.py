@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-from toolchain.codegen.binary import BinaryGenerator
-from toolchain.codegen.generator import Generator
+from toolchain.codegen.generators import GENERATORS
 from toolchain.codegen.region_code import RegionCode
 from toolchain.graph.preparation import Preparation
 from toolchain.runtime.assemble import assemble_bundle
@@ -18,14 +17,13 @@ from toolchain.tasks.work import Made
 
 
 def make_bundle(step: Step, say: Say) -> Made:
-    """Also leaves each region's assembly before synchronisation, and what each instruction of it is for. Raises UserError E10xx, E06xx."""
+    """Also leaves each region's text: assembly before synchronisation with what each instruction is for, or C. Raises UserError E10xx, E06xx."""
     found = regions_of(step.job)
-    generator: Generator = BinaryGenerator()
     made: dict[str, RegionCode] = {}
     for number, (backend, region) in enumerate(found.regions):
         say(f"region {number + 1} of {len(found.regions)}: its program")
-        schedule = read_schedule_file(schedule_file(step.job, region.name))
-        made[region.name] = generator.generate(backend, region, schedule)
+        schedule = read_schedule_file(schedule_file(step.job, region.name)) if backend.tiled else None
+        made[region.name] = GENERATORS[backend.machine.codegen].generate(backend, region, schedule)
     say("writing the bundle")
     path = bundle_file(step.job)
     write_bundle(path, assemble_bundle(step.job.model, machines_of(step.job), found.model, made, _preparations(step)))
@@ -39,7 +37,10 @@ def _preparations(step: Step) -> dict[str, Preparation]:
 
 
 def _texts(path: Path, code: RegionCode) -> list[Path]:
-    assembly, listing = path.with_suffix(".asm"), path.with_suffix(".txt")
-    write_atomic(assembly, code.source.encode())
-    write_atomic(listing, code.listing.encode())
-    return [assembly, listing]
+    """Assembly and its listing, or C with the files that it includes."""
+    texts = {path.with_suffix(".asm" if code.listing else f".{code.suffix}"): code.source.encode()}
+    texts |= {path.with_suffix(".txt"): code.listing.encode()} if code.listing else {}
+    texts |= {path.with_name(name): data for name, data in code.files.items()}
+    for file, data in texts.items():
+        write_atomic(file, data)
+    return [*texts]

@@ -54,7 +54,7 @@ def make_report(step: Step, say: Say) -> Made:
 
 def _timelines(job: Job, built: Built) -> Iterator[Path]:
     """REGION.trace.json for Perfetto and chrome://tracing; with `html=yes` REGION.timeline.html for any browser."""
-    for call in region_calls(built.partitioned):
+    for call in (call for call in region_calls(built.partitioned) if built.backend(call).tiled):
         tested = program_of_build(built, call)
         ready = prepare_program(tested.program, tested.state({}))
         timeline = time_program(tested.program, ready.footprints, ready.provenance, ready.tokens)

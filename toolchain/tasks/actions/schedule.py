@@ -20,12 +20,12 @@ from toolchain.tasks.work import Made
 
 
 def make_schedules(step: Step, say: Say) -> Made:
-    """Leaves a file for each region, written when all are made. Raises UserError E10xx, E14xx for a schedule of the user's."""
-    given, found = _given(step), regions_of(step.job)
-    check_regions(given, [region.name for _, region in found.regions])
+    """Leaves a file for each region that has tiles, written when all are made. Raises UserError E10xx, E14xx for a schedule of the user's."""
+    given, tiled = _given(step), [(backend, region) for backend, region in regions_of(step.job).regions if backend.tiled]
+    check_regions(given, [region.name for _, region in tiled])
     texts: dict[Path, str] = {}
-    for number, (backend, region) in enumerate(found.regions):
-        options = Options(progress=_progress(number, len(found.regions), say), streams=min(step.job.variables.streams, backend.machine.streams))
+    for number, (backend, region) in enumerate(tiled):
+        options = Options(progress=_progress(number, len(tiled), say), streams=min(step.job.variables.streams, backend.machine.streams))
         texts[schedule_file(step.job, region.name)] = write_schedule(_schedule(backend, region, given, options))
     for path, text in texts.items():
         write_atomic(path, text.encode())

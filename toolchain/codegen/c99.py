@@ -1,0 +1,101 @@
+"""C99 code: a function for each region, which calls a library of kernels on tensors at planned places of one block of memory."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import jinja2
+
+from toolchain.codegen.region_code import RegionCode
+from toolchain.schedule.backend import Backend
+from toolchain.schedule.calls import PlannedCalls, library_call, memory_bytes, plan_calls
+from toolchain.schedule.dram_allocation import ALIGN
+from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.kernels.kernel import Call, Tensor
+from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.regions.region import Bound, Region
+from toolchain.spec.evaluate import constant
+from toolchain.spec.model import Machine
+from toolchain.spec.resources import PACKAGE
+
+TEMPLATES = PACKAGE / "templates" / "c99"
+
+
+@dataclass(frozen=True)
+class C99Generator:
+    """The generator of machines whose kernels are functions of a C library."""
+
+    def generate(self, backend: Backend, region: Region, schedule: Schedule | None = None) -> RegionCode:
+        """Raises UserError E1003, E1004, E1007 and E1008 for a region that the library cannot do."""
+        del schedule  # calls run one after the other
+        return c99_code(backend.machine, plan_calls(backend, region))
+
+
+def c99_code(machine: Machine, plan: PlannedCalls) -> RegionCode:
+    """The planned calls as a C file, and the library's files beside it."""
+    library = library_call(plan.problems[0]).library
+    files = {name: (library.folder / name).read_bytes() for name in (library.header, *library.sources)}
+    region, held = plan.region, plan.placed.map
+    source = c99_source(machine, plan)
+    return RegionCode(
+        target=machine.name,
+        suffix="c",
+        blob=source.encode(),
+        source=source,
+        map=held,
+        constants=plan.placed.constants,
+        images=held.tensors[held.outputs[0]].shape.batch,
+        cycles=sum(plan.cycles),
+        files=files,
+        function=region.name,
+    )
+
+
+@dataclass(frozen=True)
+class _CallText:
+    label: str
+    function: str
+    arguments: tuple[tuple[str, str], ...]
+
+
+def c99_source(machine: Machine, plan: PlannedCalls) -> str:
+    """The text of the region's C file."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
+    )
+    calls = [
+        _call_text(machine, problem, bound, scope)
+        for problem, bound, scope in zip(plan.problems, plan.region.operations, plan.placed.scopes, strict=True)
+    ]
+    return environment.get_template("region.c.j2").render(
+        name=plan.region.name, machine=machine.label, header=library_call(plan.problems[0]).library.header, bytes=memory_bytes(plan.placed), align=ALIGN,
+        calls=calls,
+    )  # fmt: skip
+
+
+def _call_text(machine: Machine, problem: Problem, bound: Bound, scope: Mapping[str, int]) -> _CallText:
+    call, tensors = library_call(problem), {tensor.name: tensor for tensor in problem.kernel.tensors}
+    numbers = {**problem.numbers, **scope}
+    return _CallText(
+        _comment(f"{bound.operation.name}: {bound.operation.kind.name}"), call.function, tuple(_arguments(machine, call, tensors, numbers))
+    )
+
+
+def _arguments(machine: Machine, call: Call, tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    for member, value in call.arguments.items():
+        if isinstance(value, str):
+            yield member, _address(machine, tensors[value], numbers[f"{value}_base"])
+        else:
+            yield member, str(constant(value, numbers))
+
+
+def _address(machine: Machine, tensor: Tensor, base: int) -> str:
+    """base: in elements of the tensor's view."""
+    scalar = machine.view[tensor.view].element.scalar
+    kind = f"{'' if scalar.signed else 'u'}int{scalar.bits}_t"
+    return f"({'' if tensor.written else 'const '}{kind} *)(memory + {base * max(machine.view[tensor.view].unit, 1)})"
+
+
+def _comment(text: str) -> str:
+    """Names come from the model: what could end a comment, or a line of it, is left out."""
+    return re.sub(r"[^A-Za-z0-9_.:,() -]", "_", text)[:120]

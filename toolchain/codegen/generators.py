@@ -1,0 +1,9 @@
+"""Every code generator, by the word in a machine's `codegen`."""
+
+from collections.abc import Mapping
+
+from toolchain.codegen.binary import BinaryGenerator
+from toolchain.codegen.c99 import C99Generator
+from toolchain.codegen.generator import Generator
+
+GENERATORS: Mapping[str, Generator] = {"binary": BinaryGenerator(), "c99": C99Generator()}
