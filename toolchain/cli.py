@@ -73,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
     cleaning.set_defaults(run="tasks:clean")
     _variables(commands, "info", "say what each stage of a build depends on, and whether it is up to date").set_defaults(run="tasks:info")
     _extract(commands.add_parser("extract", help="write the part of an ONNX model between some of its tensors as a model of its own"))
+    _export(commands.add_parser("export", help="write a built model in another form"))
     completion = commands.add_parser("completion", help="print what a shell needs to complete commands and names")
     completion.add_argument("shell", choices=SHELLS)
     completion.set_defaults(run="completion:print_script")
@@ -168,6 +169,14 @@ def _extract(extract: argparse.ArgumentParser) -> None:
     extract.add_argument("--to", dest="outputs", metavar="TENSOR", nargs="+", action="extend", default=[], help=last)
     extract.add_argument("-o", "--output", metavar="OUT.onnx", required=True, help="weights that lie outside MODEL.onnx go into OUT.onnx.data")
     extract.set_defaults(run="extract:extract")
+
+
+def _export(export: argparse.ArgumentParser) -> None:
+    forms = export.add_subparsers(dest="form", required=True, metavar="FORM")
+    program = forms.add_parser("c", help="a bundle whose regions are C as a program of its own, without Python")
+    program.add_argument("bundle", metavar="MODEL.bundle")
+    program.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where program.c, its parts and constants.bin go")
+    program.set_defaults(run="export:export_c")
 
 
 def _machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:

@@ -4,7 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#define DEPTH 1024  /* products of one sum that are laid out at once, a multiple of LANES */
+#define DEPTH 512   /* products of one sum that are laid out at once, a multiple of LANES */
+#define ROW 544     /* from one row of them to the next: no power of two, so that rows do not share the sets of a cache */
 #define PIXELS 16   /* of a tile, a multiple of 4 */
 #define FILTERS 256 /* whose sums of a tile are kept, an even number */
 #define LANES 16    /* sums of products are padded with zeros to multiples of this many */
@@ -32,7 +33,7 @@ static void widen(int16_t *restrict to, const int8_t *restrict from, int32_t n, 
 /* Adds the sums of products of four rows of x with two of w; n is a multiple of LANES. */
 static void products(int32_t n, const int16_t *restrict x, const int16_t *restrict w, int32_t *restrict sums)
 {
-    const int16_t *x0 = x, *x1 = x + DEPTH, *x2 = x + 2 * DEPTH, *x3 = x + 3 * DEPTH, *w0 = w, *w1 = w + DEPTH;
+    const int16_t *x0 = x, *x1 = x + ROW, *x2 = x + 2 * ROW, *x3 = x + 3 * ROW, *w0 = w, *w1 = w + ROW;
     int32_t s00 = 0, s01 = 0, s10 = 0, s11 = 0, s20 = 0, s21 = 0, s30 = 0, s31 = 0;
     for (int32_t k = 0; k < n; k++) {
         s00 += x0[k] * w0[k];
@@ -69,23 +70,23 @@ static void gather(const struct clib_conv2d_arguments *a, int32_t pixel, int32_t
 /* The sums of up to FILTERS filters, from `o` on, for `count` pixels: [PIXELS][FILTERS]. patches: what was gathered of the window's last part. */
 static void conv2d_sums(const struct clib_conv2d_arguments *a, int32_t pixel, int32_t count, int32_t o, int16_t *patches, int32_t *sums)
 {
-    int16_t filters[2 * DEPTH];
+    int16_t filters[2 * ROW];
     const int32_t depth = a->kh * a->kw * a->in_channels, most = least(FILTERS, a->out_channels - o);
     for (int32_t first = 0; first < depth; first += DEPTH) {
         const int32_t n = least(DEPTH, depth - first), whole = (n + LANES - 1) / LANES * LANES;
         if (depth > DEPTH || o == 0)
-            for (int32_t k = 0; k < count; k++) gather(a, pixel + k, first, n, whole, patches + k * DEPTH);
+            for (int32_t k = 0; k < count; k++) gather(a, pixel + k, first, n, whole, patches + k * ROW);
         memset(filters, 0, sizeof filters);
         for (int32_t f = 0; f < most; f += 2) {
-            for (int32_t g = 0; g < least(2, most - f); g++) widen(filters + g * DEPTH, a->weight + OFFSET(o + f + g, depth) + first, n, 0);
-            for (int32_t k = 0; k < count; k += 4) products(whole, patches + k * DEPTH, filters, sums + k * FILTERS + f);
+            for (int32_t g = 0; g < least(2, most - f); g++) widen(filters + g * ROW, a->weight + OFFSET(o + f + g, depth) + first, n, 0);
+            for (int32_t k = 0; k < count; k += 4) products(whole, patches + k * ROW, filters, sums + k * FILTERS + f);
         }
     }
 }
 
 void clib_conv2d(const struct clib_conv2d_arguments *a)
 {
-    int16_t patches[PIXELS * DEPTH];
+    int16_t patches[PIXELS * ROW];
     int32_t sums[PIXELS * FILTERS];
     const int32_t pixels = a->out_height * a->out_width;
     memset(patches, 0, sizeof patches);

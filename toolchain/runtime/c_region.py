@@ -15,7 +15,7 @@ from toolchain.runtime.map_checks import check_map
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 
-FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
+FLAGS = ("-std=c99", "-mtune=generic", "-funroll-loops", "-Wall", "-Wextra", "-Werror", "-pedantic")
 ALIGN = 64
 """Bytes; what the block of memory starts on a multiple of."""
 
