@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.codegen.binary import binary_code
+from toolchain.codegen.generators import GENERATORS
 from toolchain.graph.calibration.table import Table
 from toolchain.graph.files.store import Store
 from toolchain.graph.regions import region_calls
@@ -21,7 +21,7 @@ from toolchain.passes.templates import templates_for
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
-from toolchain.schedule.compile_region import Options, compile_region
+from toolchain.schedule.backend import Backend
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.offload import device_of
@@ -86,11 +86,8 @@ def compile_file(
     store = Store(folder)
     model = build_graph(path, dims, context, store, target.pipeline)
     calls = region_calls(model)
-    options = Options()
-    compiled = {
-        call.op_type: binary_code(compile_region(target.machine, target.kernels, read_region(target.machine, target.kernels, model, call), options))
-        for call in calls
-    }
+    generator, backend = GENERATORS[target.machine.codegen], Backend(target.machine, target.kernels)
+    compiled = {call.op_type: generator.generate(backend, read_region(target.machine, target.kernels, model, call)) for call in calls}
     bundle = assemble_bundle(path.stem, [target.machine], model, compiled)
     imported = ir.load(folder / "00-import.onnx")
     return Compiled(open_bundle(bundle, target.machine, EmulatorDevice(), str(path), optimise=False), folder, len(calls), imported, model)

@@ -13,15 +13,21 @@
 #define OFFSET(pixel, pitch) ((ptrdiff_t)(pixel) * (pitch))
 
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
+static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 
-/* C99 leaves >> of a negative number to the implementation. */
-static int64_t floor_shift(int64_t value, int32_t shift) { return value < 0 ? ~(~value >> shift) : value >> shift; }
-
+/* C99 leaves >> of a negative number to the implementation, so 2^62 is added before and what is left of it taken away: |sum * multiplier| is less. */
 static int8_t stored(int64_t sum, int64_t multiplier, int32_t shift, int32_t zero, int32_t low, int32_t high)
 {
-    int64_t found = floor_shift(sum * multiplier + ((int64_t)1 << shift >> 1), shift) + zero;
-    found = found < low ? low : found;
-    return (int8_t)(found > high ? high : found);
+    const uint64_t offset = (uint64_t)1 << 62, half = ((uint64_t)1 << shift) >> 1;
+    const int64_t whole = (int64_t)(((uint64_t)(sum * multiplier) + half + offset) >> shift) - (int64_t)(offset >> shift) + zero;
+    return (int8_t)(whole < low ? low : whole > high ? high : whole);
+}
+
+/* n neighbouring results, each with the ending of its channel. */
+static void store(int8_t *restrict y, const int32_t *restrict sums, const int32_t *restrict multipliers, const int32_t *restrict shifts, int32_t n,
+                  int32_t zero, int32_t low, int32_t high)
+{
+    for (int32_t k = 0; k < n; k++) y[k] = stored(sums[k], multipliers[k], shifts[k], zero, low, high);
 }
 
 /* n elements less `zero`, as 16 bits. */
@@ -51,18 +57,38 @@ static void products(int32_t n, const int16_t *restrict x, const int16_t *restri
     sums[3 * FILTERS] += s30, sums[3 * FILTERS + 1] += s31;
 }
 
+/* Elements `from` to `to` - 1 of one row of a window, whose first pixel is column `left` of row `x`. */
+static void gather_row(const struct clib_conv2d_arguments *a, const int8_t *x, int32_t left, int32_t from, int32_t to, int16_t *out)
+{
+    const int32_t c = a->in_channels;
+    if (a->dw == 1 && a->x_pitch == c) { /* one stretch, with zeros where it leaves the picture */
+        const int32_t begin = most(from, least(-left * c, to)), end = most(begin, least((a->width - left) * c, to));
+        memset(out, 0, (size_t)(begin - from) * sizeof *out);
+        widen(out + begin - from, x + (ptrdiff_t)left * c + begin, end - begin, a->zero_x);
+        memset(out + end - from, 0, (size_t)(to - end) * sizeof *out);
+        return;
+    }
+    while (from < to) {
+        const int32_t w = left + from / c * a->dw, i = from % c, run = least(to - from, c - i);
+        if (w < 0 || w >= a->width)
+            memset(out, 0, (size_t)run * sizeof *out);
+        else
+            widen(out, x + OFFSET(w, a->x_pitch) + i, run, a->zero_x);
+        out += run, from += run;
+    }
+}
+
 /* Elements `first` to `first + n - 1` of the window of an output pixel, in the order of a filter's weights, with zeros up to `whole`. */
 static void gather(const struct clib_conv2d_arguments *a, int32_t pixel, int32_t first, int32_t n, int32_t whole, int16_t *to)
 {
-    const int32_t top = pixel / a->out_width * a->sh - a->pad_top, left = pixel % a->out_width * a->sw - a->pad_left;
+    const int32_t top = pixel / a->out_width * a->sh - a->pad_top, left = pixel % a->out_width * a->sw - a->pad_left, row = a->kw * a->in_channels;
     memset(to + n, 0, (size_t)(whole - n) * sizeof *to);
     while (n > 0) {
-        const int32_t tap = first / a->in_channels, i = first % a->in_channels, run = least(n, a->in_channels - i);
-        const int32_t h = top + tap / a->kw * a->dh, w = left + tap % a->kw * a->dw;
-        if (h < 0 || h >= a->height || w < 0 || w >= a->width)
+        const int32_t h = top + first / row * a->dh, from = first % row, run = least(n, row - from);
+        if (h < 0 || h >= a->height)
             memset(to, 0, (size_t)run * sizeof *to);
         else
-            widen(to, a->x + OFFSET(h * a->width + w, a->x_pitch) + i, run, a->zero_x);
+            gather_row(a, a->x + OFFSET(h * a->width, a->x_pitch), left, from, from + run, to);
         to += run, first += run, n -= run;
     }
 }
@@ -71,14 +97,14 @@ static void gather(const struct clib_conv2d_arguments *a, int32_t pixel, int32_t
 static void conv2d_sums(const struct clib_conv2d_arguments *a, int32_t pixel, int32_t count, int32_t o, int16_t *patches, int32_t *sums)
 {
     int16_t filters[2 * ROW];
-    const int32_t depth = a->kh * a->kw * a->in_channels, most = least(FILTERS, a->out_channels - o);
+    const int32_t depth = a->kh * a->kw * a->in_channels, filters_here = least(FILTERS, a->out_channels - o);
     for (int32_t first = 0; first < depth; first += DEPTH) {
         const int32_t n = least(DEPTH, depth - first), whole = (n + LANES - 1) / LANES * LANES;
         if (depth > DEPTH || o == 0)
             for (int32_t k = 0; k < count; k++) gather(a, pixel + k, first, n, whole, patches + k * ROW);
         memset(filters, 0, sizeof filters);
-        for (int32_t f = 0; f < most; f += 2) {
-            for (int32_t g = 0; g < least(2, most - f); g++) widen(filters + g * ROW, a->weight + OFFSET(o + f + g, depth) + first, n, 0);
+        for (int32_t f = 0; f < filters_here; f += 2) {
+            for (int32_t g = 0; g < least(2, filters_here - f); g++) widen(filters + g * ROW, a->weight + OFFSET(o + f + g, depth) + first, n, 0);
             for (int32_t k = 0; k < count; k += 4) products(whole, patches + k * ROW, filters, sums + k * FILTERS + f);
         }
     }
@@ -92,13 +118,11 @@ void clib_conv2d(const struct clib_conv2d_arguments *a)
     memset(patches, 0, sizeof patches);
     for (int32_t pixel = 0; pixel < pixels; pixel += PIXELS)
         for (int32_t o = 0; o < a->out_channels; o += FILTERS) {
-            const int32_t count = least(PIXELS, pixels - pixel), most = least(FILTERS, a->out_channels - o);
-            memset(sums, 0, sizeof sums);
+            const int32_t count = least(PIXELS, pixels - pixel), filters = least(FILTERS, a->out_channels - o);
+            for (int32_t k = 0; k < PIXELS; k++) memcpy(sums + k * FILTERS, a->bias + o, (size_t)filters * sizeof *sums);
             conv2d_sums(a, pixel, count, o, patches, sums);
             for (int32_t k = 0; k < count; k++)
-                for (int32_t f = o; f < o + most; f++)
-                    a->y[OFFSET(pixel + k, a->y_pitch) + f] = stored(
-                        (int64_t)sums[k * FILTERS + f - o] + a->bias[f], a->multipliers[f], a->shifts[f], a->zero_y, a->low, a->high);
+                store(a->y + OFFSET(pixel + k, a->y_pitch) + o, sums + k * FILTERS, a->multipliers + o, a->shifts + o, filters, a->zero_y, a->low, a->high);
         }
 }
 
@@ -107,6 +131,11 @@ static int32_t inside(int32_t p, int32_t stride, int32_t u, int32_t dilation, in
 {
     const int32_t row = p * stride + u * dilation - pad;
     return row >= 0 && row < extent ? row : -1;
+}
+
+static void accumulate(int32_t *restrict sums, const int8_t *restrict x, const int8_t *restrict weight, int32_t n, int32_t zero)
+{
+    for (int32_t k = 0; k < n; k++) sums[k] += (x[k] - zero) * weight[k];
 }
 
 /* The sums of one output pixel for `count` channels from `c` on. */
@@ -118,7 +147,7 @@ static void depthwise_sums(const struct clib_depthwise_arguments *a, int32_t p, 
             const int32_t h = inside(p, a->sh, u, a->dh, a->pad_top, a->height), w = inside(q, a->sw, v, a->dw, a->pad_left, a->width);
             if (h < 0 || w < 0) continue;
             const int8_t *x = a->x + OFFSET(h * a->width + w, a->x_pitch) + c, *weight = a->weight + OFFSET(u * a->kw + v, a->channels) + c;
-            for (int32_t k = 0; k < count; k++) sums[k] += (x[k] - a->zero_x) * weight[k];
+            accumulate(sums, x, weight, count, a->zero_x);
         }
 }
 
@@ -131,9 +160,13 @@ void clib_depthwise(const struct clib_depthwise_arguments *a)
                 const int32_t count = least(CHANNELS, a->channels - c);
                 int8_t *y = a->y + OFFSET(p * a->out_width + q, a->y_pitch) + c;
                 depthwise_sums(a, p, q, c, count, sums);
-                for (int32_t k = 0; k < count; k++)
-                    y[k] = stored(sums[k], a->multipliers[c + k], a->shifts[c + k], a->zero_y, a->low, a->high);
+                store(y, sums, a->multipliers + c, a->shifts + c, count, a->zero_y, a->low, a->high);
             }
+}
+
+static void larger(int8_t *restrict y, const int8_t *restrict x, int32_t n)
+{
+    for (int32_t k = 0; k < n; k++) y[k] = x[k] > y[k] ? x[k] : y[k];
 }
 
 void clib_max_pool(const struct clib_max_pool_arguments *a)
@@ -147,7 +180,7 @@ void clib_max_pool(const struct clib_max_pool_arguments *a)
                     const int32_t h = inside(p, a->sh, u, a->dh, a->pad_top, a->height), w = inside(q, a->sw, v, a->dw, a->pad_left, a->width);
                     if (h < 0 || w < 0) continue;
                     const int8_t *x = a->x + OFFSET(h * a->width + w, a->x_pitch);
-                    for (int32_t c = 0; c < a->channels; c++) y[c] = x[c] > y[c] ? x[c] : y[c];
+                    larger(y, x, a->channels);
                 }
         }
 }
@@ -179,32 +212,38 @@ void clib_average_pool(const struct clib_average_pool_arguments *a)
             }
 }
 
-void clib_add(const struct clib_add_arguments *a)
+void clib_add(const struct clib_add_arguments *arguments)
 {
-    for (int32_t k = 0; k < a->pixels; k++) {
-        const int8_t *x = a->x + OFFSET(k, a->x_pitch), *z = a->z + OFFSET(k, a->z_pitch);
-        int8_t *y = a->y + OFFSET(k, a->y_pitch);
-        for (int32_t c = 0; c < a->channels; c++) {
-            const int64_t sum = (int64_t)(x[c] - a->zero_x) * a->multiply_x + (int64_t)(z[c] - a->zero_z) * a->multiply_z;
-            y[c] = stored(sum, a->multiplier, a->shift, a->zero_y, a->low, a->high);
+    const struct clib_add_arguments a = *arguments; /* a copy, so that no store changes it */
+    for (int32_t k = 0; k < a.pixels; k++) {
+        const int8_t *x = a.x + OFFSET(k, a.x_pitch), *z = a.z + OFFSET(k, a.z_pitch);
+        int8_t *y = a.y + OFFSET(k, a.y_pitch);
+        for (int32_t c = 0; c < a.channels; c++) {
+            const int32_t sum = (x[c] - a.zero_x) * a.multiply_x + (z[c] - a.zero_z) * a.multiply_z;
+            y[c] = stored(sum, a.multiplier, a.shift, a.zero_y, a.low, a.high);
         }
     }
 }
 
-void clib_multiply(const struct clib_multiply_arguments *a)
+void clib_multiply(const struct clib_multiply_arguments *arguments)
 {
-    for (int32_t k = 0; k < a->pixels; k++) {
-        const int8_t *x = a->x + OFFSET(k, a->x_pitch), *z = a->z + OFFSET(k % a->z_pixels, a->z_pitch);
-        int8_t *y = a->y + OFFSET(k, a->y_pitch);
-        for (int32_t c = 0; c < a->channels; c++)
-            y[c] = stored((x[c] - a->zero_x) * (z[c] - a->zero_z), a->multiplier, a->shift, a->zero_y, a->low, a->high);
+    const struct clib_multiply_arguments a = *arguments;
+    for (int32_t k = 0; k < a.pixels; k++) {
+        const int8_t *x = a.x + OFFSET(k, a.x_pitch), *z = a.z + OFFSET(k % a.z_pixels, a.z_pitch);
+        int8_t *y = a.y + OFFSET(k, a.y_pitch);
+        for (int32_t c = 0; c < a.channels; c++)
+            y[c] = stored((x[c] - a.zero_x) * (z[c] - a.zero_z), a.multiplier, a.shift, a.zero_y, a.low, a.high);
     }
 }
 
 void clib_table(const struct clib_table_arguments *a)
 {
-    for (int32_t k = 0; k < a->pixels; k++)
-        for (int32_t c = 0; c < a->channels; c++) a->y[OFFSET(k, a->y_pitch) + c] = a->table[a->x[OFFSET(k, a->x_pitch) + c] + 128];
+    const int8_t *const table = a->table + 128;
+    for (int32_t k = 0; k < a->pixels; k++) {
+        const int8_t *x = a->x + OFFSET(k, a->x_pitch);
+        int8_t *y = a->y + OFFSET(k, a->y_pitch);
+        for (int32_t c = 0, channels = a->channels; c < channels; c++) y[c] = table[x[c]];
+    }
 }
 
 void clib_upsample(const struct clib_upsample_arguments *a)

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import jinja2
-
+from toolchain.codegen.c_templates import render_c
 from toolchain.codegen.region_code import RegionCode
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.calls import PlannedCalls, library_call, memory_bytes, plan_calls
@@ -16,9 +15,6 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
-from toolchain.spec.resources import PACKAGE
-
-TEMPLATES = PACKAGE / "templates" / "c99"
 
 
 @dataclass(frozen=True)
@@ -60,17 +56,10 @@ class _CallText:
 
 def c99_source(machine: Machine, plan: PlannedCalls) -> str:
     """The text of the region's C file."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
-    )
-    calls = [
-        _call_text(machine, problem, bound, scope)
-        for problem, bound, scope in zip(plan.problems, plan.region.operations, plan.placed.scopes, strict=True)
-    ]
-    return environment.get_template("region.c.j2").render(
-        name=plan.region.name, machine=machine.label, header=library_call(plan.problems[0]).library.header, bytes=memory_bytes(plan.placed), align=ALIGN,
-        calls=calls,
-    )  # fmt: skip
+    each = zip(plan.problems, plan.region.operations, plan.placed.scopes, strict=True)
+    calls = [_call_text(machine, problem, bound, scope) for problem, bound, scope in each]
+    header, size = library_call(plan.problems[0]).library.header, memory_bytes(plan.placed)
+    return render_c("region.c.j2", name=plan.region.name, machine=machine.label, header=header, bytes=size, align=ALIGN, calls=calls)
 
 
 def _call_text(machine: Machine, problem: Problem, bound: Bound, scope: Mapping[str, int]) -> _CallText:

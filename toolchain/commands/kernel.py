@@ -11,6 +11,7 @@ def check(arguments: argparse.Namespace) -> None:
     """One line a kernel. Raises UserError E1002 for an unknown one, E1305 and E1306."""
     from toolchain.operations.library import kinds_of
     from toolchain.schedule.kernels.kernel_file import load_kernels
+    from toolchain.verify.call_check import check_call
     from toolchain.verify.kernel_check import check_kernel
 
     if not 1 <= arguments.shapes <= 1000:
@@ -20,5 +21,9 @@ def check(arguments: argparse.Namespace) -> None:
     for name in arguments.kernel or kernels:
         if name not in kernels:
             raise fail("E1002", f"machine '{machine.name}' has no kernel '{name}'", hint=nearest(name, kernels) or f"known: {', '.join(kernels)}")
+        if kernels[name].call is not None:
+            called = check_call(machine, kernels[name], kinds, arguments.shapes, arguments.seed)
+            print(f"{name}: {called.operation} of {called.computed} shapes: all equal")
+            continue
         found = check_kernel(machine, kernels[name], kinds, arguments.shapes, arguments.seed)
         print(f"{name}: {found.operation} of {found.computed} shapes in {found.tilings} tilings: all equal, no race")

@@ -2,7 +2,7 @@
 
 import ctypes
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -25,7 +25,7 @@ class CompiledRegion:
     """A function and its memory, constants in place."""
 
     map: DramMap
-    function: "ctypes._NamedFuncPointer"
+    function: Callable[[ctypes.c_void_p], None]
     memory: Bytes
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -5,12 +5,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import jinja2
 import numpy as np
 import onnx
 import onnx_ir as ir
 
 from toolchain.abi.dram_map import host_axes, packing_of
+from toolchain.codegen.c_templates import render_c
 from toolchain.graph.integers.calls import BOUNDARY
 from toolchain.graph.integers.functions import kind_of
 from toolchain.operations.operation import PICTURE_AXES
@@ -18,9 +18,7 @@ from toolchain.runtime.contents import Bundle, HostSegment, Interface, Port, Reg
 from toolchain.runtime.plan_checks import step_of
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
-from toolchain.spec.resources import PACKAGE
 
-TEMPLATES = PACKAGE / "templates" / "c99"
 CONSTANTS = "constants.bin"
 ROUNDED = {"half_up": "floor({} + 0.5)", "floor": "floor({})", "half_even": "nearbyint({})", "half_away": "round({})"}
 """A quotient to a whole number, as C has it."""
@@ -144,9 +142,7 @@ class _Writer:
             source, narrow = self.tensors[first.name or ""], kind == "quantize"
             made = self.tensor(node.outputs[0].name or "", "int8_t" if narrow else "float", source.size)
             zero, scale = int(given.get("zero_y" if narrow else "zero_x", 0)), f"{float(given['scale']).hex()}f"
-            self.steps.append(
-                _Step(kind, made.name, source.name, "", made.size, scale, zero, int(given.get("low", 0)), int(given.get("high", 0)))
-            )
+            self.steps.append(_Step(kind, made.name, source.name, "", made.size, scale, zero, int(given.get("low", 0)), int(given.get("high", 0))))
 
     def region(self, run: RegionProgram) -> None:
         machine = self.machines[run.target]
@@ -177,13 +173,10 @@ class _Writer:
         return _Memory(region.function, max(segment.address + segment.bytes for segment in region.map.segments.values()), parts)
 
     def text(self, sources: str) -> str:
-        environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(TEMPLATES), trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
-        )
-        return environment.get_template("program.c.j2").render(
-            model=self.bundle.manifest.model, sources=sources, regions=self.memories(), tensors=self.tensors.values(), steps=self.steps,
-            rounded=ROUNDED[self.rounding].format(QUOTIENT),
-        )  # fmt: skip
+        rounded = ROUNDED[self.rounding].format(QUOTIENT)
+        tensors, regions = self.tensors.values(), self.memories()
+        model = self.bundle.manifest.model
+        return render_c("program.c.j2", model=model, sources=sources, regions=regions, tensors=tensors, steps=self.steps, rounded=rounded)
 
 
 def affine(offsets: "np.typing.NDArray[np.int64]") -> tuple[str, str]:

@@ -54,7 +54,7 @@ def check_kernel(machine: Machine, kernel: Kernel, kinds: Kinds, count: int = 6,
     """Raises UserError E1305 for a result that differs, with the numbers and the tile, E1306 where no random operation passes the kernel's
     conditions, and all that a program that breaks the machine's rules raises."""
     rng, computed, refused, tilings = np.random.default_rng(seed), 0, 0, 0
-    for problem in _problems(machine, kernel, kinds[kernel.computes], rng):
+    for problem in operations_for(machine, kernel, kinds[kernel.computes], rng):
         ran = _run(problem, kinds, rng) if problem else 0
         if not ran:
             refused += 1
@@ -80,7 +80,7 @@ def _run(problem: Problem, kinds: Kinds, rng: np.random.Generator) -> int:
     return len(tilings)
 
 
-def _problems(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random.Generator) -> Iterator[Problem | None]:
+def operations_for(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random.Generator) -> Iterator[Problem | None]:
     """Random operations for the kernel without end, None for one that it does not compute."""
     for number in itertools.count():
         operation = draw_operation(machine, kind, rng, large=number >= LARGER and number % 2 == 1)
