@@ -19,6 +19,7 @@ from toolchain.passes.context import Context, Device
 from toolchain.passes.pipeline import Pipeline, pipeline_of
 from toolchain.passes.templates import templates_for
 from toolchain.runtime.assemble import assemble_bundle
+from toolchain.runtime.contents import Bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
 from toolchain.schedule.backend import Backend
@@ -65,6 +66,7 @@ class Compiled:
     regions: int
     imported: ir.Model
     partitioned: ir.Model
+    bundle: Bundle
 
     @property
     def integer(self) -> Path:
@@ -90,7 +92,7 @@ def compile_file(
     compiled = {call.op_type: generator.generate(backend, read_region(target.machine, target.kernels, model, call)) for call in calls}
     bundle = assemble_bundle(path.stem, [target.machine], model, compiled)
     imported = ir.load(folder / "00-import.onnx")
-    return Compiled(open_bundle(bundle, target.machine, EmulatorDevice(), str(path), optimise=False), folder, len(calls), imported, model)
+    return Compiled(open_bundle(bundle, target.machine, EmulatorDevice(), str(path), optimise=False), folder, len(calls), imported, model, bundle)
 
 
 def _table(path: Path, dims: Mapping[str, int], samples: Mapping[str, Array] | None, recorded: bool) -> Table:

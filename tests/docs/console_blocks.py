@@ -9,6 +9,7 @@ import io
 import re
 import runpy
 import shlex
+import shutil
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,9 +26,14 @@ BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.M | re.S)
 
 def lacking(page: Path) -> str:
     """What a page's commands need and this machine does not have, of a line `<!-- needs: PACKAGE, real/FILE -->`; a name with a slash is a file that
-    models/real/prepare.py makes."""
+    models/real/prepare.py makes, others are packages or programs."""
     words = [word for line in NEEDS.findall(page.read_text()) for word in line.split(", ")]
-    return next((word for word in words if not (cache_folder() / word).is_file() and ("/" in word or find_spec(word) is None)), "")
+    return next((word for word in words if not (cache_folder() / word).is_file() and not _installed(word)), "")
+
+
+def _installed(word: str) -> bool:
+    """Whether there is a package or a program of this name."""
+    return "/" not in word and (find_spec(word) is not None or shutil.which(word) is not None)
 
 
 def has_commands(page: Path) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from toolchain.codegen.binary import BinaryGenerator
+from toolchain.codegen.generators import GENERATORS
 from toolchain.graph.files.store import Store
 from toolchain.graph.regions import region_calls
 from toolchain.graph.running.graph_session import open_model
@@ -26,7 +26,7 @@ from toolchain.schedule.read_region import read_region
 from toolchain.spec.load import load_machine
 
 
-@pytest.mark.parametrize("target", ["vta", "dpuv3"])
+@pytest.mark.parametrize("target", ["vta", "dpuv3", "clib"])
 def test_the_test_images_of_digits(target: str, tmp_path: Path) -> None:
     machine, network = load_machine(target), load_model("digits")
     kernels, path = load_kernels(machine), build_model(network, tmp_path)
@@ -34,9 +34,9 @@ def test_the_test_images_of_digits(target: str, tmp_path: Path) -> None:
     context = Context(str(path), numerics=machine.quantisation, table=table, device=device_of(machine, kernels), policy="all")
     model = build_graph(path, {}, context, Store(tmp_path / "stages"))
     backend = Backend(machine, kernels)
-    regions = {call.op_type: BinaryGenerator().generate(backend, read_region(machine, kernels, model, call)) for call in region_calls(model)}
+    regions = {call.op_type: GENERATORS[machine.codegen].generate(backend, read_region(machine, kernels, model, call)) for call in region_calls(model)}
     write_bundle(tmp_path / "digits.bundle", assemble_bundle("digits", [machine], model, regions))
-    executor, test = load(tmp_path / "digits.bundle"), labelled_samples(network)
+    executor, test = load(tmp_path / "digits.bundle", native=True), labelled_samples(network)
     assert test is not None
     images, labels = test
     assert labels is not None

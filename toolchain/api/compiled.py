@@ -89,7 +89,7 @@ class Compiled:
         """The bundle, ready to run."""
         from toolchain.api.loaded import load_bundle
 
-        return load_bundle(self.bundle, [target.path for target in self.job.targets])
+        return load_bundle(self.bundle, [target.path for target in self.job.targets], native=True)
 
     def _with_page(self) -> "Compiled":
         job = replace(self.job, variables=replace(self.job.variables, html=True))

@@ -76,10 +76,13 @@ class Loaded:
         return np.asarray(value, entry.dtype if entry.dtype in np.sctypeDict else None)
 
 
-def load_bundle(bundle: str | Path, machine: str | Path | Sequence[str | Path] = "") -> Loaded:
+def load_bundle(bundle: str | Path, machine: str | Path | Sequence[str | Path] = "", *, native: bool = False) -> Loaded:
     """A bundle, ready to run. machine: the file of a machine that is not on the search path; of several, each one's in the bundle's order.
 
-    Raises UserError E0001 and E11xx for the bundle, E1105 where it was made for another machine, E05xx and E06xx for a program that must not run.
+    native: whether C that the bundle brings may be compiled and run on this computer; say so only of a bundle that you trust.
+
+    Raises UserError E0001 and E11xx for the bundle, E1105 where it was made for another machine, E1113 where it brings C and `native` is not set,
+    E05xx and E06xx for a program that must not run.
     """
     given = [str(machine)] if isinstance(machine, str | Path) else [*map(str, machine)]
-    return Loaded(load(Path(bundle), [name for name in given if name] or None))
+    return Loaded(load(Path(bundle), [name for name in given if name] or None, native=native))

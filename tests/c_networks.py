@@ -1,0 +1,70 @@
+"""A network of every kind of operation that `clib` has, built for it once, and what tests ask of its bundle."""
+
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper
+
+from bench.in_process import Compiled, Target, compile_file
+from tests.graph.onnx_builder import model
+from toolchain.schedule.backend import Backend
+
+F = np.float32
+SHAPE = (1, 3, 12, 10)
+
+
+def kinds_network(softmax: bool = False) -> onnx.ModelProto:
+    """One input 'x' [1, 3, 12, 10], one output 'y' [1, 5]; windows over edges, a depthwise layer, parts of a concatenation. softmax: at the end."""
+    rng, n = np.random.default_rng(5), helper.make_node
+
+    def weights(*shape: int) -> NDArray[Any]:
+        return (rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]))).astype(F)
+
+    constants = {
+        "w1": weights(18, 3, 3, 3), "w2": weights(18, 1, 3, 3), "w3": weights(7, 18, 1, 1), "w4": weights(18, 25, 3, 2), "w5": weights(5, 18),
+        "b1": weights(18, 1).ravel(), "roi": np.zeros(0, F), "scales": np.array([1, 1, 2, 2], F),
+    }  # fmt: skip
+    nodes = [
+        n("Conv", ["x", "w1", "b1"], ["a"], "conv", pads=[1, 1, 1, 1], strides=[2, 1]),
+        n("Relu", ["a"], ["a_relu"], "relu"),
+        n("Conv", ["a_relu", "w2"], ["d"], "depthwise", group=18, pads=[2, 2, 2, 2], dilations=[2, 2]),
+        n("Sigmoid", ["d"], ["s"], "gate"),
+        n("Mul", ["s", "a_relu"], ["m"], "gated"),
+        n("Conv", ["m", "w3"], ["c"], "narrow"),
+        n("Add", ["m", "d"], ["sum"], "sum"),
+        n("Concat", ["c", "sum"], ["wide"], "wide", axis=1),
+        n("MaxPool", ["wide"], ["p"], "pool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        n("Resize", ["p", "roi", "scales"], ["up"], "up", mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+        n("Conv", ["up", "w4"], ["e"], "last"),
+        n("AveragePool", ["e"], ["av"], "average", kernel_shape=[2, 2], pads=[1, 0, 0, 1], count_include_pad=1),
+        n("GlobalAveragePool", ["av"], ["g"], "mean"),
+        n("Flatten", ["g"], ["f"], "flat"),
+        n("Gemm", ["f", "w5"], ["l" if softmax else "y"], "logits", transB=1),
+        *([n("Softmax", ["l"], ["y"], "softmax")] if softmax else []),
+    ]
+    return model(nodes, {"x": list(SHAPE)}, {"y": [1, 5]}, constants)
+
+
+@cache
+def clib() -> Backend:
+    target = Target("clib")
+    return Backend(target.machine, target.kernels)
+
+
+@cache
+def compiled(softmax: bool = False) -> Compiled:
+    """The network in a bundle, loaded."""
+    folder = Path(tempfile.mkdtemp())
+    path = folder / "kinds.onnx"
+    onnx.save(kinds_network(softmax), path)
+    return compile_file(path, Target("clib"), folder / "stages", {}, {"x": pictures(4)})
+
+
+def pictures(count: int) -> NDArray[Any]:
+    """Samples [count, 1, 3, 12, 10]."""
+    return np.random.default_rng(2).normal(size=(count, *SHAPE)).astype(F)
