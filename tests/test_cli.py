@@ -194,5 +194,5 @@ def test_list_names_every_machine_and_survives_a_broken_one(
     monkeypatch.setenv("TILEWRIGHT_PATH", str(tmp_path))
     assert main(["target", "list"]) == 1
     printed = capsys.readouterr()
-    assert printed.out.startswith("dnnvm ")
+    assert printed.out.startswith("clib: ")
     assert "broken.yaml:2:1: E0101" in printed.err

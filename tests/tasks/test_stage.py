@@ -44,6 +44,8 @@ def _other(value: Any, donor: Any) -> Any:
             return entries[::-1] if len(entries) > 1 else donor
         case Mapping():
             return dict(list(cast(Mapping[str, Any], value).items())[1:])
+        case str() if donor == value:
+            return f"{value}x"
         case None if donor is None:
             return Outline({"some": "outline"}, parse_yaml(Source("", "a: b")))
         case _:
