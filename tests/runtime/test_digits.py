@@ -34,7 +34,8 @@ def test_the_test_images_of_digits(target: str, tmp_path: Path) -> None:
     context = Context(str(path), numerics=machine.quantisation, table=table, device=device_of(machine, kernels), policy="all")
     model = build_graph(path, {}, context, Store(tmp_path / "stages"))
     backend = Backend(machine, kernels)
-    regions = {call.op_type: GENERATORS[machine.codegen].generate(backend, read_region(machine, kernels, model, call)) for call in region_calls(model)}
+    generator = GENERATORS[machine.codegen]
+    regions = {call.op_type: generator.generate(backend, read_region(machine, kernels, model, call)) for call in region_calls(model)}
     write_bundle(tmp_path / "digits.bundle", assemble_bundle("digits", [machine], model, regions))
     executor, test = load(tmp_path / "digits.bundle", native=True), labelled_samples(network)
     assert test is not None

@@ -43,7 +43,7 @@ def test_an_operator_of_the_host_is_named() -> None:
 
 
 def test_a_region_of_another_machine_is_named() -> None:
-    with pytest.raises(UserError, match="E1114 .*vta"):
+    with pytest.raises(UserError, match=r"E1114 .*vta"):
         stand_alone(small_bundle("vta"), {"vta": network("vta")[0]})
 
 

@@ -16,7 +16,11 @@ TARGETS = Path(__file__).resolve().parents[2] / "targets"
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
 
 
-@pytest.mark.parametrize("kernel", [name for name in load_kernels(load_machine("clib")) if name not in ("tanh", "silu", "gelu", "mish", "hard_swish")])
+TABLES = ("tanh", "silu", "gelu", "mish", "hard_swish")
+"""Done by the function that does sigmoid."""
+
+
+@pytest.mark.parametrize("kernel", [name for name in load_kernels(load_machine("clib")) if name not in TABLES])
 def test_every_function_is_exact(kernel: str) -> None:
     machine = load_machine("clib")
     found = check_call(machine, load_kernels(machine)[kernel], kinds_of(machine), 12, seed=3)

@@ -51,5 +51,6 @@ def test_an_argument_without_a_value_is_what_is_called_so() -> None:
     assert kernel.call is not None
     assert kernel.call.arguments["weight"] == "weight"
     assert {tensor.name: tensor.view for tensor in kernel.tensors} == {
-        "bias": "memory.words", "multipliers": "memory.words", "shifts": "memory.words", "weight": "memory.bytes", "x": "memory.bytes", "y": "memory.bytes",
-    }  # fmt: skip
+        **dict.fromkeys(("bias", "multipliers", "shifts"), "memory.words"),
+        **dict.fromkeys(("weight", "x", "y"), "memory.bytes"),
+    }
