@@ -24,7 +24,7 @@ def test_tensors_share_room_unless_they_are_kept_apart() -> None:
 def test_cycles_are_those_of_the_kernels() -> None:
     plan = plan_calls(clib(), region())
     (call,) = [node for node in compiled().partitioned.graph if node.op_type == "region0"]
-    estimate = estimate_region(clib().machine, clib().kernels, compiled().partitioned, call)
+    estimate = estimate_region(clib(), compiled().partitioned, call)
     assert estimate.cycles == sum(plan.cycles) > 0
     assert [o.cycles for o in estimate.operations] == list(plan.cycles)
     assert set(estimate.border) == {"x.int8", "y.int8"}

@@ -5,6 +5,7 @@ import pytest
 from tests.runtime.small import bundle, network
 from toolchain.graph.regions import region_calls
 from toolchain.runtime.transfers import ports_of
+from toolchain.schedule.backend import Backend
 from toolchain.schedule.estimate import estimate_region
 from toolchain.schedule.kernel_selection import Selection
 from toolchain.schedule.kernels.kernel_file import load_kernels
@@ -18,7 +19,7 @@ def test_an_estimate_is_close_to_the_program(target: str) -> None:
     for call in region_calls(model):
         settle_region(Selection(machine, load_kernels(machine)), model, call)
     programs = {region.name: region for region in bundle(target).manifest.regions}
-    found = {call.op_type: estimate_region(machine, load_kernels(machine), model, call) for call in region_calls(model)}
+    found = {call.op_type: estimate_region(Backend(machine, load_kernels(machine)), model, call) for call in region_calls(model)}
     assert found.keys() == programs.keys()
     for name, estimate in found.items():
         program = programs[name]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,16 @@ class StoredTensor:
     layout: str
     extents: tuple[int, ...]
     channel: int = 0
+
+
+class Buffer(Protocol):
+    """A tensor's bytes at a region's border, and the layout that they are in, empty for the host's own."""
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def layout(self) -> str: ...
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from toolchain.codegen.origins_file import origins_bytes
 from toolchain.codegen.region_code import RegionCode
+from toolchain.graph.graph_region import GraphRegion
 from toolchain.isa.binary.container import write_container
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.compile_region import compile_region
@@ -17,8 +18,9 @@ from toolchain.schedule.regions.region import Region
 class BinaryGenerator:
     """The generator of machines that have an encoding and kernels."""
 
-    def generate(self, backend: Backend, region: Region, schedule: Schedule | None = None) -> RegionCode:
+    def generate(self, backend: Backend, region: Region | GraphRegion, schedule: Schedule | None = None) -> RegionCode:
         """Raises UserError as `compile_region` does."""
+        assert isinstance(region, Region)
         return binary_code(compile_region(backend.machine, backend.kernels, region, schedule=schedule))
 
 

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from toolchain.codegen.c_templates import render_c
 from toolchain.codegen.region_code import RegionCode
+from toolchain.codegen.templates import render
+from toolchain.graph.graph_region import GraphRegion
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.calls import PlannedCalls, library_call, memory_bytes, plan_calls
 from toolchain.schedule.dram_allocation import ALIGN
@@ -21,8 +22,9 @@ from toolchain.spec.model import Machine
 class C99Generator:
     """The generator of machines whose kernels are functions of a C library."""
 
-    def generate(self, backend: Backend, region: Region, schedule: Schedule | None = None) -> RegionCode:
+    def generate(self, backend: Backend, region: Region | GraphRegion, schedule: Schedule | None = None) -> RegionCode:
         """Raises UserError E1003, E1004, E1007 and E1008 for a region that the library cannot do."""
+        assert isinstance(region, Region)
         del schedule  # calls run one after the other
         return c99_code(backend.machine, plan_calls(backend, region))
 
@@ -59,7 +61,7 @@ def c99_source(machine: Machine, plan: PlannedCalls) -> str:
     each = zip(plan.problems, plan.region.operations, plan.placed.scopes, strict=True)
     calls = [_call_text(machine, problem, bound, scope) for problem, bound, scope in each]
     header, size = library_call(plan.problems[0]).library.header, memory_bytes(plan.placed)
-    return render_c("region.c.j2", name=plan.region.name, machine=machine.label, header=header, bytes=size, align=ALIGN, calls=calls)
+    return render("c99", "region.c.j2", name=plan.region.name, machine=machine.label, header=header, bytes=size, align=ALIGN, calls=calls)
 
 
 def _call_text(machine: Machine, problem: Problem, bound: Bound, scope: Mapping[str, int]) -> _CallText:

@@ -5,5 +5,6 @@ from collections.abc import Mapping
 from toolchain.codegen.binary import BinaryGenerator
 from toolchain.codegen.c99 import C99Generator
 from toolchain.codegen.generator import Generator
+from toolchain.codegen.json_graph import JsonGenerator
 
-GENERATORS: Mapping[str, Generator] = {"binary": BinaryGenerator(), "c99": C99Generator()}
+GENERATORS: Mapping[str, Generator] = {"binary": BinaryGenerator(), "c99": C99Generator(), "json": JsonGenerator()}

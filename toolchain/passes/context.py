@@ -69,6 +69,11 @@ class Device:
     domain: str = INTEGER
     tariff: Tariff | None = None
 
+    @property
+    def floats(self) -> bool:
+        """Whether it computes ONNX's own operators, in floating point."""
+        return not self.domain
+
 
 @dataclass(frozen=True)
 class Wish:

@@ -16,7 +16,8 @@ from toolchain.passes.leave import rejoin_activations, release_activations
 
 @dataclass(frozen=True)
 class Offer(Pass):
-    """Stands between two machines' turns; a pipeline's own file never names it. A call that the user gives to one machine stays as it is."""
+    """Stands between two machines' turns; a pipeline's own file never names it. A call that the user gives to one machine stays as it is, and so does
+    every fused call where the next machine computes ONNX's own operators."""
 
     name: ClassVar[str] = "offer"
     requires: ClassVar[tuple[str, ...]] = ("quantized",)
@@ -26,10 +27,11 @@ class Offer(Pass):
         rejoin_activations(model, context.kinds)
         keep_given_names(model.graph)
         asked, asking = context.before[-1].name, context.device.name if context.device else ""
+        floats = context.device is not None and context.device.floats
         for node in model.graph:
             if is_integer(node) or REASON not in node.metadata_props:
                 continue
             note_refusals(node, {asked: node.metadata_props[REASON]})
-            if node.domain != FUSED or node.metadata_props.get(ONLY, asking) == asking:
+            if node.domain != FUSED or (not floats and node.metadata_props.get(ONLY, asking) == asking):
                 del node.metadata_props[REASON]
         return model

@@ -53,7 +53,7 @@ def _make_regions(nodes: Sequence[ir.Node], devices: Sequence[Device], reasons: 
             refused.update(dict.fromkeys(group, reason))
         else:
             kept.append(tuple(group))
-    return Placement(tuple(kept), {node: reason for node, reason in refused.items() if reason and is_operation(node)})
+    return Placement(tuple(kept), {node: reason for node, reason in refused.items() if reason and _is_offered(node, devices)})
 
 
 def _saving(placement: Placement, devices: Sequence[Device]) -> float:
@@ -87,8 +87,16 @@ def is_operation(node: ir.Node) -> bool:
     return is_integer(node) and not is_boundary(node)
 
 
+def _is_offered(node: ir.Node, devices: Sequence[Device]) -> bool:
+    """Whether some machine may have a node."""
+    owner = owner_of(node, devices)
+    return is_operation(node) or (owner is not None and owner.floats)
+
+
 def _reason(node: ir.Node, device: Device | None) -> str:
     """Why a node is not on the machine; empty where it takes it."""
+    if device and device.floats:
+        return device.refuses(node)
     if not is_operation(node):
         return "not an operation"
     return device.refuses(node) if device else NO_DEVICE

@@ -34,7 +34,7 @@ def steps_of(turns: Sequence[Turn]) -> tuple[tuple[Pass, Context], ...]:
 
 
 def float_passes(passes: Sequence[Pass]) -> Sequence[Pass]:
-    """Passes before the first that needs a calibration table or hides tensors from it."""
+    """Passes before the first that needs a calibration table, hides tensors from it, or makes regions."""
     names = [step.name for step in passes]
-    ends = [names.index(name) for name in ("fuse", "quantize") if name in names]
+    ends = [names.index(name) for name in ("fuse", "quantize", "partition") if name in names]
     return passes[: min(ends, default=len(names))]

@@ -17,7 +17,6 @@ from toolchain.runtime.contents import runs_of, samples_a_run
 from toolchain.runtime.timing import region_time
 from toolchain.schedule.backend import Backend, backend_of
 from toolchain.schedule.estimate import RegionEstimate, estimate_region
-from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.model import Machine
 
 
@@ -85,8 +84,8 @@ def explain(
     """
     machines = {call.op_type: backend_of(backends, call).machine for call in region_calls(model)}
     estimates = [_estimate(backend_of(backends, call), model, call) for call in region_calls(model)]
-    images = {name: images_per_run(machine) for name, machine in machines.items()}
     batches = {call.op_type: _batch(call) for call in region_calls(model)}
+    images = {call.op_type: backend_of(backends, call).images or batches[call.op_type] for call in region_calls(model)}
     samples = max((samples_a_run(images[name], batch) for name, batch in batches.items()), default=1)
     times = {e.name: region_time(machines[e.name], e.cycles, runs_of(samples, images[e.name], batches[e.name]), e.border) for e in estimates}
     costs = cost_rows(backends[0].machine, model, {node.node: node.operator for node in placement.nodes}, times, samples)
@@ -101,7 +100,7 @@ def explain(
 
 
 def _estimate(backend: Backend, model: ir.Model, call: ir.Node) -> RegionEstimate:
-    return estimate_region(backend.machine, backend.kernels, model, call)
+    return estimate_region(backend, model, call)
 
 
 def share_targets(names: Sequence[str], placement: Placement) -> Iterator[TargetShare]:

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from toolchain.graph.calibration.calibrated import calibration_kind
+from toolchain.graph.graph_region import GraphRegion
 from toolchain.graph.regions import region_calls
 from toolchain.passes.templates import templates_for
 from toolchain.report.call_use import use_calls
 from toolchain.report.costs import Costs, cost_rows
+from toolchain.report.graph_use import use_graph
 from toolchain.report.placement import MACHINE, Placement, place_nodes
 from toolchain.report.reasons import Reason, find_reasons
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
 from toolchain.runtime.contents import RegionProgram
 from toolchain.runtime.timing import Modelled, modelled, program_time, samples_of
 from toolchain.schedule.kernel_selection import images_per_run
-from toolchain.schedule.read_region import read_region
 from toolchain.spec.model import Host, Machine, Quantity
 from toolchain.timing.usage import Basis
 from toolchain.verify.built import Built
@@ -140,7 +141,8 @@ def _use(built: Built, call: ir.Node) -> RegionUse:
     backend = built.backend(call)
     if backend.tiled:
         return use_region(program_of_build(built, call))
-    return use_calls(backend, read_region(backend.machine, backend.kernels, built.partitioned, call))
+    region = backend.read(built.partitioned, call)
+    return use_graph(backend, region) if isinstance(region, GraphRegion) else use_calls(backend, region)
 
 
 def built_costs(built: Built, placement: Placement) -> Costs:

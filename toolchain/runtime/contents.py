@@ -100,9 +100,14 @@ class RegionProgram:
         return tuple(name for name in named if name)
 
     @property
+    def whole(self) -> bool:
+        """Whether a run takes one sample as it is, which is no row of images: a graph, whose map has no memory."""
+        return not self.map.memory
+
+    @property
     def batch(self) -> int:
         """Images of one sample."""
-        return self.outputs[0].shape[0] if self.outputs else 1
+        return self.outputs[0].shape[0] if self.outputs and not self.whole else 1
 
     @property
     def samples(self) -> int:

@@ -69,7 +69,7 @@ def open_bundle(
     hosts = tuple(open_segment(bundle.members[segment.model], bundle.members, place, optimise) for segment in manifest.hosts)
     retimed = {target.name for target in manifest.targets if target.timing != target_of(machines[target.name]).timing}
     opened = [
-        open_region(Stored(bundle, region, machines[region.target], place, native), devices[region.target], region.target in retimed)
+        open_region(Stored(bundle, region, machines[region.target], place, native, optimise), devices[region.target], region.target in retimed)
         for region in manifest.regions
     ]
     manifest = replace(manifest, regions=tuple(region for region, _ in opened))

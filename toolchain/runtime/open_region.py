@@ -7,6 +7,7 @@ from toolchain.analysis.checks import prepare_program
 from toolchain.runtime.c_region import CompiledRegion, compile_c
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.device import Device, Image
+from toolchain.runtime.graph_engine import engine_of
 from toolchain.runtime.image import region_image
 from toolchain.runtime.region_engine import PackedEngine, RegionEngine
 from toolchain.spec.errors import fail
@@ -16,13 +17,16 @@ from toolchain.timing.simulate import time_program
 
 @dataclass(frozen=True)
 class Stored:
-    """A region in a bundle. place: of the bundle, as messages print it. native: whether C that it brings may be compiled and run."""
+    """A region in a bundle. place: of the bundle, as messages print it. native: whether C that it brings may be compiled and run.
+
+    optimise: whether ONNX Runtime may rewrite a graph."""
 
     bundle: Bundle
     region: RegionProgram
     machine: Machine
     place: str
     native: bool
+    optimise: bool = True
 
 
 Opened = tuple[RegionProgram, RegionEngine]
@@ -66,5 +70,11 @@ def c_of(bundle: Bundle, region: RegionProgram, machine: Machine) -> CompiledReg
     return compile_c(machine, region.name, region.map, region.function, members[region.binary], files, constants)
 
 
-OPENERS: Mapping[str, Callable[[Stored, Device, bool], Opened]] = {"binary": _open_program, "c99": _open_c}
+def _open_graph(stored: Stored, device: Device, retimed: bool) -> Opened:
+    """ONNX Runtime stands for the engine, whatever the device; its cycles stay those of the build."""
+    del device, retimed
+    return stored.region, engine_of(stored.bundle, stored.region, stored.place, stored.optimise)
+
+
+OPENERS: Mapping[str, Callable[[Stored, Device, bool], Opened]] = {"binary": _open_program, "c99": _open_c, "json": _open_graph}
 """By the machine's `codegen`."""

@@ -91,7 +91,9 @@ def _region(region: RegionProgram) -> Iterator[str]:
 
 
 def _holds(stored: tuple[int, ...], shape: tuple[int, ...], region: RegionProgram) -> bool:
-    """Whether a region's tensor is a run's images, each of the shape that the graph has for one."""
+    """Whether a region's tensor is a run's images, each of the shape that the graph has for one, or one whole sample."""
+    if region.whole:
+        return bool(shape) and math.prod(stored) == math.prod(shape)
     return bool(shape) and shape[0] == region.batch and stored[0] == region.images and math.prod(stored[1:]) == math.prod(shape[1:])
 
 

@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from toolchain.abi.dram_map import host_axes, packing_of
-from toolchain.codegen.c_templates import render_c
+from toolchain.codegen.templates import render
 from toolchain.graph.integers.calls import BOUNDARY
 from toolchain.graph.integers.functions import kind_of
 from toolchain.operations.operation import PICTURE_AXES
@@ -176,7 +176,7 @@ class _Writer:
         rounded = ROUNDED[self.rounding].format(QUOTIENT)
         tensors, regions = self.tensors.values(), self.memories()
         model = self.bundle.manifest.model
-        return render_c("program.c.j2", model=model, sources=sources, regions=regions, tensors=tensors, steps=self.steps, rounded=rounded)
+        return render("c99", "program.c.j2", model=model, sources=sources, regions=regions, tensors=tensors, steps=self.steps, rounded=rounded)
 
 
 def affine(offsets: "np.typing.NDArray[np.int64]") -> tuple[str, str]:

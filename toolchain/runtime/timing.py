@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
-from toolchain.abi.dram_map import StoredTensor
+from toolchain.abi.dram_map import Buffer
 from toolchain.runtime.contents import HostSegment, RegionProgram
 from toolchain.runtime.transfers import ports_of
 from toolchain.spec.model import Host, Machine
@@ -70,7 +70,7 @@ class RegionTime:
         return sum(self.copies.values())
 
 
-def region_time(machine: Machine, cycles: float, runs: int, buffers: Mapping[str, StoredTensor]) -> RegionTime:
+def region_time(machine: Machine, cycles: float, runs: int, buffers: Mapping[str, Buffer]) -> RegionTime:
     """cycles: of one run of the program. buffers: the tensors at its border, by the graph's names."""
     host, layouts = machine.host, {layout.name: layout for layout in machine.layouts}
     sizes = {name: runs * stored.bytes for name, stored in buffers.items()}

@@ -5,9 +5,16 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from toolchain.graph.graph_region import GraphRegion, read_graph_region
 from toolchain.graph.regions import TARGET
+from toolchain.passes.context import Device
+from toolchain.schedule.graph_offload import graph_device
+from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.offload import device_of
+from toolchain.schedule.read_region import read_region
+from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 
@@ -20,14 +27,32 @@ class Backend:
     kernels: Mapping[str, Kernel]
 
     @property
+    def graph(self) -> bool:
+        """Whether the machine takes graphs of ONNX's operators, and has no kernels."""
+        return self.machine.codegen == "json"
+
+    @property
     def tiled(self) -> bool:
         """Whether regions have schedules: kernels that are calls of a library run one after the other."""
-        return all(kernel.call is None for kernel in self.kernels.values())
+        return not self.graph and all(kernel.call is None for kernel in self.kernels.values())
+
+    @property
+    def images(self) -> int | None:
+        """Images of a run; None where it takes one sample, whatever that is."""
+        return None if self.graph else images_per_run(self.machine)
+
+    def device(self, number: int = 0) -> Device:
+        """What partitioning asks. number: of the machine among those that share the graph. Raises UserError E0107 and E0121."""
+        return graph_device(self.machine) if self.graph else device_of(self.machine, self.kernels, number)
+
+    def read(self, model: ir.Model, call: ir.Node) -> Region | GraphRegion:
+        """The region that a call runs. Raises UserError E1003 and E1010."""
+        return read_graph_region(model, call) if self.graph else read_region(self.machine, self.kernels, model, call)
 
 
 def load_backends(machines: Iterable[Machine]) -> tuple[Backend, ...]:
     """In the order of the machines. Raises UserError E10xx for kernels that are wrong."""
-    return tuple(Backend(machine, load_kernels(machine)) for machine in machines)
+    return tuple(Backend(machine, {} if machine.codegen == "json" else load_kernels(machine)) for machine in machines)
 
 
 def backend_of(backends: Sequence[Backend], call: ir.Node) -> Backend:

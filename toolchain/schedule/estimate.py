@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from toolchain.abi.dram_map import StoredTensor
+from toolchain.abi.dram_map import Buffer, StoredTensor
+from toolchain.graph.graph_region import GraphRegion
+from toolchain.graph.operators.work import node_macs
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.calls import plan_calls
 from toolchain.schedule.compile_region import Options, plan_region
 from toolchain.schedule.dram_allocation import stored_tensors
-from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.read_region import read_region
+from toolchain.schedule.graph_offload import GraphRules
 from toolchain.schedule.regions.region import Region
-from toolchain.spec.model import Machine
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class RegionEstimate:
 
     name: str
     operations: tuple[OperationEstimate, ...]
-    border: Mapping[str, StoredTensor]
+    border: Mapping[str, Buffer]
 
     @property
     def cycles(self) -> float:
@@ -40,10 +40,11 @@ class RegionEstimate:
         return sum(operation.cycles for operation in self.operations)
 
 
-def estimate_region(machine: Machine, kernels: Mapping[str, Kernel], model: ir.Model, call: ir.Node) -> RegionEstimate:
+def estimate_region(backend: Backend, model: ir.Model, call: ir.Node) -> RegionEstimate:
     """Estimate the region that a call of a partitioned model runs. Raises UserError E1003, E1004, E1007, E1008."""
-    region = read_region(machine, kernels, model, call)
-    backend = Backend(machine, kernels)
+    machine, kernels, region = backend.machine, backend.kernels, backend.read(model, call)
+    if isinstance(region, GraphRegion):
+        return _estimate_graph(backend, region)
     if not backend.tiled:
         return _estimate_calls(backend, region, call)
     plan = plan_region(machine, kernels, region, Options(timed_groups=False))
@@ -63,6 +64,12 @@ def _estimate_calls(backend: Backend, region: Region, call: ir.Node) -> RegionEs
         for bound, cycles in zip(region.operations, plan.cycles, strict=True)
     )
     return RegionEstimate(region.name, operations, _border(call, region, plan.placed.map.tensors))
+
+
+def _estimate_graph(backend: Backend, region: GraphRegion) -> RegionEstimate:
+    rules = GraphRules(backend.machine)
+    operations = tuple(OperationEstimate(node.name or "", node.op_type, rules.cycles(node), node_macs(node)) for node in region.nodes)
+    return RegionEstimate(region.name, operations, {tensor.name: tensor for tensor in (*region.inputs, *region.outputs)})
 
 
 def _border(call: ir.Node, region: Region, stored: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:

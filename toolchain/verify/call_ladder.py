@@ -42,7 +42,7 @@ def climb_calls(backend: Backend, region: Region, bundle: Bundle, program: Regio
     compared = (*_climb(region, whole, runs, inner), *_climb(region, own, runs, region.outputs))
     seen = {*region.inputs, *(item.tensor for item in compared)}
     unseen = tuple((name, UNMADE if name in expected else ABSENT) for name in region.tensors if name not in seen)
-    return RegionVerdict(region.name, len(region.operations), compared, unseen, (), (), True, None)
+    return RegionVerdict(region.name, len(region.operations), compared, unseen, (), (), True, None, told="calls, compiled as C99")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from toolchain.accuracy.closeness import closeness_of
 from toolchain.accuracy.errors import measure_errors
 from toolchain.graph.calibration.table import Table, sample_at, sample_count
+from toolchain.graph.graph_region import GraphRegion
 from toolchain.graph.integers.functions import integer_domain
+from toolchain.graph.integers.integer_graph import integer_tensors
 from toolchain.graph.integers.numerics import Numerics, Range
 from toolchain.graph.operators.work import host_work
 from toolchain.graph.regions import region_calls, region_function
@@ -23,13 +25,13 @@ from toolchain.runtime.executor import open_bundle
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.kernel_selection import images_per_run
-from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.model import Machine
 from toolchain.verify.built import Built
 from toolchain.verify.call_ladder import climb_calls
 from toolchain.verify.compare import differing_bits
 from toolchain.verify.diagnosis.on_chip import OnChipReader
+from toolchain.verify.graph_ladder import border_names, climb_graph
 from toolchain.verify.oracle import first_samples, oracle_tensors
 from toolchain.verify.program_under_test import ProgramUnderTest, bundled_program, bundled_schedule
 from toolchain.verify.reference_sample import SampleSize
@@ -56,8 +58,8 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
     say("the file beside the integer network")
     errors = measure_errors(built.given.run, built.floating, built.integer, images, stored_ranges(built.machines.values()))
     say("integer network in ONNX Runtime")
-    expected = oracle_tensors(built.integer, images)
     calls = region_calls(built.partitioned)
+    expected = oracle_tensors(built.integer, images, _borders(built, calls))
     regions: list[RegionVerdict] = []
     for number, call in enumerate(calls):
         which = f"region {number + 1} of {len(calls)}"
@@ -72,6 +74,7 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
         tuple(outputs),
         errors.tensors,
         closeness_of(errors),
+        bool(integer_tensors(built.integer)),
     )
 
 
@@ -100,8 +103,10 @@ def _macs(model: ir.Model) -> int:
 def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: SampleSize, say: Callable[[str], object]) -> RegionVerdict:
     say("on the machine")
     backend = built.backend(call)
-    region = read_region(backend.machine, backend.kernels, built.partitioned, call)
+    region = backend.read(built.partitioned, call)
     program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
+    if isinstance(region, GraphRegion):
+        return climb_graph(region, built.bundle, program, expected, built.place)
     if backend.tiled:
         tested = bundled_program(built.bundle, program, region, backend.machine, built.place)
         verdict = climb_region(tested, expected, size, _peek(built, backend, tested, say))
@@ -109,6 +114,12 @@ def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: Sa
         verdict = climb_calls(backend, region, built.bundle, program, expected)
     lost = tuple((name, "no operation of the region stands for it") for name in lost_tensors(region, region_function(built.partitioned, call)))
     return replace(verdict, unseen=(*verdict.unseen, *lost))
+
+
+def _borders(built: Built, calls: Iterable[ir.Node]) -> list[str]:
+    """Tensors in floating point at the borders of graphs, which are no stored tensors of the integer network."""
+    regions = (built.backend(call).read(built.partitioned, call) for call in calls if built.backend(call).graph)
+    return [name for region in regions if isinstance(region, GraphRegion) for name in border_names(region)]
 
 
 def lost_tensors(region: Region, nodes: Iterable[ir.Node]) -> list[str]:

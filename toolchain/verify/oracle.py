@@ -1,6 +1,6 @@
 """The oracle: every stored tensor of the integer network for several images, from ONNX Runtime."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,20 +17,23 @@ Array = NDArray[Any]
 Samples = Mapping[str, Array]
 
 
-def oracle_tensors(model: ir.Model, samples: Samples) -> dict[str, Array]:
-    """By tensor name, outputs included: [samples, *shape]. samples: by input, [samples, *shape].
+def oracle_tensors(model: ir.Model, samples: Samples, more: Iterable[str] = ()) -> dict[str, Array]:
+    """By tensor name, outputs included: [samples, *shape]. samples: by input, [samples, *shape]. more: names of other tensors that are asked for.
 
     Without ONNX Runtime's own rewriting: it rounds floating-point operators of a part otherwise than those of the whole.
 
     Raises UserError E0910 and E0914, ValueError where there is no sample.
     """
     check_oracle()
-    session = open_model(model, integer_tensors(model), optimise=False)
+    asked = set(more)
+    further = [value for node in model.graph for value in node.outputs if value.name in asked]
+    session = open_model(model, [*integer_tensors(model), *further], optimise=False)
     counts = {len(array) for array in samples.values()} or {1}
     if counts == {0} or len(counts) > 1:
         raise ValueError("there is no sample, or inputs have different numbers of them")
     runs = [run_session(session, sample_at(samples, k)) for k in range(counts.pop())]
-    return {name: np.stack([run[name] for run in runs]) for name in runs[0]}
+    given = {name: array for name, array in samples.items() if name in asked}
+    return given | {name: np.stack([run[name] for run in runs]) for name in runs[0]}
 
 
 def first_samples(samples: Samples, count: int) -> dict[str, Array]:

@@ -55,14 +55,15 @@ def _lines(verdict: ModelVerdict) -> Iterator[str]:
     elements = sum(item.elements for region in verdict.regions for item in region.compared)
     word = "exact" if verdict.exact else "NOT EXACT"
     compared = f"{verdict.tensors} tensors of {verdict.images} image{'s' if verdict.images > 1 else ''}, {elements} elements"
-    yield f"{verdict.model} on {verdict.machine}: {word}; {compared}, compared with the integer network"
+    other = "the integer network" if verdict.integers else "ONNX Runtime"
+    yield f"{verdict.model} on {verdict.machine}: {word}; {compared}, compared with {other}"
     if not verdict.regions:
         yield "nothing runs on the machine"
     for region in verdict.regions:
         yield from _region(region)
     for output in verdict.outputs:
-        yield _output(output)
-    yield from _noise(verdict)
+        yield _output(output, "ONNX Runtime on the integer model" if verdict.integers else "ONNX Runtime")
+    yield from _noise(verdict) if verdict.integers else ()
 
 
 def _noise(verdict: ModelVerdict) -> Iterator[str]:
@@ -79,7 +80,7 @@ def _region(region: RegionVerdict) -> Iterator[str]:
     races = f"{len(region.hazards)} hazards" if region.hazards else _races(region.tolerated)
     tensors = f"{equal} of {len(region.compared)} tensors equal"
     if region.sampled is None:
-        yield f"region {region.region}: {region.instructions} calls, compiled as C99; {tensors}"
+        yield f"region {region.region}: {region.instructions} {region.told}; {tensors}"
     else:
         yield f"region {region.region}: {region.instructions} instructions, {races}; {tensors}; {_sampled(region.sampled)}"
     yield from _shortened([f"  {text}" for text in region.hazards], "hazards")
@@ -132,7 +133,7 @@ def _shortened(lines: list[str], what: str) -> Iterator[str]:
         yield f"  and {len(lines) - SHOWN} more {what}"
 
 
-def _output(output: OutputVerdict) -> str:
+def _output(output: OutputVerdict, other: str) -> str:
     if output.differing:
-        return f"output {output.output}: {output.differing} of {output.elements} elements DIFFER from ONNX Runtime on the integer model"
-    return f"output {output.output}: all {output.elements} elements equal ONNX Runtime on the integer model, bit for bit"
+        return f"output {output.output}: {output.differing} of {output.elements} elements DIFFER from {other}"
+    return f"output {output.output}: all {output.elements} elements equal {other}, bit for bit"

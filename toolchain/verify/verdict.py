@@ -32,8 +32,8 @@ class Difference:
 
     tensor: str
     coordinates: Coordinates
-    expected: int
-    found: int
+    expected: float
+    found: float
     differing: int
     operation: str
     nodes: tuple[str, ...]
@@ -77,8 +77,9 @@ class RegionVerdict:
     """One region on the machine. hazards: what the checks before the run refuse (races, bad addresses); warnings: what they only tell.
 
     unseen: tensors that were not compared, each with the reason. ordered: whether runs in orders in which the units
-    may issue leave the same outputs as one in the schedule's order. tolerated: hazards that the machine's file calls warnings. instructions: calls of
-    a library where the code is C, which has no units and no reference engine: sampled is None.
+    may issue leave the same outputs as one in the schedule's order. tolerated: hazards that the machine's file calls warnings.
+
+    instructions: also calls of a library, or operators of a graph, as `told` says; these have no units and no reference engine, so sampled is None.
     """
 
     region: str
@@ -90,6 +91,7 @@ class RegionVerdict:
     ordered: bool
     sampled: Sampled | None
     tolerated: int = 0
+    told: str = ""
 
     @property
     def difference(self) -> Difference | None:
@@ -115,7 +117,8 @@ class OutputVerdict:
 class ModelVerdict:
     """images: compared in every region, in one or several runs of its program. outputs: of the whole model.
 
-    errors: of the integer network against the float one, worst first. closeness: the same in short.
+    errors: of the integer network against the float one, worst first. closeness: the same in short. integers: whether there is an integer network;
+    else all is compared with the float one.
     """
 
     model: str
@@ -125,6 +128,7 @@ class ModelVerdict:
     outputs: tuple[OutputVerdict, ...]
     errors: tuple[TensorError, ...]
     closeness: Closeness
+    integers: bool = True
 
     @property
     def exact(self) -> bool:

@@ -24,5 +24,7 @@ def calibration_text(kind: str) -> str:
             )
         case "made-up":
             return "on made-up samples, so figures of accuracy say little: give recorded ones by calibration=FILE or in the model's file"
+        case "":
+            return "not at all, as nothing is computed in integers"
         case _:
             return "it is not known how"

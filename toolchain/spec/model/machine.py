@@ -54,7 +54,7 @@ class Machine:
     fusion: Outline | None = None
     pipeline: Outline | None = None
     codegen: str = "binary"
-    """the code generator of its regions: `binary`, its own instructions, or `c99`, calls of a library of kernels"""
+    """the code generator of its regions: `binary`, its own instructions; `c99`, calls of a library of kernels; `json`, a graph of ONNX's operators"""
 
     path: str = field(default="", compare=False)
     """its file, as messages print it"""

@@ -22,7 +22,6 @@ from toolchain.passes.templates import templates_for
 from toolchain.passes.turns import Turn
 from toolchain.passes.wishes import give, keep, rule
 from toolchain.schedule.backend import Backend, load_backends
-from toolchain.schedule.offload import device_of
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.tasks.actions.paths import blaming, machines_of, model_of, onnx_file, sizes_of, table_file
@@ -36,11 +35,12 @@ from toolchain.tasks.work import Made
 def make_graph(step: Step, say: Say) -> Made:
     """Raises UserError E1203 for a machine without numerics, E1001 for one without kernels, E0901 to E0923 for the model."""
     job, machines = step.job, machines_of(step.job)
-    unsaid = next((machine for machine in machines if machine.quantisation is None), None)
+    unsaid = next((machine for machine in machines if machine.quantisation is None and machine.codegen != "json"), None)
     if unsaid is not None:
         raise fail("E1203", f"machine '{unsaid.name}' does not say how numbers are stored", hint="its file needs a section 'quantisation'")
     say("reading the kernels")
     backends, kinds = load_backends(machines), shared_kinds(machines)
+    check_order(backends)
     model, table = model_of(job), read_table(table_file(job))
     read = seen(model.calibration.file) if isinstance(model.calibration, Recorded) else {}
     samples = None if table.failure else calibration_samples(model)
@@ -59,9 +59,18 @@ def make_graph(step: Step, say: Say) -> Made:
 
 def _turn(backend: Backend, number: int, job: Job, model: Model, common: Context) -> Turn:
     """number: of the machine among those of the build."""
-    machine, device = backend.machine, device_of(backend.machine, backend.kernels, number)
+    machine, device = backend.machine, backend.device(number)
     context = replace(common, templates=templates_for(machine), numerics=machine.quantisation, device=device)
     return Turn(pipeline_of(machine, job, model).passes, context)
+
+
+def check_order(backends: Sequence[Backend]) -> None:
+    """Raises UserError E1211 for a machine of floating point before one of integers, which would find everything taken."""
+    graphs = [backend.graph for backend in backends]
+    if True in graphs and False in graphs[graphs.index(True) :]:
+        first, other = backends[graphs.index(True)].machine.name, backends[graphs.index(False, graphs.index(True))].machine.name
+        text = f"'{first}' computes in floating point, and stands before '{other}', which computes in integers"
+        raise fail("E1211", text, hint="name machines of floating point last: they take what the others leave")
 
 
 def _wishes(job: Job, machines: Sequence[Machine], model: Model) -> tuple[Wish, ...]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import onnx_ir as ir
 
 from toolchain.graph.files.stage_file import read_stage
+from toolchain.graph.graph_region import GraphRegion
 from toolchain.graph.regions import region_calls
 from toolchain.schedule.backend import Backend, backend_of, load_backends
-from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
 from toolchain.tasks.actions.paths import MachineKey, graph_file, machine_keys, machine_named
 from toolchain.tasks.receipts import read_receipt
@@ -21,7 +21,7 @@ class Partitioned:
     """model: the last stage of the graph. regions: in the order of their calls, each with its machine."""
 
     model: ir.Model
-    regions: tuple[tuple[Backend, Region], ...]
+    regions: tuple[tuple[Backend, Region | GraphRegion], ...]
 
 
 def regions_of(job: Job) -> Partitioned:
@@ -39,4 +39,4 @@ def forget_regions() -> None:
 def _regions(path: Path, _result: str, keys: tuple[MachineKey, ...]) -> Partitioned:
     backends, model = load_backends([machine_named(key) for key in keys]), read_stage(path)
     calls = [(backend_of(backends, call), call) for call in region_calls(model)]
-    return Partitioned(model, tuple((backend, read_region(backend.machine, backend.kernels, model, call)) for backend, call in calls))
+    return Partitioned(model, tuple((backend, backend.read(model, call)) for backend, call in calls))

@@ -21,7 +21,8 @@ from toolchain.tasks.work import Made
 
 def make_schedules(step: Step, say: Say) -> Made:
     """Leaves a file for each region that has tiles, written when all are made. Raises UserError E10xx, E14xx for a schedule of the user's."""
-    given, tiled = _given(step), [(backend, region) for backend, region in regions_of(step.job).regions if backend.tiled]
+    given = _given(step)
+    tiled = [(backend, region) for backend, region in regions_of(step.job).regions if backend.tiled and isinstance(region, Region)]
     check_regions(given, [region.name for _, region in tiled])
     texts: dict[Path, str] = {}
     for number, (backend, region) in enumerate(tiled):

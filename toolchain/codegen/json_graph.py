@@ -1,0 +1,135 @@
+"""A region of ONNX's operators as a graph in JSON, constants beside it: for machines that build an engine of it."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from toolchain.abi.dram_map import DramMap, Segment, Shape, StoredTensor
+from toolchain.codegen.region_code import RegionCode
+from toolchain.codegen.templates import render
+from toolchain.graph.graph_region import Array, GraphRegion, GraphTensor
+from toolchain.schedule.backend import Backend
+from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.graph_offload import GraphRules
+from toolchain.schedule.regions.region import Region
+from toolchain.spec.errors import fail
+
+ALIGN = 64
+"""Bytes; what every tensor and constant starts on a multiple of."""
+
+
+@dataclass(frozen=True)
+class JsonGenerator:
+    """The generator of machines that take a graph."""
+
+    def generate(self, backend: Backend, region: Region | GraphRegion, schedule: Schedule | None = None) -> RegionCode:
+        """Raises UserError E1010 for an attribute that JSON does not hold."""
+        assert isinstance(region, GraphRegion)
+        assert schedule is None
+        held, constants, offsets = _place(region)
+        source = graph_text(region, offsets)
+        return RegionCode(
+            target=backend.machine.name,
+            suffix="json",
+            blob=source.encode(),
+            source=source,
+            map=held,
+            constants={"constants": constants},
+            images=1,
+            cycles=graph_cycles(backend, region),
+        )
+
+
+def graph_cycles(backend: Backend, region: GraphRegion) -> float:
+    """Of a run, operators one after the other, by the machine's file."""
+    rules = GraphRules(backend.machine)
+    return sum(rules.cycles(node) for node in region.nodes)
+
+
+def _place(region: GraphRegion) -> tuple[DramMap, bytes, dict[str, int]]:
+    """The planned memory of tensors at the border; constant bytes, each content once, and where each constant stands among them."""
+    tensors: dict[str, StoredTensor] = {}
+    sizes: dict[str, int] = {}
+    for segment, members in (("inputs", region.inputs), ("results", region.outputs)):
+        sizes[segment] = 0
+        for tensor in members:
+            tensors[tensor.name] = _stored(tensor, segment, sizes[segment])
+            sizes[segment] += -(-tensor.bytes // ALIGN) * ALIGN
+    offsets, parts, known = dict[str, int](), list[bytes](), dict[bytes, int]()
+    for name, array in region.constants.items():
+        data = array.tobytes()
+        if data not in known:
+            known[data] = sum(map(len, parts))
+            parts.append(data + bytes(-len(data) % ALIGN))
+        offsets[name] = known[data]
+    constants = b"".join(parts)
+    segments = {name: Segment(0, size) for name, size in {**sizes, "constants": len(constants)}.items()}
+    held = DramMap("", "", segments, tensors, tuple(t.name for t in region.inputs), tuple(t.name for t in region.outputs))
+    return held, constants, offsets
+
+
+def _stored(tensor: GraphTensor, segment: str, offset: int) -> StoredTensor:
+    """In the order of its axes, without a layout."""
+    shape = Shape(1, math.prod(tensor.shape), 1, 1)
+    return StoredTensor(shape, segment, offset, tensor.bytes, "", "", tuple(shape))
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A tensor as the template has it: every value is JSON already."""
+
+    name: str
+    shape: str
+    dtype: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class _Node:
+    name: str
+    operator: str
+    inputs: str
+    outputs: str
+    attributes: str
+
+
+def graph_text(region: GraphRegion, offsets: Mapping[str, int]) -> str:
+    """The region as JSON. offsets: of constants in their segment, in bytes."""
+    inputs, outputs = ([_Entry(_json(t.name), _json(t.shape), _json(t.dtype)) for t in side] for side in (region.inputs, region.outputs))
+    constants = [_constant(name, array, offsets[name]) for name, array in region.constants.items()]
+    nodes = [_node(node) for node in region.nodes]
+    return render(
+        "json", "graph.json.j2", name=_json(region.name), opset=region.opset, inputs=inputs, outputs=outputs, constants=constants, nodes=nodes
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value)
+
+
+def _constant(name: str, array: Array, offset: int) -> _Entry:
+    return _Entry(_json(name), _json(array.shape), _json(str(np.dtype(array.dtype).name)), offset)
+
+
+def _node(node: ir.Node) -> _Node:
+    inputs, outputs = (_json([value.name if value is not None else "" for value in side]) for side in (node.inputs, node.outputs))
+    attributes = {name: _attribute(node, attribute) for name, attribute in node.attributes.items()}
+    return _Node(_json(node.name or ""), _json(node.op_type), inputs, outputs, _json(attributes))
+
+
+def _attribute(node: ir.Node, attribute: ir.Attr) -> dict[str, Any]:
+    """{TYPE: VALUE}; a float32 as the shortest decimal number that gives it back."""
+    kinds = {
+        ir.AttributeType.INT: "int", ir.AttributeType.INTS: "ints", ir.AttributeType.FLOAT: "float", ir.AttributeType.FLOATS: "floats",
+        ir.AttributeType.STRING: "string", ir.AttributeType.STRINGS: "strings",
+    }  # fmt: skip
+    kind = kinds.get(attribute.type)
+    if kind is None:
+        raise fail("E1010", f"attribute '{attribute.name}' of '{node.name}' is a {attribute.type.name.lower()}, which the graph does not hold")
+    value = attribute.value
+    return {kind: list(value) if kind.endswith("s") else float(value) if kind == "float" else value}
