@@ -22,11 +22,8 @@ from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.contents import Bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
-from toolchain.schedule.backend import Backend
+from toolchain.schedule.backend import Backend, load_backends
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.offload import device_of
-from toolchain.schedule.read_region import read_region
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
@@ -46,11 +43,16 @@ class Target:
 
     @cached_property
     def kernels(self) -> Mapping[str, Kernel]:
-        return load_kernels(self.machine)
+        return self.backend.kernels
+
+    @cached_property
+    def backend(self) -> Backend:
+        (backend,) = load_backends([self.machine])
+        return backend
 
     @cached_property
     def device(self) -> Device:
-        return device_of(self.machine, self.kernels)
+        return self.backend.device()
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -88,8 +90,8 @@ def compile_file(
     store = Store(folder)
     model = build_graph(path, dims, context, store, target.pipeline)
     calls = region_calls(model)
-    generator, backend = GENERATORS[target.machine.codegen], Backend(target.machine, target.kernels)
-    compiled = {call.op_type: generator.generate(backend, read_region(target.machine, target.kernels, model, call)) for call in calls}
+    generator, backend = GENERATORS[target.machine.codegen], target.backend
+    compiled = {call.op_type: generator.generate(backend, backend.read(model, call)) for call in calls}
     bundle = assemble_bundle(path.stem, [target.machine], model, compiled)
     imported = ir.load(folder / "00-import.onnx")
     return Compiled(open_bundle(bundle, target.machine, EmulatorDevice(), str(path), optimise=False), folder, len(calls), imported, model, bundle)

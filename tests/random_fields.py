@@ -18,7 +18,8 @@ VARIANTS = {
     "vta_4x8": load_machine("vta", overrides={"LOG_BATCH": "2", "LOG_BLOCK": "3"}),
     "dnnvm_zu9": load_machine("dnnvm", "zu9"),
 }
-MACHINES = {name: load_machine(name) for name in TARGETS} | VARIANTS | {"coded": coded_machine(), "coded_pairs": coded_machine(True, 3)}
+PROGRAMMED = {name: machine for name in TARGETS if (machine := load_machine(name)).instructions}
+MACHINES = PROGRAMMED | VARIANTS | {"coded": coded_machine(), "coded_pairs": coded_machine(True, 3)}
 TRIES = 40
 
 

@@ -53,7 +53,7 @@ def test_every_layout_of_every_machine_is_what_its_index_says(machine: Machine, 
 
 @pytest.mark.parametrize(("machine", "layout"), LAYOUTS, ids=NAMES)
 def test_no_layout_of_a_machine_needs_an_index_for_every_element(machine: Machine, layout: Layout) -> None:
-    sizes = {"n": 3, "h": 7, "w": 9, "c": 64, "o": 40, "i": 40, "b": 3, "k": 256}
+    sizes = {"n": 3, "h": 7, "w": 9, "c": 64, "o": 40, "i": 40, "b": 3, "k": 256, "u": 3, "v": 5, "r": 2}
     packing = packed(machine, layout, tuple(sizes[name] for name in layout.domain))
     assert find_grids(packing.index, packing.shape)
 

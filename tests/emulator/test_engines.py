@@ -25,11 +25,12 @@ from toolchain.emulator import native, numpy_engine, reference
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
+from toolchain.spec.load import list_targets, load_machine
 from toolchain.spec.model import Machine
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIANTS = [("vta", {"LOG_BATCH": "2", "LOG_BLOCK": "3"}), ("vta", {"LOG_BATCH": "1", "LOG_INP_WIDTH": "4", "SHR": "signed5"}), ("dnnvm:zu9", {})]
-TARGETS = [(path.stem, {}) for path in sorted((ROOT / "targets").glob("*.yaml"))]
+TARGETS = [(name, {}) for name in sorted(list_targets()) if load_machine(name).instructions]
 TOYS = [(str(path), {}) for path in sorted((ROOT / "tests" / "data" / "machines").glob("*.yaml"))]
 CASES = TARGETS + VARIANTS + TOYS
 ENGINES: dict[str, Callable[[Program, State, Ints], None]] = {"numpy": numpy_engine.run} | ({"native": native.run} if native.available() else {})
