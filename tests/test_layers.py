@@ -23,7 +23,7 @@ BELOW: dict[str, set[str]] = {
     "accuracy": {"spec", "graph", "models"},
     "passes": {"spec", "operations", "graph"},
     "schedule": {"spec", "isa", "analysis", "abi", "timing", "operations", "graph", "passes"},
-    "codegen": {"spec", "isa", "abi", "schedule"},
+    "codegen": {"spec", "isa", "abi", "graph", "schedule"},
     "runtime": {"spec", "isa", "analysis", "abi", "emulator", "timing", "operations", "graph", "passes", "schedule", "codegen"},
 }
 BELOW["verify"] = BELOW["runtime"] | {"runtime", "models", "accuracy"}
