@@ -45,8 +45,8 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
         bound = f"; no schedule of these instructions uses more than {_bound(s):.1f} %" if s.regions else ""
         yield "utilisation", f"{s.utilisation:.1f} % of {s.peak_macs} multiply-accumulates a cycle{bound}"
     if s.regions:
-        moved = [f"{m.memory} {scaled(m.read, 'B')} read, {scaled(m.written, 'B')} written" for m in s.memories if not m.on_chip]
-        yield "moved", "; ".join(moved)
+        if moved := [f"{m.memory} {scaled(m.read, 'B')} read, {scaled(m.written, 'B')} written" for m in s.memories if not m.on_chip]:
+            yield "moved", "; ".join(moved)
         if any(m.on_chip for m in s.memories):
             yield "on-chip peak", ", ".join(f"{m.memory} {scaled(m.used, 'B')} of {scaled(m.of, 'B')}" for m in s.memories if m.on_chip)
     if s.accuracy:
@@ -88,7 +88,8 @@ def _bound(s: Summary) -> float:
 def _exact(s: Summary) -> str:
     if s.exact is None:
         return "not verified yet: `verify` compares every tensor"
-    found = f"{s.tensors} tensors compared with the integer network in ONNX Runtime"
+    other = "the integer network in ONNX Runtime" if s.calibration else "ONNX Runtime"
+    found = f"{s.tensors} tensors compared with {other}"
     return f"yes, {found}" if s.exact else f"NO: {found}, see what `verify` says"
 
 

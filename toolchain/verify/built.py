@@ -60,12 +60,12 @@ class Built:
     def floats(self) -> Mapping[str, ir.Model]:
         """Every float stage by its name, in order."""
         files = stage_files(self.stages)
-        return {path.stem: read_stage(path) for path in files[: files.index(stage_before(self.stages, "quantize")) + 1]}
+        return {path.stem: read_stage(path) for path in files[: files.index(stage_before(self.stages, "quantize", "partition")) + 1]}
 
     @cached_property
     def floating(self) -> ir.Model:
         """The last float stage before fusion."""
-        return read_stage(stage_before(self.stages, "fuse"))
+        return read_stage(stage_before(self.stages, "fuse", "partition"))
 
     def _given(self, optimise: bool) -> Given:
         return open_given(self.file, stage_files(self.stages)[0], str(self.file), optimise)
@@ -88,8 +88,8 @@ def stage_files(folder: Path) -> list[Path]:
     return found
 
 
-def stage_before(folder: Path, name: str) -> Path:
-    """The last stage before the pass of that name first ran; the last of all where it never did."""
+def stage_before(folder: Path, *names: str) -> Path:
+    """The last stage before a pass of these names first ran; the last of all where none did."""
     files = stage_files(folder)
-    numbers = [number for number, path in enumerate(files) if path.stem.partition("-")[2] == name]
+    numbers = [number for number, path in enumerate(files) if path.stem.partition("-")[2] in names]
     return files[max(numbers[0] - 1, 0)] if numbers else files[-1]

@@ -25,7 +25,7 @@ def explain_model(step: Step, say: Say) -> Made:
     job, backends = step.job, load_backends(machines_of(step.job))
     say("reading the stages")
     files = graph_files(job)
-    partitioned, floats = read_stage(files[-1]), read_stage(stage_before(files[0].parent, "fuse"))
+    partitioned, floats = read_stage(files[-1]), read_stage(stage_before(files[0].parent, "fuse", "partition"))
     placement = place_nodes(floats, partitioned, files[0].parent)
     say("estimating regions")
     names = job.model, job.machines, calibration_text(calibration_kind(partitioned))

@@ -89,7 +89,7 @@ def _inputs(model: Model) -> tuple[Inputs, Mapping[Path, Seen]]:
 def _closeness(job: Job, given: Given, inputs: Inputs) -> Closeness:
     """Measured on a few samples: every tensor is read."""
     folder = graph_file(job).parent
-    floating, integer = (read_stage(stage_before(folder, name)) for name in ("fuse", "partition"))
+    floating, integer = (read_stage(stage_before(folder, *names)) for names in (("fuse", "partition"), ("partition",)))
     few = {name: array[:MEASURED] for name, array in inputs.samples.items()}
     return closeness_of(measure_errors(given.run, floating, integer, few, stored_ranges(machines_of(job))))
 
