@@ -7,7 +7,7 @@ import pytest
 from tests.schedule.template_kernels import write_template_kernels
 from toolchain.schedule.check_conventions import check_conventions
 from toolchain.spec.errors import UserError
-from toolchain.spec.load import load_machine
+from toolchain.spec.load import find_target, load_machine, load_text
 
 
 @pytest.fixture
@@ -55,3 +55,11 @@ def test_a_wrong_name_in_operators_and_a_broken_template_are_told_together(folde
     told = str(caught.value)
     assert "unknown name 'strid'" in told
     assert "there is no filter 'nosuch'" in told
+
+
+def test_machines_of_other_code_are_checked_too() -> None:
+    assert check_conventions(load_machine("graphengine")).kernels == 0
+    assert check_conventions(load_machine("clib")).kernels == 14
+    text = find_target("graphengine").read_text().replace("rank == 4 and group", "rank == 4 and gruop")
+    with pytest.raises(UserError, match="E0107 unknown name 'gruop'"):
+        check_conventions(load_text(text, "graphengine.yaml"))

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from toolchain.passes.pipeline import pipeline_of
 from toolchain.passes.templates import templates_of
+from toolchain.schedule.backend import Backend
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import has_kernels, load_kernels
 from toolchain.schedule.kernels.render import template_names
-from toolchain.schedule.offload import device_of
 from toolchain.spec.findings import Findings
 from toolchain.spec.model import Machine
 
@@ -28,7 +28,7 @@ def check_conventions(machine: Machine) -> Conventions:
     if pipeline := machine.pipeline:
         findings.attempt(None, lambda: pipeline_of(pipeline))
     kernels = findings.attempt(none, lambda: load_kernels(machine)) if has_kernels(machine) else none
-    findings.attempt(None, lambda: device_of(machine, kernels))
+    findings.attempt(None, lambda: Backend(machine, kernels).device())
     used = {(kernel.folder, name) for kernel in kernels.values() for name in _templates(kernel)}
     read = [findings.attempt(frozenset[str](), lambda folder=folder, name=name: template_names(folder, name)[1]) for folder, name in sorted(used)]
     findings.settle()

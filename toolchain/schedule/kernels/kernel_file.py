@@ -32,7 +32,9 @@ def load_kernels(machine: Machine) -> dict[str, Kernel]:
     """The machine's kernels by name. Raises UserError E1001 where it has none, and all of `read_kernels`."""
     path = _kernel_path(machine)
     if path is None:
-        raise fail("E1001", f"machine '{machine.name}' has no kernels", hint=f"write targets/{machine.name}/kernels.yaml")
+        listed = "it takes graphs, and its section 'operators' lists what it computes"
+        hint = listed if machine.codegen == "json" else f"write targets/{machine.name}/kernels.yaml"
+        raise fail("E1001", f"machine '{machine.name}' has no kernels", hint=hint)
     return dict(_loaded(MachineKey(machine), path, (_stamps(path.parent), _stamps(own_operations(machine)))))
 
 
