@@ -15,7 +15,8 @@ FOLDER = Path(__file__).resolve().parents[3] / "targets" / "clib"
 PATH = FOLDER / "kernels.yaml"
 WRONG = [
     ("sources: [clib.c]", "sources: [lib.c]", "E1002 there is no file 'lib.c' in"),
-    ("header: clib.h", "header: ../clib/clib.h", "E1002 there is no file '../clib/clib.h' in"),
+    ("header: clib.h", "header: ../clib/clib.h", "E0116 '../clib/clib.h' is not allowed here"),
+    ("arguments: {weight, channels}", "arguments: {weight, 'channels = 1, .x': 1}", "E0116 "),
     ("    call: clib_upsample\n", "", "E1002 a kernel needs 'call'"),
     ("    call: clib_upsample\n", "    call: clib_upsample\n    tile: {n: {of: 1}}\n", "E1002 a kernel that calls a library has no 'tile'"),
     ("arguments: {weight, channels}", "arguments: {channels}", "E1002 kernel 'depthwise' does not pass tensor 'weight'"),

@@ -26,7 +26,7 @@ def read_library(machine: Machine, root: Node, folder: Path) -> Library | None:
     if node is None:
         return None
     for item in (node.value["header"], *node.entries("sources")):
-        if not (folder / str(item.value)).is_file() or "/" in str(item.value):
+        if not (folder / str(item.value)).is_file():
             raise fail("E1002", f"there is no file '{item.value}' in {folder}", item.span)
     return Library(folder, node.text("header"), tuple(str(item.value) for item in node.entries("sources")))
 
@@ -54,13 +54,13 @@ def read_call_kernel(reader: KernelReader, name: str, library: Library) -> Kerne
 
 
 def _argument(reader: KernelReader, key: str, node: Node, tensors: Iterable[Tensor], seen: Iterable[str]) -> Expr | str:
-    named = replace_empty(node, key)
+    named = _filled(node, key)
     if named.value in {tensor.name for tensor in tensors}:
         return str(named.value)
     return reader.expr(named, seen)
 
 
-def replace_empty(node: Node, key: str) -> Node:
+def _filled(node: Node, key: str) -> Node:
     """A member without a value stands for what is called as it is."""
     return Node(key, node.key_span or node.span, node.path) if node.value is None else node
 
