@@ -24,7 +24,7 @@ layers:
 def test_other_models_do_not_say() -> None:
     model = ir.Model(ir.Graph([], [], nodes=[], name="g"), ir_version=8)
     assert calibration_kind(model) == ""
-    assert calibration_text("") == "it is not known how"
+    assert calibration_text("") == "not at all, as nothing is computed in integers"
 
 
 def test_a_quantised_model_without_samples_is_told_what_to_do() -> None:
