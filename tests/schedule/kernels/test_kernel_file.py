@@ -48,10 +48,9 @@ BARE = Path(__file__).resolve().parents[2] / "data" / "machines" / "masked.yaml"
         ("src: one_slot", "reset: i", "E1002 'reset' is the same in all rounds that an instruction runs, and cannot depend on 'i'"),
         ("src: one_slot", "src: one_slot + i * i", "E1002 'src' does not grow evenly from round to round of 'i'"),
         ("src: one_slot", "src: one_base", "E1002 records are made before tiles have their places in DRAM, and they depend on 'one_base'"),
-        ("over: {i: n, k: e}", "over: {i: n, k: e, l: 2}", "E1002 GEMM grows addresses in 2 loops, and 'over' has 3; 'records' may hold the others"),
-        ("over: {i: n, k: e}", "over: {i: n, e: e}", "E1002 'e' has a meaning here already"),
-        ("records: {o: oc}, GEMM", "records: {o: i}, GEMM", "E1002 'records' is the same in all rounds that an instruction runs"),
-        ("records: {o: oc}, GEMM", "records: {o: y_count}, GEMM", "and their number depends on 'y_count'"),
+        ("over: {i: n, k: e, o: oc}", "over: {i: n, e: e, o: oc}", "E1002 'e' has a meaning here already"),
+        ("k: e, o: oc}, GEMM", "k: e}, records: {o: i}, GEMM", "E1002 'records' is the same in all rounds that an instruction runs"),
+        ("k: e, o: oc}, GEMM", "k: e}, records: {o: y_count}, GEMM", "and their number depends on 'y_count'"),
         ("GEMM: {reset: 1, dst: to.slot + i, src: of.slot}", "LOAD: {}", "E1002 LOAD runs no loops that grow its addresses"),
         ("else place.memory, sram_base", "else plaice.memory, sram_base", "E0107 'plaice' is not a register"),
         (
