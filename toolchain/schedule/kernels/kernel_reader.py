@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from toolchain.operations.kind import OperationKind
+from toolchain.schedule.kernels.default_dimensions import dimensions_named, told_apart
 from toolchain.schedule.kernels.default_tensors import default_tensors, only_view, reached, with_views
 from toolchain.schedule.kernels.default_windows import derived_window, folded
 from toolchain.schedule.kernels.kernel import Constant, Dimension, Element, Kernel, Loading, Place, Require, Rows, Step, Tensor, Whole, Window
@@ -171,9 +172,9 @@ class KernelReader:
         return Window(name, known_word(node.value["of"], dims, "dimension"), found["stride"], found["reach"], before, found["extent"], found["step"])
 
     def place(self, name: str, node: Node, sized: Iterable[str], given: Iterable[str], dims: Iterable[Dimension], windows: Iterable[Window]) -> Place:
+        by = self.told_apart(name, node, dims, windows)
         node, bound = shaped(self.context, self.shared.shapes, name, node)
         memory = known_word(node.value["memory"], self.machine.memory, "memory")
-        by = self.words(node, "by", [d.name for d in dims], "dimension")
         own = {f"{d}{end}" for d in by for end in ("", "_at")} | {f"{w.name}_{part}" for w in windows if w.of in by for part in OF_WINDOW}
         seen = {*given, *own, *(f"{d.name}_all" for d in dims)}
         names = {key: self.expr(value, seen, bound=bound) for key, value in node.members("names")}
@@ -184,6 +185,12 @@ class KernelReader:
         whole = self.whole(name, found, names, given, dims, bound) if found else None
         onto = known_word(node.value["onto"], self.kind.data, "operand") if node.get("onto") else ""
         return Place(name, memory, by, self.expr(node.value["size"], sized, bound=bound), names, whole, starts, onto, elements)
+
+    def told_apart(self, name: str, node: Node, dims: Iterable[Dimension], windows: Iterable[Window]) -> tuple[str, ...]:
+        """The dimensions that are stated, else those that the load of the place depends on."""
+        if node.get("by"):
+            return self.words(node, "by", [d.name for d in dims], "dimension")
+        return dimensions_named(told_apart(name, node, self.node, self.shared.shapes, self.kind.result.name, self.folder), dims, windows)
 
     def element(self, key: str, node: Node, bound: Mapping[str, Expr]) -> tuple[str, Element]:
         """`word(row, column): ...`. Raises UserError E1002 for a key that is not written so."""
