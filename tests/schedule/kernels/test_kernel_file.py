@@ -9,6 +9,7 @@ import pytest
 from tests.schedule.template_kernels import write_template_kernels
 from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels, read_kernels
 from toolchain.spec.errors import Source, UserError
+from toolchain.spec.evaluate import constant
 from toolchain.spec.load import load_file, load_machine
 
 MACHINE = load_machine("vta")
@@ -26,6 +27,7 @@ BARE = Path(__file__).resolve().parents[2] / "data" / "machines" / "masked.yaml"
         ),
         ("{shape: stretches, memory: wgt, at: (oc_at * ic_all", "{shape: stretches, at: (oc_at * ic_all", "E1002 shape 'stretches' needs 'memory'"),
         ("{shape: blocks, count", "{shape: blocks, memory: inp, count", "E1002 shape 'blocks' takes no 'memory'"),
+        ("size: leaky * y_count", "size: leaky * y_rows * y_cuont", "E0107 unknown name 'y_cuont'"),
         ("y: {shape: sums}", "y: {shape: sums, by: [ci]}", "E1002 unknown dimension 'ci'; known: n, oc, oh, ow, ic"),
         ("+ ic_at) * taps", "+ ic_at) * tops", "E0107 unknown name 'tops'; did you mean 'taps'?"),
         ("layout: weights", "layout: weigths", "E1002 unknown layout 'weigths'; did you mean 'weights'?"),
@@ -79,6 +81,12 @@ def test_faults_are_told_with_their_place(old: str, new: str, message: str, tmp_
     line = next(n for n, (a, b) in enumerate(zip(text.splitlines(), text.replace(old, new, 1).splitlines(), strict=True), 1) if a != b)
     places = [d.span.line for d in caught.value.diagnostics if d.span]
     assert line in places
+
+
+def test_a_size_may_be_said_by_numbers_of_another_place() -> None:
+    places = {place.name: place for place in read_kernels(MACHINE, Source("kernels.yaml", PATH.read_text()), PATH.parent)["conv2d"].places}
+    tile = {"leaky": 1, "oc": 2, "oh": 3, "ow": 5}
+    assert constant(places["t"].size, tile) == constant(places["y"].size, tile) == 30
 
 
 def test_constants_need_a_residency() -> None:

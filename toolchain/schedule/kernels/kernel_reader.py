@@ -52,7 +52,7 @@ class KernelReader:
         windows = self.windows(given, dims)
         sized = given | {f"{d.name}{end}" for d in dims for end in ("", "_all")} | {f"{w.name}_{part}" for w in windows for part in OF_WINDOW}
         kept = {f"{key}_kept" for key, _ in node.members("places")} | {f"{key}_shared" for key in (*self.kind.operand, self.kind.result.name)}
-        places = tuple(self.place(key, value, sized | kept, given | kept, dims, windows) for key, value in node.members("places"))
+        places = self.places(sized | kept, given | kept, dims, windows)
         slotted = sized | {f"{p.name}_{part}" for p in places for part in ("slot", "bank", *p.names)}
         constants = tuple(self.constant(key, value, slotted) for key, value in node.members("constants"))
         stated = tuple(self.tensor(key, value, given) for key, value in node.members("tensors"))
@@ -171,7 +171,31 @@ class KernelReader:
         before = found.get("before", Const(0))
         return Window(name, known_word(node.value["of"], dims, "dimension"), found["stride"], found["reach"], before, found["extent"], found["step"])
 
-    def place(self, name: str, node: Node, sized: Iterable[str], given: Iterable[str], dims: Iterable[Dimension], windows: Iterable[Window]) -> Place:
+    def places(self, sized: Iterable[str], given: Iterable[str], dims: Iterable[Dimension], windows: Iterable[Window]) -> tuple[Place, ...]:
+        """In the order in which they stand; a place whose size names numbers of others is read after them."""
+        members, found, numbers = self.node.members("places"), dict[str, Place](), dict[str, Expr]()
+        others = {key for key, _ in members}
+        for key, value in sorted(members, key=lambda member: self.follows(member[1], others)):
+            found[key] = self.place(key, value, sized, given, dims, windows, numbers)
+            numbers |= {f"{key}_{name}": expr for name, expr in found[key].names.items()}
+        return tuple(found[key] for key, _ in members)
+
+    def follows(self, node: Node, places: Iterable[str]) -> bool:
+        """Whether a place's size is said by numbers of other places."""
+        size = node.get("size")
+        return size is not None and any(name.partition("_")[0] in places for name in formula_of(self.context.parse(size)).names if "_" in name)
+
+    def place(
+        self,
+        name: str,
+        node: Node,
+        sized: Iterable[str],
+        given: Iterable[str],
+        dims: Iterable[Dimension],
+        windows: Iterable[Window],
+        numbers: Mapping[str, Expr],
+    ) -> Place:
+        """numbers: of the places that were read before, as PLACE_NAME."""
         by = self.told_apart(name, node, dims, windows)
         node, bound = shaped(self.context, self.shared.shapes, name, node)
         memory = known_word(node.value["memory"], self.machine.memory, "memory")
@@ -184,7 +208,7 @@ class KernelReader:
         found = node.get("whole")
         whole = self.whole(name, found, names, given, dims, bound) if found else None
         onto = known_word(node.value["onto"], self.kind.data, "operand") if node.get("onto") else ""
-        return Place(name, memory, by, self.expr(node.value["size"], sized, bound=bound), names, whole, starts, onto, elements)
+        return Place(name, memory, by, self.expr(node.value["size"], sized, bound={**numbers, **bound}), names, whole, starts, onto, elements)
 
     def told_apart(self, name: str, node: Node, dims: Iterable[Dimension], windows: Iterable[Window]) -> tuple[str, ...]:
         """The dimensions that are stated, else those that the load of the place depends on."""
