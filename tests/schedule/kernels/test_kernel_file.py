@@ -63,8 +63,10 @@ BARE = Path(__file__).resolve().parents[2] / "data" / "machines" / "masked.yaml"
         ("dram_base: place.base + at", "dram_base: place.bass + at", "E0107 unknown name 'y_bass'; did you mean 'y_base'?"),
         ("{store: y, template", "{load: x, store: y, template", "E1002 a step is one of load, start, compute, finish, store"),
         ("computes: conv2d", "computes: conv3d", "E1002 unknown operation 'conv3d'; did you mean 'conv2d'?"),
+        ("w: {layout: weights, values: weight}", "w: {layout: bias, values: weight}", "E1002 layout 'bias' has the indices n c, and 'weight' has 4"),
+        ("w: {layout: weights, values: weight}", "w: {layout: weights, values: wait}", "E1002 tensor 'w' needs 'extents'; or values: weight or bias"),
         ("reduces: true", "reduce: true", "E0108 unknown key 'reduce'"),
-        ("weight[o, i, h, w]", "weights[o, i, h, w]", "E0121 memory cannot be read here"),
+        ("weight[o, i % in", "weights[o, i % in", "E0121 memory cannot be read here"),
         (
             "view: dram.out, layout: activations",
             "view: dram.out, layout: weights",

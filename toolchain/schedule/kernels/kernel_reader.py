@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toolchain.operations.kind import OperationKind
 from toolchain.schedule.kernels.default_dimensions import dimensions_named, told_apart
-from toolchain.schedule.kernels.default_tensors import default_tensors, only_view, reached, with_views
+from toolchain.schedule.kernels.default_tensors import array_indices, default_tensors, only_view, reached, with_views
 from toolchain.schedule.kernels.default_windows import derived_window, folded
 from toolchain.schedule.kernels.kernel import Constant, Dimension, Element, Kernel, Loading, Place, Require, Rows, Step, Tensor, Whole, Window
 from toolchain.schedule.kernels.kernel_common import STEPS, known_word
@@ -245,6 +245,8 @@ class KernelReader:
         layouts = {item.name: item for item in self.machine.layouts}
         layout = layouts[known_word(node.value["layout"], layouts, "layout")]
         view = known_word(node.value["view"], self.machine.view, "view") if node.get("view") else ""
+        if node.get("extents") is None:
+            node = self.whole_array(name, node, layout)
         if len(node.entries("extents")) != len(layout.domain):
             raise fail("E1002", f"layout '{layout.name}' has {len(layout.domain)} extents: {' '.join(layout.extents)}", node.value["extents"].span)
         self.indices(layout, node, given)
@@ -257,6 +259,22 @@ class KernelReader:
             name, view, layout.name, extents, let, self.expr(values, {*names, *let}, self.kind.arrays) if values else None, node.flag("written"),
             self.shared_view(node, view),
         )  # fmt: skip
+
+    def whole_array(self, name: str, node: Node, layout: Layout) -> Node:
+        """The entry of a tensor whose `values` are an operand's name, spelled out. Raises UserError E1002 where the layout has other indices."""
+        values = node.get("values")
+        if values is None or values.value not in self.kind.known:
+            known = f"or values: {' or '.join(self.kind.known)}, to store it as it is" if self.kind.known else ""
+            raise fail("E1002", f"tensor '{name}' needs 'extents'", node.where(), known)
+        operand = self.kind.operand[values.value]
+        found = array_indices(operand, layout)
+        if not found:
+            text = f"layout '{layout.name}' has the indices {' '.join(layout.domain)}, and '{operand.name}' has {len(operand.axes)}"
+            raise fail("E1002", text, values.span)
+        own = {axis: index for index, axis in found.items()}
+        extents = [Node(operand.axes[found[index]], values.span, values.path) for index in layout.domain]
+        read = Node(f"{operand.name}[{', '.join(own[axis] for axis in operand.axes)}]", values.span, values.path)
+        return Node({**node.value, "extents": Node(extents, values.span, values.path), "values": read}, node.span, node.path, key_span=node.key_span)
 
     def shared_view(self, node: Node, view: str) -> str:
         """Raises UserError E1002 for a view of DRAM, of private elements of other scalars, or of a tensor whose values are known."""
