@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 TARGETS = Path(__file__).resolve().parents[2] / "targets"
-HEAD = "  conv2d:\n    computes: conv2d\n"
+HEAD = "  conv2d:\n"
 RECORDS = "    constants: {whole: {fields: {dst: y_slot, src: y_slot}}}\n"
 STEP = "    steps:\n      - {store: y, template: store.asm.j2, unit: store, cycles: oc * oh * ow}\n"
 VIEW = "y: {view: dram.out, layout: activations, extents: [batch, out_channels, out_height, out_width], written: true}"

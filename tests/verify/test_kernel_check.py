@@ -29,8 +29,8 @@ WRONG = [
     (
         "dpuv3",
         "upsample",
-        "row: oh_at * factor_h, column: ow_at",
-        "row: oh_at, column: ow_at",
+        "oh_at * factor_h, column:",
+        "oh_at, column:",
         "E1307 step 'compute y' of 'checked': #",
     ),
     ("dpuv3", "add", "size: used * ceil_div(lines, 8)", "size: used * ceil_div(lines, 16)", "E1307 step 'load x' of 'checked': #"),

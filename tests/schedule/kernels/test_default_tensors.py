@@ -1,8 +1,13 @@
 """Operands and results that a kernel does not state."""
 
+import pytest
+
+from toolchain.operations.kind import Operand
+from toolchain.schedule.kernels.default_tensors import array_indices
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.expr import Name
 from toolchain.spec.load import load_machine
+from toolchain.spec.model import Layout
 
 KERNELS = load_kernels(load_machine("vta"))
 
@@ -24,3 +29,19 @@ def test_what_no_step_reaches_is_passed_on_chip() -> None:
     assert KERNELS["add_onto_x"].passed == ("x",)
     assert KERNELS["add_both"].passed == ("x", "z")
     assert {tensor.name for tensor in KERNELS["add_onto_x"].tensors} == {"w", "y", "z"}
+
+
+@pytest.mark.parametrize(
+    ("axes", "indices", "wanted"),
+    [
+        ("oiuv", "oihw", "oiuv"),
+        ("oiuv", "ohwi", "ouvi"),
+        ("cuv", "chw", "cuv"),
+        ("o", "c", "o"),
+        ("oiuv", "nc", ""),
+    ],
+)
+def test_an_array_is_stored_by_indices_of_the_same_name_and_in_the_same_order(axes: str, indices: str, wanted: str) -> None:
+    layout = Layout("l", tuple(indices), tuple(indices.upper()), (), ())
+    found = array_indices(Operand("weight", {axis: axis.upper() for axis in axes}), layout)
+    assert found == dict(zip(indices, wanted, strict=bool(wanted)))

@@ -27,7 +27,7 @@ kernels:
 
 def joined(text: str, name: str = "one") -> Node:
     root = parse_yaml(Source("kernels.yaml", text))
-    return with_common(root, dict(root.members("kernels"))[name])
+    return with_common(root, name, dict(root.members("kernels"))[name])
 
 
 def test_common_entries_stand_first_and_steps_in_the_order_of_a_tile() -> None:
@@ -43,7 +43,11 @@ def test_common_entries_stand_first_and_steps_in_the_order_of_a_tile() -> None:
 def test_a_kernel_without_common_parts_is_as_it_stands() -> None:
     kernel = joined(TEXT, "two").plain()
     assert kernel["steps"] == [{"store": "y"}, {"load": "x"}]
-    assert kernel["end"] == "here"
+    assert (kernel["computes"], kernel["end"]) == ("add", "here")
+
+
+def test_a_kernel_computes_the_operation_of_its_name() -> None:
+    assert joined(TEXT.replace("  two: {computes: add, ", "  conv2d: {"), "conv2d").plain()["computes"] == "conv2d"
 
 
 @pytest.mark.parametrize(("line", "told"), [(4, "; in kernel 'one'"), (8, ""), (1, "; in kernel 'one'")])

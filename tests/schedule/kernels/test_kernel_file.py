@@ -9,6 +9,7 @@ import pytest
 from tests.schedule.template_kernels import write_template_kernels
 from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels, read_kernels
 from toolchain.spec.errors import Source, UserError
+from toolchain.spec.evaluate import constant
 from toolchain.spec.load import load_file, load_machine
 
 MACHINE = load_machine("vta")
@@ -20,14 +21,15 @@ BARE = Path(__file__).resolve().parents[2] / "data" / "machines" / "masked.yaml"
     ("old", "new", "message"),
     [
         (
-            "{shape: stretches, memory: wgt, by: [oc, ic]",
-            "{shape: stretches, memory: wgts, by: [oc, ic]",
+            "{shape: stretches, memory: wgt, at: (oc_at * ic_all",
+            "{shape: stretches, memory: wgts, at: (oc_at * ic_all",
             "E1002 unknown memory 'wgts'; did you mean 'wgt'?",
         ),
-        ("{shape: stretches, memory: wgt, by: [oc, ic]", "{shape: stretches, by: [oc, ic]", "E1002 shape 'stretches' needs 'memory'"),
-        ("{shape: blocks, by", "{shape: blocks, memory: inp, by", "E1002 shape 'blocks' takes no 'memory'"),
-        ("by: [oc, ic]", "by: [oc, ci]", "E1002 unknown dimension 'ci'; known: n, oc, oh, ow, ic"),
-        ("plane: ic_all * taps", "plane: ic_all * tops", "E0107 unknown name 'tops'; did you mean 'taps'?"),
+        ("{shape: stretches, memory: wgt, at: (oc_at * ic_all", "{shape: stretches, at: (oc_at * ic_all", "E1002 shape 'stretches' needs 'memory'"),
+        ("{shape: blocks, count", "{shape: blocks, memory: inp, count", "E1002 shape 'blocks' takes no 'memory'"),
+        ("size: leaky * y_count", "size: leaky * y_rows * y_cuont", "E0107 unknown name 'y_cuont'"),
+        ("y: {shape: sums}", "y: {shape: sums, by: [ci]}", "E1002 unknown dimension 'ci'; known: n, oc, oh, ow, ic"),
+        ("+ ic_at) * taps", "+ ic_at) * tops", "E0107 unknown name 'tops'; did you mean 'taps'?"),
         ("layout: weights", "layout: weigths", "E1002 unknown layout 'weigths'; did you mean 'weights'?"),
         ("{view: dram.out, ", "{view: dram.out, shared: dram.inp, ", "E1002 'shared' names a memory on chip for a tensor that operations make"),
         ("{view: dram.out, ", "{view: dram.out, shared: inps, ", "E1002 unknown view 'inps'; did you mean 'inp'?"),
@@ -48,10 +50,9 @@ BARE = Path(__file__).resolve().parents[2] / "data" / "machines" / "masked.yaml"
         ("src: one_slot", "reset: i", "E1002 'reset' is the same in all rounds that an instruction runs, and cannot depend on 'i'"),
         ("src: one_slot", "src: one_slot + i * i", "E1002 'src' does not grow evenly from round to round of 'i'"),
         ("src: one_slot", "src: one_base", "E1002 records are made before tiles have their places in DRAM, and they depend on 'one_base'"),
-        ("over: {i: n, k: e}", "over: {i: n, k: e, l: 2}", "E1002 GEMM grows addresses in 2 loops, and 'over' has 3; 'records' may hold the others"),
-        ("over: {i: n, k: e}", "over: {i: n, e: e}", "E1002 'e' has a meaning here already"),
-        ("records: {o: oc}, GEMM", "records: {o: i}, GEMM", "E1002 'records' is the same in all rounds that an instruction runs"),
-        ("records: {o: oc}, GEMM", "records: {o: y_count}, GEMM", "and their number depends on 'y_count'"),
+        ("over: {i: n, k: e, o: oc}", "over: {i: n, e: e, o: oc}", "E1002 'e' has a meaning here already"),
+        ("k: e, o: oc}, GEMM", "k: e}, records: {o: i}, GEMM", "E1002 'records' is the same in all rounds that an instruction runs"),
+        ("k: e, o: oc}, GEMM", "k: e}, records: {o: y_count}, GEMM", "and their number depends on 'y_count'"),
         ("GEMM: {reset: 1, dst: to.slot + i, src: of.slot}", "LOAD: {}", "E1002 LOAD runs no loops that grow its addresses"),
         ("else place.memory, sram_base", "else plaice.memory, sram_base", "E0107 'plaice' is not a register"),
         (
@@ -62,8 +63,10 @@ BARE = Path(__file__).resolve().parents[2] / "data" / "machines" / "masked.yaml"
         ("dram_base: place.base + at", "dram_base: place.bass + at", "E0107 unknown name 'y_bass'; did you mean 'y_base'?"),
         ("{store: y, template", "{load: x, store: y, template", "E1002 a step is one of load, start, compute, finish, store"),
         ("computes: conv2d", "computes: conv3d", "E1002 unknown operation 'conv3d'; did you mean 'conv2d'?"),
+        ("w: {layout: weights, values: weight}", "w: {layout: bias, values: weight}", "E1002 layout 'bias' has the indices n c, and 'weight' has 4"),
+        ("w: {layout: weights, values: weight}", "w: {layout: weights, values: wait}", "E1002 tensor 'w' needs 'extents'; or values: weight or bias"),
         ("reduces: true", "reduce: true", "E0108 unknown key 'reduce'"),
-        ("weight[o, i, h, w]", "weights[o, i, h, w]", "E0121 memory cannot be read here"),
+        ("weight[o, i % in", "weights[o, i % in", "E0121 memory cannot be read here"),
         (
             "view: dram.out, layout: activations",
             "view: dram.out, layout: weights",
@@ -80,6 +83,12 @@ def test_faults_are_told_with_their_place(old: str, new: str, message: str, tmp_
     line = next(n for n, (a, b) in enumerate(zip(text.splitlines(), text.replace(old, new, 1).splitlines(), strict=True), 1) if a != b)
     places = [d.span.line for d in caught.value.diagnostics if d.span]
     assert line in places
+
+
+def test_a_size_may_be_said_by_numbers_of_another_place() -> None:
+    places = {place.name: place for place in read_kernels(MACHINE, Source("kernels.yaml", PATH.read_text()), PATH.parent)["conv2d"].places}
+    tile = {"leaky": 1, "oc": 2, "oh": 3, "ow": 5}
+    assert constant(places["t"].size, tile) == constant(places["y"].size, tile) == 30
 
 
 def test_constants_need_a_residency() -> None:

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from toolchain.operations.kind import OperationKind
+from toolchain.operations.kind import Operand, OperationKind
 from toolchain.schedule.kernels.dram_views import dram_views, views_reached
 from toolchain.schedule.kernels.kernel import Step, Tensor
 from toolchain.schedule.kernels.mentions import mentioned
 from toolchain.schedule.kernels.picture_numbers import PICTURE, picture_extents
 from toolchain.schedule.kernels.sequence import Items
 from toolchain.spec.errors import fail
-from toolchain.spec.model import Machine
+from toolchain.spec.model import Layout, Machine
 from toolchain.spec.yaml_nodes import Node
 
 
@@ -30,6 +30,17 @@ def default_tensors(machine: Machine, kind: OperationKind, stated: Iterable[str]
         if extents and operand.name not in stated:
             ordered = tuple(extents[index] for index in layouts[0].domain)
             yield Tensor(operand.name, "", layouts[0].name, ordered, {}, None, operand is kind.result)
+
+
+def array_indices(operand: Operand, layout: Layout) -> dict[str, str]:
+    """By index of the layout, that of an array which is stored as it is: the one of the same name; the others stand in the same order.
+
+    Empty where the array has another number of indices.
+    """
+    if len(operand.axes) != len(layout.domain):
+        return {}
+    others = iter(axis for axis in operand.axes if axis not in layout.domain)
+    return {index: index if index in operand.axes else next(others) for index in layout.domain}
 
 
 def reached(folder: Path, steps: Iterable[Step], tensor: Tensor) -> bool:

@@ -9,12 +9,13 @@ from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 
 STEPS = ("load", "start", "compute", "finish", "store")
-NEEDED = ("computes", "tile", "places", "steps")
-CALLED = ("computes", "call", "arguments")
+NEEDED = ("tile", "places", "steps")
+CALLED = ("call", "arguments")
 
 
-def with_common(root: Node, kernel: Node) -> Node:
-    """A kernel with its common parts in place: their entries stand before its own, steps in the order in which a tile takes them.
+def with_common(root: Node, name: str, kernel: Node) -> Node:
+    """A kernel with its common parts in place: their entries stand before its own, steps in the order in which a tile takes them. It computes the
+    operation of its name where it says no other.
 
     Raises UserError E1002 for a part that is not there, for what is given twice, and for a section that a kernel lacks.
     """
@@ -24,6 +25,7 @@ def with_common(root: Node, kernel: Node) -> Node:
         for key, node in part.items():
             if key not in ("common", "doc"):
                 joined[key] = _both(key, joined[key], node) if key in joined else node
+    joined.setdefault("computes", Node(name, kernel.where(), kernel.path))
     lacking = [key for key in (CALLED if root.get("library") else NEEDED) if key not in joined]
     if lacking:
         raise fail("E1002", f"a kernel needs '{lacking[0]}'", kernel.where())

@@ -86,7 +86,7 @@ def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Ke
     context = Context(root, machine.config, machine.params, choices)
     shared, library = read_shared(machine, context, root), read_library(machine, root, folder)
     known = kinds_of(machine)
-    kernels = {name: with_common(root, node) for name, node in root.members("kernels")}
+    kernels = {name: with_common(root, name, node) for name, node in root.members("kernels")}
     found: dict[str, Kernel] = {}
     for name, node in kernels.items():
         with naming(name, root):

@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import Path
 
 from toolchain.operations.kind import OperationKind
-from toolchain.schedule.kernels.default_tensors import default_tensors, only_view, reached, with_views
+from toolchain.schedule.kernels.default_dimensions import dimensions_named, told_apart
+from toolchain.schedule.kernels.default_tensors import array_indices, default_tensors, only_view, reached, with_views
 from toolchain.schedule.kernels.default_windows import derived_window, folded
 from toolchain.schedule.kernels.kernel import Constant, Dimension, Element, Kernel, Loading, Place, Require, Rows, Step, Tensor, Whole, Window
 from toolchain.schedule.kernels.kernel_common import STEPS, known_word
@@ -48,7 +49,7 @@ class KernelReader:
         windows = self.windows(given, dims)
         sized = given | {f"{d.name}{end}" for d in dims for end in ("", "_all")} | {f"{w.name}_{part}" for w in windows for part in OF_WINDOW}
         kept = {f"{key}_kept" for key, _ in node.members("places")} | {f"{key}_shared" for key in (*self.kind.operand, self.kind.result.name)}
-        places = tuple(self.place(key, value, sized | kept, given | kept, dims, windows) for key, value in node.members("places"))
+        places = self.places(sized | kept, given | kept, dims, windows)
         slotted = sized | {f"{p.name}_{part}" for p in places for part in ("slot", "bank", *p.names)}
         constants = tuple(self.constant(key, value, slotted) for key, value in node.members("constants"))
         stated = tuple(self.tensor(key, value, given) for key, value in node.members("tensors"))
@@ -175,10 +176,34 @@ class KernelReader:
         before = found.get("before", Const(0))
         return Window(name, known_word(node.value["of"], dims, "dimension"), found["stride"], found["reach"], before, found["extent"], found["step"])
 
-    def place(self, name: str, node: Node, sized: Iterable[str], given: Iterable[str], dims: Iterable[Dimension], windows: Iterable[Window]) -> Place:
+    def places(self, sized: Iterable[str], given: Iterable[str], dims: Iterable[Dimension], windows: Iterable[Window]) -> tuple[Place, ...]:
+        """In the order in which they stand; a place whose size names numbers of others is read after them."""
+        members, found, numbers = self.node.members("places"), dict[str, Place](), dict[str, Expr]()
+        others = {key for key, _ in members}
+        for key, value in sorted(members, key=lambda member: self.follows(member[1], others)):
+            found[key] = self.place(key, value, sized, given, dims, windows, numbers)
+            numbers |= {f"{key}_{name}": expr for name, expr in found[key].names.items()}
+        return tuple(found[key] for key, _ in members)
+
+    def follows(self, node: Node, places: Iterable[str]) -> bool:
+        """Whether a place's size is said by numbers of other places."""
+        size = node.get("size")
+        return size is not None and any(name.partition("_")[0] in places for name in formula_of(self.context.parse(size)).names if "_" in name)
+
+    def place(
+        self,
+        name: str,
+        node: Node,
+        sized: Iterable[str],
+        given: Iterable[str],
+        dims: Iterable[Dimension],
+        windows: Iterable[Window],
+        numbers: Mapping[str, Expr],
+    ) -> Place:
+        """numbers: of the places that were read before, as PLACE_NAME."""
+        by = self.told_apart(name, node, dims, windows)
         node, bound = shaped(self.context, self.shared.shapes, name, node)
         memory = known_word(node.value["memory"], self.machine.memory, "memory")
-        by = self.words(node, "by", [d.name for d in dims], "dimension")
         own = {f"{d}{end}" for d in by for end in ("", "_at")} | {f"{w.name}_{part}" for w in windows if w.of in by for part in OF_WINDOW}
         seen = {*given, *own, *(f"{d.name}_all" for d in dims)}
         names = {key: self.expr(value, seen, bound=bound) for key, value in node.members("names")}
@@ -188,7 +213,13 @@ class KernelReader:
         found = node.get("whole")
         whole = self.whole(name, found, names, given, dims, bound) if found else None
         onto = known_word(node.value["onto"], self.kind.data, "operand") if node.get("onto") else ""
-        return Place(name, memory, by, self.expr(node.value["size"], sized, bound=bound), names, whole, starts, onto, elements)
+        return Place(name, memory, by, self.expr(node.value["size"], sized, bound={**numbers, **bound}), names, whole, starts, onto, elements)
+
+    def told_apart(self, name: str, node: Node, dims: Iterable[Dimension], windows: Iterable[Window]) -> tuple[str, ...]:
+        """The dimensions that are stated, else those that the load of the place depends on."""
+        if node.get("by"):
+            return self.words(node, "by", [d.name for d in dims], "dimension")
+        return dimensions_named(told_apart(name, node, self.node, self.shared.shapes, self.kind.result.name, self.folder), dims, windows)
 
     def element(self, key: str, node: Node, bound: Mapping[str, Expr]) -> tuple[str, Element]:
         """`word(row, column): ...`. Raises UserError E1002 for a key that is not written so."""
@@ -219,6 +250,8 @@ class KernelReader:
         layouts = {item.name: item for item in self.machine.layouts}
         layout = layouts[known_word(node.value["layout"], layouts, "layout")]
         view = known_word(node.value["view"], self.machine.view, "view") if node.get("view") else ""
+        if node.get("extents") is None:
+            node = self.whole_array(name, node, layout)
         if len(node.entries("extents")) != len(layout.domain):
             raise fail("E1002", f"layout '{layout.name}' has {len(layout.domain)} extents: {' '.join(layout.extents)}", node.value["extents"].span)
         self.indices(layout, node, given)
@@ -231,6 +264,22 @@ class KernelReader:
             name, view, layout.name, extents, let, self.expr(values, {*names, *let}, self.kind.arrays) if values else None, node.flag("written"),
             self.shared_view(node, view),
         )  # fmt: skip
+
+    def whole_array(self, name: str, node: Node, layout: Layout) -> Node:
+        """The entry of a tensor whose `values` are an operand's name, spelled out. Raises UserError E1002 where the layout has other indices."""
+        values = node.get("values")
+        if values is None or values.value not in self.kind.known:
+            known = f"or values: {' or '.join(self.kind.known)}, to store it as it is" if self.kind.known else ""
+            raise fail("E1002", f"tensor '{name}' needs 'extents'", node.where(), known)
+        operand = self.kind.operand[values.value]
+        found = array_indices(operand, layout)
+        if not found:
+            text = f"layout '{layout.name}' has the indices {' '.join(layout.domain)}, and '{operand.name}' has {len(operand.axes)}"
+            raise fail("E1002", text, values.span)
+        own = {axis: index for index, axis in found.items()}
+        extents = [Node(operand.axes[found[index]], values.span, values.path) for index in layout.domain]
+        read = Node(f"{operand.name}[{', '.join(own[axis] for axis in operand.axes)}]", values.span, values.path)
+        return Node({**node.value, "extents": Node(extents, values.span, values.path), "values": read}, node.span, node.path, key_span=node.key_span)
 
     def shared_view(self, node: Node, view: str) -> str:
         """Raises UserError E1002 for a view of DRAM, of private elements of other scalars, or of a tensor whose values are known."""

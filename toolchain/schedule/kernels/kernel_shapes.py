@@ -51,7 +51,7 @@ def shaped(context: Context, shapes: Mapping[str, Node], name: str, node: Node) 
     whole, over = shape.get("whole"), node.get("over")
     said = {"whole": Node({**whole.value, "over": over}, whole.span, whole.path)} if whole and over else {}
     said |= {key: found for key in ("onto", "memory") if (found := node.get(key))}
-    return Node({**shape.value, **said, "by": node.value["by"]}, node.span, node.path, key_span=node.key_span), {**bound, "place": Name(name)}
+    return Node({**shape.value, **said}, node.span, node.path, key_span=node.key_span), {**bound, "place": Name(name)}
 
 
 def with_words(expr: Expr, bound: Mapping[str, Expr]) -> Expr:

@@ -15,7 +15,7 @@ Exprs = Mapping[str, Expr]
 @dataclass(frozen=True)
 class Rounds:
     """The loops around an instruction, counts by variable. around: each of their rounds issues it anew. over: it runs them by itself, its addresses
-    grow by a field. records: it runs them by itself, a record of a control memory says the addresses of a round.
+    grow by a field, as long as it has fields. records: it runs them by itself, a record of a control memory says the addresses of a round.
 
     meaning: what the names of `let` and of arguments stand for, in names of the tile and of loops. twice: variables of two loops around it, one of
     which a sequence has.
@@ -54,6 +54,11 @@ class Rounds:
         """With more names, each in terms of those before."""
         return replace(self, meaning={**self.meaning, **let})
 
+    def within(self, most: int) -> "Rounds":
+        """With `most` loops whose addresses grow by a field; records hold those inside them."""
+        loops = [*self.over.items()]
+        return replace(self, over=dict(loops[:most]), records={**dict(loops[most:]), **self.records})
+
     def counting(self, kind: str, name: str, count: Expr) -> "Rounds":
         """With one more loop inside the others. kind: around, over or records. count: in names that are known here."""
         count = self.plain(count)
@@ -86,11 +91,12 @@ def solved(nest: LoopNest, instruction: str, operands: Exprs, rounds: Rounds, ta
 
     operands: addresses by operand; of the others nothing matters. Raises UserError E1002 where its fields cannot say so.
     """
+    rounds = rounds.within(len(nest.counts)) if nest.memory else rounds
     operands = {operand: _shown(rounds, operand, rounds.plain(address), span) for operand, address in operands.items()}
     spare = len(nest.counts) - len(rounds.over)
     if spare < 0:
         text = f"{instruction} grows addresses in {len(nest.counts)} loop{'s' * (len(nest.counts) > 1)}, and 'over' has {len(rounds.over)}"
-        raise fail("E1002", text, span, "'records' may hold the others" if nest.memory else "")
+        raise fail("E1002", text, span)
     if rounds.records and not nest.memory:
         raise fail("E1002", f"{instruction} goes over no records", span)
     for loop, count in (*rounds.over.items(), *rounds.records.items()):
