@@ -50,6 +50,35 @@ def kinds_network(softmax: bool = False) -> onnx.ModelProto:
     return model(nodes, {"x": list(SHAPE)}, {"y": [1, 5]}, constants)
 
 
+def plain_network() -> onnx.ModelProto:
+    """One input 'x' [1, 3, 12, 10], one output 'y' [1, 5], of operations that every machine has."""
+    rng, n = np.random.default_rng(5), helper.make_node
+
+    def weights(*shape: int) -> NDArray[Any]:
+        return (rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]))).astype(F)
+
+    nodes = [
+        n("Conv", ["x", "w1", "b1"], ["a"], "conv", pads=[1, 1, 1, 1], strides=[2, 1]),
+        n("Relu", ["a"], ["r"], "relu"),
+        n("Conv", ["r", "w2"], ["c"], "one"),
+        n("Add", ["c", "r"], ["s"], "sum"),
+        n("MaxPool", ["s"], ["p"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        n("GlobalAveragePool", ["p"], ["g"], "mean"),
+        n("Flatten", ["g"], ["f"], "flat"),
+        n("Gemm", ["f", "w3"], ["y"], "logits", transB=1),
+    ]
+    constants = {"w1": weights(18, 3, 3, 3), "b1": weights(18, 1).ravel(), "w2": weights(18, 18, 1, 1), "w3": weights(5, 18)}
+    return model(nodes, {"x": list(SHAPE)}, {"y": [1, 5]}, constants)
+
+
+@cache
+def plain(target: str) -> Compiled:
+    """The plain network for a machine, loaded."""
+    folder = Path(tempfile.mkdtemp())
+    onnx.save(plain_network(), folder / "plain.onnx")
+    return compile_file(folder / "plain.onnx", Target(target), folder / "stages", {}, {"x": pictures(4)})
+
+
 @cache
 def clib() -> Backend:
     target = Target("clib")

@@ -66,6 +66,8 @@ def parser() -> argparse.ArgumentParser:
     check = _inputs(_program(commands.add_parser("check", help="find races, deadlocks and bad addresses without running")))
     check.set_defaults(run="emulate:check")
     _emulate(commands.add_parser("emulate", help="run a program bit-exactly and time it"))
+    device = _machine(commands.add_parser("device", help="be a machine's device for another process, by its emulator"))
+    device.set_defaults(run="device:serve_lines")
     for name, text in TASKS.items():
         _variables(commands, name, text).set_defaults(run="tasks:run")
     cleaning = _variables(commands, "clean", "remove what the tasks made of a model for a machine")
@@ -173,9 +175,9 @@ def _extract(extract: argparse.ArgumentParser) -> None:
 
 def _export(export: argparse.ArgumentParser) -> None:
     forms = export.add_subparsers(dest="form", required=True, metavar="FORM")
-    program = forms.add_parser("c", help="a bundle whose regions are C as a program of its own, without Python")
+    program = forms.add_parser("c", help="a bundle whose host only converts as a program in C, without Python")
     program.add_argument("bundle", metavar="MODEL.bundle")
-    program.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where program.c, its parts and constants.bin go")
+    program.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where program.c and its parts go")
     program.set_defaults(run="export:export_c")
 
 

@@ -2,22 +2,21 @@
 
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tests.c_networks import clib, compiled, pictures
-from tests.runtime.small import bundle as small_bundle
-from tests.runtime.small import network
+from tests.c_networks import clib, compiled, pictures, plain
 from toolchain.cli import main
 from toolchain.runtime.bundle import write_bundle
-from toolchain.runtime.stand_alone import CONSTANTS, affine, stand_alone
+from toolchain.runtime.stand_alone import stand_alone
 from toolchain.spec.errors import UserError
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-g", "-O1"]
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+DEVICE = [sys.executable, "-m", "toolchain", "device"]
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
 
 
@@ -25,16 +24,51 @@ needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C com
 def test_the_program_gives_the_same_bytes_and_sanitizers_find_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_bundle(tmp_path / "kinds.bundle", compiled().bundle)
     assert main(["export", "c", str(tmp_path / "kinds.bundle"), "-o", str(tmp_path / "c")]) == 0
-    assert "5 files; cc -std=c99 -O3 program.c clib.c region0.c -lm -o model" in capsys.readouterr().out
-    sources = sorted(str(path) for path in (tmp_path / "c").glob("*.c"))
-    subprocess.run(["cc", *STRICT, *SANITIZED, *sources, "-lm", "-o", str(tmp_path / "model")], check=True)
-    for sample in pictures(3):
-        done = subprocess.run([tmp_path / "model", tmp_path / "c" / CONSTANTS], input=sample.tobytes(), capture_output=True, check=True)
-        assert not done.stderr
-        assert done.stdout == compiled().executor.run({"x": sample}).outputs["y"].tobytes()
-    short = subprocess.run([tmp_path / "model", tmp_path / "c" / CONSTANTS], input=b"1234", capture_output=True, check=False)
-    assert (short.returncode, short.stderr) == (1, b"the inputs end too early\n")
-    assert subprocess.run([tmp_path / "model"], capture_output=True, check=False).returncode == 2
+    assert "6 files; cc -std=c99 -O3 program.c clib.c region0.c tilewright_bundle.c -lm -o model" in capsys.readouterr().out
+    model = _built(tmp_path / "c")
+    samples = pictures(3)
+    done = subprocess.run([model, tmp_path / "kinds.bundle"], input=samples.tobytes(), capture_output=True, check=True)
+    assert (done.stderr, done.stdout) == (b"", compiled().executor.run({"x": samples[:, 0]}).outputs["y"].tobytes())
+    assert _failed(model, tmp_path / "kinds.bundle") == (1, "the inputs end too early")
+    assert _failed(model)[0] == 2
+
+
+@needs_compiler
+@pytest.mark.parametrize("target", ["vta", "dpuv3", "dnnvm"])
+def test_a_device_in_another_process_gives_the_same_bytes(target: str, tmp_path: Path) -> None:
+    write_bundle(tmp_path / "plain.bundle", plain(target).bundle)
+    assert main(["export", "c", str(tmp_path / "plain.bundle"), "-o", str(tmp_path / "c")]) == 0
+    model, samples = _built(tmp_path / "c"), pictures(2)
+    done = subprocess.run([model, tmp_path / "plain.bundle", *DEVICE], input=samples.tobytes(), capture_output=True, check=True)
+    assert (done.stderr, done.stdout) == (b"", plain(target).executor.run({"x": samples[:, 0]}).outputs["y"].tobytes())
+
+
+@needs_compiler
+def test_programs_say_what_is_wrong_with_bundles_and_devices(tmp_path: Path) -> None:
+    bundle, other = tmp_path / "plain.bundle", tmp_path / "other.bundle"
+    write_bundle(bundle, plain("vta").bundle)
+    write_bundle(other, compiled().bundle)
+    assert main(["export", "c", str(bundle), "-o", str(tmp_path / "c")]) == 0
+    model = _built(tmp_path / "c")
+    (tmp_path / "short").write_bytes(bundle.read_bytes()[:-9])
+    assert _failed(model, tmp_path / "none", *DEVICE) == (1, f"{tmp_path}/none: cannot be opened")
+    assert _failed(model, tmp_path / "short", *DEVICE) == (1, f"{tmp_path}/short: no bundle")
+    assert _failed(model, other, *DEVICE) == (1, f"{other}: not the bundle that this program was made of")
+    assert _failed(model, bundle) == (1, "device vta: the program was given no command that starts it")
+    assert _failed(model, bundle, "/nowhere") == (1, "device vta: the process has ended without an answer")
+    assert _failed(model, bundle, sys.executable, "-c", "input(); print('failed E0601 it stands')") == (1, "device vta: failed E0601 it stands")
+
+
+def _built(folder: Path) -> Path:
+    """The program of these files, with warnings as errors and sanitizers."""
+    sources = sorted(str(path) for path in folder.glob("*.c"))
+    subprocess.run(["cc", *STRICT, *SANITIZED, *sources, "-lm", "-o", str(folder / "model")], check=True)
+    return folder / "model"
+
+
+def _failed(model: Path, *words: object) -> tuple[int, str]:
+    done = subprocess.run([model, *map(str, words)], input=b"1234", capture_output=True, check=False, text=False)
+    return done.returncode, done.stderr.decode().strip()
 
 
 def test_an_operator_of_the_host_is_named() -> None:
@@ -42,9 +76,14 @@ def test_an_operator_of_the_host_is_named() -> None:
         stand_alone(compiled(softmax=True).bundle, {"clib": clib().machine})
 
 
-def test_a_region_of_another_machine_is_named() -> None:
-    with pytest.raises(UserError, match=r"E1114 .*vta"):
-        stand_alone(small_bundle("vta"), {"vta": network("vta")[0]})
+def test_a_region_of_several_images_is_named() -> None:
+    bundle = plain("vta").bundle
+    (region,) = bundle.manifest.regions
+    (port,) = region.outputs
+    several = replace(region, outputs=(replace(port, shape=(2, *port.shape[1:])),))
+    odd = replace(bundle, manifest=replace(bundle.manifest, regions=(several,)))
+    with pytest.raises(UserError, match="E1114 region 'region0' takes 2 images of a sample"):
+        stand_alone(odd, plain("vta").executor.machines)
 
 
 def test_an_input_of_another_type_is_named() -> None:
@@ -53,11 +92,3 @@ def test_an_input_of_another_type_is_named() -> None:
     odd = replace(bundle, manifest=replace(bundle.manifest, inputs=(replace(entry, dtype="int64"),)))
     with pytest.raises(UserError, match="E1114 'x' is no float32 tensor of a known size"):
         stand_alone(odd, {"clib": clib().machine})
-
-
-def test_regular_places_are_loops() -> None:
-    places = np.arange(24, dtype=np.int64).reshape(2, 3, 4).transpose(2, 0, 1)
-    assert affine(places) == ("4, 2, 3", "1, 12, 4")
-    assert affine(places[0]) == ("1, 2, 3", "0, 12, 4")
-    with pytest.raises(ValueError, match="regular"):
-        affine(np.array([0, 1, 3], np.int64))

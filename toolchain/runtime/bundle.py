@@ -38,9 +38,13 @@ class _File:
 def write_bundle(path: Path, bundle: Bundle) -> None:
     """Writes a bundle whole or not at all, manifest first. Raises UserError E0005, E1103, and E1104 for a plan that cannot be run."""
     _check_plan(bundle, str(path))
+    write_archive(path, {MANIFEST: manifest_text(bundle).encode(), **dict(sorted(bundle.members.items()))})
+
+
+def manifest_text(bundle: Bundle) -> str:
+    """manifest.json."""
     sums = {name: Member(len(data), digest(data)) for name, data in bundle.members.items()}
-    text = json.dumps(to_json(_File(FORMAT, VERSION, sums, bundle.manifest)), indent=1)
-    write_archive(path, {MANIFEST: f"{text}\n".encode(), **dict(sorted(bundle.members.items()))})
+    return json.dumps(to_json(_File(FORMAT, VERSION, sums, bundle.manifest)), indent=1) + "\n"
 
 
 def read_bundle(path: Path) -> Bundle:

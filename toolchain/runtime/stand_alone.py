@@ -1,49 +1,56 @@
-"""A bundle as a program in C: regions of C code, and conversions at their borders; nothing of it needs Python or ONNX Runtime."""
+"""A bundle as a program in C: its plan, conversions at borders, regions as C or on devices. Neither Python nor ONNX Runtime is needed to run it."""
 
 import math
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 
-from toolchain.abi.dram_map import host_axes, packing_of
-from toolchain.codegen.templates import render
+from toolchain.codegen.templates import FOLDER, render
 from toolchain.graph.integers.calls import BOUNDARY
 from toolchain.graph.integers.functions import kind_of
-from toolchain.operations.operation import PICTURE_AXES
+from toolchain.runtime.bundle import manifest_text
+from toolchain.runtime.c_packing import Loop, c_packing
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Port, RegionProgram
 from toolchain.runtime.plan_checks import step_of
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 
-CONSTANTS = "constants.bin"
 ROUNDED = {"half_up": "floor({} + 0.5)", "floor": "floor({})", "half_even": "nearbyint({})", "half_away": "round({})"}
 """A quotient to a whole number, as C has it."""
 QUOTIENT = "(double)x[k] / (double)scale"
-SEQUENCE, LOOPS = 3, 3
+RUNTIME = FOLDER / "c_runtime"
+HEADER, BUNDLE_SOURCE, DEVICE_SOURCE = "tilewright.h", "tilewright_bundle.c", "tilewright_process.c"
 
 
 def stand_alone(bundle: Bundle, machines: Mapping[str, Machine], place: str = "") -> dict[str, bytes]:
-    """The program's files by name: program.c, a file for each region, the library's, and the constants.
+    """The program's files by name: program.c, a file for each region of C code, the library's, and the runtime's.
 
-    Raises UserError E1114 for a region of other code, an operator that the host computes, or an input that is no float32 tensor.
+    Raises UserError E1114 for a region of another kind, an operator that the host computes, or an input that is no float32 tensor.
     """
     writer = _Writer(bundle, machines, place)
     writer.write()
-    files = {CONSTANTS: b"".join(part.data for memory in writer.memories() for part in memory.constants)}
-    for region in bundle.manifest.regions:
+    memories = writer.memories()
+    used = (HEADER, BUNDLE_SOURCE, *((DEVICE_SOURCE,) if any(memory.machine for memory in memories) else ()))
+    files = {name: (RUNTIME / name).read_bytes() for name in used}
+    for region in (region for region in bundle.manifest.regions if region.function):
         files[f"{region.function}.c"] = bundle.members[region.binary]
         files |= {name: bundle.members[member] for name, member in region.files.items()}
     sources = " ".join(["program.c", *sorted(name for name in files if name.endswith(".c"))])
-    return {"program.c": writer.text(sources).encode(), **files}
+    manifest = zlib.crc32(manifest_text(bundle).encode())
+    text = render(
+        "c99", "program.c.j2", model=bundle.manifest.model, sources=sources, manifest=manifest, memories=memories,
+        tensors=writer.tensors.values(), steps=writer.steps, rounded=ROUNDED[writer.rounding].format(QUOTIENT),
+    )  # fmt: skip
+    return {"program.c": text.encode(), **files}
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A statement of the program. kind: read, write, quantize, dequantize, copy or call; the rest is what the template names of it."""
+    """A statement of the program. kind: read, write, quantize, dequantize, copy, fetch or run; the rest is what the template names of it."""
 
     kind: str
     tensor: str = ""
@@ -54,10 +61,10 @@ class _Step:
     zero: int = 0
     low: int = 0
     high: int = 0
-    place: int = 0
-    sizes: str = ""
-    strides: str = ""
-    out: int = 0
+    loops: tuple[Loop, ...] = ()
+    place: str = ""
+    first: int = 0
+    function: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,28 +79,35 @@ class _Tensor:
 
 @dataclass(frozen=True)
 class _Part:
-    """Constant bytes of a region, and where they stand in its memory."""
+    """A member of the bundle, and where it stands in a region's memory."""
 
+    member: str
     address: int
-    data: bytes
+    bytes: int
 
-    @property
-    def bytes(self) -> int:
-        return len(self.data)
+
+@dataclass(frozen=True)
+class _Register:
+    index: int
+    address: int
 
 
 @dataclass(frozen=True)
 class _Memory:
-    """The memory of a region's function. bytes: of all of it."""
+    """The memory of a region, `bytes` of it. function: in C; else `machine` is the device's, and `program` the name and size of its member."""
 
     name: str
     bytes: int
     constants: tuple[_Part, ...]
+    function: str
+    machine: str
+    program: _Part
+    registers: tuple[_Register, ...]
 
 
 @dataclass
 class _Writer:
-    """Walks through the plan; what the template needs fills on the way. names: of tensors in C, by the graph's."""
+    """Walks through the plan; what the template needs fills on the way. tensors: by the graph's names."""
 
     bundle: Bundle
     machines: Mapping[str, Machine]
@@ -119,7 +133,7 @@ class _Writer:
             self.steps.append(_Step("write", self.tensors[entry.name].name, size=self.size(entry)))
 
     def refused(self, text: str) -> UserError:
-        hint = "a stand-alone program has regions in C and conversions at their borders; `tilewright extract` makes a model of a part"
+        hint = "a stand-alone program has regions and conversions at their borders; `tilewright extract` makes a model of a part"
         return fail("E1114", text, hint=hint, place=self.place)
 
     def size(self, entry: Interface) -> int:
@@ -146,44 +160,44 @@ class _Writer:
 
     def region(self, run: RegionProgram) -> None:
         machine = self.machines[run.target]
-        if not run.function:
-            raise self.refused(f"region '{run.name}' is no C but code of {run.target}")
+        if run.whole:
+            raise self.refused(f"region '{run.name}' is a graph for an engine, {run.target}")
+        if run.batch > 1:
+            raise self.refused(f"region '{run.name}' takes {run.batch} images of a sample")
         self.rounding = machine.quantisation.rounding if machine.quantisation else self.rounding
-        self.steps += [self.copy(machine, run, port, self.tensors[port.name], out=0) for port in run.inputs]
-        self.steps.append(_Step("call", region=run.function))
+        for port in run.inputs:
+            stored = run.map.tensors[port.tensor]
+            if stored.extents[self.layout_axis(machine, stored.layout)] == stored.shape.channels:
+                first = run.map.segments[stored.segment].address + stored.offset
+                self.steps.append(_Step("clear", region=run.name, first=first, size=stored.bytes))
+            self.steps.append(self.copy("copy", machine, run, port, self.tensors[port.name]))
+        self.steps.append(_Step("run", region=run.name, function=run.function))
         for port in run.outputs:
-            self.steps.append(self.copy(machine, run, port, self.tensor(port.name, "int8_t", math.prod(port.shape)), out=1))
+            self.steps.append(self.copy("fetch", machine, run, port, self.tensor(port.name, "int8_t", math.prod(port.shape))))
 
-    def copy(self, machine: Machine, run: RegionProgram, port: Port, tensor: _Tensor, out: int) -> _Step:
-        """The tensor's elements in the graph's order: a start and a stride for each axis."""
+    def layout_axis(self, machine: Machine, layout: str) -> int:
+        """The axis of channels among a layout's."""
+        return next(item for item in machine.layouts if item.name == layout).domain.index("c")
+
+    def copy(self, kind: str, machine: Machine, run: RegionProgram, port: Port, tensor: _Tensor) -> _Step:
+        """Elements in the graph's order to or from the region's memory."""
         stored = run.map.tensors[port.tensor]
-        found = packing_of(machine, stored)
-        places = np.ravel_multi_index(np.broadcast_arrays(*found.index), found.shape).transpose(np.argsort(host_axes(found.layout)))
-        places = places[..., 0].transpose(PICTURE_AXES[SEQUENCE]) if len(port.shape) == SEQUENCE else places.reshape(port.shape)
-        sizes, strides = affine(places[0])
-        where = run.map.segments[stored.segment].address + stored.offset + int(places.flat[0])
-        return _Step("copy", tensor.name, region=run.function, place=where, sizes=sizes, strides=strides, out=out)
+        found = c_packing(machine, port, stored, run.map.segments[stored.segment].address + stored.offset)
+        if found is None:
+            raise self.refused(f"'{port.name}' is no tensor of bytes in region '{run.name}'")
+        return _Step(kind, tensor.name, region=run.name, loops=found.loops, place=found.place)
 
     def memories(self) -> list[_Memory]:
         """Of the regions, in their order."""
         return [self.memory(region) for region in self.bundle.manifest.regions]
 
     def memory(self, region: RegionProgram) -> _Memory:
-        parts = tuple(_Part(region.map.segments[name].address, self.bundle.members[member]) for name, member in region.constants.items())
-        return _Memory(region.function, max(segment.address + segment.bytes for segment in region.map.segments.values()), parts)
+        segments = {name: segment for name, segment in region.map.segments.items() if not segment.memory}
+        constants = tuple(_Part(member, segments[name].address, self.bytes(member)) for name, member in region.constants.items())
+        registers = tuple(_Register(segment.register, segment.address) for segment in segments.values() if segment.register >= 0)
+        size = max(segment.address + segment.bytes for segment in segments.values())
+        machine = "" if region.function else region.target
+        return _Memory(region.name, size, constants, region.function, machine, _Part(region.binary, 0, self.bytes(region.binary)), registers)
 
-    def text(self, sources: str) -> str:
-        rounded = ROUNDED[self.rounding].format(QUOTIENT)
-        tensors, regions = self.tensors.values(), self.memories()
-        model = self.bundle.manifest.model
-        return render("c99", "program.c.j2", model=model, sources=sources, regions=regions, tensors=tensors, steps=self.steps, rounded=rounded)
-
-
-def affine(offsets: "np.typing.NDArray[np.int64]") -> tuple[str, str]:
-    """Sizes and strides of three nested loops, as C lists them. Raises ValueError where elements do not stand at regular places."""
-    offsets = offsets.reshape((1,) * (LOOPS - offsets.ndim) + offsets.shape)
-    strides = [int(np.diff(offsets, axis=axis).flat[0]) if size > 1 else 0 for axis, size in enumerate(offsets.shape)]
-    rebuilt = offsets.flat[0] + sum(stride * index for stride, index in zip(strides, np.indices(offsets.shape), strict=True))
-    if not np.array_equal(rebuilt, offsets):
-        raise ValueError("its elements do not stand at regular places")
-    return ", ".join(map(str, offsets.shape)), ", ".join(map(str, strides))
+    def bytes(self, member: str) -> int:
+        return len(self.bundle.members[member])

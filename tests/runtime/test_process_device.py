@@ -1,0 +1,61 @@
+"""A device in another process: the same bytes as in this one, and one clear error for each way in which a process fails."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.runtime.small import bundle, images, network
+from toolchain.runtime.emulator_device import EmulatorDevice
+from toolchain.runtime.executor import open_bundle
+from toolchain.runtime.process_device import SHARED, ProcessDevice
+from toolchain.spec.errors import UserError
+
+LOADED = "input(); print('done', flush=True); input(); "
+EMULATOR = (sys.executable, "-m", "toolchain", "device")
+
+
+@pytest.mark.parametrize("target", ["vta", "dpuv3"])
+def test_results_are_those_of_the_emulator_here(target: str) -> None:
+    here = open_bundle(bundle(target), network(target)[0], EmulatorDevice())
+    there = open_bundle(bundle(target), network(target)[0], ProcessDevice(EMULATOR))
+    given = {"x": images(5)}
+    expected, found = here.run(given).outputs, there.run(given).outputs
+    assert all(np.array_equal(expected[name], found[name]) for name in expected)
+    assert there.run(given).shares.execute > 0
+
+
+@pytest.mark.parametrize(
+    ("program", "seconds", "message"),
+    [
+        ("input(); print('failed E0601 it stands')", 60, "says: E0601 it stands"),
+        ("input(); print('perhaps')", 60, "answers 'perhaps', not 'done' or 'failed'"),
+        ("raise SystemExit(3)", 60, "has ended"),
+        ("import time; time.sleep(60)", 0.2, "does not answer within 0.2 s"),
+        ("print('x' * 10000, end='', flush=True); input(); input()", 60, "answers more than 4096 bytes without the end of a line"),
+    ],
+)
+def test_a_process_that_fails_is_an_error(program: str, seconds: float, message: str) -> None:
+    with pytest.raises(UserError, match=f"E0713 the device's process '{sys.executable}' {message}"):
+        open_bundle(bundle(), network()[0], ProcessDevice((sys.executable, "-c", program), seconds))
+
+
+def test_a_process_that_ends_during_a_run_is_an_error() -> None:
+    model = open_bundle(bundle(), network()[0], ProcessDevice((sys.executable, "-c", LOADED + "raise SystemExit(7)")))
+    with pytest.raises(UserError, match=r"E0713 .* has ended with code 7"):
+        model.run({"x": images(1)})
+
+
+def test_a_command_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(UserError, match="E0713 the device's process '/nowhere' does not start"):
+        open_bundle(bundle(), network()[0], ProcessDevice(("/nowhere",)))
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="no folder in memory")
+def test_no_file_stays_behind() -> None:
+    before = set(SHARED.glob("tilewright-*"))
+    open_bundle(bundle(), network()[0], ProcessDevice(EMULATOR)).run({"x": images(1)})
+    with pytest.raises(UserError):
+        open_bundle(bundle(), network()[0], ProcessDevice((sys.executable, "-c", "")))
+    assert set(Path(SHARED).glob("tilewright-*")) <= before
