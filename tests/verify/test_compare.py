@@ -1,7 +1,10 @@
+import math
+
 import numpy as np
 import pytest
 
-from toolchain.verify.compare import Comparison, FirstDifference, differing_bits, first_difference, unite
+from toolchain.spec.model import Tolerance
+from toolchain.verify.compare import Comparison, FirstDifference, differing_bits, distance, distant, first_difference, unite
 from toolchain.verify.verdict import Compared, Difference
 
 
@@ -24,6 +27,18 @@ def test_bits_are_compared_not_values() -> None:
     assert differing_bits(nothing, minus) == 1
     assert differing_bits(nothing, nothing.astype(np.float64)) == 2
     assert differing_bits(nothing.reshape(1, 2), nothing) == 2
+
+
+def test_a_tolerance_is_absolute_and_relative() -> None:
+    near = Tolerance(0.5, 0.01, "it rounds")
+    expected = np.array([0.0, 100.0, 100.0, np.nan, np.inf, 1.0, 1.0], np.float32)
+    found = np.array([0.5, 101.5, 101.6, np.nan, np.inf, np.nan, np.inf], np.float32)
+    assert distant(expected, found, near).tolist() == [False, False, True, False, False, True, True]
+    assert distant(expected, found[:3], near).all()
+    assert distant(expected, found.astype(np.float64), near).all()
+    assert distance(expected[:5], found[:5]) == pytest.approx(1.6)
+    assert distance(expected, found) == math.inf
+    assert distance(expected[:0], found[:0]) == 0.0
 
 
 def compared(tensor: str, image: int | None = None) -> Compared:

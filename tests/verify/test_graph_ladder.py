@@ -6,18 +6,19 @@ import numpy as np
 
 from tests.graph_networks import built, regions, samples
 from toolchain.graph.files.stage_file import read_stage
+from toolchain.runtime.open_region import Stored
 from toolchain.verify.graph_ladder import border_names, climb_graph
 from toolchain.verify.oracle import oracle_tensors
 
 
 def test_borders_are_compared() -> None:
-    found = built()
+    found, machine = built(), built().executor.machine
     stages = sorted(found.folder.glob("[0-9][0-9]-*.onnx"))
     names = [name for region in regions() for name in border_names(region)]
     expected = oracle_tensors(read_stage(stages[-2]), {"x": samples(3)}, names)
     assert set(names) <= set(expected)
     for region, program in zip(regions(), found.bundle.manifest.regions, strict=True):
-        verdict = climb_graph(region, found.bundle, program, expected)
+        verdict = climb_graph(region, Stored(found.bundle, program, machine, "", False, optimise=False), expected)
         assert verdict.exact
         assert verdict.instructions == len(region.nodes)
         assert [item.tensor for item in verdict.compared] == [tensor.name for tensor in region.outputs]
@@ -25,7 +26,8 @@ def test_borders_are_compared() -> None:
     member = program.constants["constants"]
     data = np.frombuffer(found.bundle.members[member], np.uint8).copy()
     data[:64] ^= 1  # of the first constant, weights
-    wrong = climb_graph(region, replace(found.bundle, members={**found.bundle.members, member: data.tobytes()}), program, expected)
+    damaged = replace(found.bundle, members={**found.bundle.members, member: data.tobytes()})
+    wrong = climb_graph(region, Stored(damaged, program, machine, "", False, optimise=False), expected)
     assert not wrong.exact
     assert wrong.difference is not None
     assert wrong.difference.differing > 0

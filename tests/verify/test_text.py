@@ -45,6 +45,27 @@ def test_an_exact_verdict_is_short() -> None:
     ]
 
 
+def test_a_verdict_within_a_tolerance_is_close_and_never_exact() -> None:
+    graph = replace(REGION, sampled=None, told="operators, compiled by npuc", allowed="0.5 + 0.01 of the number: it rounds")
+    near = replace(graph, compared=(Compared("y", "conv", "graph engine", 40, None, 0.25),))
+    verdict = replace(MODEL, regions=(near,), outputs=(OutputVerdict("out", 10, 0, 0.125),), integers=False)
+    assert (verdict.right, verdict.exact) == (True, False)
+    assert verdict_text(verdict).splitlines() == [
+        "m on t: close; 1 tensors of 4 images, 40 elements, compared with ONNX Runtime",
+        "region r: 20 operators, compiled by npuc; 1 of 1 tensors close",
+        "  the largest difference is 0.25, allowed are 0.5 + 0.01 of the number: it rounds",
+        "output out: all 10 elements as near ONNX Runtime as allowed, the furthest 0.12 away",
+    ]
+    data = json.loads(json.dumps(verdict_data(verdict)))
+    assert (data["exact"], data["right"], data["allowed"]) == (False, True, near.allowed)
+    far = replace(verdict, regions=(replace(near, compared=(Compared("y", "conv", "graph engine", 40, replace(DIFFERENCE, writer=None), 3.0),)),))
+    assert not far.right
+    assert "m on t: NOT CLOSE" in verdict_text(far)
+    assert "no instruction wrote" not in verdict_text(far)
+    wrong = replace(verdict, outputs=(OutputVerdict("out", 10, 2, 9.0),))
+    assert "output out: 2 of 10 elements are FURTHER from ONNX Runtime than allowed, one by 9" in verdict_text(wrong)
+
+
 def test_noise_at_an_output_is_a_warning_and_no_error() -> None:
     verdict = replace(MODEL, closeness=Closeness({"out": close(-0.5), "other": close(40.0)}, "w", -2.0, {}))
     assert verdict.exact

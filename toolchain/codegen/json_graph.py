@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ class JsonGenerator:
         """Raises UserError E1010 for an attribute that JSON does not hold."""
         assert isinstance(region, GraphRegion)
         assert schedule is None
-        held, constants, offsets = _place(region)
+        held, constants, offsets = place_graph(region)
         source = graph_text(region, offsets)
         return RegionCode(
             target=backend.machine.name,
@@ -51,15 +51,27 @@ def graph_cycles(backend: Backend, region: GraphRegion) -> float:
     return sum(rules.cycles(node) for node in region.nodes)
 
 
-def _place(region: GraphRegion) -> tuple[DramMap, bytes, dict[str, int]]:
+def place_graph(region: GraphRegion) -> tuple[DramMap, bytes, dict[str, int]]:
     """The planned memory of tensors at the border; constant bytes, each content once, and where each constant stands among them."""
-    tensors: dict[str, StoredTensor] = {}
-    sizes: dict[str, int] = {}
+    held, (constants, offsets) = place_border(region), _place_constants(region)
+    return replace(held, segments={**held.segments, "constants": Segment(0, len(constants))}), constants, offsets
+
+
+def place_border(region: GraphRegion) -> DramMap:
+    """The planned memory of tensors at the border: inputs, and results behind them."""
+    tensors, segments, end = dict[str, StoredTensor](), dict[str, Segment](), 0
     for segment, members in (("inputs", region.inputs), ("results", region.outputs)):
-        sizes[segment] = 0
+        size = 0
         for tensor in members:
-            tensors[tensor.name] = _stored(tensor, segment, sizes[segment])
-            sizes[segment] += -(-tensor.bytes // ALIGN) * ALIGN
+            tensors[tensor.name] = _stored(tensor, segment, size)
+            size += -(-tensor.bytes // ALIGN) * ALIGN
+        segments[segment] = Segment(end, size)
+        end += size
+    return DramMap("", "", segments, tensors, tuple(t.name for t in region.inputs), tuple(t.name for t in region.outputs))
+
+
+def _place_constants(region: GraphRegion) -> tuple[bytes, dict[str, int]]:
+    """Constant bytes, each content once, and where each constant stands among them."""
     offsets, parts, known = dict[str, int](), list[bytes](), dict[bytes, int]()
     for name, array in region.constants.items():
         data = array.tobytes()
@@ -67,10 +79,7 @@ def _place(region: GraphRegion) -> tuple[DramMap, bytes, dict[str, int]]:
             known[data] = sum(map(len, parts))
             parts.append(data + bytes(-len(data) % ALIGN))
         offsets[name] = known[data]
-    constants = b"".join(parts)
-    segments = {name: Segment(0, size) for name, size in {**sizes, "constants": len(constants)}.items()}
-    held = DramMap("", "", segments, tensors, tuple(t.name for t in region.inputs), tuple(t.name for t in region.outputs))
-    return held, constants, offsets
+    return b"".join(parts), offsets
 
 
 def _stored(tensor: GraphTensor, segment: str, offset: int) -> StoredTensor:

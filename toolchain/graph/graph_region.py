@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
+from onnx import helper, numpy_helper
 
+from toolchain.graph.importing.versions import IR_VERSION
 from toolchain.graph.nodes.rewrite import known_shape
 from toolchain.graph.regions import describe_inputs, region_function
 from toolchain.spec.errors import fail
@@ -72,3 +75,15 @@ def _type(value: ir.Value, call: ir.Node) -> tuple[tuple[int, ...], str]:
     if shape is None or dtype is None:
         raise fail("E1010", f"the shape or type of '{value.name}' of region '{call.op_type}' is not known", hint="build the graph again")
     return shape, str(np.dtype(dtype.numpy()).name)
+
+
+def onnx_of(region: GraphRegion) -> onnx.ModelProto:
+    """The region as an ONNX model of its own, with its constants inside."""
+    inputs, outputs = ([_info(tensor) for tensor in side] for side in (region.inputs, region.outputs))
+    constants = [numpy_helper.from_array(array, name) for name, array in region.constants.items()]
+    graph = helper.make_graph([ir.serde.serialize_node(node) for node in region.nodes], region.name, inputs, outputs, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", region.opset)], ir_version=IR_VERSION)
+
+
+def _info(tensor: GraphTensor) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(tensor.name, helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype)), tensor.shape)

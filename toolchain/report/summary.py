@@ -57,7 +57,7 @@ class Summary:
 
     peak_macs: multiply-accumulates that the device could do in a cycle, None where its file does not say. accuracy: share of images with the right
     answer by way (float, integer, emulator), empty where there are no labels or nobody ran them. exact, closeness: what the verification
-    said, None before it.
+    said, None before it. allowed: how far results may be from exact ones, empty where not at all.
     artefacts: files and folders by what they are. stand_in: why the model is not the network of its name, empty where it is.
     """
 
@@ -80,6 +80,7 @@ class Summary:
     artefacts: Mapping[str, str]
     stand_in: str = ""
     shares: tuple[MachineShare, ...] = ()
+    allowed: str = ""
 
     @property
     def frames_per_second(self) -> float:
@@ -130,9 +131,9 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
         manifest.model, " + ".join(each.label for each in machines.values()), images, machine.timing.clock_khz, machine.timing.peak_macs, placement,
         calibration_kind(built.integer), tuple(uses), modelled(machines, manifest.hosts, manifest.regions), costs,
         find_reasons(costs, machine.label, templates_for(machine)), _constants(machines, uses),
-        {way: share for way, share in right.items() if share is not None}, verified.exact if verified else None,
+        {way: share for way, share in right.items() if share is not None}, verified.right if verified else None,
         verified.tensors if verified else 0, verified.closeness if verified else None, tell.artefacts, tell.stand_in,
-        tuple(_shares(machines, manifest.regions, placement)),
+        tuple(_shares(machines, manifest.regions, placement)), verified.allowed if verified else "",
     )  # fmt: skip
 
 

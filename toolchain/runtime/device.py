@@ -1,8 +1,8 @@
-"""The interface of a device: programs are loaded once, then run on stored bytes. Hardware joins by the same three classes."""
+"""The interface of a device: programs are loaded once, then run on stored bytes. Hardware joins by the same classes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,15 @@ class LoadedProgram(Protocol):
 
     def run(self, writes: Mapping[ByteRange, Bytes], reads: Sequence[ByteRange]) -> Ran:
         """Writes, runs, reads; runs of several threads come one after the other."""
+        ...
+
+
+@runtime_checkable
+class CodeDevice(Protocol):
+    """Something that runs code whose form only its vendor knows."""
+
+    def start(self, machine: str, program: bytes, held: DramMap, constants: Mapping[str, bytes]) -> LoadedProgram:
+        """program: the code. held: where tensors stand in its memory. constants: bytes by segment. Raises UserError for code that must not run."""
         ...
 
 

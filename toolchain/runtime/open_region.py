@@ -4,11 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from toolchain.analysis.checks import prepare_program
+from toolchain.codegen.vendor_tool import tool_path
 from toolchain.runtime.c_region import CompiledRegion, compile_c
+from toolchain.runtime.code_engine import CodeEngine, check_places
 from toolchain.runtime.contents import Bundle, RegionProgram
-from toolchain.runtime.device import Device, Image
+from toolchain.runtime.device import CodeDevice, Device, Image
 from toolchain.runtime.graph_engine import engine_of
 from toolchain.runtime.image import region_image
+from toolchain.runtime.process_device import ProcessDevice
 from toolchain.runtime.region_engine import PackedEngine, RegionEngine
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
@@ -36,7 +39,8 @@ Opened = tuple[RegionProgram, RegionEngine]
 def open_region(stored: Stored, device: Device, retimed: bool) -> Opened:
     """retimed: whether the machine's timing is another than when the bundle was made.
 
-    Raises UserError E03xx and E1104 for a damaged region, E05xx and E06xx for a program that must not run, E1113 and E071x for C.
+    Raises UserError E03xx and E1104 for a damaged region, E05xx and E06xx for a program that must not run, E1113 and E071x for C,
+    E1116 and E0713 for a vendor's code.
     """
     return OPENERS[stored.machine.codegen](stored, device, retimed)
 
@@ -76,5 +80,16 @@ def _open_graph(stored: Stored, device: Device, retimed: bool) -> Opened:
     return stored.region, engine_of(stored.bundle, stored.region, stored.place, stored.optimise)
 
 
-OPENERS: Mapping[str, Callable[[Stored, Device, bool], Opened]] = {"binary": _open_program, "c99": _open_c, "json": _open_graph}
+def _open_code(stored: Stored, device: Device, retimed: bool) -> Opened:
+    """A device that does not take a vendor's code has the vendor's own process in its place."""
+    del retimed
+    machine = stored.machine
+    assert machine.tool is not None
+    code = stored.bundle.members[stored.region.binary]
+    here = device if isinstance(device, CodeDevice) else ProcessDevice((str(tool_path(machine, machine.tool.device)),))
+    check_places(stored.region, stored.place)
+    return stored.region, CodeEngine(stored.region, here.start(machine.name, code, stored.region.map, {}))
+
+
+OPENERS: Mapping[str, Callable[[Stored, Device, bool], Opened]] = {"binary": _open_program, "c99": _open_c, "json": _open_graph, "tool": _open_code}
 """By the machine's `codegen`."""

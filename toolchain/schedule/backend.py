@@ -29,7 +29,7 @@ class Backend:
     @property
     def graph(self) -> bool:
         """Whether the machine takes graphs of ONNX's operators, and has no kernels."""
-        return self.machine.codegen == "json"
+        return self.machine.takes_graphs
 
     @property
     def tiled(self) -> bool:
@@ -52,7 +52,7 @@ class Backend:
 
 def load_backends(machines: Iterable[Machine]) -> tuple[Backend, ...]:
     """In the order of the machines. Raises UserError E10xx for kernels that are wrong."""
-    return tuple(Backend(machine, {} if machine.codegen == "json" else load_kernels(machine)) for machine in machines)
+    return tuple(Backend(machine, {} if machine.takes_graphs else load_kernels(machine)) for machine in machines)
 
 
 def backend_of(backends: Sequence[Backend], call: ir.Node) -> Backend:

@@ -20,6 +20,7 @@ def render(machine: Machine, without: frozenset[str] = frozenset()) -> dict[str,
         "target": {"name": machine.name, "config": machine.config, "summary": machine.summary, "sources": machine.sources}
         | ({"models": machine.models} if machine.models else {}),
         "codegen": machine.codegen if machine.codegen != "binary" else None,
+        "tool": machine.tool,
         "params": parameters(machine),
         "topology": machine.levels,
         "memories": machine.memories,

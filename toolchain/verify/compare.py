@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.spec.model import Tolerance
 from toolchain.verify.verdict import Compared, Coordinates
 
 Array = NDArray[Any]
@@ -38,9 +39,31 @@ def differing_bits(expected: Array, found: Array) -> int:
     """Elements whose bytes differ: -0.0 is not 0.0, and a NaN equals itself. Another shape or type differs everywhere."""
     if expected.shape != found.shape or expected.dtype != found.dtype:
         return max(expected.size, found.size, 1)
-    width = expected.dtype.itemsize
-    a, b = (np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(-1, width) for x in (expected, found))
-    return int(np.count_nonzero((a != b).any(axis=1)))
+    return int(np.count_nonzero(distant(expected, found, None)))
+
+
+def distant(expected: Array, found: Array, tolerance: Tolerance | None) -> NDArray[np.bool_]:
+    """The elements of `found` that may not be as they are; without a tolerance those whose bytes differ. Of the shape of `expected`.
+
+    All of them where `found` has another shape or type.
+    """
+    if expected.shape != found.shape or expected.dtype != found.dtype:
+        return np.ones(expected.shape, np.bool_)
+    if tolerance is None:
+        width = expected.dtype.itemsize
+        a, b = (np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(-1, width) for x in (expected, found))
+        return (a != b).any(axis=1).reshape(expected.shape)
+    return ~np.isclose(found, expected, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True)
+
+
+def distance(expected: Array, found: Array) -> float:
+    """The largest difference of two tensors of the same shape, infinite where one has a number and the other none."""
+    if not expected.size:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(found.astype(np.float64) - expected.astype(np.float64))
+    same = (found == expected) | (np.isnan(found) & np.isnan(expected))
+    return float(np.max(np.where(same, 0.0, np.nan_to_num(apart, nan=np.inf))))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One region as a graph against the whole model in ONNX Runtime: results at its border, bit for bit."""
+"""One region as a graph against the whole model in ONNX Runtime: results at its border, bit for bit or as near as the machine's file asks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from toolchain.graph.calibration.table import sample_at, sample_count
 from toolchain.graph.graph_region import GraphRegion
-from toolchain.runtime.contents import Bundle, RegionProgram
-from toolchain.runtime.graph_engine import engine_of
-from toolchain.verify.compare import differing_bits
+from toolchain.runtime.emulator_device import EmulatorDevice
+from toolchain.runtime.open_region import Stored, open_region
+from toolchain.spec.model import Tolerance, Tool
+from toolchain.verify.compare import distance, distant
 from toolchain.verify.verdict import Compared, Difference, RegionVerdict
 
 Array = NDArray[Any]
@@ -21,27 +22,38 @@ def border_names(region: GraphRegion) -> tuple[str, ...]:
     return tuple(tensor.name for tensor in (*region.inputs, *region.outputs))
 
 
-def climb_graph(region: GraphRegion, bundle: Bundle, program: RegionProgram, expected: Mapping[str, Array], place: str = "") -> RegionVerdict:
-    """expected: tensors of the whole model by name, [samples, *shape]. The engine runs without rewriting, as the model did that they come from.
+def climb_graph(region: GraphRegion, stored: Stored, expected: Mapping[str, Array]) -> RegionVerdict:
+    """expected: tensors of the whole model by name, [samples, *shape], which come from a model that ONNX Runtime did not rewrite.
 
-    Raises UserError E1115 for a damaged graph, E0910 where ONNX Runtime stops.
+    Raises UserError E1115 for a damaged graph, E0910 where ONNX Runtime stops, E0713 and E1116 for a vendor's device.
     """
-    engine = engine_of(bundle, program, place, optimise=False)
+    program, tool = stored.region, stored.machine.tool
+    _, engine = open_region(stored, EmulatorDevice(), retimed=False)
     given = {port.name: expected[port.name] for port in program.inputs}
     found, _ = engine.run([sample_at(given, number) for number in range(sample_count(given))])
     compared: list[Compared] = []
     for port in program.outputs:
         wanted, made = expected[port.name], np.stack([sample[port.name] for sample in found])
-        count = differing_bits(wanted, made)
         maker = next((node.name or "" for node in region.nodes if port.tensor in [value.name for value in node.outputs]), "")
-        difference = _difference(port.tensor, wanted, made, count, maker) if count else None
-        compared.append(Compared(port.tensor, maker, "graph engine", wanted.size, difference))
-    return RegionVerdict(region.name, len(region.nodes), tuple(compared), (), (), (), True, None, told="operators, as a graph in JSON")
+        difference = _difference(port.tensor, wanted, made, maker, tool.tolerance if tool else None)
+        apart = distance(wanted, made) if tool and wanted.shape == made.shape else 0.0
+        compared.append(Compared(port.tensor, maker, "graph engine", wanted.size, difference, apart))
+    told = f"operators, compiled by {tool.compiler}" if tool else "operators, as a graph in JSON"
+    allowed = allowed_text(tool) if tool else ""
+    return RegionVerdict(region.name, len(region.nodes), tuple(compared), (), (), (), True, None, told=told, allowed=allowed)
 
 
-def _difference(name: str, wanted: Array, made: Array, count: int, maker: str) -> Difference:
-    """The first element, in row-major order, that is another number; the first of all where only bits or the shape differ."""
-    places = np.argwhere(wanted != made) if wanted.shape == made.shape else np.zeros((0, wanted.ndim), np.int64)
-    place = tuple(int(k) for k in (places[0] if len(places) else np.zeros(wanted.ndim, np.int64)))
+def allowed_text(tool: Tool) -> str:
+    """The machine's tolerance in words."""
+    near = tool.tolerance
+    return f"{near.absolute:g} + {near.relative:g} of the number: {near.because}"
+
+
+def _difference(name: str, wanted: Array, made: Array, maker: str, tolerance: Tolerance | None) -> Difference | None:
+    """The first element, in row-major order, that may not be as it is."""
+    differs = distant(wanted, made, tolerance)
+    if not differs.any():
+        return None
+    place = tuple(int(k) for k in np.argwhere(differs)[0])
     found = float(made[place]) if wanted.shape == made.shape else float("nan")
-    return Difference(name, place, float(wanted[place]), found, count, maker, (maker,), None)
+    return Difference(name, place, float(wanted[place]), found, int(np.count_nonzero(differs)), maker, (maker,), None)

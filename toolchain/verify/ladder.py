@@ -22,14 +22,15 @@ from toolchain.passes.fuse import sources_of
 from toolchain.passes.truth import check_import
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
+from toolchain.runtime.open_region import Stored
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.regions.region import Region
-from toolchain.spec.model import Machine
+from toolchain.spec.model import Machine, Tolerance
 from toolchain.verify.built import Built
 from toolchain.verify.call_ladder import climb_calls
-from toolchain.verify.compare import differing_bits
+from toolchain.verify.compare import differing_bits, distance, distant
 from toolchain.verify.diagnosis.on_chip import OnChipReader
 from toolchain.verify.graph_ladder import border_names, climb_graph
 from toolchain.verify.oracle import first_samples, oracle_tensors
@@ -106,7 +107,7 @@ def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: Sa
     region = backend.read(built.partitioned, call)
     program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
     if isinstance(region, GraphRegion):
-        return climb_graph(region, built.bundle, program, expected, built.place)
+        return climb_graph(region, Stored(built.bundle, program, backend.machine, built.place, native=False, optimise=False), expected)
     if backend.tiled:
         tested = bundled_program(built.bundle, program, region, backend.machine, built.place)
         verdict = climb_region(tested, expected, size, _peek(built, backend, tested, say))
@@ -146,8 +147,16 @@ def _outputs(built: Built, images: Samples, expected: Mapping[str, Array]) -> li
     """The executor takes the same samples, its host segments as they are like the oracle; the programs were checked already."""
     executor = open_bundle(built.bundle, [*built.machines.values()], EmulatorDevice(check=False), built.place, optimise=False)
     found = executor.run_samples(images)
-    names = [entry.name for entry in built.bundle.manifest.outputs]
-    return [OutputVerdict(name, int(np.size(found[name])), differing_bits(expected[name], found[name])) for name in names]
+    tolerance = next((machine.tool.tolerance for machine in built.machines.values() if machine.tool), None)
+    return [_output(entry.name, expected[entry.name], found[entry.name], tolerance) for entry in built.bundle.manifest.outputs]
+
+
+def _output(name: str, expected: Array, found: Array, tolerance: Tolerance | None) -> OutputVerdict:
+    """tolerance: of a machine that computes in floating point in an order of its own."""
+    if tolerance is None or expected.dtype.kind != "f" or expected.shape != found.shape:
+        return OutputVerdict(name, int(np.size(found)), differing_bits(expected, found))
+    differing = int(np.count_nonzero(distant(expected, found, tolerance)))
+    return OutputVerdict(name, int(np.size(found)), differing, distance(expected, found))
 
 
 def compared_images(macs: int, per_run: int, samples: int) -> int:

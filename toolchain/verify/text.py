@@ -17,18 +17,19 @@ WORST = 3
 def verdict_data(verdict: ModelVerdict) -> dict[str, Any]:
     """The verdict as JSON holds it; a tensor without any noise has no number of dB."""
     errors = [{**asdict(row), "sqnr": None if math.isinf(row.sqnr) else round(row.sqnr, 3)} for row in verdict.errors]
-    return {"exact": verdict.exact, **asdict(verdict), "errors": errors}
+    return {"exact": verdict.exact, "right": verdict.right, "allowed": verdict.allowed, **asdict(verdict), "errors": errors}
 
 
 @dataclass(frozen=True)
 class Verified:
-    """The part of a verdict that reports show. tensors: how many were compared. noise: signal to noise in dB by tensor, the worst first, None without
-    noise."""
+    """The part of a verdict that reports show. right, allowed: as in a verdict. tensors: how many were compared. noise: signal to noise in dB by
+    tensor, the worst first, None without noise."""
 
-    exact: bool
+    right: bool
     tensors: int
     closeness: Closeness
     noise: tuple[tuple[str, float | None], ...]
+    allowed: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ def read_verified(text: str) -> Verified:
     found = [from_json(_Noise, {"tensor": row["tensor"], "sqnr": row["sqnr"]}, "errors") for row in data["errors"]]
     tensors = sum(len(region["compared"]) for region in data["regions"])
     noise = tuple((row.tensor, row.sqnr) for row in found)
-    return Verified(from_json(bool, data["exact"], "exact"), tensors, from_json(Closeness, data["closeness"]), noise)
+    right, allowed = from_json(bool, data["right"], "right"), from_json(str, data["allowed"], "allowed")
+    return Verified(right, tensors, from_json(Closeness, data["closeness"]), noise, allowed)
 
 
 def verdict_text(verdict: ModelVerdict, calibrated: str = "") -> str:
@@ -53,7 +55,7 @@ def verdict_text(verdict: ModelVerdict, calibrated: str = "") -> str:
 
 def _lines(verdict: ModelVerdict) -> Iterator[str]:
     elements = sum(item.elements for region in verdict.regions for item in region.compared)
-    word = "exact" if verdict.exact else "NOT EXACT"
+    word = ("close" if verdict.right else "NOT CLOSE") if verdict.allowed else ("exact" if verdict.exact else "NOT EXACT")
     compared = f"{verdict.tensors} tensors of {verdict.images} image{'s' if verdict.images > 1 else ''}, {elements} elements"
     other = "the integer network" if verdict.integers else "ONNX Runtime"
     yield f"{verdict.model} on {verdict.machine}: {word}; {compared}, compared with {other}"
@@ -62,7 +64,7 @@ def _lines(verdict: ModelVerdict) -> Iterator[str]:
     for region in verdict.regions:
         yield from _region(region)
     for output in verdict.outputs:
-        yield _output(output, "ONNX Runtime on the integer model" if verdict.integers else "ONNX Runtime")
+        yield _output(output, "ONNX Runtime on the integer model" if verdict.integers else "ONNX Runtime", bool(verdict.allowed))
     yield from _noise(verdict) if verdict.integers else ()
 
 
@@ -76,16 +78,18 @@ def _noise(verdict: ModelVerdict) -> Iterator[str]:
 
 
 def _region(region: RegionVerdict) -> Iterator[str]:
-    equal = sum(item.difference is None for item in region.compared)
+    equal, near = sum(item.difference is None for item in region.compared), "close" if region.allowed else "equal"
     races = f"{len(region.hazards)} hazards" if region.hazards else _races(region.tolerated)
-    tensors = f"{equal} of {len(region.compared)} tensors equal"
+    tensors = f"{equal} of {len(region.compared)} tensors {near}"
     if region.sampled is None:
         yield f"region {region.region}: {region.instructions} {region.told}; {tensors}"
+        if region.allowed:
+            yield f"  the largest difference is {max((item.distance for item in region.compared), default=0.0):.2g}, allowed are {region.allowed}"
     else:
         yield f"region {region.region}: {region.instructions} instructions, {races}; {tensors}; {_sampled(region.sampled)}"
     yield from _shortened([f"  {text}" for text in region.hazards], "hazards")
     if region.difference:
-        yield from _difference(region.difference)
+        yield from _difference(region.difference, region.sampled is not None)
     if not region.ordered:
         yield "  an order in which the units issue leaves other outputs than the order of the schedule"
     yield from _disagreement(region.sampled) if region.sampled else ()
@@ -108,13 +112,14 @@ def _sampled(sampled: Sampled) -> str:
     return f"the reference engine agrees on {sampled.instructions} sampled instructions, {sampled.elements} elements"
 
 
-def _difference(found: Difference) -> Iterator[str]:
+def _difference(found: Difference, instructions: bool) -> Iterator[str]:
+    """instructions: whether the region has any."""
     place = ", ".join(map(str, found.coordinates))
     yield f"  first difference: tensor {found.tensor}[{place}] is {found.found}, expected {found.expected}; {found.differing} elements differ"
     if found.operation:
         yield f"  operation {found.operation}, from {', '.join(found.nodes) or 'no node'}; whatever it reads was equal, as far as it is compared"
     if found.writer is None:
-        yield "  no instruction wrote this element"
+        yield from ["  no instruction wrote this element"] if instructions else []
         return
     yield f"  {found.writer.place} was last written by {found.writer.instruction} ({found.writer.label})"
     yield from (f"    from {text}" for text in found.writer.before)
@@ -133,7 +138,12 @@ def _shortened(lines: list[str], what: str) -> Iterator[str]:
         yield f"  and {len(lines) - SHOWN} more {what}"
 
 
-def _output(output: OutputVerdict, other: str) -> str:
+def _output(output: OutputVerdict, other: str, near: bool) -> str:
+    if near and output.differing:
+        far = f"{output.differing} of {output.elements} elements"
+        return f"output {output.output}: {far} are FURTHER from {other} than allowed, one by {output.distance:.2g}"
+    if near:
+        return f"output {output.output}: all {output.elements} elements as near {other} as allowed, the furthest {output.distance:.2g} away"
     if output.differing:
         return f"output {output.output}: {output.differing} of {output.elements} elements DIFFER from {other}"
     return f"output {output.output}: all {output.elements} elements equal {other}, bit for bit"

@@ -42,13 +42,17 @@ class Difference:
 
 @dataclass(frozen=True)
 class Compared:
-    """A tensor that was compared element by element. where: the memory that it was read from. after: the operation that it was read after."""
+    """A tensor that was compared element by element. where: the memory that it was read from. after: the operation that it was read after.
+
+    difference: one that the machine's file does not allow. distance: the largest of all differences, where it allows some.
+    """
 
     tensor: str
     after: str
     where: str
     elements: int
     difference: Difference | None = None
+    distance: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ class RegionVerdict:
     unseen: tensors that were not compared, each with the reason. ordered: whether runs in orders in which the units
     may issue leave the same outputs as one in the schedule's order. tolerated: hazards that the machine's file calls warnings.
 
-    instructions: also calls of a library, or operators of a graph, as `told` says; these have no units and no reference engine, so sampled is None.
+    instructions: also calls of a library, or operators of a graph, as `told` says; these have no units and no reference engine, so sampled is
+    None. allowed: how far results may be from the expected ones, and why; empty where they have to be the same bits.
     """
 
     region: str
@@ -92,6 +97,7 @@ class RegionVerdict:
     sampled: Sampled | None
     tolerated: int = 0
     told: str = ""
+    allowed: str = ""
 
     @property
     def difference(self) -> Difference | None:
@@ -100,17 +106,27 @@ class RegionVerdict:
 
     @property
     def exact(self) -> bool:
+        """Whether all is right, and the same bits."""
+        return self.right and not self.allowed
+
+    @property
+    def right(self) -> bool:
+        """Whether all is as it has to be."""
         agreed = self.sampled is None or self.sampled.disagreement is None
         return self.difference is None and self.ordered and agreed and not self.unseen and not self.hazards
 
 
 @dataclass(frozen=True)
 class OutputVerdict:
-    """An output of the whole model, by the executor and by ONNX Runtime on the integer model: compared bit by bit."""
+    """An output of the whole model, by the executor and by ONNX Runtime on the integer model, compared bit by bit.
+
+    With a machine whose file allows differences they may be as large; distance: the largest.
+    """
 
     output: str
     elements: int
     differing: int
+    distance: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -132,7 +148,18 @@ class ModelVerdict:
 
     @property
     def exact(self) -> bool:
-        return all(region.exact for region in self.regions) and not any(output.differing for output in self.outputs)
+        """Whether all is right, and the same bits."""
+        return self.right and not self.allowed
+
+    @property
+    def right(self) -> bool:
+        """Whether all is as it has to be."""
+        return all(region.right for region in self.regions) and not any(output.differing for output in self.outputs)
+
+    @property
+    def allowed(self) -> str:
+        """How far results may be from the expected ones, and why, by the file of one of the machines; empty where all have to be the same bits."""
+        return next((region.allowed for region in self.regions if region.allowed), "")
 
     @property
     def tensors(self) -> int:

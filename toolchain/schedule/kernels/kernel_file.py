@@ -33,7 +33,7 @@ def load_kernels(machine: Machine) -> dict[str, Kernel]:
     path = _kernel_path(machine)
     if path is None:
         listed = "it takes graphs, and its section 'operators' lists what it computes"
-        hint = listed if machine.codegen == "json" else f"write targets/{machine.name}/kernels.yaml"
+        hint = listed if machine.takes_graphs else f"write targets/{machine.name}/kernels.yaml"
         raise fail("E1001", f"machine '{machine.name}' has no kernels", hint=hint)
     return dict(_loaded(MachineKey(machine), path, (_stamps(path.parent), _stamps(own_operations(machine)))))
 

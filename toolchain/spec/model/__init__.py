@@ -1,6 +1,6 @@
 """The data model of a machine. Nothing here knows YAML."""
 
-from toolchain.spec.model.conventions import Host, Layout, Outline, Quantity, Rule
+from toolchain.spec.model.conventions import Host, Layout, Outline, Quantity, Rule, Tolerance, Tool
 from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, Pipelined, ProgramRules, Text
 from toolchain.spec.model.machine import Machine
 from toolchain.spec.model.quantisation import Numerics
@@ -38,6 +38,8 @@ __all__ = [
     "Timing",
     "TimingClass",
     "TimingConstant",
+    "Tolerance",
+    "Tool",
     "Transfer",
     "Unit",
     "View",

@@ -55,6 +55,29 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far a result may be from ONNX Runtime's: `absolute` + `relative` times its size. because: the reason that readers of verdicts see."""
+
+    absolute: float
+    relative: float
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A vendor's own compiler, which makes code of regions, and the process in which it runs. compiler, device: names of programs, of which the
+    user says where they are. arguments: for the compiler, after its files. seconds, megabytes: the most that a region's compilation may take, and
+    its code be large."""
+
+    compiler: str
+    device: str
+    arguments: tuple[str, ...]
+    seconds: int
+    megabytes: int
+    tolerance: Tolerance
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A named numeric rule that semantics call: a rounding shift (`rounding`) or a narrowing (`type`, `overflow`)."""
 

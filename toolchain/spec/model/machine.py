@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from toolchain.spec.model.conventions import Host, Layout, Outline, Rule
+from toolchain.spec.model.conventions import Host, Layout, Outline, Rule, Tool
 from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, ProgramRules, Text
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.model.storage import Level, Memory, Unit, View, stream_levels
@@ -54,12 +54,20 @@ class Machine:
     fusion: Outline | None = None
     pipeline: Outline | None = None
     codegen: str = "binary"
-    """the code generator of its regions: `binary`, its own instructions; `c99`, calls of a library of kernels; `json`, a graph of ONNX's operators"""
+    """the code generator of its regions: `binary`, its own instructions; `c99`, calls of a library of kernels; `json`, a graph of ONNX's operators;
+    `tool`, a vendor's compiler"""
+    tool: Tool | None = None
+    """the vendor's compiler, with `codegen: tool`"""
 
     path: str = field(default="", compare=False)
     """its file, as messages print it"""
     choices: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """(parameter, choice) -> its number, for `SHR == SHR.full`"""
+
+    @property
+    def takes_graphs(self) -> bool:
+        """Whether regions are graphs of ONNX's operators, without integers or kernels."""
+        return self.codegen in ("json", "tool")
 
     @property
     def label(self) -> str:

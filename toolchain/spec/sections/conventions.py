@@ -5,7 +5,7 @@ import math
 from toolchain.spec.context import Context
 from toolchain.spec.errors import fail
 from toolchain.spec.findings import gather
-from toolchain.spec.model import Host, Level, ProgramRules, Quantity, Rule
+from toolchain.spec.model import Host, Level, ProgramRules, Quantity, Rule, Tolerance, Tool
 from toolchain.spec.model.storage import stream_levels
 from toolchain.spec.types import parse_scalar
 from toolchain.spec.yaml_nodes import Node
@@ -45,6 +45,17 @@ def host(context: Context) -> Host | None:
         return None
     kinds = {name: quantity(n) for name, n in node.members("gmac_per_s")}
     return Host(kinds, *(quantity(node.value[key]) for key in ("gb_per_s", "launch_us", "transfer_us", "transfer_gb_per_s")))
+
+
+def tool(root: Node) -> Tool | None:
+    """The vendor's compiler, where the file has one."""
+    node = root.get("tool")
+    if node is None:
+        return None
+    near = node.value["tolerance"]
+    tolerance = Tolerance(float(near.value["absolute"].value), float(near.value["relative"].value), near.text("because"))
+    arguments = tuple(str(item.value) for item in node.entries("arguments"))
+    return Tool(node.text("compiler"), node.text("device"), arguments, node.value["seconds"].value, node.value["megabytes"].value, tolerance)
 
 
 def quantity(node: Node) -> Quantity:

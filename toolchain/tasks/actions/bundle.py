@@ -5,6 +5,7 @@ from pathlib import Path
 
 from toolchain.codegen.generators import GENERATORS
 from toolchain.codegen.region_code import RegionCode
+from toolchain.codegen.vendor_tool import tool_path
 from toolchain.graph.preparation import Preparation
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.bundle import write_bundle
@@ -12,13 +13,14 @@ from toolchain.schedule.form.files import read_schedule_file
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import bundle_file, machines_of, preparations_file, schedule_file
 from toolchain.tasks.actions.regions import forget_regions, regions_of
+from toolchain.tasks.hashes import seen
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 
 
 def make_bundle(step: Step, say: Say) -> Made:
     """Also leaves each region's text: assembly before synchronisation with what each instruction is for, or C. Raises UserError E10xx, E06xx."""
-    found = regions_of(step.job)
+    found, tools = regions_of(step.job), seen(*(tool_path(machine, machine.tool.compiler) for machine in machines_of(step.job) if machine.tool))
     made: dict[str, RegionCode] = {}
     for number, (backend, region) in enumerate(found.regions):
         say(f"region {number + 1} of {len(found.regions)}: its program")
@@ -28,7 +30,7 @@ def make_bundle(step: Step, say: Say) -> Made:
     path = bundle_file(step.job)
     write_bundle(path, assemble_bundle(step.job.model, machines_of(step.job), found.model, made, _preparations(step)))
     forget_regions()
-    return Made([path, *(text for name, one in made.items() for text in _texts(step.folder / name, one))])
+    return Made([path, *(text for name, one in made.items() for text in _texts(step.folder / name, one))], tools)
 
 
 def _preparations(step: Step) -> dict[str, Preparation]:

@@ -35,7 +35,7 @@ from toolchain.tasks.work import Made
 def make_graph(step: Step, say: Say) -> Made:
     """Raises UserError E1203 for a machine without numerics, E1001 for one without kernels, E0901 to E0923 for the model."""
     job, machines = step.job, machines_of(step.job)
-    unsaid = next((machine for machine in machines if machine.quantisation is None and machine.codegen != "json"), None)
+    unsaid = next((machine for machine in machines if machine.quantisation is None and not machine.takes_graphs), None)
     if unsaid is not None:
         raise fail("E1203", f"machine '{unsaid.name}' does not say how numbers are stored", hint="its file needs a section 'quantisation'")
     say("reading the kernels")
