@@ -179,6 +179,11 @@ def _export(export: argparse.ArgumentParser) -> None:
     program.add_argument("bundle", metavar="MODEL.bundle")
     program.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where program.c and its parts go")
     program.set_defaults(run="export:export_c")
+    model = forms.add_parser("onnx", help="a bundle as an ONNX model whose regions are EPContext nodes")
+    model.add_argument("bundle", metavar="MODEL.bundle")
+    model.add_argument("-o", "--output", metavar="FILE.onnx", required=True)
+    model.add_argument("--embed", action="store_true", help="with the bundle inside, not beside it")
+    model.set_defaults(run="export:export_onnx")
 
 
 def _machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:

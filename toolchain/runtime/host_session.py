@@ -14,29 +14,46 @@ def open_segment(model: bytes, members: Mapping[str, bytes], place: str, optimis
 
     Raises UserError E1107 for a model that is none or points outside the bundle, E0910 where ONNX Runtime refuses.
     """
+    wanted = dict.fromkeys(_location(tensor, members, place) for tensor in _external(_parsed(model, place)))
+    return open_session(model, optimise, files={name: members[name] for name in wanted})
+
+
+def whole_segment(model: bytes, members: Mapping[str, bytes], place: str) -> onnx.ModelProto:
+    """A segment with all its constants inside. Raises UserError E1107 as `open_segment` does."""
+    proto = _parsed(model, place)
+    for tensor in _external(proto):
+        data = members[_location(tensor, members, place)]
+        del tensor.external_data[:]
+        tensor.ClearField("data_location")
+        tensor.raw_data = data
+    return proto
+
+
+def _parsed(model: bytes, place: str) -> onnx.ModelProto:
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(model)
     except DecodeError:
         raise fail("E1107", "a host segment of the bundle is no ONNX model", place=place) from None
-    wanted = dict.fromkeys(_locations(proto, place))
-    for name in wanted:
-        if name not in members:
-            raise fail("E1107", f"a host segment reads '{name[:80]}', which is not in the bundle", place=place)
-    return open_session(model, optimise, files={name: members[name] for name in wanted})
+    return proto
 
 
-def _locations(proto: onnx.ModelProto, place: str) -> Iterator[str]:
-    """The locations of all external data, tensors within attributes and subgraphs included."""
+def _location(tensor: onnx.TensorProto, members: Mapping[str, bytes], place: str) -> str:
+    """The member that has an external constant's bytes."""
+    found = [entry.value for entry in tensor.external_data if entry.key == "location"]
+    if len(found) != 1:
+        raise fail("E1107", f"the constant '{tensor.name[:80]}' of a host segment names no single place", place=place)
+    if found[0] not in members:
+        raise fail("E1107", f"a host segment reads '{found[0][:80]}', which is not in the bundle", place=place)
+    return found[0]
+
+
+def _external(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """All constants whose bytes are elsewhere, tensors within attributes and subgraphs included."""
     bodies = [proto.graph.node, *(function.node for function in proto.functions)]
     tensors = [*proto.graph.initializer, *(t for s in proto.graph.sparse_initializer for t in (s.values, s.indices))]
     tensors += [tensor for body in bodies for tensor in _tensors(body)]
-    for tensor in tensors:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
-            found = [entry.value for entry in tensor.external_data if entry.key == "location"]
-            if len(found) != 1:
-                raise fail("E1107", f"the constant '{tensor.name[:80]}' of a host segment names no single place", place=place)
-            yield found[0]
+    yield from (tensor for tensor in tensors if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data)
 
 
 def _tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
