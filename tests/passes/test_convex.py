@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.passes.convex import convex_groups
+from toolchain.passes.convex import Room, convex_groups
 
 
 def ways(before: list[list[int]], one: set[int], other: set[int]) -> bool:
@@ -74,3 +74,22 @@ def test_branches_that_meet_are_one_group() -> None:
 def test_what_no_host_operation_separates_is_joined_late() -> None:
     """A second branch that needs nothing from the host joins what comes after the host."""
     assert convex_groups([[], [0], [], [1, 2]], [True, False, True, True]) == [[0], [2, 3]]
+
+
+@settings(max_examples=100, deadline=None)
+@given(graphs(), st.integers(1, 5), st.lists(st.integers(0, 4), min_size=12, max_size=12))
+def test_no_group_is_larger_than_its_room(graph: tuple[list[list[int]], list[bool]], most: int, weights: list[int]) -> None:
+    before, taken = graph
+    room = Room((most, 6.0), [(1, weight) for weight in weights[: len(before)]])
+    groups = [set(group) for group in convex_groups(before, taken, {1: room})]
+    assert sorted(itertools.chain(*groups)) == [node for node, yes in enumerate(taken) if yes]
+    assert all(len(group) <= most and sum(weights[node] for node in group) <= 6 for group in groups)
+    assert not any(ways(before, group, group) for group in groups)
+    check_no_circle(before, groups)
+    assert convex_groups(before, taken, {1: Room((12.0, 48.0), room.weights)}) == convex_groups(before, taken)
+
+
+def test_a_chain_is_cut_where_its_room_ends() -> None:
+    room = Room((2,), [(1,)] * 5)
+    assert convex_groups([[], [0], [1], [2], [3]], [1] * 5, {1: room}) == [[0, 1], [2, 3], [4]]
+    assert convex_groups([[], [0], [1], [2], [3]], [2, 2, 2, 1, 1], {2: room}) == [[0, 1], [2], [3, 4]]

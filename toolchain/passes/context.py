@@ -11,6 +11,7 @@ from toolchain.graph.integers.functions import INTEGER
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.library import Kinds, builtin_kinds
 from toolchain.passes.templates import Template
+from toolchain.spec.model import RegionLimits
 
 Policy = Literal["pays", "all", "least"]
 
@@ -59,6 +60,7 @@ class Device:
     prices: a region, given by its calls; None where the machine's file does not say what the host costs, as tariff is then.
     computes: names of the operations that it may take; None where nothing is known of that.
     settles: writes into the function of a region, given by its call, which kernel does each operation of it. domain: of its integer functions.
+    limits: the most that a region may have.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Device:
     settles: Callable[[ir.Model, ir.Node], None] = _unsettled
     domain: str = INTEGER
     tariff: Tariff | None = None
+    limits: RegionLimits = field(default_factory=RegionLimits)
 
     @property
     def floats(self) -> bool:

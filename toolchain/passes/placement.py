@@ -12,6 +12,7 @@ from toolchain.graph.nodes.rewrite import captured
 from toolchain.passes.context import Device, Policy, Price
 from toolchain.passes.convex import convex_groups
 from toolchain.passes.min_cut import cheapest_division
+from toolchain.passes.region_limits import oversize, room_for
 
 NO_DEVICE = "no machine was named"
 ONLY_MOVES = "no operation beside it is computed on the machine"
@@ -34,7 +35,7 @@ def place_calls(nodes: Sequence[ir.Node], devices: Sequence[Device], policy: Pol
     Every region is convex and as large as it can be. policy: `pays` makes those that save time, `all` every one. `least` makes those of the machine's
     part in the cheapest division, unless `pays` saves more: the division counts no launches.
     """
-    reasons = {node: _reason(node, owner_of(node, devices)) for node in nodes}
+    reasons = {node: _reason(node, device := owner_of(node, devices)) or _oversize(node, device) for node in nodes}
     whole = _make_regions(nodes, devices, reasons, policy)
     if policy != "least":
         return whole
@@ -102,13 +103,19 @@ def _reason(node: ir.Node, device: Device | None) -> str:
     return device.refuses(node) if device else NO_DEVICE
 
 
+def _oversize(node: ir.Node, device: Device | None) -> str:
+    """Why a node that the machine could take is too large for any region of it."""
+    return oversize(node, device.limits) if device else ""
+
+
 def _groups(nodes: Sequence[ir.Node], reasons: Mapping[ir.Node, str], devices: Sequence[Device]) -> list[list[ir.Node]]:
     choices = {device.domain: number for number, device in enumerate(devices, 1)}
     owners = [0 if reasons[node] else choices[node.domain] for node in nodes]
     numbers = {node: number for number, node in enumerate(nodes)}
     makers = [[value.producer() for value in (*node.inputs, *captured(node)) if value is not None] for node in nodes]
     before = [sorted({numbers[maker] for maker in each if maker is not None}) for each in makers]
-    return [[nodes[number] for number in group] for group in convex_groups(before, owners)]
+    rooms = {number: room for number, device in enumerate(devices, 1) if (room := room_for(nodes, device.limits))}
+    return [[nodes[number] for number in group] for group in convex_groups(before, owners, rooms)]
 
 
 def _loss(device: Device | None, group: Sequence[ir.Node]) -> str:

@@ -88,5 +88,5 @@ class _Model:
 
 
 def _info(port: Port, region: RegionProgram) -> onnx.ValueInfoProto:
-    """A tensor at a region's border: stored integers, or floating point of a graph. ONNX Runtime cannot infer the types of a compiled node's results."""
+    """A tensor at a region's border: stored integers, or floating point of a graph. ONNX Runtime infers no types of compiled nodes."""
     return helper.make_tensor_value_info(port.name, onnx.TensorProto.FLOAT if region.whole else onnx.TensorProto.INT8, port.shape)

@@ -36,7 +36,7 @@ def graph_device(machine: Machine) -> Device:
     """
     rules = GraphRules(machine)
     rules.check()
-    return Device(machine.name, rules.refusal, rules.price, frozenset(), domain=STANDARD, tariff=rules.tariff)
+    return Device(machine.name, rules.refusal, rules.price, frozenset(), domain=STANDARD, tariff=rules.tariff, limits=machine.limits)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
         choices={(p, c): i for p, names in context.choices.items() for i, c in enumerate(names)}, host=host, interlock=locked,
         configs=tuple(dict(root.members("configs"))), nops=nops, settable=tuple(dict(root.members("params"))), quantisation=numerics,
         operators=offloaded, fusion=offloading.outline(root, "fusion"), pipeline=offloading.outline(root, "pipeline"), path=root.span.source.path,
-        codegen=root.text("codegen", "binary"), tool=conventions.tool(root),
+        codegen=root.text("codegen", "binary"), tool=conventions.tool(root), limits=conventions.limits(context),
     )  # fmt: skip
     check(machine, root)
     return machine

@@ -1,7 +1,7 @@
 """The elaborated machine as plain data and as YAML: every number concrete, expressions as text."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any, cast
 
 import yaml
@@ -21,6 +21,7 @@ def render(machine: Machine, without: frozenset[str] = frozenset()) -> dict[str,
         | ({"models": machine.models} if machine.models else {}),
         "codegen": machine.codegen if machine.codegen != "binary" else None,
         "tool": machine.tool,
+        "regions": {name: value for name, value in asdict(machine.limits).items() if value is not None},
         "params": parameters(machine),
         "topology": machine.levels,
         "memories": machine.memories,

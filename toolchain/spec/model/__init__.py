@@ -1,6 +1,6 @@
 """The data model of a machine. Nothing here knows YAML."""
 
-from toolchain.spec.model.conventions import Host, Layout, Outline, Quantity, Rule, Tolerance, Tool
+from toolchain.spec.model.conventions import Host, Layout, Outline, Quantity, RegionLimits, Rule, Tolerance, Tool
 from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, Pipelined, ProgramRules, Text
 from toolchain.spec.model.machine import Machine
 from toolchain.spec.model.quantisation import Numerics
@@ -30,6 +30,7 @@ __all__ = [
     "ProgramRules",
     "Quantity",
     "RecordField",
+    "RegionLimits",
     "Resource",
     "Rule",
     "ScalarType",

@@ -55,6 +55,17 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
+class RegionLimits:
+    """The most that one region may have, of one sample; None: as much as there is. parameter_bytes: of constants. result_bytes: of all results of its
+    operations, as if none took the room of another."""
+
+    operations: int | None = None
+    macs: int | None = None
+    parameter_bytes: int | None = None
+    result_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Tolerance:
     """How far a result may be from ONNX Runtime's: `absolute` + `relative` times its size. because: the reason that readers of verdicts see."""
 

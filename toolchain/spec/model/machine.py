@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from toolchain.spec.model.conventions import Host, Layout, Outline, Rule, Tool
+from toolchain.spec.model.conventions import Host, Layout, Outline, RegionLimits, Rule, Tool
 from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, ProgramRules, Text
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.model.storage import Level, Memory, Unit, View, stream_levels
@@ -56,6 +56,8 @@ class Machine:
     codegen: str = "binary"
     """the code generator of its regions: `binary`, its own instructions; `c99`, calls of a library of kernels; `json`, a graph of ONNX's operators;
     `tool`, a vendor's compiler"""
+    limits: RegionLimits = field(default_factory=RegionLimits)
+    """the most that a region may have"""
     tool: Tool | None = None
     """the vendor's compiler, with `codegen: tool`"""
 

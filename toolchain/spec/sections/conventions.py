@@ -5,7 +5,7 @@ import math
 from toolchain.spec.context import Context
 from toolchain.spec.errors import fail
 from toolchain.spec.findings import gather
-from toolchain.spec.model import Host, Level, ProgramRules, Quantity, Rule, Tolerance, Tool
+from toolchain.spec.model import Host, Level, ProgramRules, Quantity, RegionLimits, Rule, Tolerance, Tool
 from toolchain.spec.model.storage import stream_levels
 from toolchain.spec.types import parse_scalar
 from toolchain.spec.yaml_nodes import Node
@@ -56,6 +56,16 @@ def tool(root: Node) -> Tool | None:
     tolerance = Tolerance(float(near.value["absolute"].value), float(near.value["relative"].value), near.text("because"))
     arguments = tuple(str(item.value) for item in node.entries("arguments"))
     return Tool(node.text("compiler"), node.text("device"), arguments, node.value["seconds"].value, node.value["megabytes"].value, tolerance)
+
+
+def limits(context: Context) -> RegionLimits:
+    """The section `regions`. Raises UserError E0105 for a limit below 1, which no region could keep."""
+    found: dict[str, int] = {}
+    for name, node in context.root.members("regions"):
+        found[name] = context.number(node)
+        if found[name] < 1:
+            raise fail("E0105", f"a region with at most {found[name]} {name.replace('_', ' ')} cannot be", node.span)
+    return RegionLimits(**found)
 
 
 def quantity(node: Node) -> Quantity:
