@@ -13,7 +13,8 @@ from toolchain.spec.model import Machine, Tool
 FILE = """
 target: {name: npu, summary: a vendor's}
 codegen: tool
-tool: {compiler: npuc, device: npud, arguments: [-O, "2"], seconds: 1, megabytes: 1, tolerance: {absolute: 0.5, relative: 0, because: it rounds}}
+tool: {compiler: npuc, device: npud, arguments: [-O, "2"], seconds: 1, megabytes: 1}
+tolerance: {absolute: 0.5, relative: 0, because: it rounds}
 timing: {clock_khz: {value: 1000, source: made up}}
 operators: {Relu: []}
 pipeline: [partition]
@@ -46,7 +47,9 @@ def _tool(machine: Machine) -> Tool:
 def test_the_file_says_all_of_a_tool(machine: Machine) -> None:
     tool = _tool(machine)
     assert (tool.compiler, tool.device, tool.arguments, tool.seconds, tool.megabytes) == ("npuc", "npud", ("-O", "2"), 1, 1)
-    assert (tool.tolerance.absolute, tool.tolerance.relative, tool.tolerance.because) == (0.5, 0.0, "it rounds")
+    near = machine.tolerance
+    assert near is not None
+    assert (near.absolute, near.relative, near.because) == (0.5, 0.0, "it rounds")
     assert machine.takes_graphs
 
 
@@ -57,6 +60,7 @@ def test_the_file_says_all_of_a_tool(machine: Machine) -> None:
         ("seconds: 1, ", "", "E0109 missing key 'seconds'"),
         ("because: it rounds", "because: ''", "because"),
         ("relative: 0,", "relative: 2,", "relative"),
+        ("tolerance:", "assumptions: [none]\n#", "E0109 missing key 'tolerance'"),
         ("codegen: tool", "codegen: binary", "E0109"),
     ],
 )

@@ -22,7 +22,7 @@ from toolchain import cli
 from toolchain.models.files import cache_folder
 
 NEEDS = re.compile(r"^<!-- needs: (.*) -->$", re.M)
-VARIES = re.compile(r"\b[0-9a-f]{64}$|\b\d(\.\d)?e-0[6-9]\b", re.M)
+VARIES = re.compile(r"\b[0-9a-f]{64}$|(difference is|the furthest) [\d.e-]+", re.M)
 """Fingerprints, and differences of floating point between processors."""
 PROGRESS = re.compile(r"^.*(?: \.\.\.|: \d+\.\d s)\n", re.M)
 CONTINUES = re.compile(r"^<!-- continues: (\S+) -->$", re.M)

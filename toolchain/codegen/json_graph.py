@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.abi.dram_map import DramMap, Segment, Shape, StoredTensor
+from toolchain.codegen.half_precision import half_region
 from toolchain.codegen.region_code import RegionCode
 from toolchain.codegen.templates import render
 from toolchain.graph.graph_region import Array, GraphRegion, GraphTensor
@@ -31,6 +32,8 @@ class JsonGenerator:
         """Raises UserError E1010 for an attribute that JSON does not hold."""
         assert isinstance(region, GraphRegion)
         assert schedule is None
+        cycles = graph_cycles(backend, region)
+        region = half_region(region) if backend.machine.half else region
         held, constants, offsets = place_graph(region)
         source = graph_text(region, offsets)
         return RegionCode(
@@ -41,7 +44,7 @@ class JsonGenerator:
             map=held,
             constants={"constants": constants},
             images=1,
-            cycles=graph_cycles(backend, region),
+            cycles=cycles,
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import onnx
 
+from toolchain.codegen.half_precision import half_region
 from toolchain.codegen.json_graph import graph_cycles, place_border
 from toolchain.codegen.region_code import RegionCode
 from toolchain.graph.graph_region import GraphRegion, onnx_of
@@ -46,7 +47,7 @@ class ToolGenerator:
         assert schedule is None
         machine, tool = backend.machine, backend.machine.tool
         assert tool is not None
-        model = onnx_of(region)
+        model = onnx_of(half_region(region) if machine.half else region)
         blob = run_compiler(tool_path(machine, tool.compiler), tool, model.SerializeToString(), region.name)
         return RegionCode(
             target=machine.name,

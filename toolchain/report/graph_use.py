@@ -8,7 +8,7 @@ from toolchain.graph.graph_region import GraphRegion
 from toolchain.graph.operators.work import node_macs
 from toolchain.report.region_use import OperationUse, RegionUse
 from toolchain.schedule.backend import Backend
-from toolchain.schedule.graph_offload import GraphRules, tensor_bytes
+from toolchain.schedule.graph_offload import GraphRules
 from toolchain.timing.usage import Basis
 
 UNIT = "engine"
@@ -28,7 +28,7 @@ def use_graph(backend: Backend, region: GraphRegion) -> RegionUse:
 
 def _use(rules: GraphRules, node: ir.Node) -> OperationUse:
     cycles = rules.cycles(node)
-    return OperationUse(node.name or "", node.op_type, 1, cycles, UNIT, cycles, node_macs(node), tensor_bytes(node))
+    return OperationUse(node.name or "", node.op_type, 1, cycles, UNIT, cycles, node_macs(node), rules.bytes(node))
 
 
 def _constants(backend: Backend) -> Iterator[Basis]:

@@ -72,8 +72,12 @@ class GraphRules:
     def cycles(self, node: ir.Node) -> float:
         """The longer of multiply-accumulates at peak and bytes by the slowest of the machine's resources."""
         peak, rates = self.machine.timing.peak_macs, [resource.bytes_per_cycle for resource in self.machine.timing.resources]
-        size = tensor_bytes(node)
+        size = self.bytes(node)
         return max([node_macs(node) / peak if peak else 0.0, *(size / rate for rate in rates)])
+
+    def bytes(self, node: ir.Node) -> int:
+        """Of an operator's tensors, as the machine stores them."""
+        return tensor_bytes(node) // (2 if self.machine.half else 1)
 
     def cost(self, nodes: Sequence[ir.Node], host: Host) -> NodeCost:
         clock = self.machine.timing.clock_khz

@@ -59,6 +59,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
         configs=tuple(dict(root.members("configs"))), nops=nops, settable=tuple(dict(root.members("params"))), quantisation=numerics,
         operators=offloaded, fusion=offloading.outline(root, "fusion"), pipeline=offloading.outline(root, "pipeline"), path=root.span.source.path,
         codegen=root.text("codegen", "binary"), tool=conventions.tool(root), limits=conventions.limits(context),
+        half=conventions.half(context), tolerance=conventions.tolerance(root),
     )  # fmt: skip
     check(machine, root)
     return machine

@@ -147,7 +147,7 @@ def _outputs(built: Built, images: Samples, expected: Mapping[str, Array]) -> li
     """The executor takes the same samples, its host segments as they are like the oracle; the programs were checked already."""
     executor = open_bundle(built.bundle, [*built.machines.values()], EmulatorDevice(check=False), built.place, optimise=False)
     found = executor.run_samples(images)
-    tolerance = next((machine.tool.tolerance for machine in built.machines.values() if machine.tool), None)
+    tolerance = next((machine.allowance for machine in built.machines.values() if machine.allowance), None)
     return [_output(entry.name, expected[entry.name], found[entry.name], tolerance) for entry in built.bundle.manifest.outputs]
 
 

@@ -72,3 +72,22 @@ def test_subgraphs_and_optional_results(tmp_path: Path) -> None:
         stepper.run(node)
     for k, found in enumerate(stepper.values[graph.graph.outputs[0]]):
         np.testing.assert_array_equal(found, run(graph, {name: array[k] for name, array in samples.items()})["y"])
+
+
+def test_a_body_that_reads_a_constant_of_the_graph(tmp_path: Path) -> None:
+    """As the body of a Scan in ONNX's own expansion of LinearAttention does."""
+    branches = [helper.make_graph([n(kind, ["a", "k"], ["t"], kind.lower())], "g", [], [onnx.ValueInfoProto(name="t")]) for kind in ("Add", "Sub")]
+    nodes = [
+        n("Relu", ["x"], ["a"], "relu"),
+        n("ReduceSum", ["a"], ["s"], "sum", keepdims=0),
+        n("Greater", ["s", "zero"], ["positive"], "greater"),
+        n("If", ["positive"], ["y"], "choice", then_branch=branches[0], else_branch=branches[1]),
+    ]
+    constants = {"k": normal(0, 1, 3, 4, 4), "zero": np.zeros((), F)}
+    path = save(model(nodes, {"x": [1, 3, 4, 4]}, {"y": [1, 3, 4, 4]}, constants), tmp_path)
+    graph, x = load_graph(path), normal(1, 1, 1, 3, 4, 4)
+    stepper = Stepper(graph)
+    stepper.feed({"x": x}, 1)
+    for node in graph.graph:
+        stepper.run(node)
+    np.testing.assert_array_equal(stepper.values[graph.graph.outputs[0]][0], run(graph, {"x": x[0]})["y"])

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.equivalence.pieces import reads_of
+from toolchain.graph.nodes.rewrite import captured
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import run_session
 
@@ -52,12 +53,12 @@ class Stepper:
 
 
 def _alone(model: ir.Model, node: ir.Node, operands: Iterable[ir.Value]) -> ir.Model:
-    """A model of one operator; its constants are those that the graph has now."""
+    """A model of one operator; its constants, and those that its bodies read, are those that the graph has now."""
     graph = ir.GraphView(
         inputs=list(operands),
         outputs=[value for value in node.outputs if value.name],
         nodes=[node],
-        initializers=[value for value in node.inputs if value is not None and value.is_initializer()],
+        initializers=list(dict.fromkeys(value for value in (*node.inputs, *captured(node)) if value is not None and value.is_initializer())),
         opset_imports=model.graph.opset_imports,
         name="alone",
     )

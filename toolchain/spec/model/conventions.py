@@ -85,7 +85,6 @@ class Tool:
     arguments: tuple[str, ...]
     seconds: int
     megabytes: int
-    tolerance: Tolerance
 
 
 @dataclass(frozen=True, slots=True)

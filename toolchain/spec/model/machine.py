@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from toolchain.spec.model.conventions import Host, Layout, Outline, RegionLimits, Rule, Tool
+from toolchain.spec.model.conventions import Host, Layout, Outline, RegionLimits, Rule, Tolerance, Tool
 from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, ProgramRules, Text
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.model.storage import Level, Memory, Unit, View, stream_levels
@@ -60,6 +60,10 @@ class Machine:
     """the most that a region may have"""
     tool: Tool | None = None
     """the vendor's compiler, with `codegen: tool`"""
+    half: bool = False
+    """whether graphs compute in float16"""
+    tolerance: Tolerance | None = None
+    """of a vendor's code, and of graphs in float16"""
 
     path: str = field(default="", compare=False)
     """its file, as messages print it"""
@@ -70,6 +74,11 @@ class Machine:
     def takes_graphs(self) -> bool:
         """Whether regions are graphs of ONNX's operators, without integers or kernels."""
         return self.codegen in ("json", "tool")
+
+    @property
+    def allowance(self) -> Tolerance | None:
+        """How far results may be from ONNX Runtime's; None where they are the same bits."""
+        return self.tolerance if self.tool or self.half else None
 
     @property
     def label(self) -> str:

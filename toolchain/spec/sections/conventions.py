@@ -52,10 +52,24 @@ def tool(root: Node) -> Tool | None:
     node = root.get("tool")
     if node is None:
         return None
-    near = node.value["tolerance"]
-    tolerance = Tolerance(float(near.value["absolute"].value), float(near.value["relative"].value), near.text("because"))
     arguments = tuple(str(item.value) for item in node.entries("arguments"))
-    return Tool(node.text("compiler"), node.text("device"), arguments, node.value["seconds"].value, node.value["megabytes"].value, tolerance)
+    return Tool(node.text("compiler"), node.text("device"), arguments, node.value["seconds"].value, node.value["megabytes"].value)
+
+
+def tolerance(root: Node) -> Tolerance | None:
+    """How far results may be off, where the file says it."""
+    node = root.get("tolerance")
+    return Tolerance(float(node.value["absolute"].value), float(node.value["relative"].value), node.text("because")) if node else None
+
+
+def half(context: Context) -> bool:
+    """Whether graphs compute in float16. Raises UserError E0109 where the file does not say how far results are then off."""
+    node = context.root.get("half")
+    found = bool(node and context.number(node))
+    if node and found and context.root.get("tolerance") is None:
+        hint = "tolerance: {absolute: NUMBER, relative: NUMBER, because: REASON}"
+        raise fail("E0109", "missing key 'tolerance': results in float16 are not those of float32", node.span, hint)
+    return found
 
 
 def limits(context: Context) -> RegionLimits:
