@@ -8,19 +8,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from toolchain.api.compile import calibrate_in_use
     from toolchain.api.compile import compile_model as compile  # noqa: A004
     from toolchain.api.compiled import Compiled
+    from toolchain.api.in_use import InUse
     from toolchain.api.loaded import Loaded
     from toolchain.api.loaded import load_bundle as load
     from toolchain.spec.errors import UserError
 
 __version__ = "0.1.0"
-__all__ = ["Compiled", "Loaded", "UserError", "__version__", "compile", "load"]
+__all__ = ["Compiled", "InUse", "Loaded", "UserError", "__version__", "calibrate_in_use", "compile", "load"]
 
 _PLACES = {
     "Compiled": ("toolchain.api.compiled", "Compiled"),
+    "InUse": ("toolchain.api.in_use", "InUse"),
     "Loaded": ("toolchain.api.loaded", "Loaded"),
     "UserError": ("toolchain.spec.errors", "UserError"),
+    "calibrate_in_use": ("toolchain.api.compile", "calibrate_in_use"),
     "compile": ("toolchain.api.compile", "compile_model"),
     "load": ("toolchain.api.loaded", "load_bundle"),
 }

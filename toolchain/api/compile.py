@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolchain.api.compiled import Compiled
 from toolchain.api.given import Given
@@ -17,6 +17,9 @@ from toolchain.tasks.work import fulfil
 
 if TYPE_CHECKING:
     import onnx
+    from numpy.typing import NDArray
+
+    from toolchain.api.in_use import InUse
 
 
 def compile_model(
@@ -44,18 +47,57 @@ def compile_model(
     streams: how many of the machine's share the work of every operation. folder: for all files; one build is done again only where something changed.
     say: is told what goes on. Raises UserError.
     """
-    root = Path(folder).absolute()
-    file = model if isinstance(model, str | Path) else _file(model, root)
-    changed = tuple(sorted((name, str(value)) for name, value in (params or {}).items()))
-    own = str(Path(schedule).absolute()) if schedule else ""
-    targets = (str(target),) if isinstance(target, str | Path) else tuple(map(str, target))
-    variables = Variables(targets, (str(file),), changed, _sizes(dims or {}), fallback, _place(place), schedule=own, streams=_streams(streams))
-    if calibration is not None:
-        variables = _calibrated(variables, calibration, root)
-    plan = plan_of(variables, root)
-    built = Compiled(plan.jobs[0], plan.steps[0], say or _silent)
+    root, own = Path(folder).absolute(), str(Path(schedule).absolute()) if schedule else ""
+    sizes, changed = _sizes(dims or {}), _changed(params or {})
+    variables = Variables(_targets(target), (_model(model, root),), changed, sizes, fallback, _place(place), schedule=own, streams=_streams(streams))
+    built = _planned(variables if calibration is None else _calibrated(variables, calibration, root), root, say)
     fulfil(built.steps["bundle"], built.say)
     return built
+
+
+def calibrate_in_use(
+    model: "str | Path | onnx.ModelProto",
+    target: str | Path | Sequence[str | Path],
+    *,
+    samples: int = 64,
+    dims: Mapping[str, int] | None = None,
+    params: Mapping[str, int | str] | None = None,
+    place: str = "",
+    folder: str | Path = ROOT,
+    say: Say | None = None,
+) -> "InUse":
+    """A model that runs at once: in ONNX Runtime until it has seen so many samples, which then calibrate it, and on the machine from then on.
+
+    samples: how many; other arguments as in `toolchain.compile`. Raises UserError.
+    """
+    from toolchain.api.in_use import in_use
+
+    root = Path(folder).absolute()
+
+    def again(seen: "Mapping[str, NDArray[Any]]") -> Compiled:
+        return compile_model(model, target, dims=dims, params=params, place=place, calibration=seen, folder=folder, say=say)
+
+    variables = Variables(_targets(target), (_model(model, root),), _changed(params or {}), _sizes(dims or {}), True, _place(place))
+    return in_use(_planned(variables, root, say), again, samples)
+
+
+def _planned(variables: Variables, root: Path, say: Say | None) -> Compiled:
+    """A build of which nothing is done yet."""
+    plan = plan_of(variables, root)
+    return Compiled(plan.jobs[0], plan.steps[0], say or _silent)
+
+
+def _targets(target: str | Path | Sequence[str | Path]) -> tuple[str, ...]:
+    return (str(target),) if isinstance(target, str | Path) else tuple(map(str, target))
+
+
+def _model(model: "str | Path | onnx.ModelProto", root: Path) -> str:
+    """The name or path of a model; one in memory is written below `root`."""
+    return str(model if isinstance(model, str | Path) else _file(model, root))
+
+
+def _changed(params: Mapping[str, int | str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, str(value)) for name, value in params.items()))
 
 
 def _silent(text: str) -> None:
