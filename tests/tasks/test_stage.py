@@ -10,7 +10,7 @@ import pytest
 from toolchain.spec.errors import Source
 from toolchain.spec.fingerprint import notes_hash, section_hashes
 from toolchain.spec.load import load_machine
-from toolchain.spec.model import Machine
+from toolchain.spec.model import Machine, RegionLimits
 from toolchain.spec.model.conventions import Outline
 from toolchain.spec.yaml_nodes import parse_yaml
 from toolchain.tasks.plan import make_plan
@@ -37,13 +37,17 @@ def test_no_part_of_a_machine_is_left_out_of_its_hashes(field: str) -> None:
 
 
 def _other(value: Any, donor: Any) -> Any:
-    """A list in another order, a mapping without its first entry, an outline where there is none, else what another machine has."""
+    """A list in another order, a mapping without its first entry, the other truth, an outline where there is none, else what another machine has."""
     match value:
         case tuple():
             entries = cast(tuple[Any, ...], value)
             return entries[::-1] if len(entries) > 1 else donor
         case Mapping():
             return dict(list(cast(Mapping[str, Any], value).items())[1:])
+        case bool():
+            return not value
+        case RegionLimits():
+            return replace(value, macs=7)
         case str() if donor == value:
             return f"{value}x"
         case None if donor is None:
