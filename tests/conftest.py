@@ -20,7 +20,7 @@ gc.set_threshold(100_000, 50, 100)
 """As the stages of a build have it: every machine stays loaded, and looking through all of them for circles takes a tenth of the time."""
 
 
-settings.register_profile("suite", max_examples=70)
+settings.register_profile("suite", max_examples=40)
 settings.load_profile("suite")
 """Examples of a law that does not say how many: the whole suite has eight minutes, and draws others every time."""
 

@@ -26,7 +26,7 @@ def random_boxes(seed: int, count: int) -> Array:
     return np.concatenate([corner, corner + rng.integers(0, 15, (count, 2))], 1).astype(np.float64)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**20), st.integers(0, 6), st.integers(0, 6))
 def test_overlaps_are_those_of_every_two(seed: int, one: int, other: int) -> None:
     a, b = random_boxes(seed, one), random_boxes(seed + 1, other)
@@ -35,7 +35,7 @@ def test_overlaps_are_those_of_every_two(seed: int, one: int, other: int) -> Non
     np.testing.assert_allclose(found, np.array([[iou(x, y) for y in b] for x in a]).reshape(one, other))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**20), st.integers(1, 25), st.floats(0.1, 0.9))
 def test_suppression(seed: int, count: int, limit: float) -> None:
     """Best first, within each class: what stays overlaps nothing better by more than the limit, what goes overlaps something that stayed."""

@@ -17,7 +17,7 @@ def of(*pairs: tuple[object, object]) -> Energy:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**20), st.integers(1, 5), st.floats(1e-6, 1e3))
 def test_signal_to_noise_of_all_samples_together(seed: int, samples: int, spread: float) -> None:
     rng = np.random.default_rng(seed)

@@ -22,7 +22,7 @@ def dependences(made: Program) -> Dependences:
 
 
 @given(ops=copies(quiet=True, most=30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_needs_are_the_latest_writers_and_readers_of_each_unit(ops: list[Op]) -> None:
     needs = dependences(program(MACHINE, ops)).needs.tolist()
     for index, op in enumerate(ops):

@@ -51,7 +51,7 @@ def meet(op: Op, other: Op, block: int) -> bool:
 
 
 @given(ops=copies(most=30), rule=st.sampled_from(RULES))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_those_whose_cells_meet_are_held(ops: list[Op], rule: Rule) -> None:
     found = held(program(machine(rule.text), ops))
     for index, op in enumerate(ops):
@@ -60,7 +60,7 @@ def test_those_whose_cells_meet_are_held(ops: list[Op], rule: Rule) -> None:
 
 
 @given(ops=st.lists(st.builds(Op, st.integers(0, 2), st.integers(0, 15), st.integers(0, 15), event=st.sampled_from(["", "posts"])), max_size=20))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_fence_holds_and_is_held(ops: list[Op]) -> None:
     found = held(program(machine("{pairs: [{from: a, to: a}], fences: [IDLE]}"), ops))
     for index, op in enumerate(ops):

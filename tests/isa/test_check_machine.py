@@ -24,7 +24,7 @@ def outcome(text: str) -> UserError | None:
     return None
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_damaged_semantics(data: st.DataObject) -> None:
     error = outcome(GOOD[:START] + data.draw(damaged(GOOD[START:END])) + GOOD[END:])

@@ -42,7 +42,7 @@ def scalar(expr: Expr, row: dict[str, int]) -> int | None:
         return None
 
 
-@settings(max_examples=180, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(EXPRESSIONS, st.lists(st.tuples(SMALL, SMALL, WIDE), min_size=1, max_size=6))
 def test_equals_the_scalar_evaluator(expr: Expr, rows: list[tuple[int, int, int]]) -> None:
     columns = {name: np.array([row[i] for row in rows], np.int64) for i, name in enumerate("abw")}

@@ -16,7 +16,7 @@ NAMES = ["mobilenet_v2", "yolov3", "densenet121", "digits", "light_squeezenet"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_damaged_file(name: str, data: st.DataObject) -> None:
     for found in diagnostics(data.draw(damaged((FOLDER / f"{name}.yaml").read_text()))):
@@ -40,7 +40,7 @@ def test_whole_files_are_fine_and_broken_ones_are_not() -> None:
     assert [found.code for found in diagnostics(text.replace("onnx:", "onxn:"))] == ["E0116", "E0108"]
 
 
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(text=st.text(max_size=200))
 def test_any_text(text: str) -> None:
     with pytest.raises(UserError):

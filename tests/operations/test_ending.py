@@ -22,7 +22,7 @@ def rounded(value: Fraction, rounding: Rounding) -> int:
     return {"half_up": below + 1, "half_even": below + below % 2, "half_away": below if value < 0 else below + 1}[rounding]
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(st.integers(-(2**40), 2**40), st.integers(0, 45), st.sampled_from(ROUNDINGS))
 def test_a_rounded_shift(value: int, shift: int, rounding: Rounding) -> None:
     assert rounded_shift(np.array([value]), np.int64(shift), rounding)[0] == rounded(Fraction(value, 2**shift), rounding)
@@ -52,7 +52,7 @@ def tflite(value: int, multiplier: int, exponent: int) -> int:
     return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0))
 
 
-@settings(max_examples=180)
+@settings(max_examples=80)
 @given(st.integers(-(2**28), 2**28), st.integers(2**30, 2**31 - 1), st.integers(-30, 3))
 def test_double_rounding_is_tensorflow_lites(value: int, multiplier: int, exponent: int) -> None:
     numerics = Numerics(form="multiplier", multiplier_bits=31, first_rounding=FirstRounding(31, "half_up"), rounding="half_away")
@@ -80,7 +80,7 @@ def nearest_float(value: Fraction) -> Fraction:
     return rounded(size, "half_even") * Fraction(2) ** exponent * (1 if value > 0 else -1)
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(st.integers(-(2**31), 2**31 - 1), st.floats(2.0**-30, 1.0, width=32), st.sampled_from(ROUNDINGS), st.integers(0, 255))
 def test_a_scale_in_float32(total: int, scale: float, rounding: Rounding, zero: int) -> None:
     numerics = Numerics(form="float32", rounding=rounding, activation=Range(0, 255), zero_points=True)

@@ -45,7 +45,7 @@ def test_parts_are_the_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     np.testing.assert_array_equal(accumulate(kind, numbers, given_), whole)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.booleans()), min_size=1, max_size=5), st.data())
 def test_a_contraction_is_the_sum_of_products(axes: list[tuple[int, bool, bool]], data: st.DataObject) -> None:
     outer = data.draw(st.integers(1, len(axes)))

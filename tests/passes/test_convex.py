@@ -25,7 +25,7 @@ def graphs(draw: st.DrawFn) -> tuple[list[list[int]], list[bool]]:
     return before, draw(st.lists(st.booleans(), min_size=count, max_size=count))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(graphs())
 def test_groups_are_convex_and_cannot_be_joined_any_further(graph: tuple[list[list[int]], list[bool]]) -> None:
     before, taken = graph
@@ -49,7 +49,7 @@ def check_no_circle(before: list[list[int]], groups: list[set[int]]) -> None:
     assert not left
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(graphs(), st.data())
 def test_groups_of_several_owners_can_run_one_after_the_other(graph: tuple[list[list[int]], list[bool]], data: st.DataObject) -> None:
     """And the first owner's are those that it would have alone."""
@@ -76,7 +76,7 @@ def test_what_no_host_operation_separates_is_joined_late() -> None:
     assert convex_groups([[], [0], [], [1, 2]], [True, False, True, True]) == [[0], [2, 3]]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(graphs(), st.integers(1, 5), st.lists(st.integers(0, 4), min_size=12, max_size=12))
 def test_no_group_is_larger_than_its_room(graph: tuple[list[list[int]], list[bool]], most: int, weights: list[int]) -> None:
     before, taken = graph

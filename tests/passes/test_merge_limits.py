@@ -20,7 +20,7 @@ LIMITS = st.one_of(st.none(), st.tuples(BOUNDS, BOUNDS).filter(lambda pair: pair
 """None is a ReLU."""
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(LIMITS, min_size=1, max_size=4))
 def test_a_chain_of_limits(tmp_path_factory: pytest.TempPathFactory, limits: list[tuple[float, float] | None]) -> None:
     nodes, constants = [], {}

@@ -43,7 +43,7 @@ def _pass(kind: type[Pass]) -> st.SearchStrategy[Pass]:
     return st.builds(kind, **{field.name: _option(field.default) for field in fields(kind)})
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(sorted(PASSES)).flatmap(lambda name: _pass(PASSES[name])), min_size=1, max_size=6))
 def test_a_printed_pipeline_reads_back(passes: list[Pass]) -> None:
     pipeline = Pipeline(tuple(passes))

@@ -31,7 +31,7 @@ n = helper.make_node
 FLOATS = default_pipeline().passes[: float_stages(default_pipeline().passes) + 1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32))
 def test_import_and_float_passes_never_change_a_network(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     """Held against ONNX Runtime on the very file; and the checks that every build makes agree that nothing changed."""

@@ -165,7 +165,7 @@ def test_a_plan_that_cannot_run_is_not_written(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_damage_is_one_line(path: Path, tmp_path: Path, data: st.DataObject) -> None:
     whole = bytearray(path.read_bytes())

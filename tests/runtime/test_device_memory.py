@@ -14,7 +14,7 @@ from toolchain.spec.load import load_machine
 MACHINE = load_machine("vta", overrides={"LOG_DRAM": "16"})
 
 
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 20000)), max_size=30))
 def test_any_order_of_allocations(actions: list[tuple[bool, int]]) -> None:
     memory, held = DeviceMemory(MACHINE), list[Buffer]()

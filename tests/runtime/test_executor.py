@@ -49,6 +49,7 @@ def test_samples_come_in_groups_and_the_last_one_is_filled_up(target: str) -> No
     executor = opened(target)
     group = executor.group
     assert group == (1 if target == "vta" else 4)
+    assert executor.initialise > 0
     wanted = expected(target, COUNT)
     for count in (1, group, group + 1):
         outcome = executor.run({"x": images(COUNT)[:count]})

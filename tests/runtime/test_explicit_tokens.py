@@ -84,7 +84,7 @@ def test_a_pop_that_waits_for_its_command_is_answered_too() -> None:
         queue.book.settle()
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["load", "compute", "push", "pop", "flush"]), max_size=40))
 def test_posts_and_waits_are_even_in_every_flush(actions: list[str]) -> None:
     """Whatever legal order: a flush has as many posts as waits, the k-th post before the k-th wait, and no pop is lost."""

@@ -62,7 +62,7 @@ def verdict(path: Path) -> str:
     return ""
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=45, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_value_anywhere(members: dict[str, bytes], tmp_path: Path, data: st.DataObject) -> None:
     manifest = json.loads(members["manifest.json"])

@@ -42,7 +42,7 @@ def tensors(program: RegionProgram, count: int, seed: int = 0) -> list[dict[str,
     return [{port.name: rng.integers(-128, 128, port.shape, np.int8) for port in program.inputs} for _ in range(count)]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_what_is_packed_is_unpacked(data: st.DataObject) -> None:
     target = data.draw(st.sampled_from(sorted(MACHINES)))

@@ -32,7 +32,7 @@ def proven(choice: TimedOperation, operation: Operation, engine: str = "fast", s
     return np.array_equal(choice.compiled.result(state, "y"), direct(operation, x))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(convolutions(), st.integers(1, 3))
 def test_any_convolution_is_exact(operation: Operation, contexts: int) -> None:
     assert proven(compile_operation(MACHINE, KERNEL, operation, contexts, timed=2), operation)

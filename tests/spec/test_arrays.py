@@ -14,7 +14,7 @@ from toolchain.spec.expr import Choose, Expr
 ROWS = st.lists(st.tuples(*[st.integers(-20, 20)] * 4), min_size=0, max_size=6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.builds(Choose, ARITHMETIC, ARITHMETIC, ARITHMETIC), ROWS)
 def test_agrees_with_scalars(tree: Expr, rows: list[tuple[int, ...]]) -> None:
     names = ("a", "b", "field_1", "REG")

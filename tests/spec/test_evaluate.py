@@ -58,14 +58,14 @@ def outcome(e: Expr) -> int | str:
         return error.diagnostics[0].code
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(ARITHMETIC)
 def test_fold_keeps_the_value(tree: Expr) -> None:
     assert outcome(fold(tree)) == outcome(tree)
     assert outcome(fold(substitute(tree, NAMES, {}))) == outcome(tree)
 
 
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(TREES)
 def test_fold_is_idempotent(tree: Expr) -> None:
     assert fold(fold(tree)) == fold(tree)

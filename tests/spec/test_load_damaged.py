@@ -18,7 +18,7 @@ TEXTS = {path.stem: path.read_text() for path in FILES}
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_damaged_file(name: str, data: st.DataObject) -> None:
     machine = outcome(data.draw(damaged(TEXTS[name])))
@@ -36,7 +36,7 @@ def outcome(text: str) -> Machine | UserError:
         return error
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(text=st.text(max_size=200))
 def test_any_text(text: str) -> None:
     with pytest.raises(UserError):

@@ -83,7 +83,7 @@ PLAIN = parse_yaml(Source("small.yaml", edited())).plain()
 VALUES = st.sampled_from([None, True, 0, -1, 1.0, 0.5, 1 << 70, float("inf"), b"x", "", "x", "1x\n", [], [[]], ["x", "x"], {}, {"x": 1}, {1: "x"}])
 
 
-@settings(max_examples=60)
+@settings(max_examples=35)
 @given(st.sampled_from(list(places(PLAIN))), VALUES)
 def test_quick_validator_passes_only_files_without_errors(path: tuple[str | int, ...], value: Any) -> None:
     plain = copy.deepcopy(PLAIN)

@@ -46,7 +46,7 @@ trees = st.builds(
 WHOLE: dict[str, Any] = to_json(Tree(Size(1, 2), (Leaf("a", True, 0.5),), {"b": Leaf("b", False, 1.0)}, {"c": 3}))
 
 
-@settings(max_examples=70)
+@settings(max_examples=40)
 @given(trees)
 def test_through_text_and_back(tree: Tree) -> None:
     assert from_json(Tree, json.loads(json.dumps(to_json(tree)))) == tree

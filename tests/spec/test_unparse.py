@@ -34,7 +34,7 @@ def parse(text: str) -> Expr:
     return parse_expr(text, lambda line, column: Span(source, line, column + 1))
 
 
-@settings(max_examples=180, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(TREES)
 def test_round_trip(tree: Expr) -> None:
     assert parse(unparse(tree)) == tree

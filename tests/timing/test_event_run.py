@@ -16,7 +16,7 @@ def same(one: Result, two: Result) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(vars(one).values(), vars(two).values(), strict=True))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_c_and_python_give_the_same_bits(data: st.DataObject) -> None:
     case = data.draw(st.one_of(any_net(), coupled_net()))

@@ -37,7 +37,7 @@ def any_costs(draw: st.DrawFn, n: int) -> tuple[Costs, list[bool]]:
     return costs(*columns, moves, ranks, 3), draw(st.lists(st.booleans(), min_size=3, max_size=3))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data(), st.integers(0, 10_000), st.sampled_from([-1, 1, 2]))
 def test_starts_are_a_legal_order_and_times_are_consistent(data: st.DataObject, seed: int, depth: int) -> None:
     case = replace(pair_net(40, seed, depth=depth), room=(-1, 3, 2, 5))
@@ -51,7 +51,7 @@ def test_starts_are_a_legal_order_and_times_are_consistent(data: st.DataObject, 
     assert (result.end >= result.start + cost.setup + cost.cycles - 1e-9).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_time_deadlocks_only_where_tokens_do(data: st.DataObject) -> None:
     case = single_ended(data.draw(any_net()))

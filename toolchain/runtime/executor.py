@@ -63,7 +63,7 @@ def open_bundle(
     bundle: Bundle, given: Given, device: Device | Mapping[str, Device], place: str = "", optimise: bool = True, native: bool = True
 ) -> "Executor":
     """As `load`, of a bundle in memory. optimise: whether ONNX Runtime may rewrite the host's segments."""
-    manifest = bundle.manifest
+    start, manifest = perf_counter(), bundle.manifest
     machines = bundle_machines(manifest.targets, place, given)
     devices = device if isinstance(device, Mapping) else dict.fromkeys(machines, device)
     hosts = tuple(open_segment(bundle.members[segment.model], bundle.members, place, optimise) for segment in manifest.hosts)
@@ -73,15 +73,17 @@ def open_bundle(
         for region in manifest.regions
     ]
     manifest = replace(manifest, regions=tuple(region for region, _ in opened))
-    return Executor(manifest, machines, hosts, tuple(engine for _, engine in opened))
+    return Executor(manifest, machines, perf_counter() - start, hosts, tuple(engine for _, engine in opened))
 
 
 @dataclass(frozen=True)
 class Executor:
-    """A loaded bundle. machines: by name, the first choice first."""
+    """A loaded bundle. machines: by name, the first choice first. initialise: seconds, measured, in which host segments were opened, programs checked and
+    loaded, and engines built."""
 
     manifest: Manifest
     machines: Mapping[str, Machine]
+    initialise: float
     _hosts: Sequence[Session]
     _regions: Sequence[RegionEngine]
 

@@ -54,7 +54,7 @@ def walked(a: int, b: int, n: int, m: int, apart: int) -> tuple[int, int] | None
     return None
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 6), st.integers(1, 6), st.integers(-3, 3)), min_size=1, max_size=5), st.integers(1, 5))
 def test_it_finds_the_first_step_that_comes_too_soon(fields: list[tuple[int, int, int, int]], apart: int) -> None:
     program = decode(pipelined(NEST, apart), streams([word(0, a=a, b=b, n=n, m=m) for a, b, n, m in fields]))

@@ -52,7 +52,7 @@ def as_dict(found: Hazards) -> dict[tuple[int, int, int, int], tuple[int, int]]:
     return {(first, second, kind, memory): (start, stop) for first, second, kind, memory, start, stop in rows}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 4), st.integers(0, 60), st.sampled_from((3, 20, 48)))
 def test_three_ways_agree(seed: int, count: int, queues: int, touches: int, spread: int) -> None:
     rng = np.random.default_rng(seed)

@@ -69,7 +69,7 @@ def steps(case: Net, queues: list[list[int]], state: State) -> Iterator[tuple[in
 FULL = net([0, 0, 0, 1, 1], 2, [{}, {}, {}, {0: 1}, {0: 1}], [{0: 1}, {0: 1}, {}, {}, {1: 1}], [1, -1], [0, 0])
 
 
-@settings(max_examples=70, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @example(FULL)
 @given(any_net(most=6))
 def test_clocks_are_exact_where_each_counter_has_one_poster_and_one_taker(case: Net) -> None:
@@ -83,7 +83,7 @@ SPANS_TWO_WAITS = net([0, 1, 0, 2, 0], 3, [{}, {}, {0: 2}, {}, {0: 1}], [{}, {0:
 TWO_TAKERS = net([0, 0, 1, 2], 3, [{}, {}, {0: 1}, {0: 1}], [{0: 1}, {0: 1}, {}, {}], [-1], [0])
 
 
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=40, deadline=None)
 @example(TWO_POSTERS)
 @example(TWO_TAKERS)
 @example(SPANS_TWO_WAITS)

@@ -59,7 +59,7 @@ def test_nothing_is_emitted_and_nothing_races(interlock: str, ops: list[Op]) -> 
 
 
 @given(ops=copies(most=30), seed=st.integers(0, 1000), interlock=st.sampled_from([*INTERLOCKS, SOME]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_random_times_give_the_same_memory(ops: list[Op], seed: int, interlock: str) -> None:
     machine = cells(EVERY, interlock=interlock, overlaps="ac") if interlock == SOME else locked(interlock, overlaps="ac")
     made, state = program(machine, ops), memory(machine)

@@ -11,7 +11,7 @@ from tests.token_machine import mask, program, token_machine
 from toolchain.analysis.queues.order import issue_order, leftovers, simulate
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 1000), st.sampled_from([-1, 1, 3]))
 def test_every_seed_gives_a_legal_order(seed: int, depth: int) -> None:
     case = pair_net(60, seed, depth=depth)
@@ -28,7 +28,7 @@ def test_seeds_differ_and_the_earliest_goes_first() -> None:
     assert not np.array_equal(one, two)
 
 
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(any_net(most=7))
 def test_deadlock_is_what_exhaustive_search_finds(case: Net) -> None:
     case = single_ended(case)

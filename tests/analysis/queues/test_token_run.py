@@ -10,7 +10,7 @@ from toolchain.analysis.queues.order import simulate
 from toolchain.analysis.queues.token_run import run_tokens
 
 
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(any_net(), st.one_of(st.none(), st.integers(0, 2**64 - 1)))
 def test_c_and_python_end_in_the_same_state(case: Net, seed: int | None) -> None:
     table = case.table

@@ -12,7 +12,7 @@ from toolchain.spec.model import RecordField, ScalarType
 MACHINE = tiny("pass\n")
 
 
-@settings(max_examples=60)
+@settings(max_examples=35)
 @given(st.integers(-30, 30), st.binary(min_size=8, max_size=8))
 def test_what_is_written_past_the_end_of_a_ring_is_read_back(index: int, data: bytes) -> None:
     state, view = new_state(MACHINE), MACHINE.view["loop.wide"]
@@ -44,7 +44,7 @@ def test_record_fields_are_signed_as_declared() -> None:
     assert record_field(b"\xf5", RecordField("hi", 3, ScalarType(True, 5))) == -2
 
 
-@settings(max_examples=70)
+@settings(max_examples=40)
 @given(st.integers(), st.integers(1, 64), st.booleans())
 def test_wrapping_keeps_the_residue(value: int, bits: int, signed: bool) -> None:
     kind = ScalarType(signed, bits)

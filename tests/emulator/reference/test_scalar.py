@@ -31,7 +31,7 @@ def exact(value: int, amount: int, rounding: str) -> int:
     return {"half_up": below + 1, "half_even": below + below % 2, "half_away": below + (value > 0)}[rounding]
 
 
-@settings(max_examples=200)
+@settings(max_examples=90)
 @given(VALUES, st.integers(0, 63) | st.integers(1, 4), st.sampled_from(["half_up", "half_even", "half_away", "floor"]))
 def test_rounding_shifts_are_exact(value: int, amount: int, rounding: str) -> None:
     assert round_shift(value, amount, rounding) == exact(value, amount, rounding)
@@ -50,7 +50,7 @@ def test_ties(rounding: str, expected: list[int]) -> None:
     assert [round_shift(value, 1, rounding) for value in range(-3, 4)] == expected
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(VALUES, st.sampled_from(["wrap", "saturate"]), st.integers(1, 64), st.booleans())
 def test_narrowing_is_the_residue_or_the_nearest(value: int, overflow: str, bits: int, signed: bool) -> None:
     kind = ScalarType(signed, bits)
@@ -71,7 +71,7 @@ def engine_value(text: str, **fields: int) -> int:
     return int.from_bytes(state.memories["acc"][0, :4].tobytes(), "little", signed=True)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.integers(-128, 127), st.integers(0, 63), st.integers(-2048, 2047))
 def test_operators_floor_as_python_does(a: int, b: int, m: int) -> None:
     assert engine_value("a // (b + 1) * 1000 + m % (b + 1) + (m >> b) + (a & b) - (a | b) + (m ^ a)", a=a, b=b, m=m) == (

@@ -37,7 +37,7 @@ def tried(largest: float, form: Form) -> list[float]:
     return [first / 2**n for n in range(FINER + 1)] if form == "power_of_two" else [first * (1 - n / FRACTIONS) for n in range(FRACTIONS * 7 // 8)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from(["power_of_two", "multiplier"]))
 def test_least_error_is_the_least_that_the_histogram_tells(seed: int, heavy: bool, form: Form) -> None:
     values = samples(seed, heavy)
@@ -63,7 +63,7 @@ def test_least_error_is_mostly_that_of_the_values_themselves() -> None:
     assert max(ratios) < 2
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([0.5, 0.9, 0.99, 0.999]))
 def test_a_percentile_is_within_its_bin(seed: int, share: float) -> None:
     values = np.abs(samples(seed, False))
@@ -112,7 +112,7 @@ def test_what_is_never_negative_has_its_zero_at_the_least_integer() -> None:
     assert choose_step([Spread(0.0, (), 0.0, 0.0)], BYTES, "multiplier", "max", 1.0) == 1.0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_a_step_of_least_error_with_a_zero_of_its_own(seed: int, heavy: bool) -> None:
     """Values from a fraction below zero up: what is cut off lies beyond the steps on the longer side."""

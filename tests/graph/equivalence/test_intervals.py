@@ -35,7 +35,7 @@ STEPS = {
 }  # fmt: skip
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=5), st.integers(0, 2**20), st.sampled_from([0.1, 1, 30]))
 def test_every_value_lies_inside(tmp_path_factory: pytest.TempPathFactory, steps: list[str], seed: int, spread: float) -> None:
     names = ["x", *(f"t{k}" for k in range(len(steps)))]

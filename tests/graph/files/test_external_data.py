@@ -21,7 +21,7 @@ def tensor(**entries: str) -> onnx.TensorProto:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 40), st.integers(0, 60), st.booleans())
 def test_exactly_what_lies_in_the_file(tmp_path_factory: pytest.TempPathFactory, offset: int, size: int, length: bool) -> None:
     folder = tmp_path_factory.mktemp("e")
@@ -40,7 +40,7 @@ def test_a_whole_file_without_an_offset(tmp_path: Path) -> None:
     assert check_external("w", tensor(location="w.bin"), tmp_path / "net.onnx") == ("w.bin", 0, 16)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(["..", ".", "a", "", "C:", "w.bin", "\\", "\0"]), min_size=1, max_size=4))
 def test_no_path_leads_out(tmp_path_factory: pytest.TempPathFactory, parts: list[str]) -> None:
     folder = tmp_path_factory.mktemp("e") / "inside"

@@ -16,7 +16,7 @@ def test_a_model_is_read_as_it_is(tmp_path: Path) -> None:
     assert read_proto(save(proto, tmp_path)).SerializeToString() == proto.SerializeToString()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.mktemp("b") / "net.onnx"

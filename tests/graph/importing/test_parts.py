@@ -77,7 +77,7 @@ def test_other_axes_and_ranks_stay(shape: list[int], axis: int, tmp_path: Path) 
     assert found == [("Split", "split x", ["x"]), ("Concat", "join", ["a", "b"])]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.lists(st.integers(0, 9), min_size=1, max_size=7), st.booleans())
 def test_results_stay(tmp_path_factory: pytest.TempPathFactory, sizes: list[int], order: list[int], ended: bool) -> None:
     names, channels = [f"p{k}" for k in range(len(sizes))], sum(sizes)

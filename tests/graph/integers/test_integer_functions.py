@@ -95,7 +95,7 @@ def window(data: st.DataObject, height: int, width: int, dilation: tuple[int, in
     return {"kernel_shape": kernel, "strides": tuple(data.draw(st.integers(1, 3)) for _ in range(2)), "pads": pads}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data(), rules())
 def test_convolution_and_dense(data: st.DataObject, numerics: Numerics) -> None:
     variant = data.draw(st.sampled_from(["", "relu", "clip", "leaky"]))
@@ -121,7 +121,7 @@ def test_convolution_and_dense(data: st.DataObject, numerics: Numerics) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data(), rules())
 def test_sums_and_pools(data: st.DataObject, numerics: Numerics) -> None:
     kind = data.draw(st.sampled_from(["add", "average_pool", "max_pool", "upsample", "pad", "flatten", "concat", "shuffle"]))

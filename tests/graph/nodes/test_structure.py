@@ -18,7 +18,7 @@ n = helper.make_node
 PATH = Path("net.onnx")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(1, 8), st.randoms(use_true_random=False))
 def test_any_order_is_put_into_one_that_runs(count: int, random: object) -> None:
     names = ["x", *(f"t{k}" for k in range(count))]

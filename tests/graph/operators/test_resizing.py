@@ -21,7 +21,7 @@ FORMS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(FORMS, st.integers(1, 5), st.integers(1, 5), st.sampled_from([1, 2, 3, 1.5, 2.1, 0.5]), st.sampled_from([1, 2, 4]), st.booleans())
 def test_exactly_those_that_repeat(
     tmp_path_factory: pytest.TempPathFactory, form: dict[str, str], height: int, width: int, tall: float, wide: float, sizes: bool

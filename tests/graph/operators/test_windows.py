@@ -19,7 +19,7 @@ def a_size(data: st.DataObject, reach: int, begin: int, end: int) -> int:
     return data.draw(st.integers(max(reach - begin - end, 1), 9))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.sampled_from(["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"]), pairs, pairs, pairs, st.data())
 def test_a_convolution_with_its_padding_written_out(
     tmp_path_factory: pytest.TempPathFactory, mode: str, kernel: Pair, strides: Pair, dilations: Pair, data: st.DataObject

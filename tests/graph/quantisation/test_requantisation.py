@@ -15,7 +15,7 @@ from toolchain.spec.errors import UserError
 CALL = Call("d", builtin_kinds()["dense"], "", ("x", "w", "b"), "y", {})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(st.integers(0, 2**32), st.integers(12, 24), st.integers(0, 10))
 def test_the_bound_is_that_of_the_worst_input(seed: int, bits: int, shift: int) -> None:
     rng = np.random.default_rng(seed)
@@ -30,7 +30,7 @@ def test_the_bound_is_that_of_the_worst_input(seed: int, bits: int, shift: int) 
     assert too_large(weights, bias, shift, numerics).any() == (worst + (1 << max(shift - 1, 0)) > 2 ** (bits - 1) - 1)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.integers(16, 24), st.booleans())
 def test_what_is_stored_fits_for_extreme_inputs(seed: int, bits: int, narrow: bool) -> None:
     rng = np.random.default_rng(seed)

@@ -58,7 +58,7 @@ magnitudes = st.fixed_dictionaries({name: st.floats(1e-3, 1e3) for name in TENSO
 weight_scales = st.fixed_dictionaries({name: st.integers(-12, 2).map(lambda p: 2.0**p) for name in "ach"})
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(magnitudes, weight_scales, st.integers(2, 6))
 def test_every_shift_of_a_power_of_two_exists(largest: dict[str, float], weights: dict[str, float], align: int) -> None:
     numerics = Numerics(align=Range(0, align))

@@ -48,7 +48,7 @@ def test_decode_undoes_encode(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", MACHINES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=SEEDS, changes=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=3), cut=st.integers(0, 12))
 def test_a_changed_program_is_refused_or_encodes_to_itself(name: str, seed: int, changes: list[tuple[float, int]], cut: int) -> None:
     machine = MACHINES[name]
@@ -62,7 +62,7 @@ def test_a_changed_program_is_refused_or_encodes_to_itself(name: str, seed: int,
 
 
 @pytest.mark.parametrize("name", MACHINES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.binary(max_size=200), zeros=st.integers(0, 40))
 def test_random_bytes_are_refused_or_encode_to_themselves(name: str, data: bytes, zeros: int) -> None:
     machine = MACHINES[name]

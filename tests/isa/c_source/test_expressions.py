@@ -99,7 +99,7 @@ def functions() -> list[ctypes.c_int64]:
 
 @pytest.mark.parametrize("number", range(2 * len(CASES)))
 def test_exact(functions: list, number: int) -> None:
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=30, deadline=None)
     @given(NAMES)
     def check(names: dict[str, int]) -> None:
         e = CASES[number % len(CASES)]
@@ -111,7 +111,7 @@ def test_exact(functions: list, number: int) -> None:
 
 
 def test_range_holds_the_value() -> None:
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=30, deadline=None)
     @given(NAMES, st.sampled_from(CASES))
     def check(names: dict[str, int], e: Expr) -> None:
         if isinstance(e, ex.Binary) and e.right == A and names["a"] == 0:

@@ -19,7 +19,7 @@ def test_width(low: int, high: int, bits: int) -> None:
     assert Interval(low << 32, (high + 1 << 32) - 1).bits == 2 * bits
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(INTERVALS, INTERVALS, st.sampled_from(sorted(OPERATORS | BITWISE)), st.data())
 def test_every_result_is_inside(a: Interval, b: Interval, op: str, data: st.DataObject) -> None:
     x, y = data.draw(st.integers(a.low, a.high)), data.draw(st.integers(b.low, b.high))

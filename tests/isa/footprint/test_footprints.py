@@ -35,7 +35,7 @@ def merged_by_hand(rows: list[Row]) -> list[Row]:
     return found
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(ROWS, st.sampled_from([0, FAR]))
 def test_merging_keeps_every_granule(parts: list[Row], base: int) -> None:
     rows = [(i, m, w, base + start, base + start + count) for i, m, w, start, count in parts]

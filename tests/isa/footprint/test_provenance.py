@@ -16,7 +16,7 @@ MACHINE = tiny("for i in range(n % 3):\n    if b + i != 3:\n        feat[0, cfg[
 WORDS = st.lists(st.tuples(st.integers(0, 1), st.integers(-128, 127), st.integers(0, 7), st.integers(1, 16), st.integers(-9, 9)), max_size=12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(WORDS, WORDS, st.integers(0, 99))
 def test_reads_values_and_strays(first: list[tuple[int, ...]], second: list[tuple[int, ...]], seed: int) -> None:
     program = decode(MACHINE, streams([word(*w) for w in first], [word(*w) for w in second]))

@@ -126,7 +126,7 @@ WORDS = re.findall(r"[A-Za-z_0-9]+|[-+*/%<>=:,.()\[\]]|\n *| +", BASE)
 PIECES = [*dict.fromkeys(WORDS), "way", "arg[1]", "num[0]", "~", "<<", "not ", "9" * 30, "lambda", "'", "sum(", "fields", "up(", "\t", "#"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(WORDS) - 1), st.sampled_from(PIECES)), min_size=1, max_size=3))
 def test_mutated_semantics_are_read_or_refused_with_a_place(changes: list[tuple[int, str]]) -> None:
     words = list(WORDS)

@@ -10,7 +10,7 @@ from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Binary, Choose, Const, Expr, Logic, Name
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.builds(Choose, ARITHMETIC, ARITHMETIC, ARITHMETIC), st.sets(st.sampled_from(sorted(NAMES))), st.integers(-20, 20), st.integers(-20, 20))
 def test_sound(tree: Expr, known: set[str], one: int, two: int) -> None:
     given_values = {name: NAMES[name] for name in known}

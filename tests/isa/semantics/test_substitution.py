@@ -23,7 +23,7 @@ def value(e: Expr, names: dict[str, int]) -> int:
     return evaluate(e, leaf)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(EXPRESSIONS, st.fixed_dictionaries({name: st.integers(-9, 9) for name in "ijp"}))
 def test_linear_parts_add_up(e: Expr, names: dict[str, int]) -> None:
     parts = linear(e, ["i", "j"])

@@ -39,7 +39,7 @@ def broken(text: str, draw: st.DataObject) -> str:
 
 
 @pytest.mark.parametrize("name", ["vta", "dpuv3"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(draw=st.data())
 def test_any_text_is_a_schedule_or_refused(name: str, draw: st.DataObject) -> None:
     text = broken(text_of(name), draw)

@@ -23,7 +23,7 @@ EXPRESSIONS = st.recursive(LEAVES, _larger, max_leaves=8)
 NUMBERS = st.fixed_dictionaries({name: st.integers(-4, 4) for name in "ijpq"})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(EXPRESSIONS, NUMBERS)
 def test_beginning_and_growth_add_up(expr: Expr, names: dict[str, int]) -> None:
     parts = growth(expr, "i"), growth(expr, "j")

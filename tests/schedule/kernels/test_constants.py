@@ -70,7 +70,7 @@ def test_what_stands_in_the_way_is_fetched_again() -> None:
     assert plan.places == ((0,), (1,), (0, 2))
 
 
-@settings(max_examples=180, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=2, unique=True), min_size=1, max_size=30), st.integers(8, 24))
 def test_every_step_finds_its_contents_where_it_is_told(uses: list[list[int]], depth: int) -> None:
     pieces = [content(k + 1, 1 + k % 4) for k in range(9)]

@@ -26,7 +26,7 @@ def sum_of(factors: dict[str, int], rest: Expr) -> Expr:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(st.data())
 def test_every_round_has_the_addresses_that_were_said(data: st.DataObject) -> None:
     names = {

@@ -22,7 +22,7 @@ def packed(widths: list[int], unit: int) -> list[int]:
     return places
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(WIDTHS)
 def test_packing(widths: list[int]) -> None:
     fields = "".join(f"        f{i}: {{bits: {w}}}\n" for i, w in enumerate(widths))

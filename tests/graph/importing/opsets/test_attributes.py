@@ -15,7 +15,7 @@ FLOAT = np.finfo(np.float32)
 REDUCTIONS = ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SEEDS, st.sampled_from([6, 7, 10]), st.none() | st.floats(-2, 2, width=32), st.none() | st.floats(-2, 2, width=32))
 def test_clip(seed: int, opset: int, low: float | None, high: float | None) -> None:
     x = {"x": normal(seed, 3, 7)}
@@ -51,7 +51,7 @@ def test_limits_of_an_unknown_type_are_cast() -> None:
     assert kinds(check(model, x)) == ["Gelu", "CastLike", "CastLike", "Clip"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(SEEDS, st.sampled_from([2, 7, 10]), st.sampled_from(["constant", "reflect", "edge"]), st.sampled_from([np.float32, np.float64]))
 def test_pad(seed: int, opset: int, mode: str, kind: type) -> None:
     rng = np.random.default_rng(seed)
@@ -67,7 +67,7 @@ def test_the_first_pad_had_another_name() -> None:
     check(model, x, [np.pad(x["x"], ((1, 0), (0, 2)), constant_values=3)])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(SEEDS, st.sampled_from([1, 7, 9]))
 def test_slice(seed: int, opset: int) -> None:
     rng = np.random.default_rng(seed)
@@ -81,7 +81,7 @@ def test_slice(seed: int, opset: int) -> None:
     check(build([n("Slice", ["x"], ["y"], "s", **attributes)], x, opset), x)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(SEEDS, st.sampled_from(REDUCTIONS), st.sampled_from([1, 7, 11, 12, 13, 17]), st.sampled_from([np.float32, np.int32, np.float64]))
 def test_reduction(seed: int, kind: str, opset: int, dtype: type) -> None:
     rng = np.random.default_rng(seed)
@@ -102,7 +102,7 @@ def test_reduction(seed: int, kind: str, opset: int, dtype: type) -> None:
     check(build([n(f"Reduce{kind}", inputs, ["y"], "r", **attributes)], x, opset, constants), x)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SEEDS, st.sampled_from([1, 7, 11, 12]), st.booleans())
 def test_squeeze_and_unsqueeze(seed: int, opset: int, squeeze: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -127,7 +127,7 @@ def test_an_empty_list_of_axes() -> None:
     assert "the list of axes is empty" in refusal(build([nodes[2]], x, 11))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SEEDS, st.sampled_from([2, 7, 11, 12, 13, 17]), st.booleans())
 def test_split(seed: int, opset: int, equal: bool) -> None:
     x = {"x": normal(seed, 4, 6, 2)}
@@ -149,7 +149,7 @@ def test_the_first_split_took_its_sizes_as_numbers_of_the_data() -> None:
     assert "the sizes are not constant" in refusal(build([n("Split", ["x", "sizes"], ["a", "b"], "s", axis=0)], fed, 1))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SEEDS, st.sampled_from([1, 7, 9]), st.integers(1, 4), st.sampled_from([-1, 0, 1]))
 def test_top_k_with_ties(seed: int, opset: int, count: int, axis: int) -> None:
     x = {"x": np.random.default_rng(seed).integers(0, 3, (4, 5)).astype(np.float32)}
@@ -162,7 +162,7 @@ def test_counts_that_do_not_fit_are_refused() -> None:
     assert "0 is no count" in refusal(build([n("TopK", ["x"], ["y", "i"], "t", k=0)], x, 9))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SEEDS, st.sampled_from([17, 18, 19]), st.sampled_from([None, 0, 1, 2, -2, -3]), st.booleans(), st.booleans(), st.booleans())
 def test_fourier(seed: int, opset: int, axis: int | None, inverse: bool, complex_: bool, longer: bool) -> None:
     x = {"x": normal(seed, 2, 5, 4, 2 if complex_ else 1)}
@@ -174,7 +174,7 @@ def test_fourier(seed: int, opset: int, axis: int | None, inverse: bool, complex
     check(model, x)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(SEEDS, st.sampled_from([None, "bilinear", "nearest", "bicubic"]), st.sampled_from(["zeros", "border", "reflection"]), st.booleans())
 def test_grid(seed: int, mode: str | None, padding: str, corners: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -191,7 +191,7 @@ def test_scatter(seed: int, opset: int, axis: int) -> None:
     assert kinds(check(build([n("Scatter", ["x", "i", "u"], ["y"], "s", axis=axis)], x, opset), x)) == ["ScatterElements"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SEEDS, st.sampled_from([10, 11, 15]), st.sampled_from(["avg", "max"]), st.integers(0, 3))
 def test_regions(seed: int, opset: int, mode: str, ratio: int) -> None:
     rng = np.random.default_rng(seed)

@@ -13,7 +13,7 @@ LOGICAL = {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor, "E
 SHAPE = (2, 3, 4, 5)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([1, 3, 6]), KINDS, st.integers(0, 4), st.integers(0, 4), st.booleans())
 def test_an_operand_at_an_axis(seed: int, opset: int, kind: str, start: int, length: int, constant: bool) -> None:
     rng = np.random.default_rng(seed)

@@ -18,7 +18,7 @@ def scales(*values: float) -> np.ndarray:
     return np.array(values, np.float32)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(SEEDS, st.sampled_from([7, 8, 9]), st.sampled_from(["nearest", "linear"]), st.integers(2, 7), st.integers(2, 7), GROWING, GROWING)
 def test_upsample(seed: int, opset: int, mode: str, height: int, width: int, up: float, along: float) -> None:
     x, s = {"x": normal(seed, 1, 2, height, width)}, scales(1, 1, up, along)
@@ -29,7 +29,7 @@ def test_upsample(seed: int, opset: int, mode: str, height: int, width: int, up:
     assert kinds(check(model, x, exact=mode == "nearest")) == ["Resize"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(SEEDS, st.sampled_from(["nearest", "linear"]), st.integers(2, 9), st.integers(2, 9), ANY, ANY)
 def test_resize_of_operator_set_10(seed: int, mode: str, height: int, width: int, up: float, along: float) -> None:
     x, s = {"x": normal(seed, 1, 2, height, width)}, scales(1, 1, up, along)
@@ -57,7 +57,7 @@ COORDINATES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"
 NEAREST = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=45, deadline=None)
 @given(
     SEEDS,
     st.sampled_from([11, 12, 13, 18, 19]),
@@ -86,7 +86,7 @@ def test_a_cut_is_still_resized(seed: int, opset: int, up: float, along: float, 
     check(build([node], x, opset, constants), x, exact=not linear)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SEEDS, st.sampled_from([11, 12]), st.integers(2, 9), st.integers(2, 9), ANY, ANY)
 def test_nearest_neighbour_of_tensorflow(seed: int, opset: int, height: int, width: int, up: float, along: float) -> None:
     x, constants = {"x": normal(seed, 1, 2, height, width)}, {"roi": scales(), "s": scales(1, 1, up, along)}
