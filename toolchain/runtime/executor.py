@@ -78,8 +78,10 @@ def open_bundle(
 
 @dataclass(frozen=True)
 class Executor:
-    """A loaded bundle. machines: by name, the first choice first. initialise: seconds, measured, in which host segments were opened, programs checked and
-    loaded, and engines built."""
+    """A loaded bundle. machines: by name, the first choice first.
+
+    initialise: seconds, measured, in which host segments were opened, programs checked and loaded, and engines built.
+    """
 
     manifest: Manifest
     machines: Mapping[str, Machine]
