@@ -22,7 +22,7 @@ def _stored(segment: str, size: int = 24) -> StoredTensor:
 def _region(result: StoredTensor, segment: Segment) -> RegionProgram:
     held = DramMap("", "", {"inputs": Segment(0, 64), "results": segment}, {"x": _stored("inputs"), "y": result}, ("x",), ("y",))
     ports = (Port("graph.x", "x", SHAPE),), (Port("graph.y", "y", SHAPE),)
-    return RegionProgram("region0", "npu", 1, "region0.bin", "", "", "", held, *ports, {}, 0.0, {}, "")
+    return RegionProgram("region0", "npu", 1, "region0.bin", "", "", held, *ports, {}, 0.0, {}, "")
 
 
 class _Doubling:

@@ -34,7 +34,7 @@ def region(target: str, batch: int, shape: Shape, channels: tuple[int, ...]) -> 
         ports.append(Port(f"graph{number}", f"t{number}", (batch, *own[1:])))
         first += count
     held = DramMap(memory, "", {"s": Segment(8192, 4096 + size)}, tensors, tuple(tensors), tuple(tensors))
-    return RegionProgram("r", "vta", shape.batch, "", "", "", "", held, tuple(ports), tuple(ports), {}, 0.0, {}, "")
+    return RegionProgram("r", "vta", shape.batch, "", "", "", held, tuple(ports), tuple(ports), {}, 0.0, {}, "")
 
 
 def tensors(program: RegionProgram, count: int, seed: int = 0) -> list[dict[str, NDArray[Any]]]:

@@ -19,6 +19,7 @@ from toolchain.analysis.state import new_state
 from toolchain.emulator import numpy_engine
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.queue_table import program_queues
+from toolchain.runtime.image import region_image
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_text
 from toolchain.spec.model import Machine
@@ -172,8 +173,9 @@ def test_digits_is_exact(interlock: str, fences: int, monkeypatch: pytest.Monkey
     assert verdict.exact
     assert len(verdict.regions) == 4
     assert all(not region.hazards for region in verdict.regions)
-    listings = [built.bundle.members[region.listing].decode() for region in built.bundle.manifest.regions]
-    assert sum(text.count("FENCE") for text in listings) == fences
+    programs = [region_image(built.bundle, region, built.machine).program for region in built.bundle.manifest.regions]
+    names = [program.machine.instructions[kind].name for program in programs for kind in program.kind.tolist()]
+    assert names.count("FENCE") == fences
 
 
 @pytest.mark.parametrize("rows", [1, 7, 120])

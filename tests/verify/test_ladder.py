@@ -9,10 +9,12 @@ import pytest
 from tests.verify.builds import build
 from toolchain.graph.regions import region_calls, region_function
 from toolchain.schedule.read_region import read_region
+from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import UserError
 from toolchain.verify.built import Built, read_built, stage_before
 from toolchain.verify.ladder import LARGE, compared_images, lost_tensors, verify_model
 from toolchain.verify.oracle import Samples
+from toolchain.verify.program_under_test import bundled_program
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.text import verdict_data, verdict_text
 
@@ -70,13 +72,18 @@ def test_a_flipped_bit_in_the_bundle_is_traced_to_its_node(digits: Digits) -> No
     assert "was last written by #" in text
 
 
-def test_a_listing_of_another_program_is_refused(digits: Digits) -> None:
-    _, built, samples = digits
-    program = built.bundle.manifest.regions[0]
-    shorter = built.bundle.members[program.listing].rsplit(b"\n", 2)[0]
-    broken = replace(built, bundle=replace(built.bundle, members={**built.bundle.members, program.listing: shorter}))
-    with pytest.raises(UserError, match="E1110 the listing of 'region0' has"):
-        verify_model(broken, samples, FEW)
+def test_labels_come_from_the_listing_beside_the_bundle_or_from_the_origins(digits: Digits, tmp_path: Path) -> None:
+    _, built, _ = digits
+    program, (call, *_) = built.bundle.manifest.regions[0], region_calls(built.partitioned)
+    region = built.backend(call).read(built.partitioned, call)
+    assert isinstance(region, Region)
+    full = bundled_program(built.bundle, program, region, built.machine, built.place).listing
+    short = bundled_program(built.bundle, program, region, built.machine, str(tmp_path / "none.bundle")).listing
+    assert len(full) == len(short)
+    assert all(one.startswith(other) for one, other in zip(full, short, strict=True))
+    assert sum(map(len, full)) > sum(map(len, short)) > 0
+    (tmp_path / f"{program.name}.txt").write_text("0 LOAD a listing of another program\n")
+    assert bundled_program(built.bundle, program, region, built.machine, str(tmp_path / "none.bundle")).listing == short
 
 
 def test_stages_are_found_by_their_pass(digits: Digits, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from toolchain.spec.files import replacing
 
 MAX_BYTES = 1 << 31
 MAX_MEMBERS = 1 << 14
-NAME = re.compile(r"(manifest\.json|host(0|[1-9][0-9]{0,4})\.onnx|region(0|[1-9][0-9]{0,4})\.(two|c|txt|json|yaml|bin)|data-[0-9a-f]{64}\.bin)\Z")
+NAME = re.compile(r"(manifest\.json|host(0|[1-9][0-9]{0,4})\.onnx|region(0|[1-9][0-9]{0,4})\.(two|c|json|yaml|bin)|data-[0-9a-f]{64}\.bin)\Z")
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 

@@ -61,8 +61,7 @@ def _host(step: HostModel, number: int, members: dict[str, bytes]) -> HostSegmen
 
 
 def _region(call: RegionCall, code: RegionCode, number: int, members: dict[str, bytes]) -> RegionProgram:
-    texts = {"binary": (code.suffix, code.blob), "listing": ("txt", code.listing.encode()), "origins": ("json", code.origins)}
-    texts["schedule"] = "yaml", code.schedule.encode()
+    texts = {"binary": (code.suffix, code.blob), "origins": ("json", code.origins), "schedule": ("yaml", code.schedule.encode())}
     named = {part: f"region{number}.{suffix}" if data else "" for part, (suffix, data) in texts.items()}
     constants = {name: data_name(data) for name, data in code.constants.items() if data}
     files = {name: data_name(data) for name, data in code.files.items()}
@@ -71,7 +70,7 @@ def _region(call: RegionCall, code: RegionCode, number: int, members: dict[str, 
     members.update({member: code.files[name] for name, member in files.items()})
     inputs, outputs = (_ports(values, names) for values, names in ((call.inputs, code.map.inputs), (call.outputs, code.map.outputs)))
     return RegionProgram(
-        call.region, code.target, code.images, named["binary"], named["listing"], named["origins"], named["schedule"], code.map, inputs, outputs,
+        call.region, code.target, code.images, named["binary"], named["origins"], named["schedule"], code.map, inputs, outputs,
         constants, code.cycles, files, code.function,
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from toolchain.spec.errors import fail
 from toolchain.spec.typed_json import MistypedError, from_json, to_json
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION = "tilewright-bundle", 6
+FORMAT, VERSION = "tilewright-bundle", 7
 MAX_MANIFEST = 1 << 25
 
 

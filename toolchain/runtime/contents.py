@@ -73,8 +73,8 @@ class RegionProgram:
     """A region as the device runs it. target: the name of its machine. images: how many one run takes. binary: the member with the machine's own
     container, or with C.
 
-    Members of a program in the machine's own instructions, empty for C: listing, which says what each instruction is for, a line for each; origins,
-    the same by numbers, as JSON; schedule, how it runs, as YAML. Of C: files, by name the members that it is compiled with; function, the one to
+    Members of a program in the machine's own instructions, empty for C: origins, which say for which step of which operation each instruction is, as
+    JSON; schedule, how it runs, as YAML. Of C: files, by name the members that it is compiled with; function, the one to
     call. constants: the member with the bytes of each segment that has some. cycles: of a run, by the cycle model when the bundle was made.
     """
 
@@ -82,7 +82,6 @@ class RegionProgram:
     target: str
     images: int
     binary: str
-    listing: str
     origins: str
     schedule: str
     map: DramMap
@@ -96,7 +95,7 @@ class RegionProgram:
     @property
     def members(self) -> tuple[str, ...]:
         """All that it names."""
-        named = (self.binary, self.listing, self.origins, self.schedule, *self.constants.values(), *self.files.values())
+        named = (self.binary, self.origins, self.schedule, *self.constants.values(), *self.files.values())
         return tuple(name for name in named if name)
 
     @property

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import DramMap
-from toolchain.abi.origins import Origins
+from toolchain.abi.origins import NONE, Origins
 from toolchain.analysis.state import State
 from toolchain.codegen.origins_file import read_origins
 from toolchain.isa.program import Ints, Program
@@ -23,7 +24,8 @@ from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.serial_order import serial_order
-from toolchain.spec.errors import Source, fail
+from toolchain.spec.errors import Source, UserError
+from toolchain.spec.files import read_limited
 from toolchain.spec.model import Machine
 from toolchain.verify.built import Built
 
@@ -82,25 +84,42 @@ class ProgramUnderTest:
         return self.map.read(self.program.machine, state, tensor)
 
 
+MOST_LISTED = 1 << 28
+"""Bytes of a listing."""
+
+
 def program_of_region(compiled: CompiledRegion) -> ProgramUnderTest:
     """As it was just compiled."""
     return ProgramUnderTest(compiled.region, compiled.program, compiled.listing, compiled.origins, compiled.map, compiled.constants, compiled.order)
 
 
 def bundled_program(bundle: Bundle, program: RegionProgram, region: Region, machine: Machine, place: str = "") -> ProgramUnderTest:
-    """As the bundle has it. Raises UserError E14xx for a schedule that is not the region's, E1110 for a listing or origins that are not the
-    program's, E032x and E03xx for a damaged program."""
+    """As the bundle has it. Raises UserError E14xx for a schedule that is not the region's, E1110 for origins that are not the program's, E032x and
+    E03xx for a damaged program."""
     image = region_image(bundle, program, machine, place)
-    lines = bundle.members[program.listing].decode("utf-8", "replace").splitlines()
-    if len(lines) != len(image.program):
-        text = f"the listing of '{program.name}' has {len(lines)} lines, its program {len(image.program)} instructions"
-        raise fail("E1110", text, hint="build the model again", place=place)
-    labels = tuple("".join(line.split(maxsplit=2)[2:]) for line in lines)
     origins = read_origins(bundle.members[program.origins], len(image.program), len(region.operations), program.name, place)
     schedule = bundled_schedule(bundle, program, place)
     ordered_region(region, schedule)
     order = serial_order(image.program, origins, schedule)
+    labels = _listed(place, program.name, len(image.program)) or _labels(region, origins)
     return ProgramUnderTest(region, image.program, labels, origins, image.map, image.constants, order)
+
+
+def _listed(place: str, name: str, instructions: int) -> tuple[str, ...]:
+    """Labels out of the listing that a build leaves beside its bundle; none where there is no such file for so many instructions."""
+    try:
+        lines = read_limited(Path(place).with_name(f"{name}.txt"), MOST_LISTED, "the listing").decode("utf-8", "replace").splitlines()
+    except (UserError, ValueError):
+        return ()
+    return tuple("".join(line.split(maxsplit=2)[2:]) for line in lines) if len(lines) == instructions else ()
+
+
+def _labels(region: Region, origins: Origins) -> tuple[str, ...]:
+    """Operation and step of each instruction; empty for one that only passes tokens."""
+    names = [bound.operation.name for bound in region.operations]
+    steps = [" ".join(step).strip() for step in origins.steps]
+    pairs = zip(origins.operation.tolist(), origins.step.tolist(), strict=True)
+    return tuple(f"{names[operation]} {steps[step]}" if NONE not in (operation, step) else "" for operation, step in pairs)
 
 
 def bundled_schedule(bundle: Bundle, program: RegionProgram, place: str = "") -> Schedule:
