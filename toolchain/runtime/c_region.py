@@ -4,13 +4,13 @@ import ctypes
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 
 import numpy as np
 
 from toolchain.abi.dram_map import DramMap
 from toolchain.analysis.compile import load_library
 from toolchain.runtime.device import ByteRange, Bytes, Ran
+from toolchain.runtime.flat_memory import run_in
 from toolchain.runtime.map_checks import check_map
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
@@ -32,18 +32,7 @@ class CompiledRegion:
     def run(self, writes: Mapping[ByteRange, Bytes], reads: Sequence[ByteRange]) -> Ran:
         """As a loaded program's."""
         with self._lock:
-            start = perf_counter()
-            for where, data in writes.items():
-                self._at(where)[:] = data
-            ready = perf_counter()
-            self.function(ctypes.c_void_p(self.memory.ctypes.data))
-            ended = perf_counter()
-            data = tuple(self._at(where).copy() for where in reads)
-            return Ran(data, ready - start + perf_counter() - ended, 0.0, ended - ready)
-
-    def _at(self, where: ByteRange) -> Bytes:
-        first = self.map.segments[where.segment].address + where.offset
-        return self.memory[first : first + where.bytes]
+            return run_in(self.memory, self.map, writes, reads, lambda: self.function(ctypes.c_void_p(self.memory.ctypes.data)))
 
 
 def compile_c(

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.queues.interlock_counters import program_tokens
@@ -12,6 +11,7 @@ from toolchain.analysis.state import State
 from toolchain.emulator.engines import Engine, engine_named
 from toolchain.isa.program import Ints, Program
 from toolchain.runtime.device import ByteRange, Bytes, Image, Ran
+from toolchain.runtime.flat_memory import run_in
 from toolchain.runtime.map_checks import check_map
 
 
@@ -46,24 +46,12 @@ class EmulatedProgram:
 
     def run(self, writes: Mapping[ByteRange, Bytes], reads: Sequence[ByteRange]) -> Ran:
         """Raises UserError E07xx where an instruction fails."""
+        memory = self.state.memories[self.image.map.memory][0]
         with self._lock:
-            start = perf_counter()
-            for where, data in writes.items():
-                self._at(where)[:] = data
-            ready = perf_counter()
-            self._set_registers()
-            launched = perf_counter()
-            self.engine(self.program, self.state, self.order)
-            ended = perf_counter()
-            data = tuple(self._at(where).copy() for where in reads)
-            return Ran(data, ready - start + perf_counter() - ended, launched - ready, ended - launched)
+            return run_in(memory, self.image.map, writes, reads, lambda: self.engine(self.program, self.state, self.order), self._set_registers)
 
     def _set_registers(self) -> None:
         held = self.image.map
         for segment in held.segments.values():
             if segment.register >= 0:
                 self.state.host[held.registers][:, segment.register] = segment.address
-
-    def _at(self, where: ByteRange) -> Bytes:
-        first = self.image.map.segments[where.segment].address + where.offset
-        return self.state.memories[self.image.map.memory][0, first : first + where.bytes]

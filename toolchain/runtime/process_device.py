@@ -15,13 +15,14 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic, perf_counter
+from time import monotonic
 
 import numpy as np
 
 from toolchain.abi.dram_map import DramMap
 from toolchain.isa.binary.container import write_container
 from toolchain.runtime.device import ByteRange, Bytes, Image, Ran
+from toolchain.runtime.flat_memory import run_in
 from toolchain.spec.errors import UserError, fail
 
 PAGE = 4096
@@ -87,18 +88,7 @@ class ProcessProgram:
     def run(self, writes: Mapping[ByteRange, Bytes], reads: Sequence[ByteRange]) -> Ran:
         """Raises UserError E0713 where the process fails."""
         with self._lock:
-            start = perf_counter()
-            for where, data in writes.items():
-                self._at(where)[:] = data
-            ready = perf_counter()
-            self._talk.ask("run")
-            ended = perf_counter()
-            data = tuple(self._at(where).copy() for where in reads)
-            return Ran(data, ready - start + perf_counter() - ended, 0.0, ended - ready)
-
-    def _at(self, where: ByteRange) -> Bytes:
-        first = self.map.segments[where.segment].address + where.offset
-        return self.memory[first : first + where.bytes]
+            return run_in(self.memory, self.map, writes, reads, lambda: self._talk.ask("run"))
 
 
 class _Conversation:
