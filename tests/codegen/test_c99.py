@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.c_networks import clib, compiled, pictures
-from toolchain.codegen.c99 import C99Generator, c99_code, c99_source
+from toolchain.codegen.c99 import c99_code, c99_source
+from toolchain.codegen.c99_generator import C99Generator
 from toolchain.codegen.generators import GENERATORS
 from toolchain.graph.regions import region_calls
 from toolchain.graph.running.session import open_session, run_session

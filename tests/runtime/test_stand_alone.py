@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import float_networks
 from tests.c_networks import clib, compiled, pictures, plain
 from toolchain.cli import main
 from toolchain.runtime.bundle import write_bundle
@@ -92,3 +93,13 @@ def test_an_input_of_another_type_is_named() -> None:
     odd = replace(bundle, manifest=replace(bundle.manifest, inputs=(replace(entry, dtype="int64"),)))
     with pytest.raises(UserError, match="E1114 'x' is no float32 tensor of a known size"):
         stand_alone(odd, {"clib": clib().machine})
+
+
+@needs_compiler
+def test_a_network_in_floating_point_gives_the_same_bytes(tmp_path: Path) -> None:
+    write_bundle(tmp_path / "floats.bundle", float_networks.built().bundle)
+    assert main(["export", "c", str(tmp_path / "floats.bundle"), "-o", str(tmp_path / "c")]) == 0
+    model, samples = _built(tmp_path / "c"), float_networks.samples(2)
+    done = subprocess.run([model, tmp_path / "floats.bundle"], input=samples.tobytes(), capture_output=True, check=True)
+    runs = [float_networks.built().executor.run({"x": sample}).outputs for sample in samples]
+    assert (done.stderr, done.stdout) == (b"", b"".join(run["y"].tobytes() + run["y2"].tobytes() for run in runs))

@@ -6,27 +6,13 @@ from dataclasses import dataclass
 
 from toolchain.codegen.region_code import RegionCode
 from toolchain.codegen.templates import render
-from toolchain.graph.graph_region import GraphRegion
-from toolchain.schedule.backend import Backend
-from toolchain.schedule.calls import PlannedCalls, library_call, memory_bytes, plan_calls
+from toolchain.schedule.calls import PlannedCalls, library_call, memory_bytes
 from toolchain.schedule.dram_allocation import ALIGN
-from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.kernels.kernel import Call, Tensor
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.regions.region import Bound
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
-
-
-@dataclass(frozen=True)
-class C99Generator:
-    """The generator of machines whose kernels are functions of a C library."""
-
-    def generate(self, backend: Backend, region: Region | GraphRegion, schedule: Schedule | None = None) -> RegionCode:
-        """Raises UserError E1003, E1004, E1007 and E1008 for a region that the library cannot do."""
-        assert isinstance(region, Region)
-        del schedule  # calls run one after the other
-        return c99_code(backend.machine, plan_calls(backend, region))
 
 
 def c99_code(machine: Machine, plan: PlannedCalls) -> RegionCode:
@@ -50,7 +36,9 @@ def c99_code(machine: Machine, plan: PlannedCalls) -> RegionCode:
 
 
 @dataclass(frozen=True)
-class _CallText:
+class CallText:
+    """A call as the template has it. arguments: members of the function's structure, with their text."""
+
     label: str
     function: str
     arguments: tuple[tuple[str, str], ...]
@@ -64,11 +52,11 @@ def c99_source(machine: Machine, plan: PlannedCalls) -> str:
     return render("c99", "region.c.j2", name=plan.region.name, machine=machine.label, header=header, bytes=size, align=ALIGN, calls=calls)
 
 
-def _call_text(machine: Machine, problem: Problem, bound: Bound, scope: Mapping[str, int]) -> _CallText:
+def _call_text(machine: Machine, problem: Problem, bound: Bound, scope: Mapping[str, int]) -> CallText:
     call, tensors = library_call(problem), {tensor.name: tensor for tensor in problem.kernel.tensors}
     numbers = {**problem.numbers, **scope}
-    return _CallText(
-        _comment(f"{bound.operation.name}: {bound.operation.kind.name}"), call.function, tuple(_arguments(machine, call, tensors, numbers))
+    return CallText(
+        c_comment(f"{bound.operation.name}: {bound.operation.kind.name}"), call.function, tuple(_arguments(machine, call, tensors, numbers))
     )
 
 
@@ -87,6 +75,6 @@ def _address(machine: Machine, tensor: Tensor, base: int) -> str:
     return f"({'' if tensor.written else 'const '}{kind} *)(memory + {base * max(machine.view[tensor.view].unit, 1)})"
 
 
-def _comment(text: str) -> str:
+def c_comment(text: str) -> str:
     """Names come from the model: what could end a comment, or a line of it, is left out."""
     return re.sub(r"[^A-Za-z0-9_.:,() -]", "_", text)[:120]

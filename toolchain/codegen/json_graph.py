@@ -56,7 +56,7 @@ def graph_cycles(backend: Backend, region: GraphRegion) -> float:
 
 def place_graph(region: GraphRegion) -> tuple[DramMap, bytes, dict[str, int]]:
     """The planned memory of tensors at the border; constant bytes, each content once, and where each constant stands among them."""
-    held, (constants, offsets) = place_border(region), _place_constants(region)
+    held, (constants, offsets) = place_border(region), place_constants(region)
     return replace(held, segments={**held.segments, "constants": Segment(0, len(constants))}), constants, offsets
 
 
@@ -73,7 +73,7 @@ def place_border(region: GraphRegion) -> DramMap:
     return DramMap("", "", segments, tensors, tuple(t.name for t in region.inputs), tuple(t.name for t in region.outputs))
 
 
-def _place_constants(region: GraphRegion) -> tuple[bytes, dict[str, int]]:
+def place_constants(region: GraphRegion) -> tuple[bytes, dict[str, int]]:
     """Constant bytes, each content once, and where each constant stands among them."""
     offsets, parts, known = dict[str, int](), list[bytes](), dict[bytes, int]()
     for name, array in region.constants.items():

@@ -1,9 +1,11 @@
 """`tilewright kernel ...`"""
 
 import argparse
+from collections.abc import Sequence
 
 from toolchain.commands.machine import machine_of
 from toolchain.spec.errors import fail
+from toolchain.spec.model import Machine
 from toolchain.spec.suggest import nearest
 
 
@@ -17,6 +19,9 @@ def check(arguments: argparse.Namespace) -> None:
     if not 1 <= arguments.shapes <= 1000:
         raise fail("E0002", f"--shapes is {arguments.shapes}, it must be from 1 to 1000")
     machine = machine_of(arguments)
+    if machine.calls_operators:
+        _check_operators(machine, arguments.kernel)
+        return
     kernels, kinds = load_kernels(machine), kinds_of(machine)
     for name in arguments.kernel or kernels:
         if name not in kernels:
@@ -27,3 +32,16 @@ def check(arguments: argparse.Namespace) -> None:
             continue
         found = check_kernel(machine, kernels[name], kinds, arguments.shapes, arguments.seed)
         print(f"{name}: {found.operation} of {found.computed} shapes in {found.tilings} tilings: all equal, no race")
+
+
+def _check_operators(machine: Machine, names: Sequence[str]) -> None:
+    """Of a machine whose kernels are functions for operators of ONNX."""
+    from toolchain.schedule.kernels.operator_calls import load_operator_calls
+    from toolchain.verify.operator_check import check_operator
+
+    known = load_operator_calls(machine)
+    for name in names or known:
+        if name not in known:
+            raise fail("E1002", f"machine '{machine.name}' has no kernel '{name}'", hint=nearest(name, known) or f"known: {', '.join(known)}")
+        found = check_operator(machine, name)
+        print(f"{name}: {found.cases} of ONNX's {found.cases + found.refused} cases, furthest {found.distance:.2g} away")

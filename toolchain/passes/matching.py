@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import onnx
 import onnx_ir as ir
+from onnx import helper
 
 from toolchain.graph.nodes.rewrite import constant, is_float, is_operator, known_shape, shape_of, single_use
-from toolchain.passes.templates import Pattern, Template, Tensor
+from toolchain.passes.pattern import Pattern, Tensor
+from toolchain.passes.templates import Template
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,17 @@ def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
 
 
 def _attribute(match: Match, name: str) -> Any:
+    """The value of ROLE.ATTRIBUTE; ONNX's default where the node leaves it out, None where ONNX has none or the node was not matched."""
     role, _, attribute = name.partition(".")
-    found = match.nodes[role].attributes.get(attribute) if role in match.nodes else None
-    return None if found is None else found.value
+    if role not in match.nodes:
+        return None
+    node = match.nodes[role]
+    found = node.attributes.get(attribute)
+    return _default(node.op_type, attribute) if found is None else found.value
+
+
+def _default(operator: str, attribute: str) -> Any:
+    known = onnx.defs.get_schema(operator).attributes if onnx.defs.has(operator) else {}
+    found = known[attribute].default_value if attribute in known else None
+    value: Any = helper.get_attribute_value(found) if found is not None and found.type else None
+    return value.decode() if isinstance(value, bytes) else value

@@ -7,6 +7,8 @@ from typing import Any
 
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, builtin_kinds, kinds_of
+from toolchain.passes.pattern import Pattern, Tensor
+from toolchain.passes.template_checks import check_attributes, check_pattern
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.findings import gather
 from toolchain.spec.model import Machine, Outline
@@ -16,33 +18,6 @@ from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node, parse_yaml
 
 SCHEMA = PACKAGE / "schemas" / "fusion.schema.json"
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """Binds one tensor to a name, or the rest of them (`many`); `*` binds nothing."""
-
-    name: str
-    optional: bool = False
-    many: bool = False
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """operators: alternatives; `any` matches all. alternatives: patterns tried in turn in place of this one."""
-
-    operators: tuple[str, ...] = ()
-    role: str = ""
-    optional: bool = False
-    commutes: bool = False
-    inputs: tuple["Pattern | Tensor", ...] = ()
-    alternatives: tuple["Pattern", ...] = ()
-
-    @property
-    def size(self) -> int:
-        """Nodes that it can take."""
-        inner = sum(part.size for part in self.inputs if isinstance(part, Pattern))
-        return bool(self.operators) + inner + max((part.size for part in self.alternatives), default=0)
 
 
 @dataclass(frozen=True)
@@ -123,13 +98,17 @@ def _template(kinds: Kinds, node: Node) -> Template:
     parsed = _pattern(pattern)
     if parsed.optional and not parsed.alternatives and not any(isinstance(part, Pattern) for part in parsed.inputs[:1]):
         raise fail("E0915", "every node of the pattern is optional, so it would match anything", pattern.where())
+    check_pattern(pattern, parsed)
     known = names_of(parsed)
     where = tuple((word, _named(value, known)) for constraint in node.entries("where") for word, value in constraint.items())
     reader = node.text("reader") or next((bind.text("reader") for bind in kind.binds), "")
     attributes = {name: str(value.value) for name, value in node.members("attributes")}
+    conditions = [constraint.value["attribute"] for constraint in node.entries("where") if constraint.get("attribute")]
+    check_attributes({name: member for each in conditions for name, member in each.items()}, parsed)
     operands = tuple(each.name for each in kind.operands)
     if not reader:
         _check_plain(node, kind, known, attributes)
+    check_attributes({str(value.value): value for _, value in node.members("attributes")}, parsed)
     vectors = tuple(str(member.value) for member in node.entries("vectors"))
     return Template(node.text("name"), kind.name, parsed, where, operands, reader, attributes, vectors)
 

@@ -6,8 +6,9 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from toolchain.passes.fuse import KNOWN, NO_KERNEL, UNKNOWN
+from toolchain.passes.pattern import Pattern
 from toolchain.passes.placement import DEARER, NO_DEVICE, ONLY_MOVES
-from toolchain.passes.templates import Pattern, Template
+from toolchain.passes.templates import Template
 from toolchain.passes.wishes import GIVEN, KEPT, RULED, is_wished
 
 CUT = "Let the model end before it and do the rest in your program, or accept it on the host."

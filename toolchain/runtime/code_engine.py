@@ -1,4 +1,4 @@
-"""The engine of regions that are a vendor's code: tensors stand in the device's memory in the order of their axes, in float32."""
+"""The engine of a vendor's code, and of C in floating point: tensors stand in memory in the order of their axes, in float32."""
 
 import math
 from collections.abc import Mapping, Sequence

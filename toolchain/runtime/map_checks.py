@@ -8,9 +8,15 @@ from toolchain.abi.packing import view_packing
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 
+MOST_BYTES = 1 << 31
+"""Of a block of memory that no machine's file gives the size of."""
+
 
 def check_map(name: str, machine: Machine, held: DramMap, constants: Mapping[str, bytes]) -> None:
     """name: of the region. Raises UserError E1104 where the map names memories or registers that the machine lacks, or goes past their end."""
+    if machine.calls_operators:
+        _check_block(name, held, constants)
+        return
     memory, registers = machine.memory.get(held.memory), machine.memory.get(held.registers)
     if memory is None or memory.kind != "dram" or (held.registers and (registers is None or not registers.host)):
         raise fail("E1104", f"the map of region '{name}' names memories that {machine.name} does not have")
@@ -27,6 +33,16 @@ def check_map(name: str, machine: Machine, held: DramMap, constants: Mapping[str
         stored = held.tensors.get(tensor)
         if stored is None or not _known(machine, held.memory, stored) or held.segments[stored.segment].memory:
             raise fail("E1104", f"the tensor '{tensor}' of region '{name}' is stored in a way that {machine.name} does not know")
+
+
+def _check_block(name: str, held: DramMap, constants: Mapping[str, bytes]) -> None:
+    """Of a machine whose memory is what a region asks for."""
+    for part, segment in held.segments.items():
+        last = segment.address + max(segment.bytes, len(constants.get(part, b"")))
+        if not 0 <= segment.address <= last <= MOST_BYTES or segment.memory:
+            raise fail("E1104", f"the segment '{part}' of region '{name}' is outside its block of memory")
+    if not constants.keys() <= held.segments.keys():
+        raise fail("E1104", f"region '{name}' has constants without a segment")
 
 
 def _known(machine: Machine, memory: str, stored: StoredTensor) -> bool:

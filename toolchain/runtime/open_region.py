@@ -64,6 +64,9 @@ def _open_c(stored: Stored, device: Device, retimed: bool) -> Opened:
     if not stored.native:
         text = f"region '{region.name}' is C code, which would be compiled and run on this computer"
         raise fail("E1113", text, hint="load it with native=True if you trust where it comes from", place=stored.place)
+    if stored.machine.calls_operators:
+        check_places(region, stored.place)
+        return region, CodeEngine(region, c_of(stored.bundle, region, stored.machine))
     return region, PackedEngine(stored.machine, region, c_of(stored.bundle, region, stored.machine))
 
 

@@ -50,7 +50,7 @@ def stand_alone(bundle: Bundle, machines: Mapping[str, Machine], place: str = ""
 
 @dataclass(frozen=True)
 class _Step:
-    """A statement of the program. kind: read, write, quantize, dequantize, copy, fetch or run; the rest is what the template names of it."""
+    """A statement of the program. kind: read, write, quantize, dequantize, copy, fetch, put, get, run; the rest is what the template names of it."""
 
     kind: str
     tensor: str = ""
@@ -160,6 +160,9 @@ class _Writer:
 
     def region(self, run: RegionProgram) -> None:
         machine = self.machines[run.target]
+        if machine.calls_operators:
+            self.floats(run)
+            return
         if run.whole:
             raise self.refused(f"region '{run.name}' is a graph for an engine, {run.target}")
         if run.batch > 1:
@@ -174,6 +177,22 @@ class _Writer:
         self.steps.append(_Step("run", region=run.name, function=run.function))
         for port in run.outputs:
             self.steps.append(self.copy("fetch", machine, run, port, self.tensor(port.name, "int8_t", math.prod(port.shape))))
+
+    def floats(self, run: RegionProgram) -> None:
+        """A region whose tensors stand in memory as they are."""
+        for port in run.inputs:
+            first, size = self.span(run, port)
+            self.steps.append(_Step("put", self.tensors[port.name].name, region=run.name, first=first, size=size))
+        self.steps.append(_Step("run", region=run.name, function=run.function))
+        for port in run.outputs:
+            first, size = self.span(run, port)
+            made = self.tensor(port.name, "float", math.prod(port.shape))
+            self.steps.append(_Step("get", made.name, region=run.name, first=first, size=size))
+
+    def span(self, run: RegionProgram, port: Port) -> tuple[int, int]:
+        """The first byte of a tensor in the region's memory, and how many it has."""
+        stored = run.map.tensors[port.tensor]
+        return run.map.segments[stored.segment].address + stored.offset, stored.bytes
 
     def layout_axis(self, machine: Machine, layout: str) -> int:
         """The axis of channels among a layout's."""

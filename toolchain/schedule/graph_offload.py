@@ -2,35 +2,32 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
-import onnx
 import onnx_ir as ir
 
 from toolchain.graph.nodes.rewrite import captured, known_shape
 from toolchain.graph.operators.work import host_work, node_macs
 from toolchain.passes.context import Device, NodeCost, Price, Tariff
+from toolchain.schedule.kernels.kernel import Require
+from toolchain.schedule.kernels.operator_calls import load_operator_calls
+from toolchain.schedule.operator_numbers import STANDARD, known_operators, number_names, operator_numbers
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.evaluate import constant
-from toolchain.spec.model import Host, Machine
+from toolchain.spec.expr import Expr
+from toolchain.spec.model import Constraint, Host, Machine
 from toolchain.spec.suggest import nearest
 from toolchain.timing.host import work_ms
 
-STANDARD = ""
-"""The domain of ONNX's own operators, in which such a machine computes."""
 FLOAT_BYTES = 4
-PLACES = 6
-"""How many numbers of a list, and how many inputs, a condition can name."""
-TENSOR = "rank", "inputs", "outputs"
 UNHELD = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS, ir.AttributeType.TENSOR
 """Types of attributes that the graph in JSON does not hold."""
 
 
 def graph_device(machine: Machine) -> Device:
-    """The questions of partitioning, answered by the machine's section `operators`.
+    """The questions of partitioning, answered by the machine's section `operators`, or by the functions of its library.
 
     Raises UserError E0107 for an operator that ONNX does not have, and for names in a condition that it does not have.
     """
@@ -40,37 +37,70 @@ def graph_device(machine: Machine) -> Device:
 
 
 @dataclass(frozen=True)
+class OperatorRule:
+    """An operator that a machine takes, where all conditions hold. let: numbers, each from those before it. cycles: None where peak and rates tell.
+
+    addressed: inputs that a function reads in memory, where constants, too, have to be float32."""
+
+    conditions: Sequence[Constraint | Require]
+    let: Mapping[str, Expr] = field(default_factory=dict[str, Expr])
+    cycles: Expr | None = None
+    addressed: tuple[int, ...] = ()
+
+
+def rule_numbers(node: ir.Node, let: Mapping[str, Expr]) -> dict[str, int]:
+    """The operator's numbers, and those that a file derives from them."""
+    found = dict(operator_numbers(node))
+    for name, expr in let.items():
+        found[name] = constant(expr, found)
+    return found
+
+
+@dataclass(frozen=True)
 class GraphRules:
-    """The machine's section `operators`: those that it takes, each with conditions over the operator's attributes and tensors."""
+    """The operators that a machine takes, each with conditions over its attributes and tensors."""
 
     machine: Machine
 
+    @cached_property
+    def taken(self) -> Mapping[str, OperatorRule]:
+        """By operator. Raises UserError as `load_operator_calls` does."""
+        if self.machine.calls_operators:
+            calls = load_operator_calls(self.machine)
+            return {name: OperatorRule(call.requires, call.let, call.cycles, call.addressed) for name, call in calls.items()}
+        return {name: OperatorRule(conditions) for name, conditions in self.machine.operators.items()}
+
     def check(self) -> None:
         """Raises UserError as `graph_device` does."""
-        known = sorted({schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == STANDARD})
-        for operator, conditions in self.machine.operators.items():
+        known = known_operators()
+        for operator, rule in self.taken.items():
+            span = rule.conditions[0].that.span if rule.conditions else None
             if operator not in known:
-                span = conditions[0].that.span if conditions else None
                 raise fail("E0107", f"ONNX has no operator '{operator}'", span, nearest(operator, known))
-            wrong = [d for c in conditions for d in problems(c.that, Scope(frozenset(_names(operator))))]
+            wrong = [d for c in rule.conditions for d in problems(c.that, Scope(number_names(operator) | rule.let.keys()))]
             if wrong:
                 raise UserError(*wrong)
 
     def refusal(self, node: ir.Node) -> str:
         """Why the machine does not take a node; an empty string where it does."""
-        conditions = self.machine.operators.get(node.op_type)
-        if conditions is None:
-            return f"the machine's file does not list the operator {node.op_type}"
+        rule = self.taken.get(node.op_type)
+        if rule is None:
+            listed = "library has no function for" if self.machine.calls_operators else "file does not list"
+            return f"the machine's {listed} the operator {node.op_type}"
         if captured(node) or any(attribute.type in UNHELD for attribute in node.attributes.values()):
             return "it has a graph or a tensor among its attributes"
-        reason = next(_unfit(node), "")
+        reason = next(_unfit(node), "") or next(_unlike(node, rule.addressed), "")
         if reason:
             return reason
-        numbers = _numbers(node)
-        return next((condition.message for condition in conditions if not constant(condition.that, numbers)), "")
+        numbers = rule_numbers(node, rule.let)
+        return next((condition.message for condition in rule.conditions if not constant(condition.that, numbers)), "")
 
     def cycles(self, node: ir.Node) -> float:
-        """The longer of multiply-accumulates at peak and bytes by the slowest of the machine's resources."""
+        """By the formula of the operator's function, else the longer of multiply-accumulates at peak and bytes by the slowest of the machine's
+        resources."""
+        rule = self.taken.get(node.op_type)
+        if rule is not None and rule.cycles is not None:
+            return float(constant(rule.cycles, rule_numbers(node, rule.let)))
         peak, rates = self.machine.timing.peak_macs, [resource.bytes_per_cycle for resource in self.machine.timing.resources]
         size = self.bytes(node)
         return max([node_macs(node) / peak if peak else 0.0, *(size / rate for rate in rates)])
@@ -123,34 +153,15 @@ def _unfit(node: ir.Node) -> Iterator[str]:
         if shape is None or not shape or not all(shape):
             yield f"the shape of '{value.name}' is not known when the engine is built, or has no axes or no elements"
         elif value.dtype != ir.DataType.FLOAT:
-            yield f"'{value.name}' is {value.dtype.name.lower() if value.dtype else 'of unknown type'}, and the engine computes in float32"
+            yield _not_float(value)
 
 
-def _schema(operator: str) -> onnx.defs.OpSchema:
-    return onnx.defs.get_schema(operator)
+def _unlike(node: ir.Node, addressed: Sequence[int]) -> Iterator[str]:
+    """Constants that a function would read as float32, and are not."""
+    for value in (node.inputs[place] for place in addressed if place < len(node.inputs)):
+        if value is not None and value.dtype != ir.DataType.FLOAT:
+            yield _not_float(value)
 
 
-def _names(operator: str) -> set[str]:
-    """Names that conditions may use: numbers of attributes, those of lists as NAME_0, and facts about the tensors."""
-    found = {*TENSOR, *(f"{kind}_{place}" for kind in ("rank", "known", "size") for place in range(PLACES))}
-    for name, attribute in _schema(operator).attributes.items():
-        found |= {name} if attribute.type == onnx.defs.OpSchema.AttrType.INT else set()
-        found |= {f"{name}_{place}" for place in range(PLACES)} if attribute.type == onnx.defs.OpSchema.AttrType.INTS else set()
-    return found
-
-
-def _numbers(node: ir.Node) -> Mapping[str, int]:
-    """rank_K, known_K: of input K; size_K: of axis K of the first. An attribute that is not there has ONNX's default, or is 0."""
-    found = dict.fromkeys(_names(node.op_type), 0)
-    for name, attribute in _schema(node.op_type).attributes.items():
-        value: Any = node.attributes[name].value if name in node.attributes else None
-        if attribute.type == onnx.defs.OpSchema.AttrType.INT:
-            found[name] = int(value) if value is not None else int(attribute.default_value.i)
-        elif attribute.type == onnx.defs.OpSchema.AttrType.INTS:
-            found |= {f"{name}_{place}": int(number) for place, number in enumerate(list(value or ())[:PLACES])}
-    for place, tensor in enumerate(node.inputs[:PLACES]):
-        found[f"rank_{place}"] = len(known_shape(tensor) or ())
-        found[f"known_{place}"] = int(tensor is not None and tensor.is_initializer())
-    first = known_shape(node.inputs[0]) if node.inputs else None
-    found |= {f"size_{place}": size for place, size in enumerate((first or ())[:PLACES])}
-    return found | {"rank": len(first or ()), "inputs": sum(value is not None for value in node.inputs), "outputs": len(node.outputs)}
+def _not_float(value: ir.Value) -> str:
+    return f"'{value.name}' is {value.dtype.name.lower() if value.dtype else 'of unknown type'}, and the engine computes in float32"

@@ -10,7 +10,7 @@ from toolchain.graph.calibration.table import sample_at, sample_count
 from toolchain.graph.graph_region import GraphRegion
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.open_region import Stored, open_region
-from toolchain.spec.model import Tolerance
+from toolchain.spec.model import Machine, Tolerance
 from toolchain.verify.compare import distance, distant
 from toolchain.verify.verdict import Compared, Difference, RegionVerdict
 
@@ -27,20 +27,28 @@ def climb_graph(region: GraphRegion, stored: Stored, expected: Mapping[str, Arra
 
     Raises UserError E1115 for a damaged graph, E0910 where ONNX Runtime stops, E0713 and E1116 for a vendor's device.
     """
-    program, tool, tolerance = stored.region, stored.machine.tool, stored.machine.allowance
+    program, tolerance = stored.region, stored.machine.allowance
     _, engine = open_region(stored, EmulatorDevice(), retimed=False)
     given = {port.name: expected[port.name] for port in program.inputs}
     found, _ = engine.run([sample_at(given, number) for number in range(sample_count(given))])
-    compared: list[Compared] = []
+    compared, where = list[Compared](), "graph engine" if stored.machine.codegen == "json" else "memory"
     for port in program.outputs:
         wanted, made = expected[port.name], np.stack([sample[port.name] for sample in found])
         maker = next((node.name or "" for node in region.nodes if port.tensor in [value.name for value in node.outputs]), "")
         difference = _difference(port.tensor, wanted, made, maker, tolerance)
         apart = distance(wanted, made) if tolerance and wanted.shape == made.shape else 0.0
-        compared.append(Compared(port.tensor, maker, "graph engine", wanted.size, difference, apart))
-    told = f"operators, compiled by {tool.compiler}" if tool else f"operators, as a graph in JSON{', in float16' if stored.machine.half else ''}"
+        compared.append(Compared(port.tensor, maker, where, wanted.size, difference, apart))
     allowed = allowed_text(tolerance) if tolerance else ""
-    return RegionVerdict(region.name, len(region.nodes), tuple(compared), (), (), (), True, None, told=told, allowed=allowed)
+    return RegionVerdict(region.name, len(region.nodes), tuple(compared), (), (), (), True, None, told=_told(stored.machine), allowed=allowed)
+
+
+def _told(machine: Machine) -> str:
+    """The form of the region's code."""
+    if machine.tool:
+        return f"operators, compiled by {machine.tool.compiler}"
+    if machine.calls_operators:
+        return "operators, as calls in C99, in float32"
+    return f"operators, as a graph in JSON{', in float16' if machine.half else ''}"
 
 
 def allowed_text(near: Tolerance) -> str:

@@ -107,7 +107,7 @@ def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: Sa
     region = backend.read(built.partitioned, call)
     program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
     if isinstance(region, GraphRegion):
-        return climb_graph(region, Stored(built.bundle, program, backend.machine, built.place, native=False, optimise=False), expected)
+        return climb_graph(region, Stored(built.bundle, program, backend.machine, built.place, native=True, optimise=False), expected)
     if backend.tiled:
         tested = bundled_program(built.bundle, program, region, backend.machine, built.place)
         verdict = climb_region(tested, expected, size, _peek(built, backend, tested, say))

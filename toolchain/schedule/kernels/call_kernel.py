@@ -54,13 +54,15 @@ def read_call_kernel(reader: KernelReader, name: str, library: Library) -> Kerne
 
 
 def _argument(reader: KernelReader, key: str, node: Node, tensors: Iterable[Tensor], seen: Iterable[str]) -> Expr | str:
-    named = _filled(node, key)
+    named = filled(node, key)
     if named.value in {tensor.name for tensor in tensors}:
         return str(named.value)
+    if isinstance(named.value, list):
+        raise fail("E1002", f"argument '{key}' is an array, which only functions for operators of ONNX take", node.where())
     return reader.expr(named, seen)
 
 
-def _filled(node: Node, key: str) -> Node:
+def filled(node: Node, key: str) -> Node:
     """A member without a value stands for what is called as it is."""
     return Node(key, node.key_span or node.span, node.path) if node.value is None else node
 

@@ -30,25 +30,29 @@ Stamps = tuple[tuple[str, int, int, int], ...]
 
 def load_kernels(machine: Machine) -> dict[str, Kernel]:
     """The machine's kernels by name. Raises UserError E1001 where it has none, and all of `read_kernels`."""
-    path = _kernel_path(machine)
+    path = kernel_path(machine)
     if path is None:
         listed = "it takes graphs, and its section 'operators' lists what it computes"
         hint = listed if machine.takes_graphs else f"write targets/{machine.name}/kernels.yaml"
         raise fail("E1001", f"machine '{machine.name}' has no kernels", hint=hint)
-    return dict(_loaded(MachineKey(machine), path, (_stamps(path.parent), _stamps(own_operations(machine)))))
+    return dict(_loaded(MachineKey(machine), path, (stamps(path.parent), stamps(own_operations(machine)))))
 
 
 @lru_cache(maxsize=64)
 def _loaded(key: MachineKey, path: Path, _stamped: tuple[Stamps, Stamps]) -> Mapping[str, Kernel]:
     """Read once for each state of the files: the stages of a build all ask for the kernels."""
+    return read_kernels(key.machine, kernel_source(path), path.parent)
+
+
+def kernel_source(path: Path) -> Source:
+    """The text of a kernel file. Raises UserError E0001 where it cannot be read."""
     try:
-        text = read_limited(path, MAX_BYTES, "the kernel file").decode()
+        return Source(str(path), read_limited(path, MAX_BYTES, "the kernel file").decode())
     except UnicodeDecodeError as error:
         raise fail("E0001", f"the kernel file is not UTF-8 text at byte {error.start:#x}", place=str(path)) from None
-    return read_kernels(key.machine, Source(str(path), text), path.parent)
 
 
-def _stamps(folder: Path | None) -> Stamps:
+def stamps(folder: Path | None) -> Stamps:
     """Tells one state of a folder's files from the next: path, inode, size and time of the last change."""
     found: list[tuple[str, int, int, int]] = []
     for path in sorted(folder.rglob("*")) if folder else ():
@@ -60,30 +64,26 @@ def _stamps(folder: Path | None) -> Stamps:
 
 def has_kernels(machine: Machine) -> bool:
     """Whether the machine's folder has a kernel file."""
-    return _kernel_path(machine) is not None
+    return kernel_path(machine) is not None
 
 
 def load_kernel(machine: Machine, name: str) -> Kernel:
     """The machine's kernel of that name. Raises UserError E1001 where there is none, and all of `load_kernels`."""
     known = load_kernels(machine)
     if name not in known:
-        raise fail("E1001", f"machine '{machine.name}' has no kernel '{name}'", place=str(_kernel_path(machine)), hint=nearest(name, known))
+        raise fail("E1001", f"machine '{machine.name}' has no kernel '{name}'", place=str(kernel_path(machine)), hint=nearest(name, known))
     return known[name]
 
 
-def _kernel_path(machine: Machine) -> Path | None:
+def kernel_path(machine: Machine) -> Path | None:
+    """The machine's kernel file; None where it has none."""
     return companion(Path(machine.path), machine.name, "kernels.yaml")
 
 
 def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Kernel]:
     """Raises UserError E0101.. for the YAML, E0107 for an unknown name in an expression, E1002 for what the machine lacks, E1009 for numerics that
     a kernel leaves out."""
-    root = parse_yaml(source)
-    validate(root, KERNEL_SCHEMA)
-    choices: dict[str, tuple[str, ...]] = {}
-    for (param, choice), _ in sorted(machine.choices.items(), key=lambda item: item[1]):
-        choices[param] = (*choices.get(param, ()), choice)
-    context = Context(root, machine.config, machine.params, choices)
+    root, context = parse_kernels(machine, source)
     shared, library = read_shared(machine, context, root), read_library(machine, root, folder)
     known = kinds_of(machine)
     kernels = {name: with_common(root, name, node) for name, node in root.members("kernels")}
@@ -95,6 +95,16 @@ def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Ke
             found[name] = read_call_kernel(reader, name, library) if library else reader.kernel(name)
             check_numerics(machine, found[name], kind)
     return found
+
+
+def parse_kernels(machine: Machine, source: Source) -> tuple[Node, Context]:
+    """A kernel file that follows the schema, and how its expressions are read. Raises UserError E0101.. for the YAML."""
+    root = parse_yaml(source)
+    validate(root, KERNEL_SCHEMA)
+    choices: dict[str, tuple[str, ...]] = {}
+    for (param, choice), _ in sorted(machine.choices.items(), key=lambda item: item[1]):
+        choices[param] = (*choices.get(param, ()), choice)
+    return root, Context(root, machine.config, machine.params, choices)
 
 
 def _kind(node: Node, kinds: Kinds) -> OperationKind:

@@ -63,7 +63,7 @@ class Machine:
     half: bool = False
     """whether graphs compute in float16"""
     tolerance: Tolerance | None = None
-    """of a vendor's code, and of graphs in float16"""
+    """of a vendor's code, of a C library in float32, and of graphs in float16"""
 
     path: str = field(default="", compare=False)
     """its file, as messages print it"""
@@ -72,13 +72,18 @@ class Machine:
 
     @property
     def takes_graphs(self) -> bool:
-        """Whether regions are graphs of ONNX's operators, without integers or kernels."""
-        return self.codegen in ("json", "tool")
+        """Whether regions are graphs of ONNX's operators, without integers."""
+        return self.codegen in ("json", "tool") or self.calls_operators
+
+    @property
+    def calls_operators(self) -> bool:
+        """Whether its kernels are functions of a C library that compute operators of ONNX in float32."""
+        return self.codegen == "c99" and self.quantisation is None
 
     @property
     def allowance(self) -> Tolerance | None:
         """How far results may be from ONNX Runtime's; None where they are the same bits."""
-        return self.tolerance if self.tool or self.half else None
+        return self.tolerance if self.tool or self.half or self.calls_operators else None
 
     @property
     def label(self) -> str:

@@ -1,0 +1,66 @@
+"""A region of ONNX's operators as C: as near ONNX Runtime as the file asks, rooms shared, and numbers that C cannot hold refused."""
+
+import re
+import shutil
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from tests.float_networks import built, region, samples
+from toolchain.codegen.c99_graph import c99_graph_code, plan_places
+from toolchain.codegen.generators import GENERATORS
+from toolchain.graph.running.session import open_session, run_session
+from toolchain.schedule.backend import Backend
+from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
+BACKEND = Backend(load_machine("clib32"), {})
+
+
+def test_results_are_near_those_of_onnx_runtime() -> None:
+    found, given = built(), samples(3)
+    session = open_session(found.integer, optimise=False)
+    for sample in given:
+        expected, made = run_session(session, {"x": sample}), found.executor.run({"x": sample}).outputs
+        assert expected.keys() == made.keys()
+        assert all(np.allclose(made[name], expected[name], rtol=1e-3, atol=1e-4) for name in expected)
+
+
+def test_all_nodes_are_calls_and_the_text_is_the_same_each_time() -> None:
+    code = GENERATORS["c99"].generate(BACKEND, region())
+    assert code == c99_graph_code(BACKEND, region())
+    called = re.findall(r"^    clib32_(\w+)\(&", code.source, re.M)
+    assert len(called) == len(region().nodes) == 12
+    assert {"conv", "pool", "batch_norm", "concat", "transpose", "gemm", "softmax"} <= set(called)
+    assert set(code.files) == {"clib32.h", "clib32.c"}
+    assert code.cycles > 0
+
+
+def test_tensors_that_live_at_once_stand_apart() -> None:
+    own, places = region(), plan_places(region())
+    sizes = {value.name: 4 * int(np.prod(value.shape)) for node in own.nodes for value in node.outputs}  # type: ignore[call-overload]
+    last = {value.name: moment for moment, node in enumerate(own.nodes) for value in node.inputs if value is not None}
+    for moment, node in enumerate(own.nodes):
+        living = {value.name for value in node.outputs} | {
+            value.name for before in own.nodes[:moment] for value in before.outputs if last.get(value.name, 0) >= moment
+        }
+        spans = sorted((places.address[name or ""], places.address[name or ""] + sizes[name]) for name in living)
+        assert all(first[1] <= second[0] for first, second in pairwise(spans))
+    swap = places.map.segments["swap"].bytes
+    assert swap < sum(sizes.values())
+
+
+def test_infinity_is_refused() -> None:
+    own = region()
+    leaky = next(node for node in own.nodes if node.op_type == "LeakyRelu")
+    kept = leaky.attributes["alpha"]
+    leaky.attributes["alpha"] = ir.AttrFloat32("alpha", float("inf"))
+    try:
+        with pytest.raises(UserError, match="E1010 attribute 'alpha' of 'leaky' is inf"):
+            c99_graph_code(BACKEND, replace(own))
+    finally:
+        leaky.attributes["alpha"] = kept

@@ -1,0 +1,44 @@
+"""A function of the library on ONNX's own cases; a wrong one is told with the case."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from toolchain.cli import main
+from toolchain.spec.errors import UserError
+from toolchain.spec.load import find_target, load_machine
+from toolchain.verify.operator_check import check_operator
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
+
+
+def copied(folder: Path, old: str, new: str, file: str = "clib32.c") -> Path:
+    """The machine with one text of its library changed."""
+    path = find_target("clib32")
+    shutil.copy(path, folder / "clib32.yaml")
+    shutil.copytree(path.parent / "clib32", folder / "clib32")
+    text = (folder / "clib32" / file).read_text()
+    assert text.count(old) == 1
+    (folder / "clib32" / file).write_text(text.replace(old, new))
+    return folder / "clib32.yaml"
+
+
+def test_every_case_within_the_conditions_is_near(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kernel", "check", "clib32", "Softmax", "Concat"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split(",")[0] for line in told] == ["Softmax: 7 of ONNX's 7 cases", "Concat: 12 of ONNX's 12 cases"]
+    assert main(["kernel", "check", "clib32", "Sofmax"]) == 1
+    assert "E1002 machine 'clib32' has no kernel 'Sofmax'; did you mean 'Softmax'?" in capsys.readouterr().err
+
+
+def test_a_wrong_function_is_told_with_its_case(tmp_path: Path) -> None:
+    wrong = load_machine(str(copied(tmp_path, "BINARY(sub, x - z)", "BINARY(sub, z - x)")))
+    with pytest.raises(UserError, match=r"E1305 the function for Sub makes .* in ONNX's case test_sub"):
+        check_operator(wrong, "Sub")
+
+
+def test_conditions_that_refuse_all_cases_are_told(tmp_path: Path) -> None:
+    refusing = load_machine(str(copied(tmp_path, "that: mode_DCR", "that: size_0 > 99", "kernels.yaml")))
+    with pytest.raises(UserError, match="E1306 none of ONNX's 2 cases of DepthToSpace"):
+        check_operator(refusing, "DepthToSpace")

@@ -1,0 +1,124 @@
+"""C99 code of a region of ONNX's operators: a call of a library's function for each, in float32, at planned places of one block of memory."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+
+from toolchain.abi.dram_map import DramMap, Segment
+from toolchain.codegen.c99 import CallText, c_comment
+from toolchain.codegen.json_graph import ALIGN, graph_cycles, place_border, place_constants
+from toolchain.codegen.region_code import RegionCode
+from toolchain.codegen.templates import render
+from toolchain.graph.graph_region import GraphRegion
+from toolchain.graph.nodes.rewrite import known_shape
+from toolchain.schedule.backend import Backend
+from toolchain.schedule.graph_offload import FLOAT_BYTES, rule_numbers
+from toolchain.schedule.kernels.operator_calls import EVERY, RESULT, Argument, OperatorCall, load_operator_calls
+from toolchain.schedule.operator_numbers import float_attribute, float_names
+from toolchain.schedule.placement.arena import Need, share_room
+from toolchain.spec.errors import fail
+from toolchain.spec.evaluate import constant
+
+
+def c99_graph_code(backend: Backend, region: GraphRegion) -> RegionCode:
+    """Raises UserError E1010 for a tensor of unknown shape, and for an attribute that C has no constant for."""
+    calls, places = load_operator_calls(backend.machine), plan_places(region)
+    library = next(iter(calls.values())).library
+    size = max(segment.address + segment.bytes for segment in places.map.segments.values())
+    texts = [_call_text(calls[node.op_type], node, places) for node in region.nodes]
+    label, header = backend.machine.label, library.header
+    source = render("c99", "region.c.j2", name=region.name, machine=label, header=header, bytes=size, align=ALIGN, calls=texts)
+    return RegionCode(
+        target=backend.machine.name,
+        suffix="c",
+        blob=source.encode(),
+        source=source,
+        map=places.map,
+        constants={"constants": places.constants},
+        images=1,
+        cycles=graph_cycles(backend, region),
+        files={name: (library.folder / name).read_bytes() for name in (library.header, *library.sources)},
+        function=region.name,
+    )
+
+
+@dataclass(frozen=True)
+class PlannedGraph:
+    """address: of each tensor in the block of memory, in bytes."""
+
+    map: DramMap
+    constants: bytes
+    address: Mapping[str, int]
+
+
+def plan_places(region: GraphRegion) -> PlannedGraph:
+    """Inputs, results, tensors between operators, whose room is shared over time, and constants, each content once.
+
+    Raises UserError E1010 for a tensor of unknown shape."""
+    border = place_border(region)
+    constants, offsets = place_constants(region)
+    needs = _needs(region)
+    between, size = share_room(needs, ALIGN)
+    end = max(segment.address + segment.bytes for segment in border.segments.values())
+    segments = {**border.segments, "swap": Segment(end, size), "constants": Segment(end + -(-size // ALIGN) * ALIGN, len(constants))}
+    address = {name: segments[held.segment].address + held.offset for name, held in border.tensors.items()}
+    address |= {name: segments["swap"].address + offset for name, offset in between.items()}
+    address |= {name: segments["constants"].address + offset for name, offset in offsets.items()}
+    return PlannedGraph(replace(border, segments=segments), constants, address)
+
+
+def _needs(region: GraphRegion) -> dict[str, Need]:
+    """Tensors between operators, from the call that makes each to the last that reads it."""
+    border = {tensor.name for tensor in (*region.inputs, *region.outputs)}
+    last = {value.name: moment for moment, node in enumerate(region.nodes) for value in node.inputs if value is not None}
+    found = dict[str, Need]()
+    for moment, node in enumerate(region.nodes):
+        for value in node.outputs:
+            if value.name and value.name not in border:
+                shape = known_shape(value)
+                if shape is None:
+                    raise fail("E1010", f"the shape of '{value.name}' of region '{region.name}' is not known", hint="build the graph again")
+                found[value.name] = Need(FLOAT_BYTES * math.prod(shape), moment, last.get(value.name, moment))
+    return found
+
+
+def _call_text(call: OperatorCall, node: ir.Node, places: PlannedGraph) -> CallText:
+    numbers = rule_numbers(node, call.let)
+    arguments = tuple((member, _argument(call, node, value, numbers, places)) for member, value in call.arguments.items())
+    return CallText(c_comment(f"{node.name or ''}: {node.op_type}"), call.function, arguments)
+
+
+def _argument(call: OperatorCall, node: ir.Node, value: Argument, numbers: Mapping[str, int], places: PlannedGraph) -> str:
+    """As C has it; an input that the operator does not have is NULL."""
+    if isinstance(value, tuple):
+        return f"{{{', '.join(str(constant(each, numbers)) for each in value)}}}"
+    if not isinstance(value, str):
+        return str(constant(value, numbers))
+    if value in float_names(call.operator):
+        return _number(node, value)
+    if value == RESULT:
+        return _address(node.outputs[0].name, places, "")
+    if value == EVERY:
+        return f"(const float *const []){{{', '.join(_addresses(node.inputs, places))}}}"
+    place = int(value.removeprefix("x"))
+    given = node.inputs[place] if place < len(node.inputs) else None
+    return "NULL" if given is None else _address(given.name, places)
+
+
+def _addresses(values: Iterable[ir.Value | None], places: PlannedGraph) -> list[str]:
+    return [_address(value.name, places) for value in values if value is not None]
+
+
+def _address(name: str | None, places: PlannedGraph, const: str = "const ") -> str:
+    return f"({const}float *)(memory + {places.address[name or '']})"
+
+
+def _number(node: ir.Node, name: str) -> str:
+    """Of float32, as the hexadecimal that C99 has for it. Raises UserError E1010 for infinity, which it does not."""
+    found = float(np.float32(float_attribute(node, name)))
+    if not math.isfinite(found):
+        raise fail("E1010", f"attribute '{name}' of '{node.name}' is {found}, which C has no constant for")
+    return f"{found.hex()}f"

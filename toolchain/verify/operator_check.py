@@ -1,0 +1,143 @@
+"""Runs the functions of a C library in floating point on ONNX's own cases for their operators."""
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+from onnx.backend.test.case.node import collect_testcases
+
+from toolchain.codegen.c99_graph import c99_graph_code
+from toolchain.codegen.region_code import RegionCode
+from toolchain.graph.graph_region import GraphRegion, GraphTensor
+from toolchain.runtime.c_region import compile_c
+from toolchain.runtime.device import ByteRange
+from toolchain.schedule.backend import Backend
+from toolchain.schedule.graph_offload import GraphRules
+from toolchain.schedule.operator_numbers import STANDARD
+from toolchain.spec.errors import fail
+from toolchain.spec.model import Machine
+from toolchain.verify.compare import distance, distant
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class OperatorChecked:
+    """cases: of ONNX that the function ran, with results as near as the machine's file asks. refused: those that its conditions do not admit.
+
+    distance: the largest of all differences."""
+
+    operator: str
+    cases: int
+    refused: int
+    distance: float
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A node with its operands and its first result."""
+
+    name: str
+    node: ir.Node
+    given: Mapping[str, Array]
+    known: Mapping[str, Array]
+    expected: Array
+    opset: int
+
+
+def check_operator(machine: Machine, operator: str) -> OperatorChecked:
+    """All cases in one compiled file. Raises UserError E1305 for a result that differs by more than the file allows, E1306 where the function's
+    conditions admit no case, E0710 and E0711 where nothing can be compiled."""
+    rules, backend = GraphRules(machine), Backend(machine, {})
+    cases, ready = cases_of(operator), list[tuple[_Case, GraphRegion, RegionCode]]()
+    for case in cases:
+        found = next((one for one in _ways(case) if not rules.refusal(one.node)), None)
+        if found is not None:
+            region = _region(f"case{len(ready)}", found)
+            ready.append((found, region, c99_graph_code(backend, region)))
+    if not ready:
+        raise fail("E1306", f"none of ONNX's {len(cases)} cases of {operator} passes the conditions of its function")
+    source = b"\n".join(code.blob for _, _, code in ready)
+    apart = [_compare(machine, case, region, replace(code, blob=source)) for case, region, code in ready]
+    return OperatorChecked(operator, len(ready), len(cases) - len(ready), max(apart))
+
+
+def cases_of(operator: str) -> list[_Case]:
+    """Nodes of that operator alone, in ONNX's suite, whose result is a tensor of float32."""
+    return [found for case in _suite() if (found := _case(case, operator)) is not None]
+
+
+@cache
+def _suite() -> tuple[Any, ...]:
+    with warnings.catch_warnings():  # cases with infinite results warn when they are made
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return tuple(collect_testcases(""))
+
+
+def _case(case: Any, operator: str) -> _Case | None:
+    graph = case.model.graph
+    if len(graph.node) != 1 or graph.node[0].op_type != operator or graph.node[0].domain not in ("", "ai.onnx"):
+        return None
+    inputs, outputs = case.data_sets[0]
+    given: list[Any] = [*inputs, outputs[0]]
+    if not all(isinstance(array, np.ndarray | np.generic) for array in given) or given[-1].dtype != np.float32:
+        return None
+    arrays: dict[str, Array] = {info.name: np.asarray(array) for info, array in zip(graph.input, given, strict=False)}
+    result: Array = np.asarray(given[-1])
+    opset = next(entry.version for entry in case.model.opset_import if entry.domain in ("", "ai.onnx"))
+    node = next(iter(ir.serde.deserialize_model(case.model).graph))
+    return _Case(case.name, node, arrays, {}, result, opset)
+
+
+def _ways(case: _Case) -> Iterator[_Case]:
+    """With operands that are no float32 as constants, then with all but the first. Further results, which a node may leave out, are left out."""
+    names = [value.name or "" for value in case.node.inputs if value is not None]
+    whole = [name for name in names if case.given[name].dtype != np.float32]
+    yield from (_with_known(case, known) for known in (whole, names[1:]))
+
+
+def _with_known(case: _Case, known: list[str]) -> _Case:
+    given = {name: array for name, array in case.given.items() if name not in known}
+    constants = {name: case.given[name] for name in known if name}
+    names = [value.name if value is not None else None for value in case.node.inputs]
+    values = [_value(name, case.given[name], name in constants) if name else None for name in names]
+    first = case.node.outputs[0]
+    outputs = [ir.Value(name=first.name, shape=ir.Shape(case.expected.shape), type=first.type)]
+    node = ir.Node(STANDARD, case.node.op_type, values, [*case.node.attributes.values()], outputs=outputs, name=case.name)
+    held = [value for value in values if value is not None]
+    free, fixed = ([value for value in held if (value.name in constants) == wanted] for wanted in (False, True))
+    ir.Graph(free, outputs, nodes=[node], initializers=fixed, opset_imports={STANDARD: case.opset})
+    return replace(case, node=node, given=given, known=constants)
+
+
+def _value(name: str, array: Array, known: bool) -> ir.Value:
+    kind = ir.TensorType(ir.DataType.from_numpy(array.dtype))
+    return ir.Value(name=name, shape=ir.Shape(array.shape), type=kind, const_value=ir.tensor(array, name=name) if known else None)
+
+
+def _region(name: str, case: _Case) -> GraphRegion:
+    inputs = tuple(GraphTensor(each, array.shape, str(array.dtype)) for each, array in case.given.items())
+    output = GraphTensor(case.node.outputs[0].name or "", case.expected.shape, "float32")
+    return GraphRegion(name, inputs, (output,), (case.node,), case.known, case.opset)
+
+
+def _compare(machine: Machine, case: _Case, region: GraphRegion, code: RegionCode) -> float:
+    """The largest difference. Raises UserError E1305."""
+    compiled = compile_c(machine, region.name, code.map, code.function, code.blob, code.files, code.constants)
+    places = {tensor.name: code.map.tensors[tensor.name] for tensor in (*region.inputs, *region.outputs)}
+    ranges = {name: ByteRange(stored.segment, stored.offset, stored.bytes) for name, stored in places.items()}
+    writes = {ranges[name]: np.ascontiguousarray(array).reshape(-1).view(np.uint8) for name, array in case.given.items()}
+    (data,) = compiled.run(writes, [ranges[region.outputs[0].name]]).data
+    found = data.view(np.float32).reshape(case.expected.shape)
+    wrong = distant(case.expected, found, machine.allowance)
+    if wrong.any():
+        place = [int(index) for index in np.argwhere(wrong)[0]]
+        told = f"makes {found[tuple(place)]} at {place}, not {case.expected[tuple(place)]}; {int(wrong.sum())} of {wrong.size} elements differ"
+        raise fail("E1305", f"the function for {case.node.op_type} {told}, in ONNX's case {case.name}")
+    return distance(case.expected, found) if math.prod(found.shape) else 0.0
