@@ -1,9 +1,5 @@
 """The ONNX project's own tests of nodes, as the installed onnx package makes them, and which of them ONNX Runtime passes."""
 
-import functools
-import importlib
-import pkgutil
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +9,8 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import numpy_helper
-from onnx.backend.test.case import node
+
+from toolchain.verify.onnx_cases import case_modules, cases_in
 
 Value = Any
 RTOL, ATOL = 1e-3, 1e-7
@@ -37,29 +34,13 @@ class Case:
         return {name: np.asarray(value) if np.isscalar(value) else value for name, value in zip(names, self.inputs, strict=False)}
 
 
-def operators() -> list[str]:
-    """Names of the modules that hold the tests, one an operator."""
-    return sorted(name for _, name, inner in pkgutil.iter_modules(node.__path__) if not inner)
-
-
 def collect_cases(modules: Sequence[str] | None = None) -> list[Case]:
     """By name. modules: those of some operators alone; all of them take ten seconds, as onnx computes every result."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        made = node.collect_testcases(None) if modules is None else [case for name in modules for case in _made_by(name)]
+    made = [case for name in (case_modules() if modules is None else modules) for case in cases_in(name)]
     found = {case.name: Case(case.name, case.model, *_plain(case.data_sets[0])) for case in made if case.model and case.data_sets}
     root = Path(onnx.__file__).parent / "backend" / "test" / "data"
     found |= {f"{path.parent.parent.name}/{path.parent.name}": _stored(path) for path in sorted(root.glob("*/*/model.onnx"))}
     return [found[name] for name in sorted(found)]
-
-
-@functools.cache
-def _made_by(module: str) -> Sequence[Any]:
-    """A module makes its tests when it is imported."""
-    made = node._NodeTestCases
-    before = len(made)
-    importlib.import_module(f"{node.__name__}.{module}")
-    return tuple(made[before:])
 
 
 def _plain(data: tuple[Sequence[Value], Sequence[Value]]) -> tuple[Sequence[Value], Sequence[Value]]:

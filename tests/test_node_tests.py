@@ -11,7 +11,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from bench.node_cases import close, collect_cases, operators
+from bench.node_cases import close, collect_cases
+from toolchain.verify.onnx_cases import case_modules
 
 ROOT = Path(__file__).resolve().parents[1]
 OPERATORS, SAMPLE = 60, 200
@@ -30,7 +31,7 @@ def bench() -> ModuleType:
 
 @pytest.mark.filterwarnings("default")
 def test_a_sample_passes(bench: ModuleType) -> None:
-    chosen = random.Random(3).sample(operators(), OPERATORS)
+    chosen = random.Random(3).sample(case_modules(), OPERATORS)
     cases = bench.chosen(collect_cases(chosen), (), SAMPLE)
     target = bench.Target("dpuv3")
     outcomes = [bench.attempt(case, target) for case in cases]

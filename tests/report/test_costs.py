@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.report.networks import Case, cases
 from toolchain.report.costs import Costs, cost_rows
 from toolchain.report.placement import HOST, MACHINE
-from toolchain.runtime.timing import modelled, program_time, samples_of
+from toolchain.runtime.timing import modelled, region_times, samples_of
 from toolchain.spec.model import Host, Machine, Quantity
 
 CASES = ("split on vta", "split on dpuv3", "nothing on vta")
@@ -22,7 +22,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
 
 def costs_of(case: Case, machine: Machine) -> Costs:
     regions = case.built.bundle.manifest.regions
-    times = {region.name: program_time(machine, region, samples_of(regions)) for region in regions}
+    times = region_times({machine.name: machine}, case.built.bundle.manifest)
     return cost_rows(machine, case.built.partitioned, {}, times, samples_of(regions))
 
 
@@ -33,7 +33,7 @@ def test_rows_add_up_to_the_modelled_time_at_any_price(name: str, rates: list[fl
     host = Host(dict(zip(("conv2d", "dense", "default"), found[:3], strict=True)), *found[3:])
     machine = replace(case.built.machine, host=host)
     costs, manifest = costs_of(case, machine), case.built.bundle.manifest
-    total = modelled({machine.name: machine}, manifest.hosts, manifest.regions)
+    total = modelled({machine.name: machine}, manifest)
     assert costs.host_ms == pytest.approx(total.host_ms)
     assert costs.machine_ms == pytest.approx(total.execute_ms)
     assert costs.transfers.ms == pytest.approx(total.transfer_ms)

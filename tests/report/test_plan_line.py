@@ -18,7 +18,7 @@ def test_spans_follow_each_other_to_the_end(name: str, known: dict[str, Case]) -
     line = plan_line(machines, manifest)
     assert line[0].start == 0
     assert [span.start for span in line[1:]] == pytest.approx([span.start + span.ms for span in line[:-1]])
-    assert line[-1].start + line[-1].ms == pytest.approx(modelled(machines, manifest.hosts, manifest.regions).total_ms)
+    assert line[-1].start + line[-1].ms == pytest.approx(modelled(machines, manifest).total_ms)
 
 
 def test_lanes_take_turns(known: dict[str, Case]) -> None:

@@ -19,7 +19,7 @@ from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 from toolchain.report.costs import cost_rows
-from toolchain.runtime.timing import program_time
+from toolchain.runtime.timing import region_times
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.region_price import region_price, tariff
 from toolchain.spec.load import load_machine
@@ -101,8 +101,7 @@ def region_nodes(machine: Machine) -> list[ir.Node]:
 @pytest.mark.parametrize("target", ["vta", "dpuv3"])
 def test_a_border_costs_what_was_believed_or_a_little_more(target: str) -> None:
     machine, model, _ = small.network(target)
-    images, programs = images_per_run(machine), small.bundle(target).manifest.regions
-    times = {region.name: program_time(machine, region, images) for region in programs}
+    images, times = images_per_run(machine), region_times({machine.name: machine}, small.bundle(target).manifest)
     row = next(row for row in cost_rows(machine, model, {}, times, images).rows if row.name == "region0")
     price = region_price(machine, region_nodes(machine))
     assert price is not None

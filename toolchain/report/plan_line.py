@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from toolchain.runtime.contents import Manifest
-from toolchain.runtime.timing import program_time, samples_of, segment_ms
+from toolchain.runtime.timing import region_times, samples_of, segment_ms
 from toolchain.spec.model import Machine
 
 HOST, BORDER, MACHINE = "host", "border", "machine"
@@ -32,11 +32,11 @@ def plan_line(machines: Mapping[str, Machine], manifest: Manifest) -> tuple[Span
 
 
 def _steps(machines: Mapping[str, Machine], manifest: Manifest) -> Iterator[tuple[str, str, float]]:
-    samples, priced = samples_of(manifest.regions), next(iter(machines.values())).host
+    samples, times, priced = samples_of(manifest.regions), region_times(machines, manifest), next(iter(machines.values())).host
     for step in manifest.plan:
         if step.kind == "region":
             region = manifest.regions[step.index]
-            time = program_time(machines[region.target], region, samples)
+            time = times[region.name]
             yield BORDER, region.name, time.transfer_ms + (time.launch_ms or 0.0)
             yield MACHINE, region.name, time.execute_ms
         else:

@@ -17,8 +17,8 @@ from toolchain.report.graph_use import use_graph
 from toolchain.report.placement import MACHINE, Placement, place_nodes
 from toolchain.report.reasons import Reason, find_reasons
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
-from toolchain.runtime.contents import RegionProgram
-from toolchain.runtime.timing import Modelled, modelled, program_time, samples_of
+from toolchain.runtime.contents import Manifest
+from toolchain.runtime.timing import Modelled, modelled, region_times, samples_of
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.model import Host, Machine, Quantity
 from toolchain.timing.usage import Basis
@@ -129,11 +129,11 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     images = images_per_run(machine) if len(machines) == 1 else samples_of(manifest.regions)
     return Summary(
         manifest.model, " + ".join(each.label for each in machines.values()), images, machine.timing.clock_khz, machine.timing.peak_macs, placement,
-        calibration_kind(built.integer), tuple(uses), modelled(machines, manifest.hosts, manifest.regions), costs,
+        calibration_kind(built.integer), tuple(uses), modelled(machines, manifest), costs,
         find_reasons(costs, machine.label, templates_for(machine)), _constants(machines, uses),
         {way: share for way, share in right.items() if share is not None}, verified.right if verified else None,
         verified.tensors if verified else 0, verified.closeness if verified else None, tell.artefacts, tell.stand_in,
-        tuple(_shares(machines, manifest.regions, placement)), verified.allowed if verified else "",
+        tuple(_shares(machines, manifest, placement)), verified.allowed if verified else "",
     )  # fmt: skip
 
 
@@ -150,15 +150,14 @@ def built_costs(built: Built, placement: Placement) -> Costs:
     """The costs of the bundle's own programs."""
     manifest = built.bundle.manifest
     samples = samples_of(manifest.regions)
-    machines = built.machines
-    times = {region.name: program_time(machines[region.target], region, samples) for region in manifest.regions}
+    times = region_times(built.machines, manifest)
     return cost_rows(built.machine, built.partitioned, {node.node: node.operator for node in placement.nodes}, times, samples)
 
 
-def _shares(machines: Mapping[str, Machine], regions: Sequence[RegionProgram], placement: Placement) -> Iterator[MachineShare]:
-    samples = samples_of(regions)
+def _shares(machines: Mapping[str, Machine], manifest: Manifest, placement: Placement) -> Iterator[MachineShare]:
+    samples, of = samples_of(manifest.regions), region_times(machines, manifest)
     for name, machine in machines.items():
-        times = [program_time(machine, region, samples) for region in regions if region.target == name]
+        times = [of[region.name] for region in manifest.regions if region.target == name]
         cycles, clock = sum(time.cycles for time in times), machine.timing.clock_khz
         macs = samples * sum(node.macs for node in placement.on(MACHINE) if node.target == name)
         yield MachineShare(machine.label, len(times), cycles, clock, cycles / clock, macs, machine.timing.peak_macs)

@@ -1,7 +1,7 @@
 """The engine of a vendor's code, and of C in floating point: tensors stand in memory in the order of their axes, in float32."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from toolchain.runtime.contents import Port, RegionProgram
 from toolchain.runtime.device import ByteRange, LoadedProgram
+from toolchain.runtime.handover import Value, array_of
 from toolchain.runtime.timing import Shares
 from toolchain.spec.errors import fail
 
-Tensors = dict[str, NDArray[Any]]
+Tensors = dict[str, Value]
 DTYPE = np.dtype("<f4")
 
 
@@ -24,12 +25,13 @@ class CodeEngine:
     region: RegionProgram
     program: LoadedProgram
 
-    def run(self, samples: Sequence[Mapping[str, NDArray[Any]]]) -> tuple[list[Tensors], Shares]:
+    def run(self, samples: Sequence[Mapping[str, Value]], kept: Collection[str] = ()) -> tuple[list[Tensors], Shares]:
         """Raises UserError E0713 where the device fails."""
+        del kept  # tensors have no other form
         made, shares = list[Tensors](), Shares()
         reads = [_place(self.region, port) for port in self.region.outputs]
         for sample in samples:
-            writes = {_place(self.region, port): _bytes(sample[port.name]) for port in self.region.inputs}
+            writes = {_place(self.region, port): _bytes(array_of(sample[port.name])) for port in self.region.inputs}
             ran = self.program.run(writes, reads)
             arrays = [data.view(DTYPE).reshape(port.shape) for port, data in zip(self.region.outputs, ran.data, strict=True)]
             made.append({port.name: array for port, array in zip(self.region.outputs, arrays, strict=True)})

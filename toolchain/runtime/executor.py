@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from toolchain.graph.calibration.table import sample_count
 from toolchain.graph.running.session import Session, run_session
 from toolchain.runtime.bundle import read_bundle
-from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, PlanStep, RegionProgram
+from toolchain.runtime.contents import Bundle, Interface, Manifest, PlanStep, RegionProgram
 from toolchain.runtime.device import Device
 from toolchain.runtime.emulator_device import EmulatorDevice
+from toolchain.runtime.handover import HandedOver, Value, array_of, handed_over
 from toolchain.runtime.host_session import open_segment
 from toolchain.runtime.machine import Given, bundle_machines, target_of
 from toolchain.runtime.open_region import Stored, open_region
@@ -73,7 +74,7 @@ def open_bundle(
         for region in manifest.regions
     ]
     manifest = replace(manifest, regions=tuple(region for region, _ in opened))
-    return Executor(manifest, machines, perf_counter() - start, hosts, tuple(engine for _, engine in opened))
+    return Executor(manifest, machines, perf_counter() - start, hosts, tuple(engine for _, engine in opened), handed_over(machines, manifest))
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Executor:
     initialise: float
     _hosts: Sequence[Session]
     _regions: Sequence[RegionEngine]
+    _handed: HandedOver
 
     @property
     def machine(self) -> Machine:
@@ -101,10 +103,7 @@ class Executor:
 
     def modelled(self) -> Modelled:
         """Milliseconds of one group of samples, by the machine's declared costs."""
-        steps = [step_of(self.manifest, step) for step in self.manifest.plan]
-        return modelled(
-            self.machines, [step for step in steps if isinstance(step, HostSegment)], [step for step in steps if isinstance(step, RegionProgram)]
-        )
+        return modelled(self.machines, self.manifest)
 
     def run(self, inputs: Mapping[str, Array], watch: Sequence[str] = ()) -> Outcome:
         """inputs: [samples * first size, ...] for each input; watch: further tensors of the plan to answer with.
@@ -116,14 +115,14 @@ class Executor:
         found: list[Tensors] = []
         cycles, runs, shares = 0.0, 0, Shares()
         for first in range(0, len(samples), self.group):
-            group = samples[first : first + self.group]
+            group: list[dict[str, Value]] = [dict(sample) for sample in samples[first : first + self.group]]
             for step in self.manifest.plan:
                 shares += self._step(step, group)
                 run = step_of(self.manifest, step)
                 if isinstance(run, RegionProgram):
                     cycles += run.cycles * run.runs(len(group))
                     runs += run.runs(len(group))
-            found += [{name: sample[name] for name in (*outputs, *watch) if name in sample} for sample in group]
+            found += [{name: array_of(sample[name]) for name in (*outputs, *watch) if name in sample} for sample in group]
         empty = {entry.name: _empty(entry) for entry in self.manifest.outputs} if not samples else {}
         return Outcome(empty or _joined(found, outputs), _joined(found, watch), len(samples), runs, cycles, shares)
 
@@ -138,21 +137,23 @@ class Executor:
             found += _apart(self.run(given).outputs, min(step, count - first))
         return {name: np.stack([each[name] for each in found]) for name in found[0]}
 
-    def _step(self, step: PlanStep, group: Sequence[Tensors]) -> Shares:
+    def _step(self, step: PlanStep, group: Sequence[dict[str, Value]]) -> Shares:
         """Runs a step for a group of samples, which it adds its results to."""
         if step.kind == "host":
             return self._host(step.index, group)
-        results, shares = self._regions[step.index].run(group)
+        results, shares = self._regions[step.index].run(group, self._handed.kept[self.manifest.regions[step.index].name])
         for sample, result in zip(group, results, strict=True):
             sample.update(result)
         return shares
 
-    def _host(self, index: int, group: Sequence[Tensors]) -> Shares:
+    def _host(self, index: int, group: Sequence[dict[str, Value]]) -> Shares:
         start = perf_counter()
         inputs, outputs = step_names(self.manifest.hosts[index])
-        for sample in group:
-            sample.update(run_session(self._hosts[index], {name: sample[name] for name in inputs}, outputs))
-        return Shares(host=perf_counter() - start)
+        given = [{name: array_of(sample[name]) for name in inputs} for sample in group]
+        unpacked = perf_counter()
+        for sample, own in zip(group, given, strict=True):
+            sample.update(run_session(self._hosts[index], own, outputs))
+        return Shares(host=perf_counter() - unpacked, transfer=unpacked - start)
 
 
 def _together(samples: Array) -> Array:

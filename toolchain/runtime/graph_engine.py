@@ -1,7 +1,7 @@
 """The emulator of machines that take a graph: an engine is built of the JSON once, when the bundle is loaded, and ONNX Runtime runs it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -13,12 +13,13 @@ from onnx import helper, numpy_helper
 
 from toolchain.graph.running.session import Session, open_session, run_session
 from toolchain.runtime.contents import Bundle, RegionProgram
+from toolchain.runtime.handover import Value, array_of
 from toolchain.runtime.timing import Shares
 from toolchain.spec.errors import UserError, fail
 
 FORMAT, VERSION = "tilewright-graph", 1
 IR_VERSION = 10
-Tensors = dict[str, NDArray[Any]]
+Tensors = dict[str, Value]
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,12 @@ class GraphEngine:
     region: RegionProgram
     session: Session
 
-    def run(self, samples: Sequence[Mapping[str, NDArray[Any]]]) -> tuple[list[Tensors], Shares]:
+    def run(self, samples: Sequence[Mapping[str, Value]], kept: Collection[str] = ()) -> tuple[list[Tensors], Shares]:
         """Raises UserError E0910 where ONNX Runtime stops."""
+        del kept  # tensors have no other form
         start, made = perf_counter(), list[Tensors]()
         for sample in samples:
-            given = {port.tensor: sample[port.name] for port in self.region.inputs}
+            given = {port.tensor: array_of(sample[port.name]) for port in self.region.inputs}
             found = run_session(self.session, given, [port.tensor for port in self.region.outputs])
             made.append({port.name: found[port.tensor] for port in self.region.outputs})
         return made, Shares(execute=perf_counter() - start)

@@ -1,10 +1,11 @@
 """The time of a run: measured shares for the user's eye, and milliseconds by the machine's declared costs, which never depend on a clock."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 
 from toolchain.abi.dram_map import Buffer
-from toolchain.runtime.contents import HostSegment, RegionProgram
+from toolchain.runtime.contents import HostSegment, Manifest, RegionProgram
+from toolchain.runtime.handover import handed_over
 from toolchain.runtime.transfers import ports_of
 from toolchain.spec.model import Host, Machine
 from toolchain.timing.host import copy_ms, work_ms
@@ -70,18 +71,25 @@ class RegionTime:
         return sum(self.copies.values())
 
 
-def region_time(machine: Machine, cycles: float, runs: int, buffers: Mapping[str, Buffer]) -> RegionTime:
-    """cycles: of one run of the program. buffers: the tensors at its border, by the graph's names."""
+def region_time(machine: Machine, cycles: float, runs: int, buffers: Mapping[str, Buffer], kept: Collection[str] = ()) -> RegionTime:
+    """cycles: of one run of the program. buffers: the tensors at its border, by the graph's names. kept: those that are copied as they are stored."""
     host, layouts = machine.host, {layout.name: layout for layout in machine.layouts}
     sizes = {name: runs * stored.bytes for name, stored in buffers.items()}
-    copies = {name: runs * copy_ms(stored.bytes, layouts.get(stored.layout), host) for name, stored in buffers.items()} if host else {}
+    rearranged = {name: None if name in kept else layouts.get(stored.layout) for name, stored in buffers.items()}
+    copies = {name: runs * copy_ms(stored.bytes, rearranged[name], host) for name, stored in buffers.items()} if host else {}
     launch = runs * host.launch_us.value / 1e3 if host else None
     return RegionTime(runs, runs * cycles, runs * cycles / machine.timing.clock_khz, copies, sizes, launch)
 
 
-def program_time(machine: Machine, region: RegionProgram, samples: int) -> RegionTime:
-    """The time of a compiled region. samples: that the plan takes at once."""
-    return region_time(machine, region.cycles, region.runs(samples), {port.name: region.map.tensors[port.tensor] for port in ports_of(region)})
+def region_times(machines: Mapping[str, Machine], manifest: Manifest) -> dict[str, RegionTime]:
+    """Of each region by its name, for as many samples as fill a run. machines: by name."""
+    samples, handed = samples_of(manifest.regions), handed_over(machines, manifest)
+    return {r.name: _program_time(machines[r.target], r, samples, handed.whole[r.name] | handed.taken[r.name]) for r in manifest.regions}
+
+
+def _program_time(machine: Machine, region: RegionProgram, samples: int, kept: Collection[str]) -> RegionTime:
+    border = {port.name: region.map.tensors[port.tensor] for port in ports_of(region)}
+    return region_time(machine, region.cycles, region.runs(samples), border, kept)
 
 
 def samples_of(regions: Iterable[RegionProgram]) -> int:
@@ -89,22 +97,18 @@ def samples_of(regions: Iterable[RegionProgram]) -> int:
     return max((region.samples for region in regions), default=1)
 
 
-def modelled(machines: Mapping[str, Machine], hosts: Iterable[HostSegment], regions: Iterable[RegionProgram]) -> Modelled:
+def modelled(machines: Mapping[str, Machine], manifest: Manifest) -> Modelled:
     """Times the plan for as many samples as fill a run; host segments run once a sample. machines: of the regions, by name; the host costs what the
     first one's file says."""
-    segments, programs, host = tuple(hosts), tuple(regions), next(iter(machines.values())).host
-    samples = samples_of(programs)
-    times = [program_time(machines[region.target], region, samples) for region in programs]
-    cycles = sum(time.cycles for time in times)
-    execute = sum(_cycles_on(name, programs, times) / machine.timing.clock_khz for name, machine in machines.items())
+    host, samples, times = next(iter(machines.values())).host, samples_of(manifest.regions), region_times(machines, manifest)
+    cycles = sum(time.cycles for time in times.values())
+    spent = {name: sum(times[region.name].cycles for region in manifest.regions if region.target == name) for name in machines}
+    execute = sum(spent[name] / machine.timing.clock_khz for name, machine in machines.items())
     if host is None:
         return Modelled(samples, cycles, execute, None, None, None)
-    host_ms = samples * sum(segment_ms(segment, host) for segment in segments)
-    return Modelled(samples, cycles, execute, host_ms, sum(time.transfer_ms for time in times), sum(time.launch_ms or 0.0 for time in times))
-
-
-def _cycles_on(machine: str, regions: Iterable[RegionProgram], times: Iterable[RegionTime]) -> float:
-    return sum(time.cycles for region, time in zip(regions, times, strict=True) if region.target == machine)
+    host_ms = samples * sum(segment_ms(segment, host) for segment in manifest.hosts)
+    transfer, launch = sum(time.transfer_ms for time in times.values()), sum(time.launch_ms or 0.0 for time in times.values())
+    return Modelled(samples, cycles, execute, host_ms, transfer, launch)
 
 
 def segment_ms(segment: HostSegment, host: Host) -> float:

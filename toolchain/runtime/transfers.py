@@ -1,20 +1,21 @@
 """Samples to the stored bytes of a region's buffers and back, through the machine's layouts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.abi.dram_map import DramMap, StoredTensor, get_tensor, put_tensor
-from toolchain.operations.operation import from_picture, to_picture
+from toolchain.abi.dram_map import DramMap, StoredTensor, put_tensor
+from toolchain.operations.operation import to_picture
 from toolchain.runtime.contents import Port, RegionProgram
 from toolchain.runtime.device import ByteRange, Bytes
+from toolchain.runtime.handover import StoredImage, StoredResult, Value, array_of, bytes_as_stored
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 
 Array = NDArray[Any]
-Sample = Mapping[str, Array]
+Sample = Mapping[str, Value]
 
 
 def buffer_of(held: DramMap, tensor: str) -> ByteRange:
@@ -23,18 +24,20 @@ def buffer_of(held: DramMap, tensor: str) -> ByteRange:
     return ByteRange(stored.segment, stored.offset, stored.bytes)
 
 
-def split_images(region: RegionProgram, samples: Sequence[Sample]) -> list[dict[str, Array]]:
+def split_images(region: RegionProgram, samples: Sequence[Sample]) -> list[dict[str, Value]]:
     """The region's inputs, image by image: [1, ...] each."""
     names = [port.name for port in region.inputs]
-    return [{name: sample[name][k : k + 1] for name in names} for sample in samples for k in range(region.batch)]
+    if region.batch == 1:
+        return [{name: sample[name] for name in names} for sample in samples]
+    return [{name: array_of(sample[name])[k : k + 1] for name in names} for sample in samples for k in range(region.batch)]
 
 
-def join_images(region: RegionProgram, images: Sequence[Sample]) -> list[dict[str, Array]]:
+def join_images(region: RegionProgram, images: Sequence[Sample]) -> list[dict[str, Value]]:
     """The region's results sample by sample, of all images one after the other."""
     size = region.batch
     groups = [images[first : first + size] for first in range(0, len(images), size)]
     names = [port.name for port in region.outputs]
-    return [{name: np.concatenate([image[name] for image in group]) if size > 1 else group[0][name] for name in names} for group in groups]
+    return [{name: np.concatenate([array_of(image[name]) for image in group]) if size > 1 else group[0][name] for name in names} for group in groups]
 
 
 def pack(machine: Machine, region: RegionProgram, images: Sequence[Sample]) -> dict[ByteRange, Bytes]:
@@ -45,9 +48,13 @@ def pack(machine: Machine, region: RegionProgram, images: Sequence[Sample]) -> d
     found: dict[ByteRange, Bytes] = {}
     for port in region.inputs:
         where, stored = buffer_of(region.map, port.tensor), region.map.tensors[port.tensor]
+        parts = [image[port.name] for image in images]
+        if (kept := bytes_as_stored(region, port, parts)) is not None:
+            found[where] = kept
+            continue
         data = found.setdefault(where, np.zeros(where.bytes, np.uint8))
         try:
-            put_tensor(machine, stored, data, _together([image[port.name] for image in images], stored))
+            put_tensor(machine, stored, data, _together([array_of(part) for part in parts], stored))
         except ValueError as error:
             raise fail("E1104", f"the tensor '{port.name}' does not fit region '{region.name}': {error}") from None
     return found
@@ -63,13 +70,16 @@ def _together(parts: Sequence[Array], stored: StoredTensor) -> Array:
     return whole
 
 
-def unpack(machine: Machine, region: RegionProgram, data: Mapping[ByteRange, Bytes], count: int) -> list[dict[str, Array]]:
-    """The first `count` images of a run's results, by the graph's names: [1, ...] each."""
-    found: list[dict[str, Array]] = [{} for _ in range(count)]
+def unpack(
+    machine: Machine, region: RegionProgram, data: Mapping[ByteRange, Bytes], count: int, kept: Collection[str] = ()
+) -> list[dict[str, Value]]:
+    """The first `count` images of a run's results, by the graph's names: [1, ...] each, `kept` ones as they are stored."""
+    found: list[dict[str, Value]] = [{} for _ in range(count)]
     for port in region.outputs:
-        whole = get_tensor(machine, region.map.tensors[port.tensor], data[buffer_of(region.map, port.tensor)])
-        for image, part in zip(found, whole[:, None], strict=False):
-            image[port.name] = from_picture(part, 3) if len(port.shape) == 3 else part.reshape(1, *port.shape[1:])
+        result = StoredResult(machine, region.map.tensors[port.tensor], data[buffer_of(region.map, port.tensor)])
+        for number, image in enumerate(found):
+            held = StoredImage(result, number, port.shape)
+            image[port.name] = held if port.name in kept else array_of(held)
     return found
 
 

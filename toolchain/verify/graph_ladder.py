@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from toolchain.graph.calibration.table import sample_at, sample_count
 from toolchain.graph.graph_region import GraphRegion
 from toolchain.runtime.emulator_device import EmulatorDevice
+from toolchain.runtime.handover import array_of
 from toolchain.runtime.open_region import Stored, open_region
 from toolchain.spec.model import Machine, Tolerance
 from toolchain.verify.compare import distance, distant
@@ -33,7 +34,7 @@ def climb_graph(region: GraphRegion, stored: Stored, expected: Mapping[str, Arra
     found, _ = engine.run([sample_at(given, number) for number in range(sample_count(given))])
     compared, where = list[Compared](), "graph engine" if stored.machine.codegen == "json" else "memory"
     for port in program.outputs:
-        wanted, made = expected[port.name], np.stack([sample[port.name] for sample in found])
+        wanted, made = expected[port.name], np.stack([array_of(sample[port.name]) for sample in found])
         maker = next((node.name or "" for node in region.nodes if port.tensor in [value.name for value in node.outputs]), "")
         difference = _difference(port.tensor, wanted, made, maker, tolerance)
         apart = distance(wanted, made) if tolerance and wanted.shape == made.shape else 0.0

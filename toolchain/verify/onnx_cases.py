@@ -1,0 +1,27 @@
+"""The ONNX project's own cases of nodes, as the installed onnx package makes them."""
+
+import functools
+import importlib
+import pkgutil
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx.backend.test.case import node
+
+
+def case_modules() -> list[str]:
+    """Modules that hold the cases, most of them of one operator."""
+    return sorted(name for _, name, inner in pkgutil.iter_modules(node.__path__) if not inner)
+
+
+@functools.cache
+def cases_in(module: str) -> Sequence[Any]:
+    """The cases of a module, which makes them when it is imported: all modules take ten seconds, as onnx computes every result."""
+    made: list[Any] = node._NodeTestCases  # type: ignore[reportPrivateUsage]
+    before = len(made)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        importlib.import_module(f"{node.__name__}.{module}")
+    return tuple(made[before:])
