@@ -16,6 +16,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 """Tests start the command a hundred times: compiling all of its modules anew would be most of that."""
 
 
+os.environ.setdefault("TILEWRIGHT_CFLAGS", "-Og")
+"""Code for a program of a test runs once: optimising it takes longer than it saves."""
+
+
 gc.set_threshold(100_000, 50, 100)
 """As the stages of a build have it: every machine stays loaded, and looking through all of them for circles takes a tenth of the time."""
 

@@ -54,12 +54,13 @@ Files = tuple[tuple[str, str], ...]
 
 
 def load_library(name: str, source: str, flags: tuple[str, ...] = (), files: Files = ()) -> ctypes.CDLL | None:
-    """The compiled library, or None where there is no compiler; the caller then does the same work without it. files: no paths.
+    """The compiled library, or None where there is no compiler; the caller then does the same work without it. files: no paths. What
+    $TILEWRIGHT_CFLAGS says comes behind `flags`.
 
     Raises UserError E0710 with the compiler's first words when it refuses the source, E0712 where there is no room for the library.
     """
-    path = compiler()
-    return _load(path, name, source, flags, files) if path else None
+    path, own = compiler(), tuple(os.environ.get("TILEWRIGHT_CFLAGS", "").split())
+    return _load(path, name, source, (*flags, *own), files) if path else None
 
 
 @functools.cache

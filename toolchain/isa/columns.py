@@ -67,11 +67,11 @@ class _Evaluation:
 
     def raw(self, expr: Expr, rows: Ints | None) -> Value:
         """The value, perhaps as a numpy scalar."""
-        if type(expr) is Name:  # most of them by far
+        if isinstance(expr, Name):  # most of them by far, and numbers
             return self.leaf(expr, rows)
+        if isinstance(expr, Const):
+            return expr.value
         match expr:
-            case Const(value=number):
-                return number
             case Unary(op="not", value=inner):
                 return _integer(self.value(inner, rows) == 0)
             case Unary(op=op, value=inner):

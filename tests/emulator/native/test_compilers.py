@@ -32,6 +32,7 @@ def small(name: str) -> Machine:
 @pytest.fixture(params=sorted(FOUND.values()) or [pytest.param("", marks=pytest.mark.skip("no C compiler"))])
 def compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("TILEWRIGHT_CC", request.param)
+    monkeypatch.delenv("TILEWRIGHT_CFLAGS", raising=False)
     return request.param
 
 
