@@ -26,7 +26,7 @@ def floats_network() -> onnx.ModelProto:
         "w": rng.normal(size=(8, 3, 3, 3)).astype(F), "b": rng.normal(size=8).astype(F), "deep": rng.normal(size=(8, 1, 3, 3)).astype(F),
         "s": rng.normal(size=8).astype(F), "v": rng.uniform(1, 2, 8).astype(F),
         "m": rng.normal(size=(7, 5)).astype(F), "c": rng.normal(size=7).astype(F),
-        "shape": np.array([1, 5]),
+        "shape": np.array([1, 5]), "first": np.array([3]), "stop": np.array([99]), "last": np.array([-1]),
     }  # fmt: skip
     nodes = [
         n("Conv", ["x", "w", "b"], ["k"], "conv", group=2, auto_pad="SAME_UPPER", strides=[2, 2]),
@@ -37,7 +37,10 @@ def floats_network() -> onnx.ModelProto:
         n("Concat", ["d", "p"], ["j"], "join", axis=1),
         n("Transpose", ["j"], ["t"], "turn", perm=[0, 2, 3, 1]),
         n("MaxPool", ["d"], ["y2"], "largest", kernel_shape=[2, 2], ceil_mode=1, strides=[2, 2]),
-        n("GlobalAveragePool", ["t"], ["g"], "mean"),
+        n("Slice", ["t", "first", "stop", "last"], ["u"], "cut"),
+        n("ReduceMean", ["u", "last"], ["q"], "row"),
+        n("Sub", ["u", "q"], ["z"], "centred"),
+        n("GlobalMaxPool", ["z"], ["g"], "most"),
         n("Reshape", ["g", "shape"], ["r"], "flat"),
         n("Gemm", ["r", "m", "c"], ["e"], "dense", transB=1),
         n("Softmax", ["e"], ["y"], "softmax", axis=1),

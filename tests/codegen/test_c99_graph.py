@@ -34,7 +34,7 @@ def test_all_nodes_are_calls_and_the_text_is_the_same_each_time() -> None:
     code = GENERATORS["c99"].generate(BACKEND, region())
     assert code == c99_graph_code(BACKEND, region())
     called = re.findall(r"^    clib32_(\w+)\(&", code.source, re.M)
-    assert len(called) == len(region().nodes) == 12
+    assert len(called) == len(region().nodes) == 15
     assert {"conv", "pool", "batch_norm", "concat", "transpose", "gemm", "softmax"} <= set(called)
     assert set(code.files) == {"clib32.h", "clib32.c"}
     assert code.cycles > 0
@@ -52,6 +52,20 @@ def test_tensors_that_live_at_once_stand_apart() -> None:
         assert all(first[1] <= second[0] for first, second in pairwise(spans))
     swap = places.map.segments["swap"].bytes
     assert swap < sum(sizes.values())
+
+
+def test_numbers_of_constants_are_those_of_the_region() -> None:
+    """Nodes of a region read constants as inputs: their values have to reach the arguments all the same."""
+    source = c99_graph_code(BACKEND, region()).source
+    assert ".starts = {3, 0, 0, 0, 0, 0, 0, 0}" in source
+    assert ".axes = {-1, 0, 0, 0, 0, 0, 0, 0}" in source
+
+
+def test_a_node_that_its_function_cannot_compute_is_refused() -> None:
+    own = region()
+    lost = replace(own, constants={name: array for name, array in own.constants.items() if not np.array_equal(array, [3])})
+    with pytest.raises(UserError, match="E1010 region 'region0' has a node 'cut' that its library does not take: ranges have to be known"):
+        c99_graph_code(BACKEND, lost)
 
 
 def test_infinity_is_refused() -> None:

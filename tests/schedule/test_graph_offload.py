@@ -28,7 +28,7 @@ def test_an_operator_that_is_listed_is_taken() -> None:
     rules = GraphRules(ENGINE)
     conv = node("Conv", {"x": [1, 4, 8, 8], "w": np.zeros((2, 4, 3, 3), F)}, [1, 2, 6, 6])
     assert not rules.refusal(conv)
-    assert rules.cycles(conv) == pytest.approx(max(2 * 36 * 36 / 512, 4 * (256 + 72 + 72) / 99))
+    assert rules.cycles(conv, {}) == pytest.approx(max(2 * 36 * 36 / 512, 4 * (256 + 72 + 72) / 99))
 
 
 REFUSED = [
@@ -73,7 +73,7 @@ def test_prices_rest_on_the_file() -> None:
     price = device.prices([conv])
     assert price is not None
     assert price.border == pytest.approx(0.020 + 2 * 0.005 + 4 * (256 + 72) / 20e6)
-    assert price.machine == pytest.approx(GraphRules(ENGINE).cycles(conv) / 1377000)
+    assert price.machine == pytest.approx(GraphRules(ENGINE).cycles(conv, {}) / 1377000)
     assert device.floats
     assert device.tariff is not None
     assert device.tariff.node(conv).machine == price.machine

@@ -15,7 +15,7 @@ from toolchain.codegen.templates import render
 from toolchain.graph.graph_region import GraphRegion
 from toolchain.graph.nodes.rewrite import known_shape
 from toolchain.schedule.backend import Backend
-from toolchain.schedule.graph_offload import FLOAT_BYTES, rule_numbers
+from toolchain.schedule.graph_offload import FLOAT_BYTES, GraphRules, rule_numbers
 from toolchain.schedule.kernels.operator_calls import EVERY, RESULT, Argument, OperatorCall, load_operator_calls
 from toolchain.schedule.operator_numbers import float_attribute, float_names
 from toolchain.schedule.placement.arena import Need, share_room
@@ -24,11 +24,12 @@ from toolchain.spec.evaluate import constant
 
 
 def c99_graph_code(backend: Backend, region: GraphRegion) -> RegionCode:
-    """Raises UserError E1010 for a tensor of unknown shape, and for an attribute that C has no constant for."""
+    """Raises UserError E1010 for a tensor of unknown shape, an attribute that C has no constant for, an operator that the library does not take."""
+    _check_conditions(backend, region)
     calls, places = load_operator_calls(backend.machine), plan_places(region)
     library = next(iter(calls.values())).library
     size = max(segment.address + segment.bytes for segment in places.map.segments.values())
-    texts = [_call_text(calls[node.op_type], node, places) for node in region.nodes]
+    texts = [_call_text(calls[node.op_type], node, region, places) for node in region.nodes]
     label, header = backend.machine.label, library.header
     source = render("c99", "region.c.j2", name=region.name, machine=label, header=header, bytes=size, align=ALIGN, calls=texts)
     return RegionCode(
@@ -85,8 +86,18 @@ def _needs(region: GraphRegion) -> dict[str, Need]:
     return found
 
 
-def _call_text(call: OperatorCall, node: ir.Node, places: PlannedGraph) -> CallText:
-    numbers = rule_numbers(node, call.let)
+def _check_conditions(backend: Backend, region: GraphRegion) -> None:
+    """Arguments come from the same numbers as conditions, which held when the graph was partitioned."""
+    rules = GraphRules(backend.machine)
+    for node in region.nodes:
+        reason = rules.unmet(node, region.constants) if node.op_type in rules.taken else f"there is no function for {node.op_type}"
+        if reason:
+            text = f"region '{region.name}' has a node '{node.name}' that its library does not take: {reason}"
+            raise fail("E1010", text, hint="build the graph again")
+
+
+def _call_text(call: OperatorCall, node: ir.Node, region: GraphRegion, places: PlannedGraph) -> CallText:
+    numbers = rule_numbers(node, call.let, region.constants)
     arguments = tuple((member, _argument(call, node, value, numbers, places)) for member, value in call.arguments.items())
     return CallText(c_comment(f"{node.name or ''}: {node.op_type}"), call.function, arguments)
 

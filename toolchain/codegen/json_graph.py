@@ -51,7 +51,7 @@ class JsonGenerator:
 def graph_cycles(backend: Backend, region: GraphRegion) -> float:
     """Of a run, operators one after the other, by the machine's file."""
     rules = GraphRules(backend.machine)
-    return sum(rules.cycles(node) for node in region.nodes)
+    return sum(rules.cycles(node, region.constants) for node in region.nodes)
 
 
 def place_graph(region: GraphRegion) -> tuple[DramMap, bytes, dict[str, int]]:

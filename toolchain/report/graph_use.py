@@ -1,10 +1,10 @@
 """The costs of a region that is a graph: each operator by the machine's file, one after the other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
-from toolchain.graph.graph_region import GraphRegion
+from toolchain.graph.graph_region import Array, GraphRegion
 from toolchain.graph.operators.work import node_macs
 from toolchain.report.region_use import OperationUse, RegionUse
 from toolchain.schedule.backend import Backend
@@ -18,7 +18,7 @@ UNIT = "engine"
 def use_graph(backend: Backend, region: GraphRegion) -> RegionUse:
     """bound: the whole time, as operators do not overlap."""
     machine, rules = backend.machine, GraphRules(backend.machine)
-    uses = tuple(_use(rules, node) for node in region.nodes)
+    uses = tuple(_use(rules, node, region.constants) for node in region.nodes)
     total = sum(use.cycles for use in uses)
     return RegionUse(
         region.name, machine.name, 1, len(uses), total, total, UNIT, uses, (), tuple(_constants(backend)), 1,
@@ -26,8 +26,8 @@ def use_graph(backend: Backend, region: GraphRegion) -> RegionUse:
     )  # fmt: skip
 
 
-def _use(rules: GraphRules, node: ir.Node) -> OperationUse:
-    cycles = rules.cycles(node)
+def _use(rules: GraphRules, node: ir.Node, known: Mapping[str, Array]) -> OperationUse:
+    cycles = rules.cycles(node, known)
     return OperationUse(node.name or "", node.op_type, 1, cycles, UNIT, cycles, node_macs(node), rules.bytes(node))
 
 

@@ -67,8 +67,8 @@ def _estimate_calls(backend: Backend, region: Region, call: ir.Node) -> RegionEs
 
 
 def _estimate_graph(backend: Backend, region: GraphRegion) -> RegionEstimate:
-    rules = GraphRules(backend.machine)
-    operations = tuple(OperationEstimate(node.name or "", node.op_type, rules.cycles(node), node_macs(node)) for node in region.nodes)
+    rules, known = GraphRules(backend.machine), region.constants
+    operations = tuple(OperationEstimate(node.name or "", node.op_type, rules.cycles(node, known), node_macs(node)) for node in region.nodes)
     return RegionEstimate(region.name, operations, {tensor.name: tensor for tensor in (*region.inputs, *region.outputs)})
 
 

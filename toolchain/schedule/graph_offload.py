@@ -12,7 +12,7 @@ from toolchain.graph.operators.work import host_work, node_macs
 from toolchain.passes.context import Device, NodeCost, Price, Tariff
 from toolchain.schedule.kernels.kernel import Require
 from toolchain.schedule.kernels.operator_calls import load_operator_calls
-from toolchain.schedule.operator_numbers import STANDARD, known_operators, number_names, operator_numbers
+from toolchain.schedule.operator_numbers import STANDARD, Array, known_inputs, known_operators, number_names, operator_numbers
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.evaluate import constant
@@ -48,9 +48,9 @@ class OperatorRule:
     addressed: tuple[int, ...] = ()
 
 
-def rule_numbers(node: ir.Node, let: Mapping[str, Expr]) -> dict[str, int]:
-    """The operator's numbers, and those that a file derives from them."""
-    found = dict(operator_numbers(node))
+def rule_numbers(node: ir.Node, let: Mapping[str, Expr], known: Mapping[str, Array]) -> dict[str, int]:
+    """The operator's numbers, and those that a file derives from them. known: constants by name."""
+    found = dict(operator_numbers(node, known))
     for name, expr in let.items():
         found[name] = constant(expr, found)
     return found
@@ -92,15 +92,20 @@ class GraphRules:
         reason = next(_unfit(node), "") or next(_unlike(node, rule.addressed), "")
         if reason:
             return reason
-        numbers = rule_numbers(node, rule.let)
+        return self.unmet(node, known_inputs([node]))
+
+    def unmet(self, node: ir.Node, known: Mapping[str, Array]) -> str:
+        """The message of the first condition that does not hold; an empty string where all do. known: constants by name."""
+        rule = self.taken[node.op_type]
+        numbers = rule_numbers(node, rule.let, known)
         return next((condition.message for condition in rule.conditions if not constant(condition.that, numbers)), "")
 
-    def cycles(self, node: ir.Node) -> float:
+    def cycles(self, node: ir.Node, known: Mapping[str, Array]) -> float:
         """By the formula of the operator's function, else the longer of multiply-accumulates at peak and bytes by the slowest of the machine's
-        resources."""
+        resources. known: constants by name."""
         rule = self.taken.get(node.op_type)
         if rule is not None and rule.cycles is not None:
-            return float(constant(rule.cycles, rule_numbers(node, rule.let)))
+            return float(constant(rule.cycles, rule_numbers(node, rule.let, known)))
         peak, rates = self.machine.timing.peak_macs, [resource.bytes_per_cycle for resource in self.machine.timing.resources]
         size = self.bytes(node)
         return max([node_macs(node) / peak if peak else 0.0, *(size / rate for rate in rates)])
@@ -110,8 +115,8 @@ class GraphRules:
         return tensor_bytes(node) // (2 if self.machine.half else 1)
 
     def cost(self, nodes: Sequence[ir.Node], host: Host) -> NodeCost:
-        clock = self.machine.timing.clock_khz
-        return NodeCost(work_ms(host_work(nodes, FLOAT_BYTES), host), sum(self.cycles(node) for node in nodes) / clock)
+        clock, known = self.machine.timing.clock_khz, known_inputs(nodes)
+        return NodeCost(work_ms(host_work(nodes, FLOAT_BYTES), host), sum(self.cycles(node, known) for node in nodes) / clock)
 
     def price(self, nodes: Sequence[ir.Node]) -> Price | None:
         """None for a machine whose file does not say what the host costs."""

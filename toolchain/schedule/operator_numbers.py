@@ -1,15 +1,17 @@
 """Numbers of an operator of ONNX, for conditions and arguments in a machine's files: attributes, shapes, windows, steps of broadcasting."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import onnx
 import onnx_ir as ir
+from numpy.typing import NDArray
 
 from toolchain.graph.nodes.rewrite import known_shape
 
+Array = NDArray[Any]
 STANDARD = ""
 """The domain of ONNX's own operators."""
 PLACES = 6
@@ -73,19 +75,28 @@ def float_attribute(node: ir.Node, name: str) -> float:
     return float(node.attributes[name].value) if name in node.attributes else float(_schema(node.op_type).attributes[name].default_value.f)
 
 
-def operator_numbers(node: ir.Node) -> Mapping[str, int]:
-    """The value of each of `number_names`. An attribute that is not there has ONNX's default, or is 0."""
+def known_inputs(nodes: Iterable[ir.Node]) -> dict[str, Array]:
+    """The constants that nodes of a whole model read, by name."""
+    read = (value for node in nodes for value in node.inputs if value is not None and value.is_initializer())
+    return {value.name or "": value.const_value.numpy() for value in read if value.const_value is not None}
+
+
+def operator_numbers(node: ir.Node, known: Mapping[str, Array]) -> Mapping[str, int]:
+    """The value of each of `number_names`. An attribute that is not there has ONNX's default, or is 0.
+
+    known: constants by name, those of the whole model or of the region that the node is in, where they are inputs like others."""
     found = dict.fromkeys(number_names(node.op_type), 0)
     found |= dict(_of_attributes(node))
     shapes = [known_shape(value) or () if value is not None else () for value in node.inputs[:PLACES]]
     result = (known_shape(node.outputs[0]) if node.outputs else None) or ()
     for place, (value, shape) in enumerate(zip(node.inputs, shapes, strict=False)):
-        known, last = value is not None and value.is_initializer(), shape[-1] if shape else 1
-        found |= {f"rank_{place}": len(shape), f"elements_{place}": math.prod(shape), f"known_{place}": int(known), f"last_{place}": last}
+        array = known.get(value.name or "") if value is not None else None
+        found |= {f"rank_{place}": len(shape), f"elements_{place}": math.prod(shape), f"last_{place}": shape[-1] if shape else 1}
         found |= {f"size_{place}_{axis}": size for axis, size in enumerate(shape[:PLACES])}
         found |= {f"step_{place}_{axis}": step for axis, step in enumerate(_steps(shape, result))}
-        values = _values(value)
-        found |= {f"value_{place}_{number}": each for number, each in enumerate(values)} | {f"whole_{place}": int(bool(values))}
+        values = _values(array)
+        found |= {f"value_{place}_{number}": each for number, each in enumerate(values)}
+        found |= {f"known_{place}": int(array is not None), f"whole_{place}": int(bool(values))}
     first = shapes[0] if shapes else ()
     found |= {f"size_{axis}": size for axis, size in enumerate(first[:PLACES])}
     found |= {f"out_size_{axis}": size for axis, size in enumerate(result[:PLACES])}
@@ -112,11 +123,11 @@ def _of_attributes(node: ir.Node) -> Iterator[tuple[str, int]]:
             yield from ((f"{name}_{each}", int(each == text)) for each in TEXTS[name])
 
 
-def _values(value: ir.Value | None) -> list[int]:
+def _values(array: Array | None) -> list[int]:
     """Of a known input with a few whole numbers; empty for any other."""
-    if value is None or not value.is_initializer() or value.const_value is None or not 0 < value.const_value.size <= VALUES:
+    if array is None or not 0 < array.size <= VALUES or array.dtype.kind not in "biuf":
         return []
-    found: list[float] = value.const_value.numpy().reshape(-1).tolist()
+    found: list[float] = array.reshape(-1).tolist()
     return [int(each) for each in found] if all(math.isfinite(each) and int(each) == each and abs(each) < LARGEST for each in found) else []
 
 

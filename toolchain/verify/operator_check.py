@@ -1,7 +1,7 @@
 """Runs the functions of a C library in floating point on ONNX's own cases for their operators."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -45,7 +45,6 @@ class _Case:
     name: str
     node: ir.Node
     given: Mapping[str, Array]
-    known: Mapping[str, Array]
     expected: Array
     opset: int
 
@@ -56,10 +55,10 @@ def check_operator(machine: Machine, operator: str) -> OperatorChecked:
     rules, backend = GraphRules(machine), Backend(machine, {})
     cases, ready = cases_of(operator), list[tuple[_Case, GraphRegion, RegionCode]]()
     for case in cases:
-        found = next((one for one in _ways(case) if not rules.refusal(one.node)), None)
-        if found is not None:
-            region = _region(f"case{len(ready)}", found)
-            ready.append((found, region, c99_graph_code(backend, region)))
+        known = next((names for names in _ways(case) if not rules.refusal(_node(case, names))), None)
+        if known is not None:
+            region = _region(f"case{len(ready)}", case, known)
+            ready.append((case, region, c99_graph_code(backend, region)))
     if not ready:
         raise fail("E1306", f"none of ONNX's {len(cases)} cases of {operator} passes the conditions of its function")
     source = b"\n".join(code.blob for _, _, code in ready)
@@ -89,28 +88,26 @@ def _case(case: Any, operator: str) -> _Case | None:
     result: Array = np.asarray(given[-1])
     opset = next(entry.version for entry in case.model.opset_import if entry.domain in ("", "ai.onnx"))
     node = next(iter(ir.serde.deserialize_model(case.model).graph))
-    return _Case(case.name, node, arrays, {}, result, opset)
+    return _Case(case.name, node, arrays, result, opset)
 
 
-def _ways(case: _Case) -> Iterator[_Case]:
-    """With operands that are no float32 as constants, then with all but the first. Further results, which a node may leave out, are left out."""
-    names = [value.name or "" for value in case.node.inputs if value is not None]
-    whole = [name for name in names if case.given[name].dtype != np.float32]
-    yield from (_with_known(case, known) for known in (whole, names[1:]))
+def _ways(case: _Case) -> tuple[list[str], list[str]]:
+    """Operands that are constants: those that are no float32, or all but the first."""
+    names = [value.name or "" for value in case.node.inputs if value is not None and value.name]
+    return [name for name in names if case.given[name].dtype != np.float32], names[1:]
 
 
-def _with_known(case: _Case, known: list[str]) -> _Case:
-    given = {name: array for name, array in case.given.items() if name not in known}
-    constants = {name: case.given[name] for name in known if name}
+def _node(case: _Case, known: Collection[str]) -> ir.Node:
+    """Alone in a graph. Further results, which a node may leave out, are left out."""
     names = [value.name if value is not None else None for value in case.node.inputs]
-    values = [_value(name, case.given[name], name in constants) if name else None for name in names]
+    values = [_value(name, case.given[name], name in known) if name else None for name in names]
     first = case.node.outputs[0]
     outputs = [ir.Value(name=first.name, shape=ir.Shape(case.expected.shape), type=first.type)]
     node = ir.Node(STANDARD, case.node.op_type, values, [*case.node.attributes.values()], outputs=outputs, name=case.name)
     held = [value for value in values if value is not None]
-    free, fixed = ([value for value in held if (value.name in constants) == wanted] for wanted in (False, True))
+    free, fixed = ([value for value in held if (value.name in known) == wanted] for wanted in (False, True))
     ir.Graph(free, outputs, nodes=[node], initializers=fixed, opset_imports={STANDARD: case.opset})
-    return replace(case, node=node, given=given, known=constants)
+    return node
 
 
 def _value(name: str, array: Array, known: bool) -> ir.Value:
@@ -118,10 +115,12 @@ def _value(name: str, array: Array, known: bool) -> ir.Value:
     return ir.Value(name=name, shape=ir.Shape(array.shape), type=kind, const_value=ir.tensor(array, name=name) if known else None)
 
 
-def _region(name: str, case: _Case) -> GraphRegion:
-    inputs = tuple(GraphTensor(each, array.shape, str(array.dtype)) for each, array in case.given.items())
+def _region(name: str, case: _Case, known: Collection[str]) -> GraphRegion:
+    """As partitioning leaves it: constants are inputs of the node like others, and the region holds their values."""
+    constants = {each: array for each, array in case.given.items() if each in known}
+    inputs = tuple(GraphTensor(each, array.shape, str(array.dtype)) for each, array in case.given.items() if each not in known)
     output = GraphTensor(case.node.outputs[0].name or "", case.expected.shape, "float32")
-    return GraphRegion(name, inputs, (output,), (case.node,), case.known, case.opset)
+    return GraphRegion(name, inputs, (output,), (_node(case, ()),), constants, case.opset)
 
 
 def _compare(machine: Machine, case: _Case, region: GraphRegion, code: RegionCode) -> float:
@@ -129,7 +128,7 @@ def _compare(machine: Machine, case: _Case, region: GraphRegion, code: RegionCod
     compiled = compile_c(machine, region.name, code.map, code.function, code.blob, code.files, code.constants)
     places = {tensor.name: code.map.tensors[tensor.name] for tensor in (*region.inputs, *region.outputs)}
     ranges = {name: ByteRange(stored.segment, stored.offset, stored.bytes) for name, stored in places.items()}
-    writes = {ranges[name]: np.ascontiguousarray(array).reshape(-1).view(np.uint8) for name, array in case.given.items()}
+    writes = {ranges[name]: np.ascontiguousarray(case.given[name]).reshape(-1).view(np.uint8) for name in (t.name for t in region.inputs)}
     (data,) = compiled.run(writes, [ranges[region.outputs[0].name]]).data
     found = data.view(np.float32).reshape(case.expected.shape)
     wrong = distant(case.expected, found, machine.allowance)
