@@ -47,6 +47,23 @@ def test_flags_are_part_of_the_key(cache: Path) -> None:
 
 
 @needs_compiler
+def test_files_beside_a_source_are_compiled_once_for_all(cache: Path) -> None:
+    files = (("add.c", '#include "add.h"\nint add(int a) { return a + STEP; }'), ("add.h", "#define STEP 40\nint add(int a);"))
+    one, two = (native.load_library("lib", f'#include "add.h"\nint f(void) {{ return add({k}); }}', (), files) for k in (1, 2))
+    assert one is not None
+    assert two is not None
+    assert (one.f(), two.f()) == (41, 42)
+    assert len(list(cache.glob("*.o"))) == 1
+    other = native.load_library(
+        "lib", '#include "add.h"\nint f(void) { return add(1); }', (), (files[0], ("add.h", "#define STEP 9\nint add(int a);"))
+    )
+    assert other is not None
+    assert other.f() == 10
+    with pytest.raises(UserError, match="E0710"):
+        native.load_library("lib", "int f(void) { return 0; }", (), (("add.c", "int add(void) { return }"),))
+
+
+@needs_compiler
 def test_refused_source_leaves_nothing_behind(cache: Path) -> None:
     with pytest.raises(UserError, match=r"E0710 .* refused generated code"):
         native.load_library("bad", "int bad(void) { return }")

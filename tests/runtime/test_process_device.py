@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from tests.runtime.small import bundle, images, network
+from toolchain.runtime import process_device
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
-from toolchain.runtime.process_device import SHARED, ProcessDevice
+from toolchain.runtime.process_device import ProcessDevice
 from toolchain.spec.errors import UserError
 
 LOADED = "input(); print('done', flush=True); input(); "
@@ -52,10 +53,9 @@ def test_a_command_that_is_not_there_is_an_error() -> None:
         open_bundle(bundle(), network()[0], ProcessDevice(("/nowhere",)))
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="no folder in memory")
-def test_no_file_stays_behind() -> None:
-    before = set(SHARED.glob("tilewright-*"))
+def test_no_file_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_device, "SHARED", tmp_path)  # other tests use the real one at the same time
     open_bundle(bundle(), network()[0], ProcessDevice(EMULATOR)).run({"x": images(1)})
     with pytest.raises(UserError):
         open_bundle(bundle(), network()[0], ProcessDevice((sys.executable, "-c", "")))
-    assert set(Path(SHARED).glob("tilewright-*")) <= before
+    assert not [*tmp_path.iterdir()]

@@ -25,6 +25,8 @@ LISTENER: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("L
 FLAGS = ("-std=c11", "-O3", "-march=native", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-fPIC", "-shared")
 PATIENCE = 300
 """Seconds until a compiler counts as hanging."""
+SOURCE = "source.c"
+"""The name of the text itself beside its files."""
 WITHOUT = "set TILEWRIGHT_CC=none to do without C"
 
 
@@ -50,7 +52,7 @@ def _compiler(wanted: str, path: str | None) -> str:
 
 
 Files = tuple[tuple[str, str], ...]
-"""Further files beside a source, by name; those that end in `.c` are compiled with it."""
+"""Further files beside a source, by name; those that end in `.c` are linked with it."""
 
 
 def load_library(name: str, source: str, flags: tuple[str, ...] = (), files: Files = ()) -> ctypes.CDLL | None:
@@ -65,21 +67,33 @@ def load_library(name: str, source: str, flags: tuple[str, ...] = (), files: Fil
 
 @functools.cache
 def _load(path: str, name: str, source: str, flags: tuple[str, ...], files: Files) -> ctypes.CDLL:
-    target = _folder() / f"{name}-{_key(path, source, flags, files)}.so"
+    """The other files are compiled apart and kept: many regions call the same library."""
+    folder = _folder()
+    target = folder / f"{name}-{_key(path, source, flags, files)}.so"
     try:
-        _ensure(path, source, flags, files, target)
+        if not _whole(target):
+            objects = [_object(path, file, flags, files, folder) for file, _ in files if file.endswith(".c")]
+            _ensure(path, flags, (*files, (SOURCE, source)), (SOURCE, *map(str, objects), "-lm"), target)
         return ctypes.CDLL(str(target))
     except OSError as error:
         raise fail("E0712", f"no library can be kept in {target.parent}: {error.strerror or error}", hint=f"make room there, or {WITHOUT}") from None
 
 
-def _ensure(path: str, source: str, flags: tuple[str, ...], files: Files, target: Path) -> None:
-    """Compiles unless that was done before. Raises OSError where the cache cannot be written after all."""
+def _object(path: str, name: str, flags: tuple[str, ...], files: Files, folder: Path) -> Path:
+    """One of the files as an object file."""
+    target = folder / f"object-{_key(path, name, flags, files)}.o"
+    _ensure(path, flags, files, ("-c", name), target)
+    return target
+
+
+def _ensure(path: str, flags: tuple[str, ...], files: Files, last: tuple[str, ...], target: Path) -> None:
+    """Compiles unless that was done before. last: words behind the flags, names of files among them. Raises OSError where the cache cannot be
+    written after all."""
     if _whole(target):
         return
     with filelock.FileLock(f"{target}.lock"):
         if not _whole(target):
-            _build(path, source, flags, files, target)
+            _build(path, flags, files, last, target)
 
 
 def _whole(target: Path) -> bool:
@@ -91,7 +105,7 @@ def _whole(target: Path) -> bool:
 
 
 def _seal(target: Path) -> Path:
-    """The file that keeps a library's hash."""
+    """The file that keeps the hash of a library or an object."""
     return target.with_suffix(".sha256")
 
 
@@ -112,14 +126,12 @@ def _passing_folder() -> Path:
     return Path(folder)
 
 
-def _build(path: str, source: str, flags: tuple[str, ...], files: Files, target: Path) -> None:
+def _build(path: str, flags: tuple[str, ...], files: Files, last: tuple[str, ...], target: Path) -> None:
     with LISTENER.get()(), tempfile.TemporaryDirectory(dir=target.parent) as work:
-        text, made = Path(work) / "source.c", Path(work) / "library.so"
-        text.write_text(source)
         for name, content in files:
             (Path(work) / name).write_text(content)
-        texts = [str(text), *(str(Path(work) / name) for name, _ in files if name.endswith(".c"))]
-        words = _compile([path, *FLAGS, *flags, "-o", str(made), *texts, "-lm"])
+        made, named = Path(work) / "made", {name: str(Path(work) / name) for name, _ in files}
+        words = _compile([path, *FLAGS, *flags, "-o", str(made), *(named.get(word, word) for word in last)])
         if words is not None or not made.is_file():
             raise fail("E0710", f"{path} refused generated code", hint=WITHOUT, more=(words or "it made no library").rstrip())
         seal = Path(work) / "seal"
