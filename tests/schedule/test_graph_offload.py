@@ -53,6 +53,13 @@ def test_other_types_are_refused() -> None:
     assert GraphRules(ENGINE).refusal(one) == "'x' is double, and the engine computes in float32"
 
 
+def test_what_is_no_tensor_is_refused() -> None:
+    """A sequence of float32 has float32 as its type of elements, and may have a shape."""
+    one = node("Identity", {"x": [4]}, [4])
+    one.inputs[0].type = ir.SequenceType(ir.TensorType(ir.DataType.FLOAT))  # type: ignore[union-attr]
+    assert GraphRules(ENGINE).refusal(one) == "'x' is no tensor"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

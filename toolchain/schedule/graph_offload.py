@@ -155,7 +155,9 @@ def _unfit(node: ir.Node) -> Iterator[str]:
     """Tensors that no engine of float32 and of planned memory takes."""
     for value in (value for value in (*node.inputs, *node.outputs) if value is not None and not value.is_initializer()):
         shape = known_shape(value)
-        if shape is None or not shape or not all(shape):
+        if not isinstance(value.type, ir.TensorType):
+            yield f"'{value.name}' is no tensor"
+        elif shape is None or not shape or not all(shape):
             yield f"the shape of '{value.name}' is not known when the engine is built, or has no axes or no elements"
         elif value.dtype != ir.DataType.FLOAT:
             yield _not_float(value)

@@ -12,8 +12,9 @@ from onnx.backend.test.case import node
 
 
 def case_modules() -> list[str]:
-    """Modules that hold the cases, most of them of one operator."""
-    return sorted(name for _, name, inner in pkgutil.iter_modules(node.__path__) if not inner)
+    """Modules that hold the cases, most of them of one operator; those of other domains are in packages below."""
+    prefix = f"{node.__name__}."
+    return sorted(name.removeprefix(prefix) for _, name, inner in pkgutil.walk_packages(node.__path__, prefix) if not inner)
 
 
 @functools.cache
