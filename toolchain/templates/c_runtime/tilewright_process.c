@@ -80,7 +80,7 @@ static int ask(struct tilewright_device *device, const char *line)
     size_t size = strlen(line), held = 0;
     while (size) {
         const ssize_t sent = write(device->to, line, size);
-        if (sent <= 0) return failed(device, "the process has ended", "");
+        if (sent <= 0) return failed(device, "the process has ended without an answer", ""); /* it may end before or after it is asked */
         line += sent, size -= (size_t)sent;
     }
     while (!held || answer[held - 1] != '\n') {
