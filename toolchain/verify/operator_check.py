@@ -73,7 +73,8 @@ def cases_of(operator: str) -> list[_Case]:
 
 @cache
 def _suite() -> tuple[Any, ...]:
-    return tuple(case for module in case_modules() for case in cases_in(module) if case.model and case.data_sets)
+    found = {case.name: case for module in case_modules() for case in cases_in(module) if case.model and case.data_sets}
+    return tuple(found.values())
 
 
 def _case(case: Any, operator: str) -> _Case | None:
