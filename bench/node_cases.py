@@ -10,7 +10,7 @@ import onnx
 import onnxruntime
 from onnx import numpy_helper
 
-from toolchain.verify.onnx_cases import case_modules, cases_in
+from toolchain.verify.onnx_cases import all_cases, cases_in
 
 Value = Any
 RTOL, ATOL = 1e-3, 1e-7
@@ -36,7 +36,7 @@ class Case:
 
 def collect_cases(modules: Sequence[str] | None = None) -> list[Case]:
     """By name. modules: those of some operators alone; all of them take ten seconds, as onnx computes every result."""
-    made = [case for name in (case_modules() if modules is None else modules) for case in cases_in(name)]
+    made = all_cases() if modules is None else [case for name in modules for case in cases_in(name)]
     found = {case.name: Case(case.name, case.model, *_plain(case.data_sets[0])) for case in made if case.model and case.data_sets}
     root = Path(onnx.__file__).parent / "backend" / "test" / "data"
     found |= {f"{path.parent.parent.name}/{path.parent.name}": _stored(path) for path in sorted(root.glob("*/*/model.onnx"))}

@@ -5,7 +5,8 @@ import importlib
 import pkgutil
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,16 +19,27 @@ def case_modules() -> list[str]:
     return sorted(name.removeprefix(prefix) for _, name, inner in pkgutil.walk_packages(node.__path__, prefix) if not inner)
 
 
+def all_cases() -> Sequence[Any]:
+    """The cases of all modules, which make them when they are imported: ten seconds, as onnx computes every result."""
+    with _quiet():
+        return [case for case in node.collect_testcases("") if case.model and case.data_sets]
+
+
 @functools.cache
 def cases_in(module: str) -> Sequence[Any]:
-    """The cases of a module, which makes them when it is run: all modules take ten seconds, as onnx computes every result."""
+    """The cases of one module; where it was imported before, those whose names begin with its own."""
     made: list[Any] = node._NodeTestCases  # type: ignore[reportPrivateUsage]
-    before = len(made)
+    name, before = f"{node.__name__}.{module}", len(made)
+    if name in sys.modules:
+        return tuple(case for case in made if case.name.startswith(f"test_{module.rpartition('.')[2]}"))
+    with _quiet():
+        importlib.import_module(name)
+    return tuple(made[before:])
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Cases with infinite results warn when they are made."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        name = f"{node.__name__}.{module}"
-        if name in sys.modules:  # somebody else has made them, among all the others
-            importlib.reload(sys.modules[name])
-        else:
-            importlib.import_module(name)
-    return tuple(made[before:])
+        yield

@@ -21,7 +21,7 @@ from toolchain.schedule.operator_numbers import STANDARD
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.verify.compare import distance, distant
-from toolchain.verify.onnx_cases import case_modules, cases_in
+from toolchain.verify.onnx_cases import all_cases
 
 Array = NDArray[Any]
 
@@ -73,8 +73,7 @@ def cases_of(operator: str) -> list[_Case]:
 
 @cache
 def _suite() -> tuple[Any, ...]:
-    found = {case.name: case for module in case_modules() for case in cases_in(module) if case.model and case.data_sets}
-    return tuple(found.values())
+    return tuple(all_cases())
 
 
 def _case(case: Any, operator: str) -> _Case | None:
