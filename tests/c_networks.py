@@ -1,8 +1,6 @@
 """A network of every kind of operation that `clib` has, built for it once, and what tests ask of its bundle."""
 
-import tempfile
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +8,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
-from bench.in_process import Compiled, Target, compile_file
+from bench.in_process import Compiled, Target
+from tests.compiled_network import compile_network
 from tests.graph.onnx_builder import model
 from toolchain.schedule.backend import Backend
 
@@ -74,9 +73,7 @@ def plain_network() -> onnx.ModelProto:
 @cache
 def plain(target: str) -> Compiled:
     """The plain network for a machine, loaded."""
-    folder = Path(tempfile.mkdtemp())
-    onnx.save(plain_network(), folder / "plain.onnx")
-    return compile_file(folder / "plain.onnx", Target(target), folder / "stages", {}, {"x": pictures(4)})
+    return compile_network(plain_network(), "plain", Target(target), pictures(4))
 
 
 @cache
@@ -88,10 +85,7 @@ def clib() -> Backend:
 @cache
 def compiled(softmax: bool = False) -> Compiled:
     """The network in a bundle, loaded."""
-    folder = Path(tempfile.mkdtemp())
-    path = folder / "kinds.onnx"
-    onnx.save(kinds_network(softmax), path)
-    return compile_file(path, Target("clib"), folder / "stages", {}, {"x": pictures(4)})
+    return compile_network(kinds_network(softmax), "kinds", Target("clib"), pictures(4))
 
 
 def pictures(count: int) -> NDArray[Any]:

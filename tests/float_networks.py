@@ -1,8 +1,6 @@
 """A network of floating point on `clib32`, built once, all of it on the machine."""
 
-import tempfile
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +8,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
-from bench.in_process import Compiled, Target, compile_file
+from bench.in_process import Compiled, Target
+from tests.compiled_network import compile_network
 from tests.graph.onnx_builder import model
 from toolchain.graph.graph_region import GraphRegion
 from toolchain.graph.regions import region_calls
@@ -50,10 +49,7 @@ def floats_network() -> onnx.ModelProto:
 
 @cache
 def built() -> Compiled:
-    folder = Path(tempfile.mkdtemp())
-    path = folder / "floats.onnx"
-    onnx.save(floats_network(), path)
-    return compile_file(path, Target("clib32"), folder / "stages", {}, {"x": samples(2)})
+    return compile_network(floats_network(), "floats", Target("clib32"), samples(2))
 
 
 def samples(count: int) -> NDArray[Any]:

@@ -1,20 +1,17 @@
 """Regions of one machine hand tensors on as they are stored: the same results, without what cancels."""
 
-import tempfile
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from operator import attrgetter
-from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 
-from bench.in_process import Compiled, Target, compile_file
+from bench.in_process import Compiled, Target
 from tests.c_networks import pictures, plain_network
+from tests.compiled_network import compile_network
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.runtime.handover import HandedOver, StoredImage, array_of, bytes_as_stored, handed_over
-from toolchain.runtime.handover import plain as plain_tensors
 from toolchain.runtime.timing import modelled, region_time
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine, RegionLimits
@@ -34,9 +31,7 @@ class Cut(Target):
 @cache
 def cut(target: str) -> Compiled:
     """The plain network in a region for each operation."""
-    folder = Path(tempfile.mkdtemp())
-    onnx.save(plain_network(), folder / "plain.onnx")
-    return compile_file(folder / "plain.onnx", Cut(target), folder / "stages", {}, {"x": pictures(4)})
+    return compile_network(plain_network(), "plain", Cut(target), pictures(4))
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -70,7 +65,7 @@ def test_a_region_gets_the_very_bytes_that_another_left() -> None:
     made, _ = engines[first.name].run(given, kept)
     arrays, _ = engines[first.name].run(given)
     assert all(isinstance(sample[kept[0]], StoredImage) for sample in made)
-    assert all(np.array_equal(plain_tensors(one)[kept[0]], other[kept[0]]) for one, other in zip(made, arrays, strict=True))
+    assert all(np.array_equal(array_of(one[kept[0]]), other[kept[0]]) for one, other in zip(made, arrays, strict=True))
     reader, port = next((region, port) for region in others for port in region.inputs if port.name == kept[0])
     values = [sample[kept[0]] for sample in made]
     stored = bytes_as_stored(reader, port, values)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.c_networks import clib, compiled
 from tests.codegen.test_c99 import region
-from toolchain.schedule.calls import library_call, memory_bytes, plan_calls
+from toolchain.schedule.calls import library_call, plan_calls
 from toolchain.schedule.estimate import estimate_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.errors import UserError
@@ -15,7 +15,7 @@ from toolchain.spec.load import load_machine
 
 def test_tensors_share_room_unless_they_are_kept_apart() -> None:
     shared, apart = (plan_calls(clib(), region(), apart=each) for each in (False, True))
-    assert memory_bytes(shared.placed) < memory_bytes(apart.placed)
+    assert shared.placed.map.bytes < apart.placed.map.bytes
     held = apart.placed.map
     ranges = sorted({(held.segments[t.segment].address + t.offset, t.bytes) for t in held.tensors.values()})
     assert all(first + size <= second for (first, size), (second, _) in pairwise(ranges))

@@ -113,6 +113,16 @@ class DramMap:
         segment = self.segments[self.tensors[name].segment]
         return segment.memory or self.memory, segment.instance
 
+    def address_of(self, name: str) -> int:
+        """The first byte of a tensor's buffer in its memory."""
+        stored = self.tensors[name]
+        return self.segments[stored.segment].address + stored.offset
+
+    @property
+    def bytes(self) -> int:
+        """The size of one block of memory that has every segment at its address, those on chip left out."""
+        return max((segment.address + segment.bytes for segment in self.segments.values() if not segment.memory), default=0)
+
     def _bytes(self, state: State, stored: StoredTensor) -> Bytes:
         segment = self.segments[stored.segment]
         first = segment.address + stored.offset

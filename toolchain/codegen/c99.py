@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from toolchain.codegen.region_code import RegionCode
 from toolchain.codegen.templates import render
-from toolchain.schedule.calls import PlannedCalls, library_call, memory_bytes
+from toolchain.schedule.calls import PlannedCalls, library_call
 from toolchain.schedule.dram_allocation import ALIGN
 from toolchain.schedule.kernels.kernel import Call, Tensor
 from toolchain.schedule.kernels.problem import Problem
@@ -18,7 +18,6 @@ from toolchain.spec.model import Machine
 def c99_code(machine: Machine, plan: PlannedCalls) -> RegionCode:
     """The planned calls as a C file, and the library's files beside it."""
     library = library_call(plan.problems[0]).library
-    files = {name: (library.folder / name).read_bytes() for name in (library.header, *library.sources)}
     region, held = plan.region, plan.placed.map
     source = c99_source(machine, plan)
     return RegionCode(
@@ -30,7 +29,7 @@ def c99_code(machine: Machine, plan: PlannedCalls) -> RegionCode:
         constants=plan.placed.constants,
         images=held.tensors[held.outputs[0]].shape.batch,
         cycles=sum(plan.cycles),
-        files=files,
+        files=library.files(),
         function=region.name,
     )
 
@@ -48,7 +47,7 @@ def c99_source(machine: Machine, plan: PlannedCalls) -> str:
     """The text of the region's C file."""
     each = zip(plan.problems, plan.region.operations, plan.placed.scopes, strict=True)
     calls = [_call_text(machine, problem, bound, scope) for problem, bound, scope in each]
-    header, size = library_call(plan.problems[0]).library.header, memory_bytes(plan.placed)
+    header, size = library_call(plan.problems[0]).library.header, plan.placed.map.bytes
     return render("c99", "region.c.j2", name=plan.region.name, machine=machine.label, header=header, bytes=size, align=ALIGN, calls=calls)
 
 

@@ -15,7 +15,7 @@ from toolchain.codegen.templates import render
 from toolchain.graph.graph_region import GraphRegion
 from toolchain.graph.nodes.rewrite import known_shape
 from toolchain.schedule.backend import Backend
-from toolchain.schedule.graph_offload import FLOAT_BYTES, GraphRules, rule_numbers
+from toolchain.schedule.graph_offload import FLOAT_BYTES, first_unmet, rule_numbers
 from toolchain.schedule.kernels.operator_calls import EVERY, RESULT, Argument, OperatorCall, load_operator_calls
 from toolchain.schedule.operator_numbers import float_attribute, float_names
 from toolchain.schedule.placement.arena import Need, share_room
@@ -25,13 +25,11 @@ from toolchain.spec.evaluate import constant
 
 def c99_graph_code(backend: Backend, region: GraphRegion) -> RegionCode:
     """Raises UserError E1010 for a tensor of unknown shape, an attribute that C has no constant for, an operator that the library does not take."""
-    _check_conditions(backend, region)
     calls, places = load_operator_calls(backend.machine), plan_places(region)
     library = next(iter(calls.values())).library
-    size = max(segment.address + segment.bytes for segment in places.map.segments.values())
-    texts = [_call_text(calls[node.op_type], node, region, places) for node in region.nodes]
+    texts = [_call_text(calls.get(node.op_type), node, region, places) for node in region.nodes]
     label, header = backend.machine.label, library.header
-    source = render("c99", "region.c.j2", name=region.name, machine=label, header=header, bytes=size, align=ALIGN, calls=texts)
+    source = render("c99", "region.c.j2", name=region.name, machine=label, header=header, bytes=places.map.bytes, align=ALIGN, calls=texts)
     return RegionCode(
         target=backend.machine.name,
         suffix="c",
@@ -41,7 +39,7 @@ def c99_graph_code(backend: Backend, region: GraphRegion) -> RegionCode:
         constants={"constants": places.constants},
         images=1,
         cycles=graph_cycles(backend, region),
-        files={name: (library.folder / name).read_bytes() for name in (library.header, *library.sources)},
+        files=library.files(),
         function=region.name,
     )
 
@@ -63,9 +61,9 @@ def plan_places(region: GraphRegion) -> PlannedGraph:
     constants, offsets = place_constants(region)
     needs = _needs(region)
     between, size = share_room(needs, ALIGN)
-    end = max(segment.address + segment.bytes for segment in border.segments.values())
+    end = border.bytes
     segments = {**border.segments, "swap": Segment(end, size), "constants": Segment(end + -(-size // ALIGN) * ALIGN, len(constants))}
-    address = {name: segments[held.segment].address + held.offset for name, held in border.tensors.items()}
+    address = {name: border.address_of(name) for name in border.tensors}
     address |= {name: segments["swap"].address + offset for name, offset in between.items()}
     address |= {name: segments["constants"].address + offset for name, offset in offsets.items()}
     return PlannedGraph(replace(border, segments=segments), constants, address)
@@ -86,18 +84,13 @@ def _needs(region: GraphRegion) -> dict[str, Need]:
     return found
 
 
-def _check_conditions(backend: Backend, region: GraphRegion) -> None:
-    """Arguments come from the same numbers as conditions, which held when the graph was partitioned."""
-    rules = GraphRules(backend.machine)
-    for node in region.nodes:
-        reason = rules.unmet(node, region.constants) if node.op_type in rules.taken else f"there is no function for {node.op_type}"
-        if reason:
-            text = f"region '{region.name}' has a node '{node.name}' that its library does not take: {reason}"
-            raise fail("E1010", text, hint="build the graph again")
-
-
-def _call_text(call: OperatorCall, node: ir.Node, region: GraphRegion, places: PlannedGraph) -> CallText:
-    numbers = rule_numbers(node, call.let, region.constants)
+def _call_text(call: OperatorCall | None, node: ir.Node, region: GraphRegion, places: PlannedGraph) -> CallText:
+    """Conditions held when the graph was partitioned; they are looked at again on the numbers that the arguments are made of."""
+    numbers = rule_numbers(node, call.let, region.constants) if call else {}
+    reason = first_unmet(call.requires, numbers) if call else f"there is no function for {node.op_type}"
+    if call is None or reason:
+        text = f"region '{region.name}' has a node '{node.name}' that its library does not take: {reason}"
+        raise fail("E1010", text, hint="build the graph again")
     arguments = tuple((member, _argument(call, node, value, numbers, places)) for member, value in call.arguments.items())
     return CallText(c_comment(f"{node.name or ''}: {node.op_type}"), call.function, arguments)
 

@@ -49,7 +49,7 @@ class JsonGenerator:
 
 
 def graph_cycles(backend: Backend, region: GraphRegion) -> float:
-    """Of a run, operators one after the other, by the machine's file."""
+    """Cycles of a run, operators one after the other, by the machine's file."""
     rules = GraphRules(backend.machine)
     return sum(rules.cycles(node, region.constants) for node in region.nodes)
 

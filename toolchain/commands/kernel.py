@@ -1,7 +1,7 @@
 """`tilewright kernel ...`"""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from toolchain.commands.machine import machine_of
 from toolchain.spec.errors import fail
@@ -23,9 +23,7 @@ def check(arguments: argparse.Namespace) -> None:
         _check_operators(machine, arguments.kernel)
         return
     kernels, kinds = load_kernels(machine), kinds_of(machine)
-    for name in arguments.kernel or kernels:
-        if name not in kernels:
-            raise fail("E1002", f"machine '{machine.name}' has no kernel '{name}'", hint=nearest(name, kernels) or f"known: {', '.join(kernels)}")
+    for name in _chosen(machine, arguments.kernel, kernels):
         if kernels[name].call is not None:
             called = check_call(machine, kernels[name], kinds, arguments.shapes, arguments.seed)
             print(f"{name}: {called.operation} of {called.computed} shapes: all equal")
@@ -35,13 +33,18 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def _check_operators(machine: Machine, names: Sequence[str]) -> None:
-    """Of a machine whose kernels are functions for operators of ONNX."""
+    """One line a function for an operator of ONNX. Raises as `check`."""
     from toolchain.schedule.kernels.operator_calls import load_operator_calls
     from toolchain.verify.operator_check import check_operator
 
-    known = load_operator_calls(machine)
+    for name in _chosen(machine, names, load_operator_calls(machine)):
+        found = check_operator(machine, name)
+        print(f"{name}: {found.cases} of ONNX's {found.cases + found.refused} cases, furthest {found.distance:.2g} away")
+
+
+def _chosen(machine: Machine, names: Iterable[str], known: Collection[str]) -> Iterator[str]:
+    """The named kernels, or all. Raises UserError E1002 for an unknown one, when its turn comes."""
     for name in names or known:
         if name not in known:
             raise fail("E1002", f"machine '{machine.name}' has no kernel '{name}'", hint=nearest(name, known) or f"known: {', '.join(known)}")
-        found = check_operator(machine, name)
-        print(f"{name}: {found.cases} of ONNX's {found.cases + found.refused} cases, furthest {found.distance:.2g} away")
+        yield name

@@ -91,7 +91,7 @@ def number(node: Node, names: Mapping[str, int]) -> int:
 
 
 def value(node: Node, names: Mapping[str, int]) -> Value:
-    """Of an attribute: a number or an expression, or a list of them, of which one that is no whole number makes all real."""
+    """The value of an attribute: a number or an expression, or a list of them, of which one that is no whole number makes all real."""
     if not isinstance(node.value, list):
         return node.value if isinstance(node.value, float) else number(node, names)
     parts = [value(part, names) for part in node.children()]

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import onnx
 import onnx_ir as ir
-from onnx import helper
 
 from toolchain.graph.nodes.rewrite import constant, is_float, is_operator, known_shape, shape_of, single_use
-from toolchain.passes.pattern import Pattern, Tensor
+from toolchain.graph.operators.schemas import attribute_default
+from toolchain.passes.pattern import ANY, Pattern, Tensor
 from toolchain.passes.templates import Template
 
 
@@ -57,7 +56,7 @@ def _match(pattern: Pattern, value: ir.Value, match: Match, root: bool) -> Match
         if found := _match(alternative, value, match.copy(), root):
             return found
     node = value.producer()
-    fits = node is not None and ("any" in pattern.operators or is_operator(node, *pattern.operators))
+    fits = node is not None and (ANY in pattern.operators or is_operator(node, *pattern.operators))
     if node is not None and fits and (root or single_use(value)) and value is node.outputs[0] and (found := _node(pattern, node, match.copy())):
         return found
     if pattern.optional and pattern.inputs and isinstance(pattern.inputs[0], Pattern):
@@ -125,11 +124,4 @@ def _attribute(match: Match, name: str) -> Any:
         return None
     node = match.nodes[role]
     found = node.attributes.get(attribute)
-    return _default(node.op_type, attribute) if found is None else found.value
-
-
-def _default(operator: str, attribute: str) -> Any:
-    known = onnx.defs.get_schema(operator).attributes if onnx.defs.has(operator) else {}
-    found = known[attribute].default_value if attribute in known else None
-    value: Any = helper.get_attribute_value(found) if found is not None and found.type else None
-    return value.decode() if isinstance(value, bytes) else value
+    return attribute_default(node.op_type, attribute) if found is None else found.value

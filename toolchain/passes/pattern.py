@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+ANY = "any"
+"""Stands for every operator."""
+
 
 @dataclass(frozen=True)
 class Tensor:

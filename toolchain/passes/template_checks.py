@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping
 
 import onnx
 
-from toolchain.passes.pattern import Pattern, Tensor
+from toolchain.graph.operators.schemas import known_operators
+from toolchain.passes.pattern import ANY, Pattern, Tensor
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
-
-ANY = "any"
 
 
 def check_pattern(node: Node, pattern: Pattern) -> None:
@@ -17,8 +16,8 @@ def check_pattern(node: Node, pattern: Pattern) -> None:
     operators takes."""
     for word in pattern.operators:
         if word != ANY and not onnx.defs.has(word):
-            known = sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain})
-            raise fail("E0915", f"ONNX has no operator '{word}', so the pattern never matches", node.value["op"].where(), nearest(word, known))
+            hint = nearest(word, known_operators())
+            raise fail("E0915", f"ONNX has no operator '{word}', so the pattern never matches", node.value["op"].where(), hint)
     if pattern.operators and ANY not in pattern.operators and not any(_takes(word, pattern) for word in pattern.operators):
         counts = ", ".join(f"{word} {_counted(onnx.defs.get_schema(word))}" for word in pattern.operators)
         text = f"the pattern never matches: it has {len(pattern.inputs)} input{'s' * (len(pattern.inputs) != 1)}, and {counts}"
@@ -58,7 +57,7 @@ def check_attributes(places: Mapping[str, Node], pattern: Pattern) -> None:
 
 
 def _operators(pattern: Pattern, role: str) -> Iterator[str]:
-    """Those that a role can stand for."""
+    """Operators that a role can stand for."""
     if pattern.role == role:
         yield from pattern.operators
     for part in (*pattern.inputs, *pattern.alternatives):

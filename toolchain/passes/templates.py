@@ -103,12 +103,12 @@ def _template(kinds: Kinds, node: Node) -> Template:
     where = tuple((word, _named(value, known)) for constraint in node.entries("where") for word, value in constraint.items())
     reader = node.text("reader") or next((bind.text("reader") for bind in kind.binds), "")
     attributes = {name: str(value.value) for name, value in node.members("attributes")}
-    conditions = [constraint.value["attribute"] for constraint in node.entries("where") if constraint.get("attribute")]
-    check_attributes({name: member for each in conditions for name, member in each.items()}, parsed)
     operands = tuple(each.name for each in kind.operands)
     if not reader:
         _check_plain(node, kind, known, attributes)
-    check_attributes({str(value.value): value for _, value in node.members("attributes")}, parsed)
+    conditions = [constraint.value["attribute"] for constraint in node.entries("where") if constraint.get("attribute")]
+    places = {name: member for each in conditions for name, member in each.items()}
+    check_attributes(places | {str(value.value): value for _, value in node.members("attributes")}, parsed)
     vectors = tuple(str(member.value) for member in node.entries("vectors"))
     return Template(node.text("name"), kind.name, parsed, where, operands, reader, attributes, vectors)
 

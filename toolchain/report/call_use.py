@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from toolchain.report.region_use import MemoryRoom, OperationUse, RegionUse
 from toolchain.schedule.backend import Backend
-from toolchain.schedule.calls import PlannedCalls, memory_bytes, plan_calls
+from toolchain.schedule.calls import PlannedCalls, plan_calls
 from toolchain.schedule.placement.tensor_values import tensor_packing
 from toolchain.schedule.regions.region import Region
 from toolchain.timing.usage import Basis
@@ -25,7 +25,7 @@ def use_calls(backend: Backend, region: Region) -> RegionUse:
     basis = Basis("clock_khz", timing.clock_khz, timing.clock_source, assumed=False)
     return RegionUse(
         region.name, machine.name, held.tensors[held.outputs[0]].shape.batch, len(operations), total, total, UNIT, operations,
-        (MemoryRoom(memory.name, False, memory_bytes(plan.placed), memory.bytes, read, written),), (basis,), 1, timing.peak_macs,
+        (MemoryRoom(memory.name, False, held.bytes, memory.bytes, read, written),), (basis,), 1, timing.peak_macs,
     )  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def _operations(plan: PlannedCalls) -> Iterator[OperationUse]:
 
 
 def _bytes(plan: PlannedCalls, number: int, written: bool) -> int:
-    """Of the tensors that a call reads, or of those that it writes, each once."""
+    """Bytes of the tensors that a call reads, or of those that it writes, each once."""
     problem = plan.problems[number]
     tensors = [tensor for tensor in problem.kernel.tensors if tensor.written == written]
     return sum(tensor_packing(problem.machine, tensor, problem.numbers).bytes for tensor in tensors)

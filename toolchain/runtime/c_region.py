@@ -51,7 +51,7 @@ def compile_c(
     if called is None:
         raise fail("E1104", f"the C of region '{name}' has no function '{function[:80]}'", hint="build the model again")
     called.restype = None
-    memory = _block(max((segment.address + segment.bytes for segment in held.segments.values()), default=0))
+    memory = _block(held.bytes)
     for segment, data in constants.items():
         first = held.segments[segment].address
         memory[first : first + len(data)] = np.frombuffer(data, np.uint8)

@@ -55,7 +55,7 @@ def _node(region: RegionProgram, context: str | bytes, main: bool) -> onnx.NodeP
 
 @dataclass
 class _Model:
-    """What host segments bring together, each thing once."""
+    """Nodes, constants and functions that host segments bring together, each once."""
 
     bundle: Bundle
     place: str

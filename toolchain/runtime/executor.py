@@ -115,7 +115,7 @@ class Executor:
         found: list[Tensors] = []
         cycles, runs, shares = 0.0, 0, Shares()
         for first in range(0, len(samples), self.group):
-            group: list[dict[str, Value]] = [dict(sample) for sample in samples[first : first + self.group]]
+            group = samples[first : first + self.group]
             for step in self.manifest.plan:
                 shares += self._step(step, group)
                 run = step_of(self.manifest, step)
@@ -174,7 +174,7 @@ def _empty(entry: Interface) -> Array:
     return np.zeros((0, *shape), entry.dtype if entry.dtype in PLAIN_NAMES else np.float32)
 
 
-def _samples(interfaces: Sequence[Interface], inputs: Mapping[str, Array]) -> list[Tensors]:
+def _samples(interfaces: Sequence[Interface], inputs: Mapping[str, Array]) -> list[dict[str, Value]]:
     """The inputs of each sample. Raises UserError E1108."""
     names = [entry.name for entry in interfaces]
     if sorted(inputs) != sorted(names):

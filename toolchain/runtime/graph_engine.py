@@ -23,7 +23,7 @@ Tensors = dict[str, Value]
 
 
 @dataclass(frozen=True)
-class GraphEngine:
+class OnnxEngine:
     """A built engine. Any number of threads may run it."""
 
     region: RegionProgram
@@ -40,7 +40,7 @@ class GraphEngine:
         return made, Shares(execute=perf_counter() - start)
 
 
-def build_engine(region: RegionProgram, text: bytes, constants: bytes, place: str, optimise: bool = True) -> GraphEngine:
+def build_engine(region: RegionProgram, text: bytes, constants: bytes, place: str, optimise: bool = True) -> OnnxEngine:
     """text: the graph in JSON. constants: the bytes of its segment. optimise: whether ONNX Runtime may rewrite the graph.
 
     Raises UserError E1115 for a graph that is damaged, E0910 where ONNX Runtime refuses it.
@@ -52,10 +52,10 @@ def build_engine(region: RegionProgram, text: bytes, constants: bytes, place: st
     ports = ([entry.name for entry in model.graph.input], [entry.name for entry in model.graph.output])
     if ports != ([port.tensor for port in region.inputs], [port.tensor for port in region.outputs]):
         raise _damaged(region, "its inputs and outputs are not the region's", place)
-    return GraphEngine(region, open_session(model.SerializeToString(), optimise, place=place))
+    return OnnxEngine(region, open_session(model.SerializeToString(), optimise, place=place))
 
 
-def engine_of(bundle: Bundle, region: RegionProgram, place: str, optimise: bool = True) -> GraphEngine:
+def engine_of(bundle: Bundle, region: RegionProgram, place: str, optimise: bool = True) -> OnnxEngine:
     """The engine of a region in a bundle. Raises UserError as `build_engine` does."""
     constants = bundle.members[region.constants["constants"]] if region.constants else b""
     return build_engine(region, bundle.members[region.binary], constants, place, optimise)

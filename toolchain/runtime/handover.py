@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import StoredTensor, get_tensor
 from toolchain.operations.operation import from_picture
-from toolchain.runtime.contents import HostSegment, Manifest, Port, RegionProgram
+from toolchain.runtime.contents import Manifest, Port, RegionProgram
 from toolchain.runtime.device import Bytes
-from toolchain.runtime.plan_checks import step_of
 from toolchain.spec.model import Machine
 
 Array = NDArray[Any]
@@ -27,7 +26,7 @@ class StoredResult:
 
     @cached_property
     def images(self) -> Array:
-        """Of the whole run: [images, channels, height, width]."""
+        """All images of the run: [images, channels, height, width]."""
         return get_tensor(self.machine, self.stored, self.data)
 
 
@@ -52,11 +51,6 @@ def array_of(value: Value) -> Array:
     return from_picture(part, 3) if len(value.shape) == 3 else part.reshape(1, *value.shape[1:])
 
 
-def plain(sample: Mapping[str, Value]) -> dict[str, Array]:
-    """Every tensor of a sample in the graph's shape."""
-    return {name: array_of(value) for name, value in sample.items()}
-
-
 def bytes_as_stored(region: RegionProgram, port: Port, values: Sequence[Value]) -> Bytes | None:
     """The buffer of an input, where `values`, image by image, are the images of one result that is stored in the same way; else None."""
     first = values[0]
@@ -70,9 +64,8 @@ def bytes_as_stored(region: RegionProgram, port: Port, values: Sequence[Value]) 
 
 def _alone(region: RegionProgram, port: Port) -> bool:
     """Whether no other input stands in the same buffer."""
-    buffers = [(stored.segment, stored.offset) for other in region.inputs for stored in [region.map.tensors[other.tensor]]]
-    stored = region.map.tensors[port.tensor]
-    return buffers.count((stored.segment, stored.offset)) == 1
+    places = [region.map.address_of(each.tensor) for each in region.inputs]
+    return places.count(region.map.address_of(port.tensor)) == 1
 
 
 def _alike(machine: Machine, one: StoredTensor, other: StoredTensor) -> bool:
@@ -83,7 +76,7 @@ def _alike(machine: Machine, one: StoredTensor, other: StoredTensor) -> bool:
 
 @dataclass(frozen=True)
 class HandedOver:
-    """By region, tensors at its border that keep their stored form. kept: results that some region takes so. whole: results that all readers take so.
+    """Tensors that keep their stored form, by region. kept: results that some region takes so. whole: results that all readers take so.
     taken: inputs."""
 
     kept: Mapping[str, frozenset[str]]
@@ -92,18 +85,18 @@ class HandedOver:
 
 
 def handed_over(machines: Mapping[str, Machine], manifest: Manifest) -> HandedOver:
-    """What the plan says of every region; only regions whose samples are single images hand over. machines: by name."""
+    """Tensors that the regions of a plan hand over; only regions whose samples are single images do. machines: by name."""
     makers = {port.name: (region, port) for region in manifest.regions for port in region.outputs}
-    pairs = [(makers[port.name], region, port) for region in manifest.regions for port in region.inputs if port.name in makers]
-    passed = [(maker[0].name, region.name, port.name) for maker, region, port in pairs if _passes(machines[region.target], *maker, region, port)]
-    every = {entry.name for entry in manifest.outputs}
-    for step in manifest.plan:
-        run = step_of(manifest, step)
-        every |= set(run.inputs) if isinstance(run, HostSegment) else set()
-    every |= {port.name for _, region, port in pairs if all(pair[1:] != (region.name, port.name) for pair in passed)}
+    between = [(*makers[port.name], region, port) for region in manifest.regions for port in region.inputs if port.name in makers]
+    passing = {
+        (maker.name, reader.name, read.name): _passes(machines[reader.target], maker, made, reader, read) for maker, made, reader, read in between
+    }
+    unpacked = {entry.name for entry in manifest.outputs} | {name for segment in manifest.hosts for name in segment.inputs}
+    unpacked |= {name for (_, _, name), passes in passing.items() if not passes}
+    passed = [key for key, passes in passing.items() if passes]
     kept = {region.name: frozenset(name for maker, _, name in passed if maker == region.name) for region in manifest.regions}
-    whole = {region: names - every for region, names in kept.items()}
-    return HandedOver(kept, whole, {r.name: frozenset(name for _, reader, name in passed if reader == r.name) for r in manifest.regions})
+    taken = {region.name: frozenset(name for _, reader, name in passed if reader == region.name) for region in manifest.regions}
+    return HandedOver(kept, {region: names - unpacked for region, names in kept.items()}, taken)
 
 
 def _passes(machine: Machine, maker: RegionProgram, made: Port, reader: RegionProgram, read: Port) -> bool:

@@ -36,7 +36,7 @@ def check_map(name: str, machine: Machine, held: DramMap, constants: Mapping[str
 
 
 def _check_block(name: str, held: DramMap, constants: Mapping[str, bytes]) -> None:
-    """Of a machine whose memory is what a region asks for."""
+    """The check for a machine whose memory is as large as a region asks. Raises as `check_map`."""
     for part, segment in held.segments.items():
         last = segment.address + max(segment.bytes, len(constants.get(part, b"")))
         if not 0 <= segment.address <= last <= MOST_BYTES or segment.memory:

@@ -47,7 +47,7 @@ class ProcessDevice:
     def start(self, machine: str, program: bytes, held: DramMap, constants: Mapping[str, bytes]) -> "ProcessProgram":
         """program: bytes as the process expects them. held: its segments are in one memory. constants: by segment. Raises UserError as `load`."""
         segments = {name: segment for name, segment in held.segments.items() if not segment.memory}
-        size = -(-max((segment.address + segment.bytes for segment in segments.values()), default=0) // PAGE) * PAGE
+        size = -(-held.bytes // PAGE) * PAGE
         name, shared = _shared_file(size + max(len(program), 1))
         try:
             memory = np.frombuffer(shared, np.uint8)

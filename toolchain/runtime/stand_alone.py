@@ -171,8 +171,7 @@ class _Writer:
         for port in run.inputs:
             stored = run.map.tensors[port.tensor]
             if stored.extents[self.layout_axis(machine, stored.layout)] == stored.shape.channels:
-                first = run.map.segments[stored.segment].address + stored.offset
-                self.steps.append(_Step("clear", region=run.name, first=first, size=stored.bytes))
+                self.steps.append(_Step("clear", region=run.name, first=run.map.address_of(port.tensor), size=stored.bytes))
             self.steps.append(self.copy("copy", machine, run, port, self.tensors[port.name]))
         self.steps.append(_Step("run", region=run.name, function=run.function))
         for port in run.outputs:
@@ -191,8 +190,7 @@ class _Writer:
 
     def span(self, run: RegionProgram, port: Port) -> tuple[int, int]:
         """The first byte of a tensor in the region's memory, and how many it has."""
-        stored = run.map.tensors[port.tensor]
-        return run.map.segments[stored.segment].address + stored.offset, stored.bytes
+        return run.map.address_of(port.tensor), run.map.tensors[port.tensor].bytes
 
     def layout_axis(self, machine: Machine, layout: str) -> int:
         """The axis of channels among a layout's."""
@@ -201,22 +199,21 @@ class _Writer:
     def copy(self, kind: str, machine: Machine, run: RegionProgram, port: Port, tensor: _Tensor) -> _Step:
         """Elements in the graph's order to or from the region's memory."""
         stored = run.map.tensors[port.tensor]
-        found = c_packing(machine, port, stored, run.map.segments[stored.segment].address + stored.offset)
+        found = c_packing(machine, port, stored, run.map.address_of(port.tensor))
         if found is None:
             raise self.refused(f"'{port.name}' is no tensor of bytes in region '{run.name}'")
         return _Step(kind, tensor.name, region=run.name, loops=found.loops, place=found.place)
 
     def memories(self) -> list[_Memory]:
-        """Of the regions, in their order."""
+        """The memory of each region, in their order."""
         return [self.memory(region) for region in self.bundle.manifest.regions]
 
     def memory(self, region: RegionProgram) -> _Memory:
         segments = {name: segment for name, segment in region.map.segments.items() if not segment.memory}
         constants = tuple(_Part(member, segments[name].address, self.bytes(member)) for name, member in region.constants.items())
         registers = tuple(_Register(segment.register, segment.address) for segment in segments.values() if segment.register >= 0)
-        size = max(segment.address + segment.bytes for segment in segments.values())
-        machine = "" if region.function else region.target
-        return _Memory(region.name, size, constants, region.function, machine, _Part(region.binary, 0, self.bytes(region.binary)), registers)
+        machine, program = "" if region.function else region.target, _Part(region.binary, 0, self.bytes(region.binary))
+        return _Memory(region.name, region.map.bytes, constants, region.function, machine, program, registers)
 
     def bytes(self, member: str) -> int:
         return len(self.bundle.members[member])

@@ -82,7 +82,7 @@ def region_time(machine: Machine, cycles: float, runs: int, buffers: Mapping[str
 
 
 def region_times(machines: Mapping[str, Machine], manifest: Manifest) -> dict[str, RegionTime]:
-    """Of each region by its name, for as many samples as fill a run. machines: by name."""
+    """The time of each region by its name, for as many samples as fill a run. machines: by name."""
     samples, handed = samples_of(manifest.regions), handed_over(machines, manifest)
     return {r.name: _program_time(machines[r.target], r, samples, handed.whole[r.name] | handed.taken[r.name]) for r in manifest.regions}
 

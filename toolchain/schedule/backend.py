@@ -42,7 +42,7 @@ class Backend:
         return None if self.graph else images_per_run(self.machine)
 
     def device(self, number: int = 0) -> Device:
-        """What partitioning asks. number: of the machine among those that share the graph. Raises UserError E0107 and E0121."""
+        """Answers to the questions of partitioning. number: of the machine among those that share the graph. Raises UserError E0107 and E0121."""
         return graph_device(self.machine) if self.graph else device_of(self.machine, self.kernels, number)
 
     def read(self, model: ir.Model, call: ir.Node) -> Region | GraphRegion:

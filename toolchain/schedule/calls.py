@@ -25,7 +25,7 @@ class PlannedCalls:
 
     @property
     def cycles(self) -> tuple[float, ...]:
-        """Of each call, by its kernel's formula; 0 where the file has none."""
+        """Cycles of each call, by its kernel's formula; 0 where the file has none."""
         return tuple(call_cycles(problem) for problem in self.problems)
 
 
@@ -48,11 +48,6 @@ def _problem(backend: Backend, region: Region, bound: Bound) -> Problem:
 
 def _lasting(storage: Storage, operations: int) -> Storage:
     return Storage({name: replace(buffer, first=0, last=operations) for name, buffer in storage.buffers.items()}, storage.places)
-
-
-def memory_bytes(placed: PlacedRegion) -> int:
-    """The size of the block of memory."""
-    return max(segment.address + segment.bytes for segment in placed.map.segments.values())
 
 
 def library_call(problem: Problem) -> Call:

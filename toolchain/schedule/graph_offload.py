@@ -1,18 +1,19 @@
 """Whether a machine that takes a graph takes an operator of ONNX, and why not; the cost of a region on it, by its file."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import onnx_ir as ir
 
 from toolchain.graph.nodes.rewrite import captured, known_shape
+from toolchain.graph.operators.schemas import known_operators
 from toolchain.graph.operators.work import host_work, node_macs
 from toolchain.passes.context import Device, NodeCost, Price, Tariff
 from toolchain.schedule.kernels.kernel import Require
 from toolchain.schedule.kernels.operator_calls import load_operator_calls
-from toolchain.schedule.operator_numbers import STANDARD, Array, known_inputs, known_operators, number_names, operator_numbers
+from toolchain.schedule.operator_numbers import STANDARD, Array, known_inputs, number_names, operator_numbers
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.evaluate import constant
@@ -56,6 +57,11 @@ def rule_numbers(node: ir.Node, let: Mapping[str, Expr], known: Mapping[str, Arr
     return found
 
 
+def first_unmet(conditions: Iterable[Constraint | Require], numbers: Mapping[str, int]) -> str:
+    """The message of the first condition that does not hold; an empty string where all do."""
+    return next((condition.message for condition in conditions if not constant(condition.that, numbers)), "")
+
+
 @dataclass(frozen=True)
 class GraphRules:
     """The operators that a machine takes, each with conditions over its attributes and tensors."""
@@ -72,12 +78,14 @@ class GraphRules:
 
     def check(self) -> None:
         """Raises UserError as `graph_device` does."""
+        if self.machine.calls_operators:
+            load_operator_calls(self.machine)  # its reader looks at every name
         known = known_operators()
-        for operator, rule in self.taken.items():
-            span = rule.conditions[0].that.span if rule.conditions else None
+        for operator, conditions in self.machine.operators.items():
             if operator not in known:
+                span = conditions[0].that.span if conditions else None
                 raise fail("E0107", f"ONNX has no operator '{operator}'", span, nearest(operator, known))
-            wrong = [d for c in rule.conditions for d in problems(c.that, Scope(number_names(operator) | rule.let.keys()))]
+            wrong = [d for c in conditions for d in problems(c.that, Scope(number_names(operator)))]
             if wrong:
                 raise UserError(*wrong)
 
@@ -92,13 +100,7 @@ class GraphRules:
         reason = next(_unfit(node), "") or next(_unlike(node, rule.addressed), "")
         if reason:
             return reason
-        return self.unmet(node, known_inputs([node]))
-
-    def unmet(self, node: ir.Node, known: Mapping[str, Array]) -> str:
-        """The message of the first condition that does not hold; an empty string where all do. known: constants by name."""
-        rule = self.taken[node.op_type]
-        numbers = rule_numbers(node, rule.let, known)
-        return next((condition.message for condition in rule.conditions if not constant(condition.that, numbers)), "")
+        return first_unmet(rule.conditions, rule_numbers(node, rule.let, known_inputs([node])))
 
     def cycles(self, node: ir.Node, known: Mapping[str, Array]) -> float:
         """By the formula of the operator's function, else the longer of multiply-accumulates at peak and bytes by the slowest of the machine's
@@ -111,7 +113,7 @@ class GraphRules:
         return max([node_macs(node) / peak if peak else 0.0, *(size / rate for rate in rates)])
 
     def bytes(self, node: ir.Node) -> int:
-        """Of an operator's tensors, as the machine stores them."""
+        """Bytes of an operator's tensors, as the machine stores them."""
         return tensor_bytes(node) // (2 if self.machine.half else 1)
 
     def cost(self, nodes: Sequence[ir.Node], host: Host) -> NodeCost:

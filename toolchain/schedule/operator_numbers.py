@@ -10,6 +10,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from toolchain.graph.nodes.rewrite import known_shape
+from toolchain.graph.operators.schemas import attribute_default
 
 Array = NDArray[Any]
 STANDARD = ""
@@ -33,13 +34,11 @@ TEXTS: Mapping[str, tuple[str, ...]] = {
 Kind = onnx.defs.OpSchema.AttrType
 
 
-def known_operators() -> list[str]:
-    """Those of ONNX, sorted."""
-    return sorted({schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == STANDARD})
-
-
+@lru_cache(maxsize=512)
 def number_names(operator: str) -> frozenset[str]:
-    """- NAME of a whole attribute, NAME_K of a list; NAME_TEXT is 1 where an attribute has that text.
+    """Everything that conditions and arguments may name:
+
+    - NAME of a whole attribute, NAME_K of a list; NAME_TEXT is 1 where an attribute has that text.
     - size_K: axis K of the first input; size_J_K: of input J; out_size_K: of the result. rank, elements: of the first input; out_rank, out_elements:
       of the result; rank_J, elements_J, last_J (the size of the last axis).
     - known_J: whether input J is a constant; whole_J: whether it holds at most eight numbers without fractions, which are value_J_K.
@@ -47,17 +46,12 @@ def number_names(operator: str) -> frozenset[str]:
     - before_axis, at_axis, after_axis: elements before, at and behind the attribute `axis`.
     - kernel_K, stride_K, dilation_K, before_K: windows by spatial axis, automatic padding worked out.
     """
-    return _names(operator)
-
-
-@lru_cache(maxsize=512)
-def _names(operator: str) -> frozenset[str]:
     places = range(PLACES)
     found = {*OF_TENSOR, *(f"{kind}_{place}" for kind in ("rank", "known", "elements", "last", "size", "out_size", "extent") for place in places)}
     found |= {f"{kind}_{place}_{axis}" for kind in ("size", "step") for place in places for axis in places}
     found |= {f"whole_{place}" for place in places} | {f"value_{place}_{number}" for place in places for number in range(VALUES)}
     found |= {f"{name}_{text}" for name, texts in TEXTS.items() for text in texts}  # an operator may get the attribute in a later version of ONNX
-    for name, attribute in _schema(operator).attributes.items():
+    for name, attribute in onnx.defs.get_schema(operator).attributes.items():
         found |= {name} if attribute.type == Kind.INT else set()
         found |= {f"{name}_{place}" for place in places} if attribute.type == Kind.INTS else set()
         found |= set(OF_AXIS) if name == "axis" and attribute.type == Kind.INT else set()
@@ -67,12 +61,12 @@ def _names(operator: str) -> frozenset[str]:
 
 def float_names(operator: str) -> frozenset[str]:
     """Attributes that are floating-point numbers."""
-    return frozenset(name for name, attribute in _schema(operator).attributes.items() if attribute.type == Kind.FLOAT)
+    return frozenset(name for name, attribute in onnx.defs.get_schema(operator).attributes.items() if attribute.type == Kind.FLOAT)
 
 
 def float_attribute(node: ir.Node, name: str) -> float:
     """An attribute that is not there has ONNX's default, or is 0."""
-    return float(node.attributes[name].value) if name in node.attributes else float(_schema(node.op_type).attributes[name].default_value.f)
+    return float(node.attributes[name].value if name in node.attributes else attribute_default(node.op_type, name) or 0.0)
 
 
 def known_inputs(nodes: Iterable[ir.Node]) -> dict[str, Array]:
@@ -107,24 +101,19 @@ def operator_numbers(node: ir.Node, known: Mapping[str, Array]) -> Mapping[str, 
     return found | counts | {"rank": len(first), "elements": math.prod(first), "out_rank": len(result), "out_elements": math.prod(result)}
 
 
-def _schema(operator: str) -> onnx.defs.OpSchema:
-    return onnx.defs.get_schema(operator)
-
-
 def _of_attributes(node: ir.Node) -> Iterator[tuple[str, int]]:
-    for name, attribute in _schema(node.op_type).attributes.items():
-        value: Any = node.attributes[name].value if name in node.attributes else None
+    for name, attribute in onnx.defs.get_schema(node.op_type).attributes.items():
+        value: Any = node.attributes[name].value if name in node.attributes else attribute_default(node.op_type, name)
         if attribute.type == Kind.INT:
-            yield name, int(value) if value is not None else int(attribute.default_value.i)
+            yield name, int(value or 0)
         elif attribute.type == Kind.INTS:
             yield from ((f"{name}_{place}", int(number)) for place, number in enumerate(list(value or ())[:PLACES]))
         elif attribute.type == Kind.STRING and name in TEXTS:
-            text = str(value) if value is not None else attribute.default_value.s.decode()
-            yield from ((f"{name}_{each}", int(each == text)) for each in TEXTS[name])
+            yield from ((f"{name}_{each}", int(each == value)) for each in TEXTS[name])
 
 
 def _values(array: Array | None) -> list[int]:
-    """Of a known input with a few whole numbers; empty for any other."""
+    """The numbers of a known input that has few, all of them whole; empty for any other."""
     if array is None or not 0 < array.size <= VALUES or array.dtype.kind not in "biuf":
         return []
     found: list[float] = array.reshape(-1).tolist()

@@ -22,6 +22,7 @@ from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.regions.region import Bound, Region, Slice
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
+from toolchain.verify.compare import told_difference
 from toolchain.verify.kernel_check import TRIES, KernelChecked, operations_for
 
 Array = NDArray[Any]
@@ -105,7 +106,6 @@ def _view(region: Region, name: str, whole: Array) -> Array:
 
 
 def _differs(kernel: Kernel, operation: Operation, found: Array, wanted: Array) -> UserError:
-    place = [int(index) for index in np.argwhere(found != wanted)[0]]
     numbers = ", ".join(f"{name} {operation.numbers[name]}" for name in operation.kind.numbers)
-    told = f"makes {found[tuple(place)]} at {place}, not {wanted[tuple(place)]}; {int((found != wanted).sum())} of {wanted.size} elements differ"
+    told = told_difference(wanted, found, found != wanted)
     return fail("E1305", f"kernel '{kernel.name}' {told}, for {numbers}", kernel.span)

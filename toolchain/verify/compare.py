@@ -56,6 +56,12 @@ def distant(expected: Array, found: Array, tolerance: Tolerance | None) -> NDArr
     return ~np.isclose(found, expected, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True)
 
 
+def told_difference(expected: Array, found: Array, differs: NDArray[np.bool_]) -> str:
+    """The first element, in row-major order, that differs, and how many do."""
+    place = tuple(int(index) for index in np.argwhere(differs)[0])
+    return f"makes {found[place]} at {list(place)}, not {expected[place]}; {int(differs.sum())} of {differs.size} elements differ"
+
+
 def distance(expected: Array, found: Array) -> float:
     """The largest difference of two tensors of the same shape, infinite where one has a number and the other none."""
     if not expected.size:

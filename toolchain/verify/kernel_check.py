@@ -24,6 +24,7 @@ from toolchain.schedule.stray_accesses import check_buffers
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
+from toolchain.verify.compare import told_difference
 from toolchain.verify.group_check import check_in_group
 from toolchain.verify.random_operation import draw_operation
 
@@ -135,8 +136,7 @@ def _axes(compiled: CompiledOperation, name: str) -> tuple[int, ...]:
 
 
 def _differs(problem: Problem, tiling: Tiling, found: Array, wanted: Array) -> UserError:
-    place = [int(index) for index in np.argwhere(found != wanted)[0]]
     numbers = ", ".join(f"{name} {problem.operation.numbers[name]}" for name in problem.operation.kind.numbers)
     tile = ", ".join(f"{name} {size}" for name, size in tiling.sizes.items())
-    told = f"makes {found[tuple(place)]} at {place}, not {wanted[tuple(place)]}; {int((found != wanted).sum())} of {wanted.size} elements differ"
+    told = told_difference(wanted, found, found != wanted)
     return fail("E1305", f"kernel '{problem.kernel.name}' {told}, in tiles of {tile}, for {numbers}", problem.kernel.span)

@@ -5,7 +5,7 @@ import importlib
 import pkgutil
 import sys
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,10 +19,11 @@ def case_modules() -> list[str]:
     return sorted(name.removeprefix(prefix) for _, name, inner in pkgutil.walk_packages(node.__path__, prefix) if not inner)
 
 
+@functools.cache
 def all_cases() -> Sequence[Any]:
     """The cases of all modules, which make them when they are imported: ten seconds, as onnx computes every result."""
     with _quiet():
-        return [case for case in node.collect_testcases("") if case.model and case.data_sets]
+        return tuple(_usable(node.collect_testcases("")))
 
 
 @functools.cache
@@ -31,10 +32,15 @@ def cases_in(module: str) -> Sequence[Any]:
     made: list[Any] = node._NodeTestCases  # type: ignore[reportPrivateUsage]
     name, before = f"{node.__name__}.{module}", len(made)
     if name in sys.modules:
-        return tuple(case for case in made if case.name.startswith(f"test_{module.rpartition('.')[2]}"))
+        return tuple(case for case in _usable(made) if case.name.startswith(f"test_{module.rpartition('.')[2]}"))
     with _quiet():
         importlib.import_module(name)
-    return tuple(made[before:])
+    return tuple(_usable(made[before:]))
+
+
+def _usable(cases: Iterable[Any]) -> Iterator[Any]:
+    """Cases that hold their model and their data."""
+    return (case for case in cases if case.model and case.data_sets)
 
 
 @contextmanager

@@ -1,9 +1,7 @@
 """Runs the functions of a C library in floating point on ONNX's own cases for their operators."""
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 from toolchain.codegen.c99_graph import c99_graph_code
 from toolchain.codegen.region_code import RegionCode
 from toolchain.graph.graph_region import GraphRegion, GraphTensor
+from toolchain.graph.nodes.rewrite import ONNX_DOMAINS
 from toolchain.runtime.c_region import compile_c
 from toolchain.runtime.device import ByteRange
 from toolchain.schedule.backend import Backend
@@ -20,7 +19,7 @@ from toolchain.schedule.graph_offload import GraphRules
 from toolchain.schedule.operator_numbers import STANDARD
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
-from toolchain.verify.compare import distance, distant
+from toolchain.verify.compare import distance, distant, told_difference
 from toolchain.verify.onnx_cases import all_cases
 
 Array = NDArray[Any]
@@ -68,17 +67,12 @@ def check_operator(machine: Machine, operator: str) -> OperatorChecked:
 
 def cases_of(operator: str) -> list[_Case]:
     """Nodes of that operator alone, in ONNX's suite, whose result is a tensor of float32."""
-    return [found for case in _suite() if (found := _case(case, operator)) is not None]
-
-
-@cache
-def _suite() -> tuple[Any, ...]:
-    return tuple(all_cases())
+    return [found for case in all_cases() if (found := _case(case, operator)) is not None]
 
 
 def _case(case: Any, operator: str) -> _Case | None:
     graph = case.model.graph
-    if len(graph.node) != 1 or graph.node[0].op_type != operator or graph.node[0].domain not in ("", "ai.onnx"):
+    if len(graph.node) != 1 or graph.node[0].op_type != operator or graph.node[0].domain not in ONNX_DOMAINS:
         return None
     inputs, outputs = case.data_sets[0]
     given: list[Any] = [*inputs, outputs[0]]
@@ -86,9 +80,8 @@ def _case(case: Any, operator: str) -> _Case | None:
         return None
     arrays: dict[str, Array] = {info.name: np.asarray(array) for info, array in zip(graph.input, given, strict=False)}
     result: Array = np.asarray(given[-1])
-    opset = next(entry.version for entry in case.model.opset_import if entry.domain in ("", "ai.onnx"))
-    node = next(iter(ir.serde.deserialize_model(case.model).graph))
-    return _Case(case.name, node, arrays, result, opset)
+    model = ir.serde.deserialize_model(case.model)
+    return _Case(case.name, next(iter(model.graph)), arrays, result, model.opset_imports[STANDARD])
 
 
 def _ways(case: _Case) -> tuple[list[str], list[str]]:
@@ -128,12 +121,11 @@ def _compare(machine: Machine, case: _Case, region: GraphRegion, code: RegionCod
     compiled = compile_c(machine, region.name, code.map, code.function, code.blob, code.files, code.constants)
     places = {tensor.name: code.map.tensors[tensor.name] for tensor in (*region.inputs, *region.outputs)}
     ranges = {name: ByteRange(stored.segment, stored.offset, stored.bytes) for name, stored in places.items()}
-    writes = {ranges[name]: np.ascontiguousarray(case.given[name]).reshape(-1).view(np.uint8) for name in (t.name for t in region.inputs)}
+    writes = {ranges[tensor.name]: np.ascontiguousarray(case.given[tensor.name]).reshape(-1).view(np.uint8) for tensor in region.inputs}
     (data,) = compiled.run(writes, [ranges[region.outputs[0].name]]).data
     found = data.view(np.float32).reshape(case.expected.shape)
     wrong = distant(case.expected, found, machine.allowance)
     if wrong.any():
-        place = [int(index) for index in np.argwhere(wrong)[0]]
-        told = f"makes {found[tuple(place)]} at {place}, not {case.expected[tuple(place)]}; {int(wrong.sum())} of {wrong.size} elements differ"
+        told = told_difference(case.expected, found, wrong)
         raise fail("E1305", f"the function for {case.node.op_type} {told}, in ONNX's case {case.name}")
-    return distance(case.expected, found) if math.prod(found.shape) else 0.0
+    return distance(case.expected, found)

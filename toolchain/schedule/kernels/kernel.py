@@ -179,6 +179,10 @@ class Library:
     header: str
     sources: tuple[str, ...]
 
+    def files(self) -> dict[str, bytes]:
+        """Its files by name, which a region's code is compiled with."""
+        return {name: (self.folder / name).read_bytes() for name in (self.header, *self.sources)}
+
 
 @dataclass(frozen=True, slots=True)
 class Call:

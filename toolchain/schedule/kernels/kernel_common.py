@@ -4,7 +4,11 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import replace
 
+from toolchain.spec.checks.scope import Scope, problems
+from toolchain.spec.context import Context
 from toolchain.spec.errors import Diagnostic, UserError, fail
+from toolchain.spec.expr import Expr
+from toolchain.spec.model import Machine
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 
@@ -76,6 +80,19 @@ def _both(key: str, first: Node, second: Node) -> Node:
 def _rank(step: Node) -> int:
     """Loads first; what is no step of a known kind is left to the reader to refuse."""
     return next((number for number, kind in enumerate(STEPS) if step.get(kind)), 0)
+
+
+def checked(expr: Expr, names: Iterable[str], arrays: Iterable[str] = ()) -> Expr:
+    """The expression, which uses these names alone. Raises UserError E0107, E0121 and E0123."""
+    wrong = list(problems(expr, Scope(frozenset(names), hosted=frozenset(arrays))))
+    if wrong:
+        raise UserError(*wrong)
+    return expr
+
+
+def timed(machine: Machine, context: Context) -> Context:
+    """How the cycles of a kernel are read: they alone may name constants of the timing section, for time never changes a result."""
+    return context.with_names({**{c.name: c.value for c in machine.timing.constants}, **machine.params})
 
 
 def known_word(node: Node, names: Iterable[str], what: str) -> str:

@@ -30,11 +30,7 @@ Stamps = tuple[tuple[str, int, int, int], ...]
 
 def load_kernels(machine: Machine) -> dict[str, Kernel]:
     """The machine's kernels by name. Raises UserError E1001 where it has none, and all of `read_kernels`."""
-    path = kernel_path(machine)
-    if path is None:
-        listed = "it takes graphs, and its section 'operators' lists what it computes"
-        hint = listed if machine.takes_graphs else f"write targets/{machine.name}/kernels.yaml"
-        raise fail("E1001", f"machine '{machine.name}' has no kernels", hint=hint)
+    path = required_path(machine)
     return dict(_loaded(MachineKey(machine), path, (stamps(path.parent), stamps(own_operations(machine)))))
 
 
@@ -78,6 +74,16 @@ def load_kernel(machine: Machine, name: str) -> Kernel:
 def kernel_path(machine: Machine) -> Path | None:
     """The machine's kernel file; None where it has none."""
     return companion(Path(machine.path), machine.name, "kernels.yaml")
+
+
+def required_path(machine: Machine) -> Path:
+    """The machine's kernel file. Raises UserError E1001 where it has none."""
+    path = kernel_path(machine)
+    if path is None:
+        listed = "it takes graphs, and its section 'operators' lists what it computes"
+        hint = listed if machine.takes_graphs and not machine.calls_operators else f"write targets/{machine.name}/kernels.yaml"
+        raise fail("E1001", f"machine '{machine.name}' has no kernels", hint=hint)
+    return path
 
 
 def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Kernel]:

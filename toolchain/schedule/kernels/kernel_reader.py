@@ -11,7 +11,7 @@ from toolchain.schedule.kernels.default_dimensions import dimensions_named, told
 from toolchain.schedule.kernels.default_tensors import array_indices, default_tensors, only_view, reached, with_views
 from toolchain.schedule.kernels.default_windows import derived_window, folded
 from toolchain.schedule.kernels.kernel import Constant, Dimension, Element, Kernel, Loading, Place, Require, Rows, Step, Tensor, Whole, Window
-from toolchain.schedule.kernels.kernel_common import STEPS, known_word
+from toolchain.schedule.kernels.kernel_common import STEPS, checked, known_word, timed
 from toolchain.schedule.kernels.kernel_names import OF_WINDOW, Seen
 from toolchain.schedule.kernels.kernel_shapes import shaped, step_of_shape, with_words
 from toolchain.schedule.kernels.kernel_shared import Shared
@@ -19,9 +19,8 @@ from toolchain.schedule.kernels.mentions import constants_in, mentioned, places_
 from toolchain.schedule.kernels.picture_numbers import PICTURE, picture_numbers, sum_numbers
 from toolchain.schedule.kernels.sequence import Code, issues
 from toolchain.schedule.kernels.sequence_file import SequenceReader, formula_of
-from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.context import Context
-from toolchain.spec.errors import Span, UserError, fail
+from toolchain.spec.errors import Span, fail
 from toolchain.spec.expr import Const, Expr
 from toolchain.spec.model import Layout, Machine
 from toolchain.spec.yaml_nodes import Node
@@ -83,7 +82,7 @@ class KernelReader:
         )  # fmt: skip
 
     def numbers(self) -> dict[str, Expr]:
-        """What the kernel derives from the operation's numbers, each after those that it names."""
+        """Numbers that the kernel derives from the operation's, each after those that it names."""
         derived = {**picture_numbers(self.kind), **sum_numbers(self.kind, self.machine.quantisation)}
         let = {key: expr for key, expr in derived.items() if key not in dict(self.node.members("let"))}
         for key, value in self.sorted_let():
@@ -116,15 +115,11 @@ class KernelReader:
     def expr(self, node: Node, names: Iterable[str], arrays: Iterable[str] = (), bound: Mapping[str, Expr] | None = None) -> Expr:
         """An expression over these names, the machine's parameters in place. bound: what other names stand for; `place` for a place's own."""
         found = self.context.resolve(with_words(self.context.parse(node), bound)) if bound else self.context.expr(node)
-        wrong = list(problems(found, Scope(frozenset(names), hosted=frozenset(arrays))))
-        if wrong:
-            raise UserError(*wrong)
-        return found
+        return checked(found, names, arrays)
 
     def cycles(self, node: Node, names: Iterable[str]) -> Expr:
-        """The cycles of a template: they alone may name constants of the timing section, for time never changes a result."""
-        timed = {c.name: c.value for c in self.machine.timing.constants}
-        return replace(self, context=self.context.with_names({**timed, **self.machine.params})).expr(node.value["cycles"], names)
+        """The cycles of a template, over these names and constants of the timing section."""
+        return replace(self, context=timed(self.machine, self.context)).expr(node.value["cycles"], names)
 
     def optional(self, node: Node, key: str, names: Iterable[str], default: int) -> Expr:
         found = node.get(key)

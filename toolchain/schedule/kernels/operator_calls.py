@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from toolchain.graph.operators.schemas import known_operators
 from toolchain.schedule.kernels.call_kernel import filled, read_library
 from toolchain.schedule.kernels.kernel import Library, Require
-from toolchain.schedule.kernels.kernel_common import naming, with_common
-from toolchain.schedule.kernels.kernel_file import Stamps, kernel_path, kernel_source, parse_kernels, stamps
-from toolchain.schedule.operator_numbers import PLACES, float_names, known_operators, number_names
-from toolchain.spec.checks.scope import Scope, problems
+from toolchain.schedule.kernels.kernel_common import checked, naming, timed, with_common
+from toolchain.schedule.kernels.kernel_file import Stamps, kernel_source, parse_kernels, required_path, stamps
+from toolchain.schedule.operator_numbers import PLACES, float_names, number_names
 from toolchain.spec.context import Context
-from toolchain.spec.errors import Source, UserError, fail
+from toolchain.spec.errors import Source, fail
 from toolchain.spec.expr import Const, Expr
 from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Machine
@@ -48,9 +48,7 @@ class OperatorCall:
 
 def load_operator_calls(machine: Machine) -> Mapping[str, OperatorCall]:
     """By operator. Raises UserError E1001 where the machine has no kernels, and all of `read_operator_calls`."""
-    path = kernel_path(machine)
-    if path is None:
-        raise fail("E1001", f"machine '{machine.name}' has no kernels", hint=f"write targets/{machine.name}/kernels.yaml")
+    path = required_path(machine)
     return _loaded(MachineKey(machine), path, stamps(path.parent))
 
 
@@ -80,25 +78,16 @@ def read_operator_calls(machine: Machine, source: Source, folder: Path) -> Mappi
 def _read(machine: Machine, context: Context, name: str, node: Node, library: Library) -> OperatorCall:
     names, let = set(number_names(name)), dict[str, Expr]()
     for key, value in node.members("let"):
-        let[key] = _expr(context, value, names)
+        let[key] = checked(context.expr(value), names)
         names.add(key)
-    requires = tuple(Require(_expr(context, each.value["that"], names), each.text("message")) for each in node.entries("requires"))
+    requires = tuple(Require(checked(context.expr(each.value["that"]), names), each.text("message")) for each in node.entries("requires"))
     known = {*TENSORS, *float_names(name)}
     arguments = {key: _argument(context, filled(value, key), names, known) for key, value in node.members("arguments")}
-    timed = context.with_names({**{c.name: c.value for c in machine.timing.constants}, **machine.params})
-    cycles = _expr(timed, node.value["cycles"], names) if node.get("cycles") else Const(0)
+    cycles = checked(timed(machine, context).expr(node.value["cycles"]), names) if node.get("cycles") else Const(0)
     return OperatorCall(name, library, node.text("call"), requires, let, arguments, cycles)
 
 
 def _argument(context: Context, node: Node, names: set[str], words: set[str]) -> Argument:
     if isinstance(node.value, list):
-        return tuple(_expr(context, each, names) for each in node.children())
-    return str(node.value) if node.value in words else _expr(context, node, names)
-
-
-def _expr(context: Context, node: Node, names: set[str]) -> Expr:
-    found = context.expr(node)
-    wrong = list(problems(found, Scope(frozenset(names))))
-    if wrong:
-        raise UserError(*wrong)
-    return found
+        return tuple(checked(context.expr(each), names) for each in node.children())
+    return str(node.value) if node.value in words else checked(context.expr(node), names)
