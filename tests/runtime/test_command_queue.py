@@ -145,5 +145,5 @@ def test_any_machine_s_program_runs_command_by_command(target: str, limits: Limi
             fields = [f.name for f in instruction.fields if f.name not in instruction.match]
             queue.push(instruction.name, **{name: compiled.program.field(index, name) for name in fields})
     queue.synchronize()
-    assert queue.counts.flushes > 3
+    assert queue.counts.flushes > 2
     assert np.array_equal(compiled.map.read(machine, device.state, y), compiled.result(wanted, y))

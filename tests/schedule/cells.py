@@ -21,7 +21,7 @@ EVERY = dict.fromkeys((pair for pair in PAIRS if pair[0] != pair[1]), "")
 TEXT = """
 target: {{name: cells, summary: copies cells}}
 memories:
-  ram: {{kind: dram, type: u8, depth: 16}}
+  ram: {{kind: {kind}, type: u8, depth: 16}}
 units:
 {units}
 encoding:
@@ -88,10 +88,11 @@ def cells(
     interlock: str = "",
     latency: str = "0",
     occupies: str = "",
+    kind: str = "dram",
 ) -> Machine:
     """counters: 'ab': ', depth: 2' declares one from a to b. nops, overlaps: units that can idle, or start early; depth: of queues.
     event: the last bits of an IDLE post to a counter that belongs to no units, and wait on it. interlock: as the file declares it.
-    occupies: the units that a quiet instruction keeps to itself besides its own."""
+    occupies: the units that a quiet instruction keeps to itself besides its own. kind: of the memory."""
     lines = {
         "units": [
             f"  {u}: {{reads: [ram], writes: [ram], overlaps: {str(u in overlaps).lower()}{f', depth: {depth}' if depth else ''}}}" for u in UNITS
@@ -110,6 +111,7 @@ def cells(
         "nops": ["  nops:"] * bool(nops) + [f"    {u}: {{instruction: IDLE, fields: {{unit: {UNITS.index(u)}}}}}" for u in nops],
         "interlock": [f"  interlock: {interlock}"] * bool(interlock),
         "latency": [latency],
+        "kind": [kind],
         "occupies": [f"    occupies: [{', '.join(occupies)}]"] * bool(occupies),
         "role": ["sync" if counters or event else "layout"],
     }

@@ -82,6 +82,8 @@ def run(operation: Operation, names: str, before: int = 0, after: int = 0, over:
     problem = keep_on_chip(problem, there, False, FREE)
     compiled = emit_alone(problem, rank_tilings(problem, 2, 1)[0], pack_tensors(problem))
     state = compiled.state(**{name: value.transpose(0, 2, 3, 1) for name, value in given_values.items() if name not in there})
+    memory = state.memories["fm"].view(np.uint8)
+    memory[...] = np.random.default_rng(0).integers(0, 256, memory.shape, np.uint8)
     for name, value in given_values.items():
         if name in there:
             put(state, buffers[name], slots[name], value)
@@ -130,6 +132,39 @@ def test_enlargements(channels: int, height: int, width: int, factor_h: int, fac
 @pytest.mark.parametrize("size", [1, 3])
 def test_strides_on_a_kept_tensor(stride: int, size: int) -> None:
     assert run(convolution((4, 40, 23, 21), (20, size, size), strides=(stride, stride), pads=(size // 2,) * 4), "xy")
+
+
+WINDOWS = ((1, 1, 1), (3, 3, 1), (1, 7, 1), (7, 1, 1), (3, 3, 2), (2, 5, 3))
+"""Rows and columns of a kernel, and its stride."""
+
+
+def last_rows(height: int, window: tuple[int, int, int]) -> Operation:
+    """A convolution with results of so many rows and columns."""
+    kh, kw, stride = window
+    size = (height - 1) * stride + 1
+    pads = (kh // 2, kw // 2, kh - 1 - kh // 2, kw - 1 - kw // 2)
+    return convolution((4, 40, size, size), (260, kh, kw), strides=(stride, stride), pads=pads)
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("height", [4, 6, 10, 12, 13, 14, 15, 17, 19])
+def test_last_rows_are_computed_as_eight(height: int, window: tuple[int, int, int]) -> None:
+    """Fewer than eight rows of results, in pieces beside each other; between channels of others, and stored from where they are made."""
+    assert run(last_rows(height, window), "xy", 16, 20)
+    assert run(last_rows(height, window), "x")
+
+
+@pytest.mark.parametrize(("height", "window", "packs"), [
+    (14, (1, 1, 1), True), (14, (3, 3, 1), True), (17, (7, 1, 1), True), (17, (1, 7, 1), True), (28, (3, 3, 2), True),
+    (16, (3, 3, 1), False), (7, (3, 3, 1), False), (1, (1, 1, 1), False), (17, (9, 9, 1), False),
+])  # fmt: skip
+def test_rows_are_packed_where_that_saves_work(height: int, window: tuple[int, int, int], packs: bool) -> None:
+    problem = state_problem(machine(), kernel("conv2d"), last_rows(height, window))
+    assert bool(problem.numbers["packs"]) == packs
+    if packs:
+        rest, width = height % 8, height
+        assert problem.numbers["long"] < width
+        assert rest * width <= 8 * problem.numbers["long"]
 
 
 @pytest.mark.parametrize(("by", "stride"), [("squares", 2), ("columns", 1)])

@@ -34,8 +34,8 @@ WRONG = [
         "E1307 step 'compute y' of 'checked': #",
     ),
     ("dpuv3", "add", "size: used * ceil_div(lines, 8)", "size: used * ceil_div(lines, 16)", "E1307 step 'load x' of 'checked': #"),
-    ("vta", "conv2d", "size: rows * tall * wide", "size: tall * wide", "E1307 step '"),
-    ("vta", "add_onto_x", "do: {when: factor > 1, number", "do: {when: factor > 2, number", "E1305 kernel 'add_onto_x' makes"),
+    ("vta", "conv2d", "size: oc * tall * wide", "size: tall * wide", "E1307 step '"),
+    ("vta", "add_onto_x", "do: {when: own_factor > 1, number", "do: {when: own_factor > 2, number", "E1305 kernel 'add_onto_x' makes"),
     ("vta", "max_pool_passed", "u * dh - h_before + window_rows", "window_rows", "E1305 kernel 'max_pool_passed' makes"),
 ]
 

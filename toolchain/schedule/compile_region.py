@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from toolchain.analysis.checks import check_program, prepare_program
+from toolchain.schedule.branch_order import branch_order
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.dealing import Counts, Trial, quickest_dealing, spent
 from toolchain.schedule.dram_allocation import PlacedRegion
@@ -82,7 +83,7 @@ def compile_region(
 def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Schedule:
     """The search's. Raises UserError E1003, E1004, E1007, E1008, and where programs are timed, all of `compile_region`."""
     options = options or Options()
-    planner = _Planner(machine, kernels, region, options)
+    planner = _planner(machine, kernels, region, options)
     every = (options.streams,) * len(region.operations)
     if options.streams == 1 or not options.timed_streams:
         return make_schedule(machine, turned(planner.plan(every)))
@@ -101,17 +102,27 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
     """Search for the tensors that stay on chip and the tiles of every operation, dealt to all streams. Where no tile fits beside what stays, the
     largest tensor goes to DRAM. Slots do not go round yet. Raises UserError E1003, E1004, E1007, E1008."""
     options = options or Options()
-    return _Planner(machine, kernels, region, options).plan((options.streams,) * len(region.operations))
+    return _planner(machine, kernels, region, options).plan((options.streams,) * len(region.operations))
+
+
+def _planner(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> "_Planner":
+    """Of the region with its operations in the order in which one stream runs them best; several share those of the region's own."""
+    given = _Planner(machine, kernels, region, options, tuple(range(len(region.operations))))
+    order = tuple(branch_order(region, given.storage, given.problems)) if options.streams == 1 else given.order
+    if order == given.order:
+        return given
+    return _Planner(machine, kernels, replace(region, operations=tuple(region.operations[index] for index in order)), options, order)
 
 
 @dataclass(frozen=True)
 class _Planner:
-    """Plans of a region, which differ in how many streams run each operation."""
+    """Plans of a region, which differ in how many streams run each operation. order: of its operations, by their indices before they were ordered."""
 
     machine: Machine
     kernels: Mapping[str, Kernel]
     region: Region
     options: Options
+    order: tuple[int, ...]
 
     @cached_property
     def choice(self) -> TileChoice:
@@ -152,11 +163,11 @@ class _Planner:
             if crowded is None and max(counts) > 1:
                 dealt = enumerate(zip(own, tilings, counts, strict=True))
                 shares = {number: even_shares(tile_count(problem, tiling), count) for number, (problem, tiling, count) in dealt if count > 1}
-                return Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents), shares=shares)
+                return Plan(region, self.order, own, tilings, residents, in_dram(storage, residents), shares=shares)
             if crowded is None:
                 planned = run_side_by_side(region, storage, list(zip(own, tilings, strict=True)), choice)
                 own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
-                plan = Plan(region, tuple(range(len(problems))), own, tilings, residents, in_dram(storage, residents))
+                plan = Plan(region, self.order, own, tilings, residents, in_dram(storage, residents))
                 if not options.grouped:
                     return plan
                 search = GroupSearch(plan, RingPlaces(self.machine, every, residents), Members(region, storage, problems, choice))

@@ -18,6 +18,7 @@ from toolchain.schedule.kernels.lines import Line, LineWriter
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.render import Renderer
 from toolchain.schedule.kernels.sequence import Code
+from toolchain.schedule.redundant_latches import Latched, repeatable
 from toolchain.schedule.tiling.order import Instance
 from toolchain.spec.errors import Span, UserError
 from toolchain.spec.evaluate import constant
@@ -68,6 +69,10 @@ class Writer:
     renderer: Renderer = field(default_factory=Renderer)
     written: dict[tuple[int, int], list[Line]] = field(default_factory=dict[tuple[int, int], list[Line]])
     writers: dict[Path, LineWriter] = field(default_factory=dict[Path, LineWriter])
+    latched: Latched = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.latched = Latched(repeatable(self.machine))
 
     def turn(self, stream: int) -> None:
         """Begin the lines of this stream."""
@@ -116,14 +121,12 @@ class Writer:
             written = self.renderer.lines(kernel.folder, template, scope)
         except UserError as error:
             raise told_for(error, label) from None
-        self.sources += [kernel.folder / template] * len(written)
-        self._label(written, label, run)
+        self._keep([(line, kernel.folder / template) for line in written], label, run)
 
-    def _keep(self, lines: Sequence[Line], label: str, run: Run) -> None:
-        self.sources += [span for _, span in lines]
-        self._label([text for text, _ in lines], label, run)
-
-    def _label(self, lines: Sequence[str], label: str, run: Run) -> None:
+    def _keep(self, written: Sequence[tuple[str, Path | Span]], label: str, run: Run) -> None:
+        kept = [(text, source) for text, source in written if not self.latched.repeats(self.stream, text)]
+        lines = [text for text, _ in kept]
+        self.sources += [source for _, source in kept]
         self.lines += lines
         self.streams += [self.stream] * len(lines)
         self.labels += [label] * len(lines)

@@ -17,7 +17,7 @@ from toolchain.schedule.compile_region import compile_region, find_schedule
 from toolchain.schedule.form.write import write_schedule
 from toolchain.spec.errors import UserError
 
-LAST = "tile: {n: 1, oc: 1, oh: 8, ow: 10}\n        slots: {bias: 1, w: 1, y: [[0, 50], [8, 10]]}"
+LAST = "tile: {n: 1, oc: 1, oh: 8, ow: 20}\n        slots: {bias: 1, w: 1, y: [[0, 40], [8, 20]]}"
 FAULTS = {
     "no yaml": ("groups:", "groups: ["),
     "another version": ("version: 1", "version: 2"),
@@ -41,13 +41,13 @@ FAULTS = {
     "no multiple": ("oc: 1, oh: 16", "oc: 1, oh: 12"),
     "no such place": (LAST, LAST.replace("bias: 1", "bais: 1")),
     "slots of what stays": ("oh: 20, ow: 20}", "oh: 20, ow: 20}\n        slots: {x: 2}"),
-    "no pool": (LAST, LAST.replace("[8, 10]", "[4, 10]")),
-    "outside": (LAST, LAST.replace("[8, 10]", "[8, 8190]")),
-    "on a buffer": (LAST, LAST.replace("[8, 10]", "[16, 50]")),
-    "slots overlap": (LAST, LAST.replace("[8, 10]", "[0, 52]")),
+    "no pool": (LAST, LAST.replace("[8, 20]", "[4, 10]")),
+    "outside": (LAST, LAST.replace("[8, 20]", "[8, 8190]")),
+    "on a buffer": (LAST, LAST.replace("[8, 20]", "[16, 50]")),
+    "slots overlap": (LAST, LAST.replace("[8, 20]", "[0, 52]")),
     "addresses where none are": (LAST, LAST.replace("w: 1", "w: [[0, 0]]")),
     "too many slots": (LAST, LAST.replace("w: 1", "w: 1000000000")),
-    "too few elements": (LAST, LAST.replace("y: [[0, 50], [8, 10]]", "y: 2") + "\n        within: {fm: [{bank: 0, start: 0, depth: 9}]}"),
+    "too few elements": (LAST, LAST.replace("y: [[0, 40], [8, 20]]", "y: 2") + "\n        within: {fm: [{bank: 0, start: 0, depth: 9}]}"),
     "within another memory": (LAST, LAST + "\n        within: {pm: [{bank: 0, start: 0, depth: 100}]}"),
     "within what is taken": (LAST, LAST + "\n        within: {fm: [{bank: 16, start: 0, depth: 100}]}"),
     "no such tensor": ("tensor: b", "tensor: bb"),

@@ -59,7 +59,7 @@ def test_any_region_survives(name: str, batch: int, seed: int) -> None:
 
 def test_another_tile_is_exact_and_takes_another_time() -> None:
     def smaller(data: dict[str, Any]) -> None:
-        operation(data, 1)["tile"] |= {"oh": 8, "ow": 5}
+        operation(data, 3)["tile"] |= {"ow": 2}
 
     before, after = compiled("dpuv3", text_of("dpuv3")), compiled("dpuv3", edited(text_of("dpuv3"), smaller))
     assert proven(after, MACHINES["dpuv3"])

@@ -1,7 +1,7 @@
 """Derives a program's synchronisation: every true dependence between units ordered by the machine's counters, and nothing else."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,15 +10,17 @@ from toolchain.analysis.dependences import Dependences, Needs, find_dependences
 from toolchain.analysis.footprints.dispatch import footprints
 from toolchain.analysis.interlock import held_instructions, is_ordered
 from toolchain.analysis.state import State
+from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_encoding import SyncEncoding, sync_encoding
 from toolchain.isa.sync_tokens import Moves, sync_tokens
 from toolchain.schedule.synchronisation.capacity import fit_counters
-from toolchain.schedule.synchronisation.issue_order import is_limited, put_in_issue_order
-from toolchain.schedule.synchronisation.plan import Plan
+from toolchain.schedule.synchronisation.issue_order import is_limited, is_reordered, put_in_issue_order
+from toolchain.schedule.synchronisation.list_schedule import list_order
+from toolchain.schedule.synchronisation.plan import ADDED, Plan
 from toolchain.schedule.synchronisation.plan_clock import Durations, durations
-from toolchain.schedule.synchronisation.rewrite import rewritten, without_tokens
+from toolchain.schedule.synchronisation.rewrite import reordered, rewritten, without_tokens
 from toolchain.schedule.synchronisation.tokens import TokenChoice
 from toolchain.spec.model import Machine
 
@@ -42,11 +44,25 @@ def synchronise(program: Program, state: State) -> Synchronised:
     """
     found = sync_encoding(program.machine)
     plain = without_tokens(program, found)
-    order = np.arange(len(plain))
-    provenance = Provenance(plain, state, order)
-    prints = footprints(plain, state, order, provenance)
+    if is_reordered(plain.machine):
+        prints, provenance = _looked_at(plain, state)
+        order = list_order(plain, prints.runs, provenance, durations(plain, prints, provenance))
+        if (order[1:] < order[:-1]).any():
+            done = _synchronised(reordered(plain, order), state, found)
+            return replace(done, source=np.append(order, ADDED)[done.source])
+    return _synchronised(plain, state, found)
+
+
+def _synchronised(plain: Program, state: State, found: SyncEncoding) -> Synchronised:
+    prints, provenance = _looked_at(plain, state)
     needs, held = find_dependences(plain, prints.runs, provenance), held_instructions(plain, prints.runs, provenance).latest
     return choose_tokens(plain, needs, held, found, durations(plain, prints, provenance) if is_limited(plain.machine) else None)
+
+
+def _looked_at(plain: Program, state: State) -> tuple[Footprints, Provenance]:
+    order = np.arange(len(plain))
+    provenance = Provenance(plain, state, order)
+    return footprints(plain, state, order, provenance), provenance
 
 
 def choose_tokens(program: Program, dependences: Dependences, held: Needs, known: SyncEncoding, taken: Durations | None = None) -> Synchronised:

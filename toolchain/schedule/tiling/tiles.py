@@ -23,7 +23,7 @@ from toolchain.spec.evaluate import align, constant
 
 STEP = 2.0
 """Cycles that a step costs beside its work: tokens arrive a little after it."""
-INSTRUCTION = 2.0
+INSTRUCTION = 8.0
 """Cycles that an instruction costs beside its work: of tiles that are about as quick, those of fewer instructions are taken."""
 HANDOVER = 1 / 256
 """The cost of a cycle for which the next operation waits: little, as it mostly has something else to do, but tiles get no larger than need be."""
