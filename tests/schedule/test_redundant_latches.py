@@ -1,5 +1,7 @@
 """Instructions that set a register to what it holds are left out; those of registers with one reader are not."""
 
+from itertools import pairwise
+
 import pytest
 
 from tests.schedule.convolutions import convolution
@@ -26,5 +28,5 @@ def test_a_program_sets_what_changes() -> None:
     compiled = compile_operation(DPUV3, load_kernel(DPUV3, "conv2d"), convolution((4, 32, 30, 30), (64, 3, 3), pads=(1, 1, 1, 1)), timed=1).compiled
     lines = [line for line in compiled.text.splitlines() if line.startswith("CONVINIT")]
     assert lines
-    assert all(one != other for one, other in zip(lines, lines[1:], strict=False))
+    assert all(one != other for one, other in pairwise(lines))
     assert sum(line.startswith("CONV ") for line in compiled.text.splitlines()) > len(lines)
