@@ -117,7 +117,7 @@ def test_streaming(tmp_path: Path) -> None:
     assert [row[8] for row in rows[:3]] == ["0", "0", "0"]
 
 
-ZOO = {"model": "face_landmark", "images": 4, "ms": 0.5, "percent": 80.0, "instructions": 1298, "seconds": 7.7, "cpu": 6.1, "wrong": ""}
+ZOO = {"model": "face_landmark", "images": 4, "ms": 0.5, "percent": 80.0, "instructions": 1298, "seconds": 7.7, "cpu": 6.1, "gib": 0.52, "wrong": ""}
 SMALL = """
 model: {name: small, summary: a network to count by hand}
 inputs: {image: [1, 3, 8, 8]}
@@ -155,14 +155,15 @@ def test_the_bound_is_the_longest_time(tmp_path: Path) -> None:
 
 
 def test_the_zoo(tmp_path: Path) -> None:
-    done = table("dpuv3_zoo", ZOO, "face_landmark.json", tmp_path, "--write", str(tmp_path / "page.md"))
+    done = table("dpuv3_zoo", ZOO, "face_landmark.json", tmp_path, "--write", str(tmp_path / "page.md"), "--picture", str(tmp_path / "page.png"))
+    assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
     assert done.returncode == 1  # all the others are missing
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line.startswith("|")][2:]
     assert len(rows) == 28
     assert {row[1] for row in rows} <= set(list_models())
     assert sum("counted" in row[-1] for row in rows) == 14
     (known,) = [row for row in rows if row[2] != "-"]
-    assert [*known[:4], *known[-5:]] == ["face-landmark", "face_landmark", "0.500", "0.540", "80.0", "8", "6", "1,298", "stand-in"]
+    assert [*known[:4], *known[-6:]] == ["face-landmark", "face_landmark", "0.500", "0.540", "80.0", "8", "6", "0.52", "1,298", "stand-in"]
     assert float(known[9]) == pytest.approx(0.5 / max(map(float, known[4:7])), rel=0.01)
     assert "Not built yet: densebox_320_320, " in done.stdout
     assert done.stdout in (tmp_path / "page.md").read_text()

@@ -1,5 +1,7 @@
 """Steps in order: what each needs is there, no slot is taken from who still reads it, and loads run ahead."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.schedule.convolutions import convolution
@@ -8,6 +10,8 @@ from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.tiling.order import Instance, order_dealt, order_steps
 from toolchain.schedule.tiling.tiles import rank_tilings
+from toolchain.spec.errors import UserError
+from toolchain.spec.expr import Const
 from toolchain.spec.load import load_machine
 
 MACHINE = load_machine("vta")
@@ -79,3 +83,12 @@ def test_loads_run_ahead_of_the_step_that_needs_them() -> None:
     first = kinds.index("compute")
     assert kinds[:first].count("load") > len({"x", "w", "bias", "one"})
     assert kinds[-1 - kinds[::-1].index("load") :].count("compute") > 0
+
+
+def test_a_step_that_names_a_place_without_elements_is_told() -> None:
+    kernel = PROBLEM.kernel
+    gone = Const(0, span=kernel.steps[0].span)
+    empty = replace(kernel, places=tuple(replace(place, size=gone) if place.name == "x" else place for place in kernel.places))
+    problem = state_problem(MACHINE, empty, OPERATION)
+    with pytest.raises(UserError, match="E1002 step 'compute y' of 'conv' names place 'x', which has a size of 0 here; say with `when`"):
+        order_steps(problem, rank_tilings(problem, 2, 1)[0])

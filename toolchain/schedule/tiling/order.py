@@ -17,6 +17,7 @@ from toolchain.schedule.rows.row_loop import row_dimension
 from toolchain.schedule.rows.row_step import ring_names, row_names, whole_tile
 from toolchain.schedule.tiling.ring import Ring, Tiles
 from toolchain.schedule.tiling.tiles import Tiling
+from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
 
 Tile = Mapping[str, tuple[int, int]]
@@ -156,10 +157,10 @@ class _Order:
         self.finished: dict[tuple[int, int], int] = {}
 
     def add(self, turn: Turn, step: Step, tile: Tile) -> None:
-        """A step, after the loads of tiles that it needs and that are not there."""
+        """A step, after the loads of tiles that it needs and that are not there. Raises UserError E1002 for a place without elements."""
         now, taken = len(self.events), dict[str, Slot]()
         for name in dict.fromkeys((step.place, *step.uses)):
-            taken[name], freed = self._slot(turn, name, tile, now)
+            taken[name], freed = self._slot(turn, step, name, tile, now)
             load = self.members[turn.member][0].loads(name)
             if freed is not None and load is not None:
                 self._load(turn, load, name, tile, taken[name], max(freed + 1, now - self.ahead))
@@ -173,7 +174,7 @@ class _Order:
         item = Instance(step, whole_tile(problem, place), {load.place: turn.slots[load.place]}, load.made(turn.slab))
         self.events.append((load.member, item))
 
-    def _slot(self, turn: Turn, name: str, tile: Tile, now: int) -> tuple[Slot, int | None]:
+    def _slot(self, turn: Turn, step: Step, name: str, tile: Tile, now: int) -> tuple[Slot, int | None]:
         problem, tiling = self.members[turn.member]
         member, place = turn.member, problem.kernel.place(name)
         if name in turn.slots:
@@ -183,6 +184,9 @@ class _Order:
             return self.slots[root[0]][root[1]].use((turn.slab,), now)
         if place.memory in self.tiles and name in problem.known:
             return self.tiles[place.memory].use(f"{member} {name}", _key(place, tile), tiling.room[name], tiling.slots[name], now)
+        if name not in self.slots[member]:
+            what = f"step '{step.kind} {step.place}' of '{problem.operation.name}' names place '{name}', which has a size of 0 here"
+            raise fail("E1002", what, step.span, "say with `when` where the step applies")
         return self.slots[member][name].use(_key(place, tile), now)
 
     def _load(self, turn: Turn, load: Step, name: str, tile: Tile, slot: Slot, early: int) -> None:
