@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from tests.schedule.convolutions import convolution, direct, image
 from tests.verify.regions import labelled, with_field
 from toolchain.abi.dram_map import Shape
+from toolchain.abi.origins import Origins, StepName
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
 from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.load import load_machine
-from toolchain.verify.diagnosis.on_chip import OnChipReader
+from toolchain.verify.diagnosis.on_chip import OnChipReader, after_work
 from toolchain.verify.diagnosis.tensor_reader import ON_CHIP, TensorReader
 from toolchain.verify.program_under_test import ProgramUnderTest, program_of_region
 from toolchain.verify.reference_sample import SampleSize
@@ -106,3 +107,17 @@ def test_a_fault_on_chip_is_traced_to_its_instruction() -> None:
     assert found.writer is not None
     assert found.writer.place.startswith("fm[")
     assert " CONV at " in found.writer.instruction
+
+
+def test_a_piece_is_there_when_all_steps_before_its_store_are_done() -> None:
+    """Units take their work in an order of their own: the second tile's copies may be done before the first one's."""
+    names = (StepName("compute", "y"), StepName("finish", "y"), StepName("store", "y"))
+
+    def origins(*steps: tuple[int, int]) -> Origins:
+        step, instance = np.array(steps, np.int64).T
+        return Origins(names, np.zeros(len(steps), np.int64), step, instance)
+
+    stored = origins((0, 0), (1, 1), (2, 2), (0, 3), (1, 4), (2, 5))
+    real = origins((0, 0), (0, 2), (1, 3), (1, 1))
+    assert [(stop, stores.tolist()) for stop, stores in after_work(real, stored, 0)] == [(4, [2]), (4, [5])]
+    assert [stop for stop, _ in after_work(origins((0, 0), (1, 1), (0, 2), (1, 3)), stored, 0)] == [2, 4]

@@ -57,7 +57,7 @@ class OnChipReader:
             return [Piece(stop, tensor, self._stores(tensor))]
         found: dict[int, list[Ints]] = {}
         for maker in makers:
-            for stop, stores in _after_work(origins, self.stored.origins, maker):
+            for stop, stores in after_work(origins, self.stored.origins, maker):
                 found.setdefault(stop, []).append(stores)
         return [Piece(stop, tensor, np.concatenate(found[stop])) for stop in sorted(found)]
 
@@ -115,19 +115,22 @@ class OnChipReader:
         return np.flatnonzero(np.isin(self.stored.owner, self._makers(tensor)) & self.stored.origins.does("store"))
 
 
-def _after_work(real: Origins, stored: Origins, operation: int) -> Iterator[tuple[int, Ints]]:
-    """Points of the program with as many steps of the operation done as stand before a store in its counterpart, and that store's instructions."""
+def after_work(real: Origins, stored: Origins, operation: int) -> Iterator[tuple[int, Ints]]:
+    """Points of the program with as many steps of the operation done as stand before a store in its counterpart, and that store's instructions. Units
+    take their work in an order of their own, so a step may end before an earlier one."""
     _, done = _steps(real, operation, *WORK)
+    stops = np.maximum.accumulate([int(instructions.max()) for instructions in done])
     before, _ = _steps(stored, operation, *WORK)
     instances, stores = _steps(stored, operation, "store")
     counts: list[int] = np.searchsorted(before, instances).tolist()
     for count, instructions in zip(counts, stores, strict=True):
-        yield int(done[count - 1][-1]) + 1, instructions
+        yield int(stops[count - 1]) + 1, instructions
 
 
 def _steps(origins: Origins, operation: int, *kinds: str) -> tuple[Ints, list[Ints]]:
     """The instances of the steps of these kinds, ascending, and the instructions of each."""
     index = np.flatnonzero(origins.does(*kinds) & (origins.operation == operation))
+    index = index[np.argsort(origins.instance[index], kind="stable")]
     instances, first = np.unique(origins.instance[index], return_index=True)
     return instances, np.split(index, first[1:])
 
