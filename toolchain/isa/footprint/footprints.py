@@ -1,7 +1,7 @@
 """Reads and writes of every instruction, found without tensor data: runs of granules, traffic, and addresses that fail."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +32,12 @@ class Runs:
 
     def take(self, chosen: Ints | NDArray[np.bool_]) -> "Runs":
         return Runs(self.instruction[chosen], self.memory[chosen], self.write[chosen], self.start[chosen], self.stop[chosen])
+
+    def reordered(self, order: Ints) -> "Runs":
+        """Those of the program with its instructions in another order, int64 [n], sorted by instruction again."""
+        position = np.argsort(order)[self.instruction]
+        chosen = np.argsort(position, kind="stable")
+        return replace(self.take(chosen), instruction=position[chosen])
 
 
 @dataclass(frozen=True)

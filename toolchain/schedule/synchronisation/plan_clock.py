@@ -7,7 +7,7 @@ import numpy as np
 
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.provenance import Provenance
-from toolchain.isa.program import Program
+from toolchain.isa.program import Ints, Program
 from toolchain.schedule.synchronisation.plan import ADDED, Plan
 from toolchain.timing.cost import instruction_costs
 
@@ -18,6 +18,11 @@ class Durations:
 
     held: Sequence[int]
     latency: Sequence[int]
+
+    def reordered(self, order: Ints) -> "Durations":
+        """Those of the program with its instructions in another order, int64 [n]."""
+        indices: list[int] = order.tolist()
+        return Durations([self.held[index] for index in indices], [self.latency[index] for index in indices])
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from toolchain.analysis.dependences import Dependences, Needs, find_dependences
 from toolchain.analysis.footprints.dispatch import footprints
 from toolchain.analysis.interlock import held_instructions, is_ordered
 from toolchain.analysis.state import State
-from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_encoding import SyncEncoding, sync_encoding
@@ -36,7 +35,8 @@ class Synchronised:
 
 
 def synchronise(program: Program, state: State) -> Synchronised:
-    """The program with synchronisation of its own; what it had between two units is forgotten, its instructions keep their order.
+    """The program with synchronisation of its own; what it had between two units is forgotten. Each unit's instructions keep their order, but for work on
+    chip that is ready earlier (list_schedule.py).
 
     The order of a stream must be one in which it could run alone. state: before the program runs, for control memories and
     registers. Signals and waits that name events stay as they are, and are fences: all before a signal is done when it
@@ -44,25 +44,18 @@ def synchronise(program: Program, state: State) -> Synchronised:
     """
     found = sync_encoding(program.machine)
     plain = without_tokens(program, found)
-    if is_reordered(plain.machine):
-        prints, provenance = _looked_at(plain, state)
-        order = list_order(plain, prints.runs, provenance, durations(plain, prints, provenance))
-        if (order[1:] < order[:-1]).any():
-            done = _synchronised(reordered(plain, order), state, found)
-            return replace(done, source=np.append(order, ADDED)[done.source])
-    return _synchronised(plain, state, found)
-
-
-def _synchronised(plain: Program, state: State, found: SyncEncoding) -> Synchronised:
-    prints, provenance = _looked_at(plain, state)
-    needs, held = find_dependences(plain, prints.runs, provenance), held_instructions(plain, prints.runs, provenance).latest
-    return choose_tokens(plain, needs, held, found, durations(plain, prints, provenance) if is_limited(plain.machine) else None)
-
-
-def _looked_at(plain: Program, state: State) -> tuple[Footprints, Provenance]:
     order = np.arange(len(plain))
     provenance = Provenance(plain, state, order)
-    return footprints(plain, state, order, provenance), provenance
+    prints = footprints(plain, state, order, provenance)
+    runs, taken = prints.runs, durations(plain, prints, provenance) if is_limited(plain.machine) else None
+    if taken and is_reordered(plain.machine):
+        order = list_order(plain, runs, provenance, taken)
+        if (order[1:] < order[:-1]).any():
+            plain, runs, taken = reordered(plain, order), runs.reordered(order), taken.reordered(order)
+            provenance = Provenance(plain, state, np.arange(len(plain)))
+    needs, held = find_dependences(plain, runs, provenance), held_instructions(plain, runs, provenance).latest
+    done = choose_tokens(plain, needs, held, found, taken)
+    return replace(done, source=np.append(order, ADDED)[done.source])
 
 
 def choose_tokens(program: Program, dependences: Dependences, held: Needs, known: SyncEncoding, taken: Durations | None = None) -> Synchronised:

@@ -23,8 +23,9 @@ from toolchain.spec.evaluate import align, constant
 
 STEP = 2.0
 """Cycles that a step costs beside its work: tokens arrive a little after it."""
-INSTRUCTION = 8.0
-"""Cycles that an instruction costs beside its work: of tiles that are about as quick, those of fewer instructions are taken."""
+INSTRUCTION, SHARED = 8.0, 2.0
+"""Cycles that an instruction costs beside its work: of tiles that are about as quick, those of fewer instructions are taken. SHARED: where streams
+share the tiles, which many small ones do more evenly."""
 HANDOVER = 1 / 256
 """The cost of a cycle for which the next operation waits: little, as it mostly has something else to do, but tiles get no larger than need be."""
 
@@ -372,9 +373,9 @@ class Candidates:
     @cached_property
     def _beside(self) -> list[tuple[Floats, Floats]]:
         """By step that there is: cycles that no other work hides, and those that each run costs beside its work."""
-        steps = zip(self.costs, self.instructions, strict=True)
+        steps, instruction = zip(self.costs, self.instructions, strict=True), SHARED if self.whole else INSTRUCTION
         return [
-            (np.asarray(sum(costs.values()) * self._exposed(step), np.float64), STEP + INSTRUCTION * count.astype(np.float64))
+            (np.asarray(sum(costs.values()) * self._exposed(step), np.float64), STEP + instruction * count.astype(np.float64))
             for (step, costs), count in steps
         ]
 
