@@ -35,8 +35,8 @@ class Synchronised:
 
 
 def synchronise(program: Program, state: State) -> Synchronised:
-    """The program with synchronisation of its own; what it had between two units is forgotten. Each unit's instructions keep their order, but for work on
-    chip that is ready earlier (list_schedule.py).
+    """The program with synchronisation of its own; what it had between two units is forgotten. Each unit's instructions keep their order, but for
+    work on chip that is ready earlier (list_schedule.py).
 
     The order of a stream must be one in which it could run alone. state: before the program runs, for control memories and
     registers. Signals and waits that name events stay as they are, and are fences: all before a signal is done when it
