@@ -35,6 +35,12 @@ def test_work_that_is_ready_goes_first() -> None:
     assert other.source[other.program.unit == B].tolist() == [1, 2]
 
 
+def test_nothing_moves_across_events() -> None:
+    made = cells(EVERY, depth=8, kind="scratchpad", event=True)
+    found = derive(program(made, BEHIND), memory(made))
+    assert found.source[found.program.unit == B].tolist() == [1, 2]
+
+
 @given(ops=copies(most=40), depth=st.sampled_from([1, 2, 8]))
 @settings(max_examples=60, deadline=None)
 def test_results_are_those_of_the_programs_own_order(ops: list[Op], depth: int) -> None:
