@@ -18,10 +18,9 @@ LIMIT = 3600.0
 def run(folder: Path, task: str, model: str, machine: str, *more: str, seed: str = "0") -> str:
     """Says in one line what is wrong after the command; empty where all is well. more: further variables."""
     folder.mkdir(parents=True, exist_ok=True)
-    environment = os.environ | {"PYTHONPATH": search_path(), "PYTHONHASHSEED": seed}
-    command = [*COMMAND, task, f"target={machine}", f"model={model}", *more]
     try:
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT)
+        command = words_of(task, model, machine, *more)
+        done = subprocess.run(command, cwd=folder, env=environment(seed), capture_output=True, text=True, check=False, timeout=LIMIT)
     except subprocess.TimeoutExpired:
         return f"{task} takes longer than {LIMIT:.0f} s"
     if not done.returncode:
@@ -31,9 +30,15 @@ def run(folder: Path, task: str, model: str, machine: str, *more: str, seed: str
     return f"{task}: {errors[0] if errors else 'failed without a word'}"
 
 
-def search_path() -> str:
-    """PYTHONPATH of a command that runs this checkout."""
-    return os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH", "")])])
+def words_of(task: str, model: str, machine: str, *more: str) -> list[str]:
+    """The command of a task. more: further variables."""
+    return [*COMMAND, task, f"target={machine}", f"model={model}", *more]
+
+
+def environment(seed: str = "0") -> dict[str, str]:
+    """Variables of a command that runs this checkout. seed: of its hashes."""
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH", "")])])
+    return os.environ | {"PYTHONPATH": path, "PYTHONHASHSEED": seed}
 
 
 def left(job: Path, *parts: str) -> Any:

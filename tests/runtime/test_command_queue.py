@@ -124,7 +124,7 @@ def test_a_machine_of_many_streams_is_refused() -> None:
     assert "E1126" in refusal(lambda: CommandQueue(EmulatedQueueDevice(machine), {}))
 
 
-@pytest.mark.parametrize(("target", "limits"), [("vta", Limits(17)), ("dpuv3", Limits(9)), ("dpuv3", Limits(1000, each=3))])
+@pytest.mark.parametrize(("target", "limits"), [("vta", Limits(12)), ("dpuv3", Limits(9)), ("dpuv3", Limits(1000, each=3))])
 def test_any_machine_s_program_runs_command_by_command(target: str, limits: Limits) -> None:
     """A compiled region's instructions, pushed one after the other: what is latched and what is on chip lives through the flushes."""
     machine, _, regions = network(target)
@@ -145,5 +145,5 @@ def test_any_machine_s_program_runs_command_by_command(target: str, limits: Limi
             fields = [f.name for f in instruction.fields if f.name not in instruction.match]
             queue.push(instruction.name, **{name: compiled.program.field(index, name) for name in fields})
     queue.synchronize()
-    assert queue.counts.flushes > 2
+    assert queue.counts.flushes > 3
     assert np.array_equal(compiled.map.read(machine, device.state, y), compiled.result(wanted, y))

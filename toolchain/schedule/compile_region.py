@@ -106,7 +106,7 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
 
 
 def _planner(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> "_Planner":
-    """Of the region with its operations in the order in which one stream runs them best; several share those of the region's own."""
+    """A planner of the region with its operations in the order in which one stream runs them best; several streams keep the region's own."""
     given = _Planner(machine, kernels, region, options, tuple(range(len(region.operations))))
     order = tuple(branch_order(region, given.storage, given.problems)) if options.streams == 1 else given.order
     if order == given.order:

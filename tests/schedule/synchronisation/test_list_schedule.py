@@ -49,7 +49,8 @@ def test_results_are_those_of_the_programs_own_order(ops: list[Op], depth: int) 
 
 
 def test_an_instruction_and_those_that_set_its_registers_stay_together() -> None:
-    operation, problem = last_rows(14, (3, 3, 1)), state_problem(machine(), kernel("conv2d"), last_rows(14, (3, 3, 1)))
+    operation = last_rows(14, (3, 3, 1))
+    problem = state_problem(machine(), kernel("conv2d"), operation)
     buffers = {"x": Buffer((4, 40, 14, 14), 40, 0), "y": Buffer(operation.output, 260, 0)}
     kept = {name: found for name, buffer in buffers.items() if (found := kept_of(problem, name, buffer, SLOTS[name]))}
     problem = keep_on_chip(problem, kept, False, problem.pools)

@@ -34,7 +34,7 @@ class Runs:
         return Runs(self.instruction[chosen], self.memory[chosen], self.write[chosen], self.start[chosen], self.stop[chosen])
 
     def reordered(self, order: Ints) -> "Runs":
-        """Those of the program with its instructions in another order, int64 [n], sorted by instruction again."""
+        """Runs of the same instructions in another order, int64 [n], sorted by instruction again."""
         position = np.argsort(order)[self.instruction]
         chosen = np.argsort(position, kind="stable")
         return replace(self.take(chosen), instruction=position[chosen])

@@ -15,9 +15,9 @@ from toolchain.schedule.synchronisation.capacity import fit_counters
 from toolchain.schedule.synchronisation.event_lines import is_hollow, table_of
 from toolchain.schedule.synchronisation.events import EventPool, find_events
 from toolchain.schedule.synchronisation.meetings import find_meetings
-from toolchain.schedule.synchronisation.plan import Link, Plan
+from toolchain.schedule.synchronisation.plan import Link, Plan, ending_kind
 from toolchain.schedule.synchronisation.rewrite import without_tokens, write
-from toolchain.schedule.synchronisation.synchronise import Synchronised, end_needs, ending_kind
+from toolchain.schedule.synchronisation.synchronise import Synchronised, end_needs
 from toolchain.schedule.synchronisation.tokens import TokenChoice
 
 

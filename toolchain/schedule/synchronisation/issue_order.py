@@ -1,6 +1,6 @@
 """The order in which a stream holds its instructions: where queues or counters are short, that in which they start."""
 
-from toolchain.schedule.synchronisation.plan import Plan
+from toolchain.schedule.synchronisation.plan import Plan, ending_kind
 from toolchain.schedule.synchronisation.plan_clock import Durations, plan_times
 from toolchain.spec.model import Machine
 
@@ -23,5 +23,5 @@ def put_in_issue_order(plan: Plan, known: Durations) -> None:
     """
     if not is_reordered(plan.machine):
         return
-    start, last = plan_times(plan, known).start, [i.name for i in plan.machine.instructions].index(plan.machine.program.ends)
+    start, last = plan_times(plan, known).start, ending_kind(plan.machine)
     plan.reorder(sorted(range(len(start)), key=lambda index: (plan.kind[index] == last, start[index], index)))

@@ -17,6 +17,7 @@ from toolchain.analysis.dependences import Needs, accesses_by_memory, no_needs, 
 from toolchain.isa.footprint.footprints import Runs
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
+from toolchain.schedule.synchronisation.plan import ending_kind
 from toolchain.schedule.synchronisation.plan_clock import Durations
 from toolchain.spec.model import Machine
 
@@ -33,8 +34,7 @@ def list_order(program: Program, runs: Runs, provenance: Provenance, taken: Dura
     if moved.end >= given.end:
         return np.arange(len(program), dtype=np.int64)
     start = np.array(moved.start, np.int64)[_owner(bundles, len(program))]
-    last = program.kind == [i.name for i in program.machine.instructions].index(program.machine.program.ends)
-    return np.lexsort((np.arange(len(program)), start, last))
+    return np.lexsort((np.arange(len(program)), start, program.kind == ending_kind(program.machine)))
 
 
 def free_units(program: Program, runs: Runs, provenance: Provenance) -> frozenset[int]:

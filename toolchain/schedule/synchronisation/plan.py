@@ -35,6 +35,11 @@ class Meeting:
     posters: tuple[int, ...]
 
 
+def ending_kind(machine: Machine) -> int:
+    """The kind of instruction that ends a stream."""
+    return [i.name for i in machine.instructions].index(machine.program.ends)
+
+
 class Plan:
     """Instructions of one stream, or of several in an order in which they could run alone; new ones come last. source: their index in the original
     program, or ADDED. unit: the queue of each, its unit where there is one stream, else stream * units + unit.

@@ -20,7 +20,7 @@ class Durations:
     latency: Sequence[int]
 
     def reordered(self, order: Ints) -> "Durations":
-        """Those of the program with its instructions in another order, int64 [n]."""
+        """Cycles of the same instructions in another order, int64 [n]."""
         indices: list[int] = order.tolist()
         return Durations([self.held[index] for index in indices], [self.latency[index] for index in indices])
 

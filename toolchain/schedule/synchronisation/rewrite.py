@@ -26,14 +26,6 @@ def without_tokens(program: Program, known: SyncEncoding) -> Program:
     return build_program(program.machine, streams, program.kind, program.stream, offset, tuple(columns))
 
 
-def reordered(program: Program, order: Ints) -> Program:
-    """The instructions of the program's one stream in this order."""
-    kind, row = program.kind[order], program.row[order]
-    columns: Columns = [{name: column[row[kind == k]] for name, column in held.items()} for k, held in enumerate(program.columns)]
-    streams, offset = encode_streams(program.machine, kind, program.stream, columns)
-    return build_program(program.machine, streams, kind, program.stream, offset, tuple(columns))
-
-
 @dataclass(frozen=True)
 class Table:
     """Instructions of all streams, stream by stream. source: where each comes from, ADDED: from nowhere. fields: of those that were added, by place.
@@ -86,6 +78,11 @@ def write(program: Program, table: Table, known: SyncEncoding) -> tuple[Program,
         _set(columns, known.bits, (action, counter), who, (table.kind, table.unit, row))
     streams, offset = encode_streams(program.machine, table.kind, table.stream, columns)
     return build_program(program.machine, streams, table.kind, table.stream, offset, tuple(columns)), table.source
+
+
+def reordered(program: Program, order: Ints, known: SyncEncoding) -> Program:
+    """The instructions of the program's one stream, which have no tokens, in this order."""
+    return write(program, Table(order, program.kind[order], program.unit[order], program.stream, {}, ()), known)[0]
 
 
 def _columns(program: Program, table: Table) -> Columns:

@@ -17,11 +17,10 @@ from toolchain.isa.sync_tokens import Moves, sync_tokens
 from toolchain.schedule.synchronisation.capacity import fit_counters
 from toolchain.schedule.synchronisation.issue_order import is_limited, is_reordered, put_in_issue_order
 from toolchain.schedule.synchronisation.list_schedule import list_order
-from toolchain.schedule.synchronisation.plan import ADDED, Plan
+from toolchain.schedule.synchronisation.plan import ADDED, Plan, ending_kind
 from toolchain.schedule.synchronisation.plan_clock import Durations, durations
 from toolchain.schedule.synchronisation.rewrite import reordered, rewritten, without_tokens
 from toolchain.schedule.synchronisation.tokens import TokenChoice
-from toolchain.spec.model import Machine
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def synchronise(program: Program, state: State) -> Synchronised:
     if taken and is_reordered(plain.machine):
         order = list_order(plain, runs, provenance, taken)
         if (order[1:] < order[:-1]).any():
-            plain, runs, taken = reordered(plain, order), runs.reordered(order), taken.reordered(order)
+            plain, runs, taken = reordered(plain, order, found), runs.reordered(order), taken.reordered(order)
             provenance = Provenance(plain, state, np.arange(len(plain)))
     needs, held = find_dependences(plain, runs, provenance), held_instructions(plain, runs, provenance).latest
     done = choose_tokens(plain, needs, held, found, taken)
@@ -111,11 +110,6 @@ def _stream_plan(
 
 def _list(column: NDArray[np.int64] | NDArray[np.int32]) -> list[int]:
     return column.tolist()
-
-
-def ending_kind(machine: Machine) -> int:
-    """The kind of instruction that ends a stream."""
-    return [i.name for i in machine.instructions].index(machine.program.ends)
 
 
 def end_needs(plan: Plan, queue: int, stores: NDArray[np.bool_]) -> tuple[list[int], int | None]:
