@@ -121,9 +121,10 @@ def test_padding_for_a_maximum_of_what_is_never_negative(tmp_path: Path) -> None
     assert reasons(tmp_path, *nodes)["pad p"] == ""
 
 
-@pytest.mark.parametrize("target", ["dpuv3", "vta"])
-def test_blocks_of_channels_follow_from_the_layouts(target: str) -> None:
-    assert channel_block(load_machine(target)) == BLOCK
+@pytest.mark.parametrize(("target", "block"), [("dpuv3", BLOCK), ("vta", BLOCK), ("dnnvm", 12), ("dnnvm:zu9", 16), ("stcp920", 32)])
+def test_blocks_of_channels_follow_from_the_layouts(target: str, block: int) -> None:
+    """Machines write whole words of this many channels, so no tensor begins inside another's word."""
+    assert channel_block(load_machine(target)) == block
 
 
 def test_a_layout_of_shifts_and_masks_is_taken_like_one_of_divisions(tmp_path: Path) -> None:

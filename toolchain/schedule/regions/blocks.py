@@ -16,10 +16,26 @@ _OTHERS = 3
 
 @lru_cache(maxsize=64)
 def block_of(layout: Layout, index: str) -> int:
-    """The least step of an index that moves every element of the tensor by the same way in the stored array; NONE where there is none."""
-    places = _places(layout, index)
-    steps = np.diff(places, axis=-1)
-    return next((b for b in range(1, LARGEST + 1) if _shifts(steps, b)), NONE)
+    """The least step of an index that moves every element of the tensor by the same way in the stored array; NONE where there is none.
+
+    A tensor of so many is stored without padding: a machine writes whole words, and padding would lie on the tensor that stands behind it.
+    """
+    steps = np.diff(_places(layout, index), axis=-1)
+    sizes = _sizes(layout, index)
+    return next((b for b in range(1, LARGEST + 1) if _unpadded(sizes, b) and _shifts(steps, b)), NONE)
+
+
+def _sizes(layout: Layout, index: str) -> Ints:
+    """Elements of the stored array. int64 [extents of the index from 0 on]"""
+    counts = np.arange(2 * LARGEST + 1, dtype=np.int64)
+    names = {n: np.full_like(counts, _OTHERS) for n in layout.extents} | {layout.extents[layout.domain.index(index)]: counts}
+    return np.prod([np.broadcast_to(evaluate_arrays(e, names), counts.shape) for e in layout.shape], axis=0)
+
+
+def _unpadded(sizes: Ints, block: int) -> bool:
+    """Whether tensors of whole blocks take as many elements as their blocks do alone."""
+    whole = sizes[block::block]
+    return np.array_equal(whole, sizes[block] * np.arange(1, len(whole) + 1))
 
 
 def _places(layout: Layout, index: str) -> Ints:
