@@ -93,6 +93,13 @@ def _channels(
     return {"channels": shape[0], "height": shape[1], "width": shape[2]} | _window(kernel, strides, pads, (1, 1))
 
 
+def _transposed(
+    shape: tuple[int, int, int], outputs: int, kernel: int, stride: int, pads: tuple[int, ...] = (0, 0, 0, 0), dilation: int = 1, more: int = 0
+) -> Numbers:
+    sizes = {"in_channels": shape[0], "out_channels": outputs, "height": shape[1], "width": shape[2], "more_h": more, "more_w": more}
+    return sizes | _window((kernel, kernel), (stride, stride), pads, (dilation, dilation))
+
+
 def _window(kernel: tuple[int, int], strides: tuple[int, int], pads: tuple[int, ...], dilations: tuple[int, int]) -> dict[str, int]:
     names = ("kh", "kw", "sh", "sw", "pad_top", "pad_left", "pad_bottom", "pad_right", "dh", "dw")
     return dict(zip(names, (*kernel, *strides, *pads, *dilations), strict=True))
@@ -107,7 +114,7 @@ WINDOWED = ("depthwise", "max_pool", "average_pool")
 
 def corner_cases() -> list[Case]:
     """All of them; the large ones last."""
-    return [*_tiny(), *_windows(), *_many_channels(), *_long_rows(), *_large()]
+    return [*_tiny(), *_windows(), *_transposed_windows(), *_many_channels(), *_long_rows(), *_large()]
 
 
 def _tiny() -> list[Case]:
@@ -144,6 +151,23 @@ def _windows() -> list[Case]:
         *(Case(f"dilation {d}", "conv2d", _convolution((16, 17, 17), 16, (3, 3), pads=(d,) * 4, dilations=(d, d))) for d in (2, 6, 12)),
         Case("a dense layer of 20x17 pixels", "conv2d", _convolution((24, 20, 17), 8, (20, 17))),
         Case("a dense layer of 28x28 pixels", "conv2d", _convolution((1, 28, 28), 8, (28, 28))),
+    ]
+
+
+def _transposed_windows() -> list[Case]:
+    kind, beside = "conv_transpose", ((2, 0, 0, 1), (0, 2, 1, 0), (0, 0, 2, 2))
+    return [
+        Case("1x1 image, transposed", kind, _transposed((17, 1, 1), 20, 4, 2, (1, 1, 1, 1))),
+        Case("prime channels 61 to 97, transposed", kind, _transposed((61, 5, 5), 97, 3, 2, (1, 1, 1, 1))),
+        *(Case(f"stride {s}, transposed", kind, _transposed((16, 7, 5), 8, 2 * s, s, (s // 2,) * 4)) for s in (2, 3, 5, 7, 8)),
+        *(Case(f"stride {s}, kernel 1, transposed", kind, _transposed((16, 7, 5), 8, 1, s)) for s in (2, 3, 9)),
+        *(Case(f"kernel {k}, transposed", kind, _transposed((5, 9, 9), 8, k, 2)) for k in (3, 11, 16, 17)),
+        *(Case(f"pads {p}, transposed", kind, _transposed((16, 9, 8), 16, 4, 2, p)) for p in beside),
+        Case("dilation 2, transposed", kind, _transposed((16, 9, 8), 16, 3, 2, (2, 2, 2, 2), dilation=2)),
+        Case("output padded, transposed", kind, _transposed((16, 9, 8), 16, 3, 3, (1, 1, 1, 1), more=2)),
+        Case("4112 channels, transposed", kind, _transposed((4112, 2, 3), 8, 2, 2)),
+        Case("rows of 2011, transposed", kind, _transposed((16, 1, 2011), 16, 4, 2, (1, 1, 1, 1))),
+        Case("weights of 18 MB, transposed", kind, _transposed((1024, 3, 3), 1152, 4, 2, (1, 1, 1, 1)), small=False),
     ]
 
 

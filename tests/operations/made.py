@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.operations.library import builtin_kinds
@@ -65,6 +66,15 @@ def add(name: str, shape: Picture, multiply_x: int = 1, multiply_z: int = 1, end
 
 def upsample(name: str, shape: Picture, factors: tuple[int, int]) -> Operation:
     return made("upsample", name, {"x": shape}, {}, factors=factors)
+
+
+def conv_transpose(
+    name: str, shape: Picture, weight: Array, strides: tuple[int, int], pads: Picture = (0, 0, 0, 0), more: tuple[int, int] = (0, 0), shift: int = 6
+) -> Operation:
+    """weight: [filters, channels, rows, columns]."""
+    bias = np.arange(len(weight), dtype=np.int32)
+    known = {"weight": weight, "bias": bias}
+    return made("conv_transpose", name, {"x": shape}, known, strides=strides, pads=pads, output_padding=more, shift=shift)
 
 
 def pads(operation: Operation) -> Picture:

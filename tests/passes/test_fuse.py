@@ -118,6 +118,36 @@ def test_single_operators(case: str, tmp_path: Path) -> None:
     assert wanted in (reasons or kinds)
 
 
+UP = np.random.default_rng(6).normal(size=(4, 6, 3, 4)).astype(F)
+TRANSPOSED: dict[str, tuple[dict[str, object], str]] = {
+    "plain": ({"strides": [2, 3]}, "conv_transpose"),
+    "padded": ({"strides": [2, 2], "pads": [1, 0, 2, 1], "output_padding": [1, 0]}, "conv_transpose"),
+    "dilated": ({"strides": [2, 1], "dilations": [2, 3], "pads": [1, 1, 1, 1]}, "conv_transpose"),
+    "same upper": ({"strides": [2, 2], "auto_pad": "SAME_UPPER"}, "conv_transpose"),
+    "same lower": ({"strides": [2, 3], "auto_pad": "SAME_LOWER"}, "conv_transpose"),
+    "valid": ({"strides": [2, 3], "auto_pad": "VALID"}, "conv_transpose"),
+    "size given": ({"strides": [2, 2], "output_shape": [18, 22]}, "conv_transpose"),
+    "size given, odd rest": ({"strides": [2, 2], "output_shape": [17, 21], "auto_pad": "SAME_UPPER"}, "conv_transpose"),
+    "larger than its taps": ({"strides": [3, 3], "output_shape": [28, 35]}, "the result is larger than its taps reach"),
+}
+
+
+@pytest.mark.parametrize("case", TRANSPOSED)
+def test_transposed_convolutions(case: str, tmp_path: Path) -> None:
+    """Padding follows from the size of the result where that is given, as ONNX Runtime has it."""
+    attributes, wanted = TRANSPOSED[case]
+    kinds, reasons = fused([n("ConvTranspose", ["x", "w", "b"], ["y"], **attributes)], X, {"w": UP, "b": np.arange(6, dtype=F)}, tmp_path)
+    assert wanted in (reasons or kinds)
+
+
+def test_a_transposed_convolution_takes_its_activation_in_and_stays_in_groups(tmp_path: Path) -> None:
+    nodes = [n("ConvTranspose", ["x", "w"], ["t"], strides=[2, 2]), n("LeakyRelu", ["t"], ["y"])]
+    assert fused(nodes, X, {"w": UP}, tmp_path) == (["conv_transpose__leaky"], [])
+    (tmp_path / "groups").mkdir()
+    _, reasons = fused([n("ConvTranspose", ["x", "w"], ["y"], group=2)], X, {"w": UP}, tmp_path / "groups")
+    assert reasons == ["the transposed convolution is in groups"]
+
+
 @pytest.mark.parametrize(("axis", "wanted"), [(1, "the concat puts rows behind rows"), (-1, "concat__2"), (0, "the concat is not over channels")])
 def test_sequences_side_by_side(axis: int, wanted: str, tmp_path: Path) -> None:
     """The channels of a sequence [n, rows, channels] are its last axis."""

@@ -19,10 +19,16 @@ from toolchain.spec.load import load_machine
 
 CASES = {case.name: case for case in corner_cases() if case.small}
 MACHINES = {name: load_machine(name) for name in ("dpuv3", "dnnvm", "vta", "stcp920")}
+TRANSPOSED = {name: "no kernel for 'conv_transpose'" for name, case in CASES.items() if case.kind == "conv_transpose"}
 POOLS = {"kernel 17, max_pool": "kernel_. would be 17", "kernel 17, average_pool": "kernel_. would be 17"}
 HOST: Mapping[str, Mapping[str, str]] = {
     "vta": {},
-    "stcp920": {**POOLS, "kernel 17, depthwise": "LOAD's lines would be 289, outside 1..256", "stride 9": "stride_h would be 9, outside 1..8"},
+    "stcp920": {
+        **POOLS,
+        **TRANSPOSED,
+        "kernel 17, depthwise": "LOAD's lines would be 289, outside 1..256",
+        "stride 9": "stride_h would be 9, outside 1..8",
+    },
     "dpuv3": {
         **POOLS,
         "kernel 17": "CONVINIT's kernel_h would be 17, outside 1..16",
@@ -40,6 +46,9 @@ HOST: Mapping[str, Mapping[str, str]] = {
         "4112 channels, kernel 3": "CONV's in_groups would be 343, outside 1..256",
         "512 channels, kernel 7": "'w' takes 2107 elements of 'weights', which has 2048, and kernel 'conv2d' has no dimension that reduces",
         "1024 channels, kernel 7": "LOAD's width would be 4214, outside 1..4096",
+        "stride 9, kernel 1, transposed": "TCONV's stride_h would be 9, outside 1..8",
+        "kernel 17, transposed": "TCONV's kernel_h would be 17, outside 1..16",
+        "4112 channels, transposed": "TCONV's in_groups would be 343, outside 1..256",
         "1x1 image, enlarged": "no kernel for 'upsample'",
         "4112 channels, enlarged": "no kernel for 'upsample'",
         "rows of 2011, enlarged": "no kernel for 'upsample'",

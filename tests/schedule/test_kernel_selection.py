@@ -10,6 +10,7 @@ from tests.schedule.convolutions import convolution
 from toolchain.abi.dram_map import Shape
 from toolchain.graph.integers.calls import Call
 from toolchain.operations.library import builtin_kinds
+from toolchain.operations.operation import Operation
 from toolchain.schedule.kernel_selection import Selection, choose_kernel, images_per_run
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.lowering import Lowered
@@ -58,6 +59,20 @@ def test_the_reason_is_that_of_the_first_way() -> None:
     operators = {kind: (Constraint(condition("kh <= 2"), f"a {kind} has at most 2 rows"),) for kind in ("conv2d", "depthwise")}
     with pytest.raises(UserError, match="E1003 a depthwise has at most 2 rows"):
         Selection(replace(MACHINE, operators=operators), KERNELS).choose(depthwise(3))
+
+
+FIRST = convolution((1, 3, 40, 40), (32, 7, 7), strides=(2, 2), pads=(3, 3, 3, 3))
+LARGER = made.conv_transpose("up", (4, 32, 16, 16), np.ones((32, 32, 4, 4), np.int8), (2, 2), (1, 1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("target", "operation", "quick", "slow"), [("vta", FIRST, "squares", "conv2d"), ("dpuv3", LARGER, "sub_convolutions", "stuffed")]
+)
+def test_the_quickest_kernel_is_chosen_wherever_it_stands(target: str, operation: Operation, quick: str, slow: str) -> None:
+    machine = load_machine(target)
+    known = load_kernels(machine)
+    for order in ((quick, slow), (slow, quick)):
+        assert Selection(machine, {name: known[name] for name in order}).kernel_of(operation, ["x"]) == quick
 
 
 def test_no_kernel_and_no_tile() -> None:

@@ -177,3 +177,13 @@ def test_rows_are_packed_where_that_saves_work(height: int, window: tuple[int, i
 def test_first_layers_leave_their_results_there(by: str, stride: int) -> None:
     operation = convolution((4, 3, 37, 30), (20, 3, 3), strides=(stride, stride), pads=(1, 1, 1, 1))
     assert run(operation, "y", 16, 32, by=by)
+
+
+@pytest.mark.parametrize("by", ["sub_convolutions", "stuffed"])
+@pytest.mark.parametrize("names", ["x", "y", "xy"])
+@pytest.mark.parametrize(("size", "stride", "pad", "more"), [(4, 2, 1, 0), (3, 2, 1, 1), (2, 2, 0, 0), (5, 3, 2, 1), (1, 2, 0, 0), (6, 3, 2, 0)])
+def test_transposed_convolutions(size: int, stride: int, pad: int, more: int, names: str, by: str) -> None:
+    """Rows of the result that are computed together stand apart in its banks."""
+    weight = np.random.default_rng(0).integers(-50, 50, (40, 20, size, size), np.int8)
+    operation = made.conv_transpose("up", (4, 20, 11, 9), weight, (stride, stride), (pad,) * 4, (more, more))
+    assert run(operation, names, 16, 20, by=by)

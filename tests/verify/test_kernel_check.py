@@ -1,8 +1,10 @@
 """Every kernel of the shipped machines is exact on random shapes; a wrong one is found out."""
 
 import shutil
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from toolchain.cli import main
@@ -10,7 +12,7 @@ from toolchain.operations.library import kinds_of
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
-from toolchain.verify.kernel_check import check_kernel
+from toolchain.verify.kernel_check import check_kernel, operations_for
 
 TARGETS = Path(__file__).resolve().parents[2] / "targets"
 CASES = [(name, kernel) for name in ("vta", "dpuv3", "dnnvm", "stcp920") for kernel in load_kernels(load_machine(name))]
@@ -61,6 +63,15 @@ def test_a_kernel_that_takes_no_random_operation(tmp_path: Path) -> None:
     machine = load_machine(str(tmp_path / "vta.yaml"))
     with pytest.raises(UserError, match="E1306 none of 6001 random operations passes the conditions of kernel 'add'"):
         check_kernel(machine, load_kernels(machine)["add"], kinds_of(machine), 1)
+
+
+def test_kernels_are_asked_for_what_they_compute_as_it_stands() -> None:
+    """Convolutions in groups come to kernels as other operations, so no kernel is held against one."""
+    machine = load_machine("dpuv3")
+    drawn = operations_for(machine, load_kernels(machine)["squares"], kinds_of(machine)["conv2d"], np.random.default_rng(0))
+    found = [problem.operation.numbers["groups"] for problem in islice(drawn, 4000) if problem]
+    assert found
+    assert set(found) == {1}
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from toolchain.graph.equivalence.intervals import limit
 from toolchain.graph.nodes.rewrite import Array, constant, integer, ints, is_operator, known_shape, real, shape_of, text
 from toolchain.graph.operators.affine import affine_of, per_channel
 from toolchain.graph.operators.resizing import repeats
-from toolchain.graph.operators.windows import pads_of, window_of
+from toolchain.graph.operators.windows import pads_of, transposed_window_of, window_of
 from toolchain.passes.matching import Match
 
 ONE_STEP: Mapping[str, tuple[int, ...]] = MappingProxyType({"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)})
@@ -101,6 +101,21 @@ def _convolution(match: Match) -> Binding:
     strides, dilations = ints(node, "strides", (1, 1)), ints(node, "dilations", (1, 1))
     attributes = {"strides": strides, "dilations": dilations, "group": integer(node, "group", 1)}
     return Fused("", (x, w, bias), {**attributes, "pads": pads_of(node, shape_of(w)[2:], strides, dilations)})
+
+
+def _transposed_convolution(match: Match) -> Binding:
+    """Weights stand by the channels that they read in ONNX, here by those that they make."""
+    node, (x, w) = match.nodes["conv"], _given(match, "x", "w")
+    array = constant(w)
+    assert array is not None
+    if integer(node, "group", 1) > 1:
+        return "the transposed convolution is in groups"
+    weights = np.ascontiguousarray(array.swapaxes(0, 1))
+    bias = _bias(match, node, weights)
+    if isinstance(bias, str):
+        return bias
+    found = transposed_window_of(node, array.shape[2:])
+    return "the result is larger than its taps reach" if found is None else Fused("", (x, New(f"{w.name}.turned", weights), bias), found)
 
 
 def _scale(match: Match) -> Binding:
@@ -298,6 +313,7 @@ def _whole_numbers(match: Match, name: str) -> list[int]:
 _READERS: Mapping[str, Callable[[Match], Binding]] = MappingProxyType(
     {
         "convolution": _conv2d,
+        "transposed_convolution": _transposed_convolution,
         "dense": _dense,
         "max_pool": _max_pool,
         "average_pool": _average_pool,

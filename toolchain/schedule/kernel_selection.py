@@ -1,4 +1,4 @@
-"""Kernel selection: the first kernel that can do an operation; for an integer call, the first way of computing it that the machine takes."""
+"""Kernel selection: the quickest kernel that can do an operation; for an integer call, in the first way of computing it that the machine takes."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.dram_buffers import layout_of
 from toolchain.schedule.regions.lowering import Lowered, lower
-from toolchain.schedule.tiling.tiles import crowded, tile_fits
+from toolchain.schedule.tiling.tiles import crowded, rank_tilings, tile_fits
 from toolchain.spec.checks.scope import Scope, problems
 from toolchain.spec.errors import Diagnostic, UserError, fail
 from toolchain.spec.evaluate import constant
@@ -20,6 +20,10 @@ from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.suggest import nearest
 
+CONTEXTS = 2
+"""Slots of each place, at least, in the tiles that kernels are compared by."""
+CLOSE = 1.1
+"""Estimates that differ by less say nothing about which kernel is quicker: they know no overlap of steps."""
 Key = tuple[str, tuple[tuple[str, int], ...], tuple[str, ...]]
 
 
@@ -93,20 +97,30 @@ class Selection:
         return Chosen(way, operation, kernel)
 
     def kernel_of(self, operation: Operation, given: Collection[str]) -> str:
-        """The first kernel that can do an operation as it stands, if a tile of it fits. Raises UserError E1003, E1004, E1008."""
+        """The quickest kernel that can do an operation as it stands, of those of which a tile fits. Raises UserError E1003, E1004, E1008."""
         self._allow(operation)
         key = operation.kind.name, tuple(operation.numbers.items()), tuple(given)
         if key not in self._done:
-            self._done[key] = self._first_fitting(operation, given)
+            self._done[key] = self._cheapest(operation, given)
         return self._done[key]
 
-    def _first_fitting(self, operation: Operation, given: Collection[str]) -> str:
+    def _cheapest(self, operation: Operation, given: Collection[str]) -> str:
+        """The quickest by the estimate of its best tiles, alone; the file's first of those that are close."""
         reasons: list[Diagnostic] = []
+        fitting: list[Problem] = []
         for problem in able_kernels(self.machine, self.kernels, operation, reasons, given):
-            if problem.kernel.call or tile_fits(problem):
+            if problem.kernel.call:
                 return problem.kernel.name
-            reasons.insert(0, Diagnostic("E1004", f"no tile of it fits {crowded(problem)}", problem.kernel.span))
-        raise refused(self.machine, operation, reasons)
+            if tile_fits(problem):
+                fitting.append(problem)
+            else:
+                reasons.insert(0, Diagnostic("E1004", f"no tile of it fits {crowded(problem)}", problem.kernel.span))
+        if not fitting:
+            raise refused(self.machine, operation, reasons)
+        if len(fitting) == 1:
+            return fitting[0].kernel.name
+        estimates = [rank_tilings(problem, CONTEXTS, 1)[0].estimate for problem in fitting]
+        return next(p.kernel.name for p, cycles in zip(fitting, estimates, strict=True) if cycles <= CLOSE * min(estimates))
 
     def _allow(self, operation: Operation) -> None:
         """Raises UserError E1003 for an operation that the machine does not take, whatever its kernels."""

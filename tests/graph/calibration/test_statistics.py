@@ -50,6 +50,30 @@ def test_convolution(data: st.DataObject, group: int, count: int) -> None:
     assert seen.rows == outputs.shape[1]
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.data(), st.integers(1, 2))
+def test_transposed_convolution(data: st.DataObject, count: int) -> None:
+    """Its taps meet pixels, or nothing, between those of its input."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**20)))
+    kernel, dilations, strides = (data.draw(st.tuples(*[st.integers(1, 3)] * 2)) for _ in range(3))
+    attributes = {
+        "strides": strides,
+        "pads": data.draw(st.tuples(*[st.integers(0, 2)] * 4)),
+        "dilations": dilations,
+        "output_padding": tuple(data.draw(st.integers(0, step - 1)) for step in strides),
+    }
+    inputs = [rng.integers(-128, 128, (1, 4, 6, 7)).astype(np.int8) for _ in range(count)]
+    weights = rng.integers(-9, 10, (8, 4, *kernel)).astype(F)
+    seen = moments_of(call("conv_transpose", attributes), inputs, weights.shape)
+    turned = np.ascontiguousarray(weights.swapaxes(0, 1))
+    proto = model([n("ConvTranspose", ["x", "w"], ["y"], **attributes)], {"x": inputs[0].shape}, {"y": None}, {"w": turned})
+    outputs = np.concatenate([run(proto, {"x": x.astype(F)})["y"].transpose(1, 0, 2, 3).reshape(8, -1) for x in inputs], 1).astype(np.float64)
+    rows = weights.reshape(8, -1).astype(np.float64)
+    np.testing.assert_allclose(rows @ seen.means[0], outputs.mean(1), rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(output_errors(rows, seen.products[0]), (outputs**2).sum(1))
+    assert seen.rows == outputs.shape[1]
+
+
 def test_dense() -> None:
     rng = np.random.default_rng(0)
     inputs = [rng.integers(-128, 128, (2, 5)).astype(np.int8) for _ in range(3)]

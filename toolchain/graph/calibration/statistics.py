@@ -14,6 +14,8 @@ MAX_ROWS = 1 << 14
 """Output positions whose products are summed; of more, every n-th."""
 CHUNK = 1024
 """Products of int8 whose sum a float32 holds exactly; of integers less their zero, which have a bit more, a quarter."""
+SPREAD = "output_padding"
+"""The attribute that a transposed convolution has and no other layer."""
 JOINED_BYTES = 1 << 16
 """Bytes up to which samples are joined: of small ones, each step costs more than its arithmetic."""
 
@@ -74,6 +76,11 @@ def sampled(call: Call, inputs: Sequence[Array], weights: tuple[int, ...], most:
     return found
 
 
+def _slides(call: Call) -> bool:
+    """Whether a layer's weights slide over a picture."""
+    return bool(call.operation.pads) or SPREAD in call.attributes
+
+
 def _rows(x: Array) -> Array:
     """The inputs of a layer without windows, a row for each position."""
     return x.reshape(-1, x.shape[-1])
@@ -81,7 +88,7 @@ def _rows(x: Array) -> Array:
 
 def _positions(call: Call, x: Array, weights: tuple[int, ...]) -> int:
     """Output positions of a sample."""
-    if not call.operation.pads:
+    if not _slides(call):
         return len(_rows(x))
     shape = _views(call, x, weights).shape
     return shape[0] * shape[2] * shape[3]
@@ -89,7 +96,7 @@ def _positions(call: Call, x: Array, weights: tuple[int, ...]) -> int:
 
 def columns_of(call: Call, x: Array, weights: tuple[int, ...], places: Array) -> Array:
     """[groups, positions, k]: the inputs that each row of the weights meets at some output positions, counted image by image, row by row."""
-    if not call.operation.pads:
+    if not _slides(call):
         return _rows(x)[places][None]
     views, group = _views(call, x, weights), groups_of(call)
     image, row, column = np.unravel_index(places, (views.shape[0], *views.shape[2:4]))
@@ -99,7 +106,7 @@ def columns_of(call: Call, x: Array, weights: tuple[int, ...], places: Array) ->
 
 def _tap_sums(call: Call, x: Array, weights: tuple[int, ...]) -> Reals:
     """[groups, k]: the sum of every tap over all output positions."""
-    if not call.operation.pads:
+    if not _slides(call):
         return _rows(x).sum(0, dtype=np.float64)[None]
     views = _views(call, x, weights)
     taps = [views[..., i, j].sum((0, 2, 3), dtype=np.int64) for i in range(weights[2]) for j in range(weights[3])]
@@ -107,9 +114,27 @@ def _tap_sums(call: Call, x: Array, weights: tuple[int, ...]) -> Reals:
 
 
 def _views(call: Call, x: Array, weights: tuple[int, ...]) -> Array:
-    """[n, c, h, w, kh, kw] of a picture with its padding."""
+    """[n, c, h, w, kh, kw]: the pixel that each tap meets for each pixel of the result, or zero."""
     pads, strides, dilations = (call.attributes[name] for name in ("pads", "strides", "dilations"))
-    padded = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
     reach = tuple((size - 1) * step + 1 for size, step in zip(weights[2:], dilations, strict=True))
-    view = np.lib.stride_tricks.sliding_window_view(padded, reach, (2, 3))
+    if SPREAD in call.attributes:
+        return _spread_views(x, reach, pads, strides, call.attributes[SPREAD])[..., :: dilations[0], :: dilations[1]]
+    view = np.lib.stride_tricks.sliding_window_view(_padded(x, pads), reach, (2, 3))
     return view[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
+
+
+def _spread_views(x: Array, reach: tuple[int, ...], pads: Sequence[int], strides: Sequence[int], more: Sequence[int]) -> Array:
+    """Those of a transposed convolution: its taps run backwards over the picture with zeros between its pixels."""
+    spread = np.zeros((*x.shape[:2], *(size * step for size, step in zip(x.shape[2:], strides, strict=True))), x.dtype)
+    spread[:, :, :: strides[0], :: strides[1]] = x
+    before = [size - 1 - pad for size, pad in zip(reach, pads[:2], strict=True)]
+    after = [size - pad + extra - step for size, pad, extra, step in zip(reach, pads[2:], more, strides, strict=True)]
+    view = np.lib.stride_tricks.sliding_window_view(_padded(spread, [*before, *after]), reach, (2, 3))
+    return view[..., ::-1, ::-1]
+
+
+def _padded(x: Array, pads: Sequence[int]) -> Array:
+    """pads: top, left, bottom, right; rows and columns are cut off where one is negative."""
+    top, left, bottom, right = pads
+    grown = np.pad(x, ((0, 0), (0, 0), (max(top, 0), max(bottom, 0)), (max(left, 0), max(right, 0))))
+    return grown[:, :, max(-top, 0) : grown.shape[2] - max(-bottom, 0), max(-left, 0) : grown.shape[3] - max(-right, 0)]

@@ -34,6 +34,25 @@ def window_of(node: ir.Node, kernel: Sequence[int]) -> dict[str, Pair]:
     return {"kernel_shape": tuple(kernel), "strides": strides, "pads": pads_of(node, kernel, strides, dilations), "dilations": dilations}
 
 
+def transposed_window_of(node: ir.Node, kernel: Sequence[int]) -> dict[str, Pair] | None:
+    """The attributes strides, pads, dilations and output_padding of a transposed convolution; None where pads would be negative.
+
+    Where the size of the result is given, by attribute output_shape or by automatic padding, the pads follow from it (ONNX, ConvTranspose).
+    """
+    value = node.inputs[0]
+    assert value is not None
+    size, result = shape_of(value)[2:], shape_of(node.outputs[0])[2:]
+    strides, dilations, more = ints(node, "strides", (1, 1)), ints(node, "dilations", (1, 1)), ints(node, "output_padding", (0, 0))
+    mode = text(node, "auto_pad", "NOTSET")
+    begin, end = ints(node, "pads", (0, 0, 0, 0))[:2], ints(node, "pads", (0, 0, 0, 0))[2:]
+    if mode != "NOTSET" or "output_shape" in node.attributes:
+        grown = [(i - 1) * s + (k - 1) * d + 1 + m for i, s, k, d, m in zip(size, strides, kernel, dilations, more, strict=True)]
+        total = [a - b for a, b in zip(grown, result, strict=True)]
+        begin = tuple(pads // 2 if mode == "SAME_UPPER" else pads - pads // 2 for pads in total)
+        end = tuple(pads - first for pads, first in zip(total, begin, strict=True))
+    return {"strides": strides, "pads": (*begin, *end), "dilations": dilations, "output_padding": more} if min(*begin, *end) >= 0 else None
+
+
 def rounds_up(node: ir.Node) -> bool:
     """Whether the last window reaches past the padding that the node declares."""
     return bool(integer(node, "ceil_mode", 0))
