@@ -32,6 +32,8 @@ ADVICE: tuple[tuple[str, str], ...] = (
     (DEARER, "Leave it: with `place=pays` or `place=all` the machine has it, and the model takes longer."),
     ("its operand is made on the host", "Nothing of its own: it goes where the node before it goes."),
     ("its integers put its output off*", "Lower 'float_percent' under 'quantisation' in the model's file to have it on the machine all the same."),
+    ("the transposed convolution is in groups", "Write it with one group, and zeros for the others."),
+    ("the result is larger than its taps reach", "Give it the size that its taps reach, and pad the result."),
     ("*does not pay*", "A region pays where it is large: see what stands between these and others. `place=all` makes them all the same."),
     ("there are no ranges*", "Record samples of the model's inputs and name them under `calibration` in the model's file."),
     ("a calibration sample made NaN*", "Look for the sample, or for a division by zero in the model: there is no range for such a tensor."),

@@ -22,8 +22,8 @@ from toolchain.spec.suggest import nearest
 
 CONTEXTS = 2
 """Slots of each place, at least, in the tiles that kernels are compared by."""
-CLOSE = 1.1
-"""Estimates that differ by less say nothing about which kernel is quicker: they know no overlap of steps."""
+CLOSE = 1.25
+"""Estimates that differ by less decide nothing, as they know little of how steps overlap: the file's first kernel wins."""
 Key = tuple[str, tuple[tuple[str, int], ...], tuple[str, ...]]
 
 
@@ -105,7 +105,7 @@ class Selection:
         return self._done[key]
 
     def _cheapest(self, operation: Operation, given: Collection[str]) -> str:
-        """The quickest by the estimate of its best tiles, alone; the file's first of those that are close."""
+        """The quickest of those of which a tile fits."""
         reasons: list[Diagnostic] = []
         fitting: list[Problem] = []
         for problem in able_kernels(self.machine, self.kernels, operation, reasons, given):
@@ -117,10 +117,7 @@ class Selection:
                 reasons.insert(0, Diagnostic("E1004", f"no tile of it fits {crowded(problem)}", problem.kernel.span))
         if not fitting:
             raise refused(self.machine, operation, reasons)
-        if len(fitting) == 1:
-            return fitting[0].kernel.name
-        estimates = [rank_tilings(problem, CONTEXTS, 1)[0].estimate for problem in fitting]
-        return next(p.kernel.name for p, cycles in zip(fitting, estimates, strict=True) if cycles <= CLOSE * min(estimates))
+        return quickest(fitting).kernel.name
 
     def _allow(self, operation: Operation) -> None:
         """Raises UserError E1003 for an operation that the machine does not take, whatever its kernels."""
@@ -136,16 +133,26 @@ class Selection:
 def choose_kernel(
     machine: Machine, kernels: Mapping[str, Kernel], operation: Operation, given: Collection[str] = (), passed: Collection[str] = ()
 ) -> Problem:
-    """The operation for the first kernel that can do it. given: the kernel's tensors that the host writes, through any layout. passed: operands that
-    other operations of its group leave on chip.
+    """The operation for the quickest kernel that can do it. given: the kernel's tensors that the host writes, through any layout. passed: operands
+    that other operations of its group leave on chip. Where no tile fits, the search for tiles will say so.
 
     Raises UserError E1003 with the reason of every kernel where none can, the most general first, E1008 where there is none for its kind.
     """
     reasons: list[Diagnostic] = []
-    found = next(able_kernels(machine, kernels, operation, reasons, given, passed), None)
-    if found is None:
+    found = list(able_kernels(machine, kernels, operation, reasons, given, passed))
+    if not found:
         raise refused(machine, operation, reasons)
-    return found
+    if len(found) == 1 or found[0].kernel.call:
+        return found[0]
+    return quickest([problem for problem in found if tile_fits(problem)] or found[:1])
+
+
+def quickest(problems: Sequence[Problem]) -> Problem:
+    """An operation for the first kernel whose estimate, of its best tiles and alone, is close to the least. A tile of each fits."""
+    if len(problems) == 1:
+        return problems[0]
+    estimates = [rank_tilings(problem, CONTEXTS, 1)[0].estimate for problem in problems]
+    return next(problem for problem, cycles in zip(problems, estimates, strict=True) if cycles <= CLOSE * min(estimates))
 
 
 def refused(machine: Machine, operation: Operation, reasons: Sequence[Diagnostic]) -> UserError:
