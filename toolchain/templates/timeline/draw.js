@@ -136,7 +136,8 @@
     for (let time = Math.ceil(view.from / step) * step; time <= view.to; time += step) {
       const x = (time - view.from) * scale();
       context.fillRect(x, 15, 1, 7);
-      context.fillText(numeral(time), x + 3, 12);
+      const text = numeral(time), room = width - context.measureText(text).width;
+      context.fillText(text, Math.min(x + 3, room), 12);
     }
   }
 
