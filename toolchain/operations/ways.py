@@ -25,12 +25,21 @@ def ways_of(operation: Operation, kinds: Kinds) -> Iterator[tuple[Way | None, Op
     """The chains, each with the operation's own way that begins it; None where the operation has no ways."""
     if not operation.kind.ways:
         yield None, operation
-    for way in operation.kind.ways:
-        if way.when is None or constant(way.when, operation.numbers):
-            if way.stays(operation.kind.name):
-                yield way, operation
-            else:
-                yield from ((way, other) for other in candidates(apply_way(way, operation, kinds), kinds))
+    for way in open_ways(operation):
+        if way.stays(operation.kind.name):
+            yield way, operation
+        else:
+            yield from ((way, other) for other in candidates(apply_way(way, operation, kinds), kinds))
+
+
+def open_ways(operation: Operation) -> list[Way]:
+    """An operation's own ways whose conditions hold."""
+    return [way for way in operation.kind.ways if way.when is None or constant(way.when, operation.numbers)]
+
+
+def stands(operation: Operation) -> bool:
+    """Whether kernels are asked for an operation as it is: convolutions in groups, for one, are computed in other ways."""
+    return not operation.kind.ways or any(way.stays(operation.kind.name) for way in open_ways(operation))
 
 
 def reachable(kind: OperationKind, kinds: Kinds) -> frozenset[str]:

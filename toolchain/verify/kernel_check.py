@@ -16,6 +16,7 @@ from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import Operation
+from toolchain.operations.ways import stands
 from toolchain.schedule.compile import CompiledOperation, emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
@@ -23,7 +24,6 @@ from toolchain.schedule.placement.dram_buffers import layout_of
 from toolchain.schedule.stray_accesses import check_buffers
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.errors import UserError, fail
-from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
 from toolchain.verify.compare import told_difference
 from toolchain.verify.group_check import check_in_group
@@ -87,15 +87,9 @@ def operations_for(machine: Machine, kernel: Kernel, kind: OperationKind, rng: n
     for number in itertools.count():
         operation = draw_operation(machine, kind, rng, large=number >= LARGER and number % 2 == 1)
         try:
-            yield None if operation is None or not _is_direct(operation) else state_problem(machine, kernel, operation)
+            yield None if operation is None or not stands(operation) else state_problem(machine, kernel, operation)
         except UserError:
             yield None
-
-
-def _is_direct(operation: Operation) -> bool:
-    """Whether kernels are asked for an operation as it stands: convolutions in groups, for one, are computed in other ways."""
-    direct = [way for way in operation.kind.ways if way.stays(operation.kind.name)]
-    return not operation.kind.ways or any(way.when is None or constant(way.when, operation.numbers) for way in direct)
 
 
 def _tilings(problem: Problem, rng: np.random.Generator) -> list[Tiling]:

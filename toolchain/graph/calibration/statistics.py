@@ -124,7 +124,7 @@ def _views(call: Call, x: Array, weights: tuple[int, ...]) -> Array:
 
 
 def _spread_views(x: Array, reach: tuple[int, ...], pads: Sequence[int], strides: Sequence[int], more: Sequence[int]) -> Array:
-    """Those of a transposed convolution: its taps run backwards over the picture with zeros between its pixels."""
+    """Taps of a transposed convolution run backwards over the picture with zeros between its pixels."""
     spread = np.zeros((*x.shape[:2], *(size * step for size, step in zip(x.shape[2:], strides, strict=True))), x.dtype)
     spread[:, :, :: strides[0], :: strides[1]] = x
     before = [size - 1 - pad for size, pad in zip(reach, pads[:2], strict=True)]

@@ -18,10 +18,8 @@ def pads_of(node: ir.Node, kernel: Sequence[int], strides: Sequence[int], dilati
     begin = list(ints(node, "pads", (0, 0, 0, 0))[:2])
     mode = text(node, "auto_pad", "NOTSET")
     needed = [max((o - 1) * s + r - i, 0) for o, s, r, i in zip(result, strides, reach, size, strict=True)]
-    if mode == "SAME_UPPER":
-        begin = [total // 2 for total in needed]
-    elif mode == "SAME_LOWER":
-        begin = [total - total // 2 for total in needed]
+    if mode.startswith("SAME"):
+        begin = _leading(needed, mode)
     elif mode == "VALID":
         begin = [0, 0]
     end = [max((o - 1) * s + r - i - b, 0) for o, s, r, i, b in zip(result, strides, reach, size, begin, strict=True)]
@@ -44,13 +42,18 @@ def transposed_window_of(node: ir.Node, kernel: Sequence[int]) -> dict[str, Pair
     size, result = shape_of(value)[2:], shape_of(node.outputs[0])[2:]
     strides, dilations, more = ints(node, "strides", (1, 1)), ints(node, "dilations", (1, 1)), ints(node, "output_padding", (0, 0))
     mode = text(node, "auto_pad", "NOTSET")
-    begin, end = ints(node, "pads", (0, 0, 0, 0))[:2], ints(node, "pads", (0, 0, 0, 0))[2:]
+    pads = ints(node, "pads", (0, 0, 0, 0))
     if mode != "NOTSET" or "output_shape" in node.attributes:
         grown = [(i - 1) * s + (k - 1) * d + 1 + m for i, s, k, d, m in zip(size, strides, kernel, dilations, more, strict=True)]
         total = [a - b for a, b in zip(grown, result, strict=True)]
-        begin = tuple(pads // 2 if mode == "SAME_UPPER" else pads - pads // 2 for pads in total)
-        end = tuple(pads - first for pads, first in zip(total, begin, strict=True))
-    return {"strides": strides, "pads": (*begin, *end), "dilations": dilations, "output_padding": more} if min(*begin, *end) >= 0 else None
+        begin = _leading(total, mode)
+        pads = (*begin, *(a - b for a, b in zip(total, begin, strict=True)))
+    return {"strides": strides, "pads": pads, "dilations": dilations, "output_padding": more} if min(pads) >= 0 else None
+
+
+def _leading(totals: Sequence[int], mode: str) -> list[int]:
+    """The parts of paddings that stand before the picture: the smaller halves for SAME_UPPER, else the larger ones."""
+    return [total // 2 if mode == "SAME_UPPER" else total - total // 2 for total in totals]
 
 
 def rounds_up(node: ir.Node) -> bool:
