@@ -8,6 +8,7 @@ import numpy as np
 from toolchain.schedule.kernels.field_limits import Known, faults
 from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.kernel import Place, Step, Window
+from toolchain.schedule.kernels.kernel_names import OF_WINDOW
 from toolchain.schedule.kernels.problem import Kept, Problem
 from toolchain.schedule.kernels.sequence import formulas
 from toolchain.schedule.kernels.sequence_file import formula_of
@@ -21,18 +22,19 @@ def row_step(problem: Problem, use: Use, count: int) -> Step | None:
     """The load of the use's place, where it brings any rows, each of them whole, `count` at a time; else None. problem: with nothing on chip.
 
     A load that leaves out rows or columns, that sees other rows than the tensor's (folded ones), or that names the part of the result which a tile
-    makes, cannot do so.
+    makes, cannot do so. Windows that it does not see, as those of the result's own rows, do not matter.
     """
     dimension, step, place = row_dimension(problem), problem.loads(use.place.name), use.place
     if dimension is None or dimension not in place.by or step is None or isinstance(step.code, str) or step.uses or use.lines is None:
         return None
-    windows = [window for window in problem.kernel.windows if window.of in place.by]
+    told = frozenset[str]().union(*(formula.names for formula in (*formulas(step.code), *place.starts.values())))
+    seen = told.union(*(formula_of(expr).names for expr in (place.size, *place.names.values())))
+    windows = [window for window in problem.kernel.windows if window.of in place.by and seen & {f"{window.name}_{part}" for part in OF_WINDOW}]
     rows = [window for window in windows if window.of == dimension]
     height = problem.operation.input(place.name)[HEIGHT]
     whole = all(constant(window.step, problem.numbers) == 1 for window in windows)
     if not whole or not rows or any(constant(window.extent, problem.numbers) != height for window in rows):
         return None
-    told = frozenset[str]().union(*(formula.names for formula in (*formulas(step.code), *place.starts.values())))
     if told & set(_of_tiles(dimension, rows)):
         return None
     known = _names(problem, use, count) | {f"{place.name}_{name}": value for name, value in use.names.items()}
