@@ -21,14 +21,20 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Packing:
-    """How a tensor is stored. extents: the host's shape. shape: of the stored array of scalars. index: for each axis of that array the
-    place of every host element, as arrays that broadcast to `extents`."""
+    """How a tensor is stored. extents: the host's shape. shape: of the stored array of scalars. places: for each copy of a host element and each axis
+    of that array, where every element stands, as arrays that broadcast to `extents`. start: bytes by which a part begins after the whole."""
 
     layout: Layout
     dtype: np.dtype[Any]
     extents: tuple[int, ...]
     shape: tuple[int, ...]
-    index: tuple[Ints, ...]
+    places: tuple[tuple[Ints, ...], ...]
+    start: int = 0
+
+    @property
+    def index(self) -> tuple[Ints, ...]:
+        """For each axis of the stored array the place, or the first one, of every host element."""
+        return self.places[0]
 
     def store(self, values: Array) -> bytes:
         """The stored bytes of a host tensor; what has no source is zero. Raises ValueError for another shape or a value that does not fit."""
@@ -39,10 +45,11 @@ class Packing:
     def insert(self, data: NDArray[np.uint8], values: Array) -> None:
         """Writes a host tensor into stored bytes; those of others stay. Raises ValueError as `store` does."""
         narrow, stored = self._narrow(values), data.view(self.dtype).reshape(self.shape)
-        if self._grids is None:
-            stored[self.index] = narrow
-        for grid in self._grids or ():
-            grid.of_stored(stored)[...] = grid.of_host(narrow)
+        for index, grids in zip(self.places, self._grids, strict=True):
+            if grids is None:
+                stored[index] = narrow
+            for grid in grids or ():
+                grid.of_stored(stored)[...] = grid.of_host(narrow)
 
     def _narrow(self, values: Array) -> Array:
         """The values in the stored type."""
@@ -56,16 +63,17 @@ class Packing:
     def fetch(self, data: bytes | Array) -> Array:
         """The host tensor of stored bytes."""
         stored = np.frombuffer(data, self.dtype).reshape(self.shape)
-        if self._grids is None:
+        grids = self._grids[0]
+        if grids is None:
             return stored[self.index]
         found = np.empty(self.extents, self.dtype)
-        for grid in self._grids:
+        for grid in grids:
             grid.of_host(found)[...] = grid.of_stored(stored)
         return found
 
     @cached_property
-    def _grids(self) -> tuple[Grid, ...] | None:
-        return find_grids(self.index, self.shape)
+    def _grids(self) -> tuple[tuple[Grid, ...] | None, ...]:
+        return tuple(find_grids(index, self.shape) for index in self.places)
 
     def part(self, axis: int, first: int, count: int) -> "Packing":
         """The packing of a range of an axis of the host's shape: where these elements stand in the same stored array."""
@@ -74,18 +82,17 @@ class Packing:
         key = axis, first, count
         if key not in self._parts:
             cut = tuple(slice(first, first + count) if k == axis else slice(None) for k in range(len(self.extents)))
-            index = tuple(part[cut] if part.shape[axis] > 1 else part for part in self.index)
-            self._parts[key] = Packing(self.layout, self.dtype, (*self.extents[:axis], count, *self.extents[axis + 1 :]), self.shape, index)
+            places = tuple(tuple(part[cut] if part.shape[axis] > 1 else part for part in index) for index in self.places)
+            start = self.start + self._first_byte(places[0]) - self._first_byte(self.index)
+            self._parts[key] = Packing(self.layout, self.dtype, (*self.extents[:axis], count, *self.extents[axis + 1 :]), self.shape, places, start)
         return self._parts[key]
+
+    def _first_byte(self, index: tuple[Ints, ...]) -> int:
+        return int(np.ravel_multi_index([part.flat[0] for part in index], self.shape)) * self.dtype.itemsize
 
     @cached_property
     def _parts(self) -> dict[tuple[int, int, int], "Packing"]:
         return {}
-
-    @property
-    def start(self) -> int:
-        """Bytes before the first host element."""
-        return int(np.ravel_multi_index([part.flat[0] for part in self.index], self.shape)) * self.dtype.itemsize
 
     @property
     def bytes(self) -> int:
@@ -103,8 +110,8 @@ def view_packing(machine: Machine, view: str, layout: str, extents: tuple[int, .
 def _packing(layout: Layout, dtype: str, extents: tuple[int, ...]) -> Packing:
     sizes = dict(zip(layout.extents, extents, strict=True))
     shape = tuple(constant(e, sizes) for e in layout.shape)
-    names = open_names(layout, extents, sizes)
-    return Packing(layout, np.dtype(dtype), extents, shape, tuple(evaluate_arrays(e, names) for e in layout.map))
+    opened = (open_names(layout, extents, {**sizes, **chosen}) for chosen in layout.chosen())
+    return Packing(layout, np.dtype(dtype), extents, shape, tuple(tuple(evaluate_arrays(e, names) for e in layout.map) for names in opened))
 
 
 def open_names(layout: Layout, extents: tuple[int, ...], numbers: Mapping[str, int]) -> dict[str, Ints]:

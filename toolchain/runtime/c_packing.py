@@ -26,9 +26,11 @@ class Loop:
 
 @dataclass(frozen=True)
 class CPacking:
-    """loops: over a sample's elements, in the order of the graph's axes, the outermost first. place: in bytes, over their indices."""
+    """loops: over a sample's elements, in the order of the graph's axes, the outermost first. copies: over the places of one. place: in bytes, over
+    their indices."""
 
     loops: tuple[Loop, ...]
+    copies: tuple[Loop, ...]
     place: str
 
 
@@ -44,9 +46,11 @@ def c_packing(machine: Machine, port: Port, stored: StoredTensor, first: int) ->
     order = [axis for axis in PICTURE_AXES[SEQUENCE] if axis] if len(port.shape) == SEQUENCE else [1, 2, 3]
     loops = tuple(Loop("nchw"[axis], stored.shape[axis]) for axis in (*order, *(axis for axis in (1, 2, 3) if axis not in order)))
     sizes = dict(zip(layout.extents, stored.extents, strict=True))
+    copies = tuple(Loop(f"{each.name}_", each.count) for each in layout.copies)
     indices = {loop.index: CValue(loop.index, Interval(0, loop.size - 1), 32) for loop in loops}
+    indices |= {each.name: CValue(loop.index, Interval(0, loop.size - 1), 32) for each, loop in zip(layout.copies, copies, strict=True)}
     place = CWriter(lambda e: _leaf(e, sizes, indices, stored.channel), data=True).value(Binary("+", Const(first), _linear(layout, sizes)))
-    return CPacking(loops, place.text)
+    return CPacking(loops, copies, place.text)
 
 
 def _linear(layout: Layout, sizes: Mapping[str, int]) -> Expr:

@@ -62,6 +62,7 @@ class _Step:
     low: int = 0
     high: int = 0
     loops: tuple[Loop, ...] = ()
+    copies: tuple[Loop, ...] = ()
     place: str = ""
     first: int = 0
     function: str = ""
@@ -202,7 +203,7 @@ class _Writer:
         found = c_packing(machine, port, stored, run.map.address_of(port.tensor))
         if found is None:
             raise self.refused(f"'{port.name}' is no tensor of bytes in region '{run.name}'")
-        return _Step(kind, tensor.name, region=run.name, loops=found.loops, place=found.place)
+        return _Step(kind, tensor.name, region=run.name, loops=found.loops, copies=found.copies, place=found.place)
 
     def memories(self) -> list[_Memory]:
         """The memory of each region, in their order."""

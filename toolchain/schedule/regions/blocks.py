@@ -20,6 +20,8 @@ def block_of(layout: Layout, index: str) -> int:
 
     A tensor of so many is stored without padding: a machine writes whole words, and padding would lie on the tensor that stands behind it.
     """
+    if layout.copies:
+        return NONE
     steps = np.diff(_places(layout, index), axis=-1)
     sizes = _sizes(layout, index)
     return next((b for b in range(1, LARGEST + 1) if _unpadded(sizes, b) and _shifts(steps, b)), NONE)

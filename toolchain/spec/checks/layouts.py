@@ -21,6 +21,8 @@ def check_layout(layout: Layout, node: Node) -> None:
     """Raises UserError E0135 for two elements in one place or one outside the shape, E0136 for the way back, E0139 for a shape."""
     if layout.written and not layout.inverse:
         raise fail("E0136", "the machine writes this layout, so it needs an 'inverse'", node.value["written"].where())
+    if layout.written and layout.copies:
+        raise fail("E0136", "the machine writes this layout, so each element stands in one place", node.value["copies"].where())
     if len(layout.map) != len(layout.shape):
         raise fail("E0135", f"the map gives {len(layout.map)} indices, the shape has {len(layout.shape)}", node.value["shape"].span)
     if layout.inverse and (len(layout.inverse), len(layout.stored)) != (len(layout.domain), len(layout.map)):
@@ -60,8 +62,8 @@ def _check_sample(layout: Layout, extents: tuple[int, ...], node: Node) -> None:
     shape = [constant(e, sizes) for e in layout.shape]
     if any(not 1 <= s <= 1 << 30 for s in shape):
         raise fail("E0139", f"the stored array would be {shape} where {where}", node.value["shape"].span)
-    grid = [part.ravel() for part in np.indices(extents, dtype=np.int64)]
-    index = dict(zip(layout.domain, grid, strict=True))
+    grid = [part.ravel() for part in np.indices((*extents, *(copies.count for copies in layout.copies)), dtype=np.int64)]
+    index = dict(zip((*layout.domain, *(copies.name for copies in layout.copies)), grid, strict=True))
     stored = [evaluate_arrays(e, {**index, **_spread(sizes, grid[0])}) for e in layout.map]
     flat = np.zeros_like(grid[0])
     for part, size in zip(stored, shape, strict=True):

@@ -1,6 +1,6 @@
 """The data model of a machine. Nothing here knows YAML."""
 
-from toolchain.spec.model.conventions import Host, Layout, Outline, Quantity, RegionLimits, Rule, Tolerance, Tool
+from toolchain.spec.model.conventions import Copies, Host, Layout, Outline, Quantity, RegionLimits, Rule, Tolerance, Tool
 from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, Pipelined, ProgramRules, Text
 from toolchain.spec.model.machine import Machine
 from toolchain.spec.model.quantisation import Numerics
@@ -11,6 +11,7 @@ from toolchain.spec.model.types import ElementType, RecordField, ScalarType
 
 __all__ = [
     "Constraint",
+    "Copies",
     "Counter",
     "ElementType",
     "Encoding",

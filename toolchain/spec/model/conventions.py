@@ -1,6 +1,7 @@
 """Conventions between software and the host: layouts, costs, numeric rules."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,10 +22,19 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """How a host tensor is stored: the element at index `domain` stands at index `map` of an array of `shape`.
+class Copies:
+    """An index of a layout's map that no host tensor has: elements are stored `count` times."""
 
-    domain: index names in the host's order; extents: the name of each one's extent, which `shape` may use.
+    name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a host tensor is stored: the element at index `domain` stands at index `map` of an array of `shape`, once for each value of `copies`.
+
+    domain: index names in the host's order; extents: the name of each one's extent, which `shape` may use. copies: further names in `map`, each
+    with the number of its values; only where the machine does not write.
     Each stored element has at most one source; those without one hold zero. inverse: from names `stored` back to the
     host's index, given where the machine writes (`written`). gb_per_s: how fast the host rearranges, where declared.
     """
@@ -40,7 +50,13 @@ class Layout:
     written: bool = False
     gb_per_s: Quantity | None = None
     doc: str = ""
+    copies: tuple[Copies, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    def chosen(self) -> Iterator[dict[str, int]]:
+        """The names of `copies` with their values, for each place of an element; once without any."""
+        for values in itertools.product(*(range(copies.count) for copies in self.copies)):
+            yield {copies.name: value for copies, value in zip(self.copies, values, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)

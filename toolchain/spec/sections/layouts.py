@@ -7,7 +7,7 @@ from toolchain.spec.context import Context
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.expr import Expr
 from toolchain.spec.findings import gather
-from toolchain.spec.model import Layout
+from toolchain.spec.model import Copies, Layout
 from toolchain.spec.sections.conventions import quantity
 from toolchain.spec.sections.index_maps import read_map
 from toolchain.spec.types import parse_scalar
@@ -24,17 +24,20 @@ def _layout(context: Context, name: str, node: Node) -> Layout:
     from toolchain.spec.checks.layouts import check_layout  # needs numpy, so only where a machine has layouts
 
     domain = {index: str(extent.value) for index, extent in node.members("domain")}
-    _check_domain(context, domain, node)
+    _check_names(context, domain, node)
     names, body = read_map(node.value["map"])
-    if names != tuple(domain):
-        raise fail("E0112", f"the map's names are not the domain's: {' '.join(domain)}", node.value["map"].span)
+    copies = tuple(Copies(index, int(count.value)) for index, count in node.members("copies"))
+    indices = (*domain, *(each.name for each in copies))
+    if names != indices:
+        text = f"the map's names are not the domain's{' and those of copies' * bool(copies)}: {' '.join(indices)}"
+        raise fail("E0112", text, node.value["map"].span)
     stored, back = read_map(node.value["inverse"]) if node.get("inverse") else ((), ())
     extents = tuple(domain.values())
     kind, rate = node.get("type"), node.get("gb_per_s")
     layout = Layout(
-        name, names, extents, _resolved(context, body, {*names, *extents}), _resolved(context, _shape(context, node), extents), stored,
+        name, tuple(domain), extents, _resolved(context, body, {*names, *extents}), _resolved(context, _shape(context, node), extents), stored,
         _resolved(context, back, {*stored, *extents}), parse_scalar(kind.value, context.names, kind.locate) if kind else None,
-        node.flag("written"), quantity(rate) if rate else None, node.text("doc"), node.key_span,
+        node.flag("written"), quantity(rate) if rate else None, node.text("doc"), copies, node.key_span,
     )  # fmt: skip
     check_layout(layout, node)
     return layout
@@ -44,13 +47,17 @@ def _shape(context: Context, node: Node) -> tuple[Expr, ...]:
     return tuple(context.parse(n) for n in node.entries("shape"))
 
 
-def _check_domain(context: Context, domain: dict[str, str], node: Node) -> None:
+def _check_names(context: Context, domain: dict[str, str], node: Node) -> None:
     used: set[str] = set(context.names)
     for index, extent in node.members("domain"):
         for name, span in ((index, extent.key_span), (domain[index], extent.span)):
             if name in used:
                 raise fail("E0145", f"the name '{name}' is taken", span, "indices, extents and parameters need names of their own")
             used.add(name)
+    for index, count in node.members("copies"):
+        if index in used:
+            raise fail("E0145", f"the name '{index}' is taken", count.key_span, "indices, extents and parameters need names of their own")
+        used.add(index)
 
 
 def _resolved(context: Context, body: tuple[Expr, ...], names: Collection[str]) -> tuple[Expr, ...]:
