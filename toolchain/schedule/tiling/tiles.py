@@ -268,12 +268,36 @@ class Candidates:
         return [(step, step_transfers(self.problem, step, frame)) for step, _ in self.costs]
 
     @cached_property
-    def cycles(self) -> list[dict[str, Ints]]:
-        """By step of the problem, then by unit: how long one run of it takes."""
+    def cycles(self) -> list[dict[str, Floats]]:
+        """By step of the problem, then by unit: how long one run of it takes, on average over full tiles and those that are left at the end of each
+        dimension, in runs for full tiles."""
         if self.whole:
             return self.whole.cycles
-        frame = tile_frame(self.problem, self.names)
-        return [step_cycles(self.problem, step, self.names, frame) for step in self.problem.steps]
+        full = self._cycles(self.names)
+        mean = [{unit: cycles.astype(np.float64) for unit, cycles in costs.items()} for costs in full]
+        for d in self.problem.kernel.tile:
+            left = self.problem.extents[d.name] % self.sizes[d.name]
+            rows = np.flatnonzero(left)
+            if not len(rows):
+                continue
+            trips, last = self.trips[d.name][rows], self._cycles(tile_names(self.problem, {**rows_of(self.sizes, rows), d.name: left[rows]}))
+            for step, own, costs, rest in zip(self.problem.steps, mean, full, last, strict=True):
+                for unit in {**costs, **rest} if self._is_cut(step, d) else ():
+                    whole = costs[unit][rows] if unit in costs else np.zeros(len(rows), np.int64)
+                    own.setdefault(unit, np.zeros(len(left)))
+                    own[unit][rows] += (np.floor(trips) * whole + rest.get(unit, 0)) / trips - whole
+        return mean
+
+    def _cycles(self, names: Mapping[str, Ints]) -> list[dict[str, Ints]]:
+        """By step, then by unit, for tiles of any sizes. names: `tile_names`."""
+        frame = tile_frame(self.problem, names)
+        return [step_cycles(self.problem, step, names, frame) for step in self.problem.steps]
+
+    def _is_cut(self, step: Step, d: Dimension) -> bool:
+        """Whether a step runs for a part of the dimension; those that load do where their place's tiles differ."""
+        if step.kind == "load":
+            return d.name in self.problem.kernel.place(step.place).by
+        return step.kind == "compute" or d in self.problem.kernel.loops
 
     @cached_property
     def instructions(self) -> list[Ints]:
@@ -348,7 +372,7 @@ class Candidates:
         return total * np.minimum(times, math.prod((self.slots[name] for name in (step.place, *step.uses)), start=np.ones(len(times))))
 
     @cached_property
-    def costs(self) -> list[tuple[Step, dict[str, Ints]]]:
+    def costs(self) -> list[tuple[Step, dict[str, Floats]]]:
         """Every step that there is, with its cycles by unit."""
         steps = zip(self.problem.steps, self.cycles, strict=True)
         return [(step, costs) for step, costs in steps if step.kind != "load" or self.rooms[step.place].any()]
