@@ -29,14 +29,16 @@ from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents
 from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing, users
 from toolchain.schedule.program import dealt_steps, ordered_steps, turned, write_program
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.schedule.side_by_side import run_side_by_side
+from toolchain.schedule.side_by_side import Planned, run_side_by_side
 from toolchain.schedule.stray_accesses import check_buffers, rooms_of
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.ring import find_rings
-from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import time_program
+
+CLOSE = 1.002
+"""Tiles that leave room for the neighbours' tensors may take so many times the estimate of the best."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
 def _planner(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> "_Planner":
     """A planner of the region with its operations in the order in which one stream runs them best; several streams keep the region's own."""
     given = _Planner(machine, kernels, region, options, tuple(range(len(region.operations))))
-    order = tuple(branch_order(region, given.storage, given.problems)) if options.streams == 1 else given.order
+    order = tuple(branch_order(region, given.problems)) if options.streams == 1 else given.order
     if order == given.order:
         return given
     return _Planner(machine, kernels, replace(region, operations=tuple(region.operations[index] for index in order)), options, order)
@@ -154,18 +156,19 @@ class _Planner:
     def _planned(self, problems: Sequence[Problem], counts: Counts) -> Plan:
         """The plan where it is settled which tensors stand in shared memories. Raises UserError E1004."""
         region, storage, options, choice = self.region, self.storage, self.options, self.choice
-        found = find_candidates(region, problems, storage) if options.resident else dict[str, Candidate]()
-        every = candidates = {name: c for name, c in found.items() if all(counts[use.operation] == 1 for use in (*c.writes, *c.reads))}
+        handed = find_candidates(region, problems, storage) if options.resident else dict[str, Candidate]()
+        every = candidates = {name: c for name, c in handed.items() if all(counts[use.operation] == 1 for use in (*c.writes, *c.reads))}
         while True:
             residents = place_residents(candidates, problems[0].pools, len(problems))
             own = [kept_problem(region, storage, residents, problem, index) for index, problem in enumerate(problems)]
-            tilings, crowded = _tilings(own, choice, residents, options, counts)
+            found, crowded = _tilings(own, choice, residents, options, counts)
+            own, tilings = [problem for problem, _ in found], [tiling for _, tiling in found]
             if crowded is None and max(counts) > 1:
                 dealt = enumerate(zip(own, tilings, counts, strict=True))
                 shares = {number: even_shares(tile_count(problem, tiling), count) for number, (problem, tiling, count) in dealt if count > 1}
                 return Plan(region, self.order, own, tilings, residents, in_dram(storage, residents), shares=shares)
             if crowded is None:
-                planned = run_side_by_side(region, storage, list(zip(own, tilings, strict=True)), choice)
+                planned = run_side_by_side(region, storage, found, choice)
                 own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
                 plan = Plan(region, self.order, own, tilings, residents, in_dram(storage, residents))
                 if not options.grouped:
@@ -186,20 +189,33 @@ def _problem(machine: Machine, kernels: Mapping[str, Kernel], region: Region, bo
 
 def _tilings(
     problems: Sequence[Problem], choice: TileChoice, residents: Residents, options: Options, counts: Counts
-) -> tuple[list[Tiling], str | None]:
+) -> tuple[list[Planned], str | None]:
     """The tiling of every operation, or the largest tensor on chip during the first that has no room. Raises UserError E1004."""
-    found: list[Tiling] = []
+    found: list[Planned] = []
     for index, problem in enumerate(problems):
         if options.progress:
             options.progress(index, len(problems), problem.operation.name)
         try:
-            found.append(choice.best(problem, counts[index]))
+            best = problem, choice.best(problem, counts[index])
+            found.append(_apart(best, residents, index, choice) if counts[index] == 1 else best)
         except UserError as error:
             live = residents.live(index)
             if error.diagnostics[0].code != "E1004" or not live:
                 raise
             return found, max(live, key=lambda c: (c.size, c.name)).name
     return found, None
+
+
+def _apart(planned: Planned, residents: Residents, index: int, choice: TileChoice) -> Planned:
+    """Tiles that leave alone the tensors on chip of the operations before and after, where such tiles are as quick. Then the next operation need not
+    wait for this one's slots, nor this one for those of the one before."""
+    problem, tiling = planned
+    beside = replace(problem, pools=residents.left(index, around=1))
+    try:
+        found = choice.best(beside)
+    except UserError:
+        return planned
+    return (beside, found) if found.estimate <= CLOSE * tiling.estimate else planned
 
 
 def _finished(

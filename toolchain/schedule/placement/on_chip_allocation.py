@@ -205,12 +205,14 @@ class Residents:
         ring = self.rings[name]
         return Kept(self.slots[name], ring.depth, {**use.names, use.lines.pitch: ring.pitch}, ring.lines * use.lines.together)
 
-    def live(self, group: int) -> list[Candidate]:
-        return [c for c in self.candidates.values() if c.first <= group <= c.last]
+    def live(self, group: int, around: int = 0) -> list[Candidate]:
+        """Buffers that are needed during a group, or so many groups before or after it."""
+        return [c for c in self.candidates.values() if c.first - around <= group <= c.last + around]
 
-    def left(self, operation: int) -> Mapping[str, tuple[Pool, ...]]:
-        """The stretches of each pool that no buffer takes during an operation's group; one of no depth where they take everything."""
-        live, found = self.live(self.groups[operation]), dict[str, tuple[Pool, ...]]()
+    def left(self, operation: int, around: int = 0) -> Mapping[str, tuple[Pool, ...]]:
+        """The stretches of each pool that no buffer takes during an operation's group, or so many groups before or after it; one of no depth where
+        they take everything."""
+        live, found = self.live(self.groups[operation], around), dict[str, tuple[Pool, ...]]()
         for memory, whole in self.pools.items():
             mine = [c.name for c in live if c.memory == memory]
             round_all = [name for name in mine if self.goes_round(name)]
