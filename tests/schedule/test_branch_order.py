@@ -14,7 +14,6 @@ from toolchain.schedule.branch_order import branch_order
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.placement.dram_buffers import plan_storage
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
@@ -40,7 +39,7 @@ def block() -> Region:
 def order_on(machine: Machine) -> list[int]:
     region, kernels = block(), load_kernels(machine)
     problems = [choose_kernel(machine, kernels, bound.operation) for bound in region.operations]
-    return branch_order(region, plan_storage(machine, region, [p.kernel for p in problems], [p.numbers for p in problems]), problems)
+    return branch_order(region, problems)
 
 
 def test_the_pool_stands_before_the_longest() -> None:

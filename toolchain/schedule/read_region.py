@@ -16,6 +16,7 @@ from toolchain.schedule.regions.lowering import Lowered
 from toolchain.schedule.regions.pictures import array_of, data_of, is_call, is_placed, known_of, merged_pads, picture_of, shuffle_after
 from toolchain.schedule.regions.region import Bound, Region, Slice
 from toolchain.schedule.regions.views import channel_block, first_channel, is_view
+from toolchain.schedule.unit_relief import relieved
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 
@@ -44,12 +45,17 @@ def settle_region(selection: Selection, model: ir.Model, call: ir.Node) -> None:
 
 
 def _settle(selection: Selection, model: ir.Model, call: ir.Node, batch: int) -> None:
+    nodes: list[ir.Node] = []
+
     def decide(node: ir.Node, lowered: Lowered, given: Sequence[str]) -> Chosen:
         chosen = selection.choose(lowered, given)
         node.metadata_props.update({KERNEL: chosen.kernel, WAY: str(chosen.way)})
+        nodes.append(node)
         return chosen
 
-    _read(selection, model, call, batch, decide)
+    region = _read(selection, model, call, batch, decide)
+    for index, kernel in relieved(selection.machine, selection.kernels, region).items():
+        nodes[index].metadata_props[KERNEL] = kernel
     region_function(model, call).metadata_props[BATCH] = str(batch)
 
 

@@ -52,7 +52,7 @@ class Storage:
 
 def plan_storage(machine: Machine, region: Region, kernels: Sequence[Kernel], numbers: Sequence[Mapping[str, int]]) -> Storage:
     """kernels, numbers: of each operation. Raises UserError E1007 where two operations want a tensor stored differently."""
-    places = {name: _place(region, name) for name in region.tensors}
+    places = {name: region.stands_in(name) for name in region.tensors}
     wanted: dict[str, list[tuple[int, Tensor, tuple[int, ...]]]] = {}
     for index, bound in enumerate(region.operations):
         for tensor in kernels[index].tensors:
@@ -68,14 +68,6 @@ def lasting(buffer: Buffer, groups: Sequence[int]) -> Buffer:
     first = bisect_left(groups, groups[buffer.first])
     last = bisect_right(groups, groups[buffer.last]) - 1 if buffer.last < len(groups) else buffer.last
     return replace(buffer, first=first, last=last)
-
-
-def _place(region: Region, name: str) -> tuple[str, int]:
-    channel = 0
-    while name in region.slices:
-        channel += region.slices[name].channel
-        name = region.slices[name].parent
-    return name, channel
 
 
 def _extents(machine: Machine, tensor: Tensor, numbers: Mapping[str, int], shape: Shape, channels: int) -> tuple[int, ...]:

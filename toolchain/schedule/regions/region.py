@@ -63,6 +63,19 @@ class Region:
             name = self.slices[name].parent
         return name
 
+    def stands_in(self, name: str) -> tuple[str, int]:
+        """The tensor that this one is a part of, itself where it is whole, and its first channel there."""
+        channel = 0
+        while name in self.slices:
+            channel += self.slices[name].channel
+            name = self.slices[name].parent
+        return name, channel
+
+    def reads(self, bound: Bound, earlier: Bound) -> bool:
+        """Whether an operation reads of the tensor that an earlier one makes a part of."""
+        made, _ = self.stands_in(earlier.tensors["y"])
+        return any(self.stands_in(tensor)[0] == made for name, tensor in bound.tensors.items() if name != "y")
+
     def alone(self, bound: Bound) -> list[str]:
         """The kernel's tensors that the host writes for this operation and no other, so that any layout will do."""
         reads = [tensor for other in self.operations for name, tensor in other.tensors.items() if name != "y"]

@@ -1,0 +1,51 @@
+"""Relief of the unit with the most multiply-accumulates: an operation moves to a kernel for another unit, which would idle beside it.
+
+Alone, such a kernel is mostly the slower one. It gains where other branches keep the busy unit at work meanwhile: an average pool in an Inception
+block is a convolution with a diagonal kernel, or work for the pool unit beside the convolutions of its block.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from toolchain.schedule.branch_order import first_after, main_unit, working_units
+from toolchain.schedule.kernel_selection import CONTEXTS, able_kernels
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.problem import Problem, state_problem
+from toolchain.schedule.regions.region import Region
+from toolchain.schedule.tile_choice import TileChoice
+from toolchain.schedule.tiling.tiles import tile_fits
+from toolchain.spec.model import Machine
+
+
+def relieved(machine: Machine, kernels: Mapping[str, Kernel], region: Region) -> dict[int, str]:
+    """The kernel of each operation that moves, by its index. There it takes no longer than the busy unit works between its operands and its readers,
+    and all operations off the busy unit together take no longer than those on it. Estimates of each operation's best tiles alone decide."""
+    if any(bound.kernel not in kernels or kernels[bound.kernel].call for bound in region.operations):
+        return {}
+    problems = [state_problem(machine, kernels[bound.kernel], bound.operation) for bound in region.operations]
+    main, choice = main_unit(problems), TileChoice(CONTEXTS, 1)
+    moving = {index: list(_others(machine, kernels, region, index, main)) for index, p in enumerate(problems) if main in working_units(p.steps)}
+    if not any(moving.values()):
+        return {}
+    cycles = [choice.best(problem).estimate for problem in problems]
+    busy, others = sum(cycles[index] for index in moving), sum(cycles[index] for index in range(len(problems)) if index not in moving)
+    found: dict[int, str] = {}
+    for index, able in moving.items():
+        beside = sum(cycles[other] for other in _beside(region, index) if other in moving and other not in found)
+        least = min(((choice.best(problem).estimate, problem.kernel.name) for problem in able), default=None)
+        if least and least[0] <= beside and others + least[0] <= busy - cycles[index]:
+            found[index], busy, others = least[1], busy - cycles[index], others + least[0]
+    return found
+
+
+def _others(machine: Machine, kernels: Mapping[str, Kernel], region: Region, index: int, main: str) -> Iterator[Problem]:
+    """The operation for each kernel that can do it without the busy unit, and of which a tile fits."""
+    bound = region.operations[index]
+    able = able_kernels(machine, kernels, bound.operation, [], region.alone(bound))
+    yield from (problem for problem in able if main not in working_units(problem.kernel.steps) and tile_fits(problem))
+
+
+def _beside(region: Region, index: int) -> Sequence[int]:
+    """Operations that neither make what this one reads nor read what it makes, and can run meanwhile."""
+    count, operations = len(region.operations), region.operations
+    stop = next((other for other in range(index + 1, count) if region.reads(operations[other], operations[index])), count)
+    return [other for other in range(first_after(region, range(index), index), stop) if other != index]
