@@ -49,15 +49,16 @@ def kinds_network(softmax: bool = False) -> onnx.ModelProto:
     return model(nodes, {"x": list(SHAPE)}, {"y": [1, 5]}, constants)
 
 
-def plain_network() -> onnx.ModelProto:
-    """One input 'x' [1, 3, 12, 10], one output 'y' [1, 5], of operations that every machine has."""
+def plain_network(wide: bool = False) -> onnx.ModelProto:
+    """One input 'x' [1, 3, 12, 10], one output 'y' [1, 5], of operations that every machine has. wide: a first kernel of 5x5 with stride 2."""
+    size, step = (5, 2) if wide else (3, 1)
     rng, n = np.random.default_rng(5), helper.make_node
 
     def weights(*shape: int) -> NDArray[Any]:
         return (rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]))).astype(F)
 
     nodes = [
-        n("Conv", ["x", "w1", "b1"], ["a"], "conv", pads=[1, 1, 1, 1], strides=[2, 1]),
+        n("Conv", ["x", "w1", "b1"], ["a"], "conv", pads=[size // 2] * 4, strides=[2, step]),
         n("Relu", ["a"], ["r"], "relu"),
         n("Conv", ["r", "w2"], ["c"], "one"),
         n("Add", ["c", "r"], ["s"], "sum"),
@@ -66,14 +67,14 @@ def plain_network() -> onnx.ModelProto:
         n("Flatten", ["g"], ["f"], "flat"),
         n("Gemm", ["f", "w3"], ["y"], "logits", transB=1),
     ]
-    constants = {"w1": weights(18, 3, 3, 3), "b1": weights(18, 1).ravel(), "w2": weights(18, 18, 1, 1), "w3": weights(5, 18)}
+    constants = {"w1": weights(18, 3, size, size), "b1": weights(18, 1).ravel(), "w2": weights(18, 18, 1, 1), "w3": weights(5, 18)}
     return model(nodes, {"x": list(SHAPE)}, {"y": [1, 5]}, constants)
 
 
 @cache
-def plain(target: str) -> Compiled:
+def plain(target: str, wide: bool = False) -> Compiled:
     """The plain network for a machine, loaded."""
-    return compile_network(plain_network(), "plain", Target(target), pictures(4))
+    return compile_network(plain_network(wide), "plain", Target(target), pictures(4))
 
 
 @cache

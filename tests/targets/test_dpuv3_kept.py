@@ -173,9 +173,10 @@ def test_rows_are_packed_where_that_saves_work(height: int, window: tuple[int, i
         assert rest * width <= 8 * problem.numbers["long"]
 
 
-@pytest.mark.parametrize(("by", "stride"), [("squares", 2), ("columns", 1)])
+@pytest.mark.parametrize(("by", "stride"), [("strips", 2), ("squares", 2), ("columns", 1)])
 def test_first_layers_leave_their_results_there(by: str, stride: int) -> None:
-    operation = convolution((4, 3, 37, 30), (20, 3, 3), strides=(stride, stride), pads=(1, 1, 1, 1))
+    kernel = 7 if by == "strips" else 3
+    operation = convolution((4, 3, 37, 30), (20, kernel, kernel), strides=(stride, stride), pads=(kernel // 2,) * 4)
     assert run(operation, "y", 16, 32, by=by)
 
 

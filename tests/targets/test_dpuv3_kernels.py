@@ -10,8 +10,10 @@ from tests.schedule.convolutions import convolution
 from tests.targets.dpuv3_operations import assert_exact, compiled, expected, inputs, kernel, machine, result
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile import compile_operation
-from toolchain.schedule.kernels.kernel_file import load_kernel
+from toolchain.schedule.kernel_selection import choose_kernel
+from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels
 from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine
 
 LIMITS = [{"low": -128, "high": 127}, {"low": 0, "high": 127}, {"low": 0, "high": 96}, {"low": 0, "high": 6}, {"slope": 26, "slope_shift": 8}]
 CHANNELS = [1, 3, 16, 17, 40]
@@ -87,10 +89,17 @@ def first_layers(draw: st.DrawFn, stride: int) -> Operation:
     return convolution(shape, (draw(st.sampled_from([16, 20])), *kernel), draw(st.integers(0, 99)), strides=(stride, stride), pads=pads, shift=11)
 
 
+@pytest.mark.parametrize("name", ["strips", "squares"])
 @settings(max_examples=7, deadline=None)
-@given(first_layers(2))
-def test_any_first_layer_with_two_by_two_pixels_in_the_channels_is_exact(operation: Operation) -> None:
-    choice, given_values = compile_operation(machine(), kernel("squares"), operation, timed=1), inputs(operation)
+@given(operation=first_layers(2))
+def test_any_first_layer_with_stride_2_and_neighbours_in_the_channels_is_exact(name: str, operation: Operation) -> None:
+    try:
+        choice = compile_operation(machine(), kernel(name), operation, timed=1)
+    except UserError as error:
+        assert name == "strips"
+        assert "strips are no less work" in str(error)
+        return
+    given_values = inputs(operation)
     np.testing.assert_array_equal(result(choice, given_values), expected(operation, given_values))
 
 
@@ -111,6 +120,28 @@ def test_any_depthwise_convolution_is_exact(operation: Operation, contexts: int)
 @given(pools(average=True))
 def test_any_average_is_exact(operation: Operation) -> None:
     assert_exact(operation)
+
+
+@settings(max_examples=7, deadline=None)
+@given(windows(dilated=False), st.sampled_from([1, 7, 10, 21]), st.integers(0, 15), st.sampled_from(CHANNELS), st.data())
+def test_any_average_in_the_pool_unit_is_exact(window: made.Window, multiply: int, shift: int, channels: int, data: st.DataObject) -> None:
+    operation = made.average_pool("pool", (4, channels, *size(data.draw, window)), window, multiply, made.Requantise(shift))
+    choice, given_values = compile_operation(machine(), kernel("mean_pool"), operation, timed=1), inputs(operation)
+    np.testing.assert_array_equal(result(choice, given_values), expected(operation, given_values))
+
+
+@pytest.mark.parametrize(
+    ("multiply", "requantise", "reason"),
+    [
+        (21, made.Requantise(16), "no such multiplier or shift"),
+        (20, made.Requantise(6), "no such multiplier or shift"),
+        (21, made.Requantise(6, low=0), "an activation follows"),
+    ],
+)
+def test_averages_that_the_pool_unit_does_not_know(multiply: int, requantise: made.Requantise, reason: str) -> None:
+    operation = made.average_pool("pool", (4, 16, 8, 8), made.Window((3, 3)), multiply, requantise)
+    with pytest.raises(UserError, match=f"E1003 .*{reason}"):
+        compile_operation(machine(), kernel("mean_pool"), operation)
 
 
 @settings(max_examples=7, deadline=None)
@@ -203,8 +234,18 @@ def test_what_is_not_known_of_the_machine_can_be_refused() -> None:
 
 def test_the_first_layer_of_a_residual_network_takes_a_third() -> None:
     operation = convolution((4, 3, 112, 112), (64, 7, 7), strides=(2, 2), pads=(3, 3, 3, 3), shift=11, low=0)
-    plain, squares = (compile_operation(machine(), kernel(name), operation).cycles for name in ("conv2d", "squares"))
+    plain, squares, strips = (compile_operation(machine(), kernel(name), operation).cycles for name in ("conv2d", "squares", "strips"))
     assert squares < 0.4 * plain
+    assert strips < 0.9 * squares
+
+
+def test_strips_are_refused_where_the_host_shall_store_a_picture_once() -> None:
+    once = load_machine("dpuv3", overrides={"STRIPS": "refuse"})
+    operation = convolution((4, 3, 24, 24), (16, 7, 7), strides=(2, 2), pads=(3, 3, 3, 3), shift=11)
+    with pytest.raises(UserError, match=r"E1003 .*this configuration refuses strips"):
+        compile_operation(once, load_kernel(once, "strips"), operation)
+    assert choose_kernel(machine(), load_kernels(machine()), operation, ["x"]).kernel.name == "strips"
+    assert choose_kernel(once, load_kernels(once), operation, ["x"]).kernel.name == "squares"
 
 
 def test_a_first_layer_with_stride_1_takes_two_thirds() -> None:

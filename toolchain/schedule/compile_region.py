@@ -210,7 +210,10 @@ def _apart(planned: Planned, residents: Residents, index: int, choice: TileChoic
     """Tiles that leave alone the tensors on chip of the operations before and after, where such tiles are as quick. Then the next operation need not
     wait for this one's slots, nor this one for those of the one before."""
     problem, tiling = planned
-    beside = replace(problem, pools=residents.left(index, around=1))
+    pools = residents.left(index, around=1)
+    if not all(pool.depth for stretches in pools.values() for pool in stretches):
+        return planned
+    beside = replace(problem, pools=pools)
     try:
         found = choice.best(beside)
     except UserError:

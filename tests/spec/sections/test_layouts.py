@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.spec.small import small
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant
-from toolchain.spec.model import Layout
+from toolchain.spec.model import Copies, Layout
 
 OLD = "  rows_of:\n"
 
@@ -43,9 +43,22 @@ def test_padding_is_allowed_and_a_map_may_use_extents() -> None:
     assert not found.written
 
 
+def test_an_element_may_stand_in_several_places() -> None:
+    found = layout('    domain: {r: R}\n    copies: {k: 4}\n    map: "r k -> r // 2 + 3 - k, r % 2 + 2 * k"\n    shape: ["ceil_div(R, 2) + 3", 8]\n')
+    assert (found.domain, found.copies) == (("r",), (Copies("k", 4),))
+    assert list(found.chosen()) == [{"k": 0}, {"k": 1}, {"k": 2}, {"k": 3}]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ('    domain: {c: C}\n    copies: {k: 2}\n    map: "c -> c"\n    shape: [C]\n', "E0112 the map's names are not .* and those of copies: c k"),
+        ('    domain: {c: C}\n    copies: {C: 2}\n    map: "c C -> c, C"\n    shape: [C, 2]\n', "E0145 the name 'C' is taken"),
+        ('    domain: {c: C}\n    copies: {k: 2}\n    map: "c k -> c + k"\n    shape: [C + 1]\n', "E0135 .*"),
+        (
+            '    domain: {c: C}\n    copies: {k: 2}\n    map: "c k -> c, k"\n    shape: [C, 2]\n    inverse: "c k -> c"\n    written: true\n',
+            "E0136 the machine writes this layout, so each element stands in one place",
+        ),
         ('    domain: {c: C}\n    map: "c -> c, c"\n    shape: [C]\n', "E0135 the map gives 2 indices"),
         ('    domain: {c: C}\n    map: "d -> d"\n    shape: [C]\n', "E0112 the map's names"),
         ('    domain: {c: C}\n    map: "c -> c + W"\n    shape: [C]\n', "E0107 unknown name 'W'"),
