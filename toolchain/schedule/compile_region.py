@@ -32,6 +32,7 @@ from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.side_by_side import Planned, run_side_by_side
 from toolchain.schedule.stray_accesses import check_buffers, rooms_of
 from toolchain.schedule.tile_choice import TileChoice
+from toolchain.schedule.tile_following import follow_makers
 from toolchain.schedule.tiling.ring import find_rings
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
@@ -168,7 +169,7 @@ class _Planner:
                 shares = {number: even_shares(tile_count(problem, tiling), count) for number, (problem, tiling, count) in dealt if count > 1}
                 return Plan(region, self.order, own, tilings, residents, in_dram(storage, residents), shares=shares)
             if crowded is None:
-                planned = run_side_by_side(region, storage, found, choice)
+                planned = run_side_by_side(region, storage, follow_makers(region, found, choice), choice)
                 own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
                 plan = Plan(region, self.order, own, tilings, residents, in_dram(storage, residents))
                 if not options.grouped:

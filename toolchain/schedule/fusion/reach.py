@@ -1,6 +1,6 @@
 """The part of a tensor that a tile of its reader needs, in the units of the operation that makes it: derived from the index expression."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,18 +59,20 @@ def units_of(problem: Problem) -> dict[int, tuple[str, int]] | None:
 
 def find_reaches(maker: Problem, reader: Problem, operand: str) -> dict[str, Reach] | None:
     """None where tiles of the reader do not need whole units of the maker, all of them together."""
+    found = dict(touched(maker, reader, operand))
+    exact = found and all(whole and reach.covers(maker.extents[name]) for name, (reach, whole) in found.items())
+    return {name: reach for name, (reach, _) in found.items()} if exact else None
+
+
+def touched(maker: Problem, reader: Problem, operand: str) -> Iterator[tuple[str, tuple[Reach, bool]]]:
+    """By dimension of the maker, the units that the reader touches, and whether it begins with whole ones; none where kernels do not say."""
     made, read = units_of(maker), units_of(reader)
     if made is None or read is None or made.keys() != read.keys():
-        return None
-    found: dict[str, Reach] = {}
+        return
     for axis, (name, unit) in made.items():
         dimension, own = read[axis]
         first, stop = _reach(reader, operand, axis, own)
-        reach = Reach(dimension, first // unit, -(-stop // unit))
-        if (first % unit).any() or not reach.covers(maker.extents[name]):
-            return None
-        found[name] = reach
-    return found
+        yield name, (Reach(dimension, first // unit, -(-stop // unit)), not (first % unit).any())
 
 
 def _reach(reader: Problem, operand: str, axis: int, unit: int) -> tuple[Ints, Ints]:

@@ -1,0 +1,76 @@
+"""An average moves to the pool unit where convolutions of other branches run meanwhile, and the program that follows is exact."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.operations import made
+from tests.schedule.convolutions import convolution
+from tests.schedule.made_regions import expected
+from toolchain.abi.dram_map import Shape
+from toolchain.emulator.engines import engine_named
+from toolchain.graph.integers.numerics import Numerics
+from toolchain.operations.operation import Operation
+from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.kernel_selection import choose_kernel
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.unit_relief import relieved
+from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
+
+SIZE = (4, 32, 28, 28)
+
+
+def layer(name: str, kernel: int) -> Operation:
+    return replace(convolution(SIZE, (32, kernel, kernel), kernel, 200, pads=(kernel // 2,) * 4), name=name)
+
+
+def average(multiply: int = 7) -> Operation:
+    return made.average_pool("mean", SIZE, made.Window((3, 3), pads=(1, 1, 1, 1)), multiply, made.Requantise(6))
+
+
+def region(machine: Machine, beside: int, mean: Operation) -> Region:
+    """A convolution, beside it an average and a 1x1 convolution. beside: the first one's kernel size, 0 without it. Kernels are chosen."""
+    chain = (Bound(layer("stem", 1), {"x": "in", "y": "x"}), Bound(mean, {"x": "x", "y": "p"}), Bound(layer("last", 1), {"x": "p", "y": "b"}))
+    bound = (chain[0], Bound(layer("beside", beside), {"x": "x", "y": "a"}), *chain[1:]) if beside else chain
+    names = ("in", "x", "a", "p", "b") if beside else ("in", "x", "p", "b")
+    kernels = load_kernels(machine)
+    chosen = tuple(replace(each, kernel=choose_kernel(machine, kernels, each.operation).kernel.name) for each in bound)
+    return Region("block", dict.fromkeys(names, Shape(*SIZE)), ("in",), ("a", "b") if beside else ("b",), chosen, {})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "beside", "multiply", "moved"),
+    [
+        ({}, 5, 7, {2: "mean_pool"}),
+        ({}, 1, 7, {}),
+        ({}, 0, 7, {}),
+        ({}, 5, 9, {}),
+        ({"ASSUMED": "refuse"}, 5, 7, {}),
+    ],
+    ids=["beside much work", "beside too little", "alone", "a multiplier that the unit lacks", "assumptions refused"],
+)
+def test_an_average_moves(overrides: dict[str, str], beside: int, multiply: int, moved: dict[int, str]) -> None:
+    machine = load_machine("dpuv3", overrides=overrides)
+    assert relieved(machine, load_kernels(machine), region(machine, beside, average(multiply))) == moved
+
+
+def test_a_machine_with_one_unit_for_all_work_moves_no_operation() -> None:
+    machine = load_machine("vta")
+    assert relieved(machine, load_kernels(machine), region(machine, 5, average())) == {}
+
+
+def test_what_moves_is_exact_and_quicker() -> None:
+    machine = load_machine("dpuv3")
+    kernels, before = load_kernels(machine), region(machine, 5, average())
+    kernel = relieved(machine, kernels, before)[2]
+    after = replace(before, operations=tuple(replace(b, kernel=kernel) if b.operation.name == "mean" else b for b in before.operations))
+    inputs = {"in": np.random.default_rng(0).integers(-128, 128, SIZE, np.int8)}
+    wanted, found = expected(before, inputs, machine.quantisation or Numerics()), compile_region(machine, kernels, after)
+    state = found.state(inputs)
+    engine_named("fast")(found.program, state, found.checked.order)
+    for name in after.outputs:
+        np.testing.assert_array_equal(found.result(state, name), wanted[name])
+    assert found.cycles < compile_region(machine, kernels, before).cycles
