@@ -1,0 +1,127 @@
+"""The handover of a tensor through an operation between two others: how long the last one waits after the first one's end, and tiles with which
+it waits less."""
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+
+import numpy as np
+
+from toolchain.schedule.fusion.reach import Reach
+from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.tiling.order import Tile, tiles_over
+from toolchain.schedule.tiling.overlap import Floats
+from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
+from toolchain.spec.arrays import Ints
+from toolchain.spec.evaluate import constant
+
+WORTH = 0.005
+"""The share of the maker's cycles by which the next operation must start earlier for others than the given tiles."""
+CLOSE = 8
+"""Fewer tiles are taken where they lose no more than this part of the cycles that are to be gained."""
+CUTS = range(1, 9)
+"""Tiles of the operation between are cut into so many, or come to so many of the maker's."""
+MOST_TILES = 64
+
+
+@dataclass(frozen=True)
+class Handover:
+    """maker, made: the first operation and its tiles. problem: the one between, whose tiles are sought. reaches: units of the maker that it reads, by
+    the maker's dimensions. wanted: by dimension, first unit and units of the part of its result with which the last one begins."""
+
+    maker: Problem
+    made: Tiling
+    problem: Problem
+    reaches: Mapping[str, Reach]
+    wanted: Mapping[str, tuple[int, int]]
+
+    def best(self, tiling: Tiling, contexts: int) -> tuple[Tiling, Tiling]:
+        """Tiles of the maker and of the operation between, the fewest of those with which the last one starts soon; the given ones if no others are
+        worth it. Whether the maker's are halved, its own cycles decide."""
+        worth, given = WORTH * self.made.estimate, self.wait(tiling)
+        found = list(self._alternatives(tiling, contexts)) if given > worth else []
+        least = min((cycles for cycles, *_ in found), default=given)
+        if given - least <= worth:
+            return self.made, tiling
+        near = [(made, other) for cycles, made, other in found if cycles - least <= (given - least) / CLOSE]
+        return min(near, key=lambda pair: (len(_tiles(self.maker, pair[0])) + len(_tiles(self.problem, pair[1])), pair[1].estimate))
+
+    def _alternatives(self, tiling: Tiling, contexts: int) -> Iterator[tuple[float, Tiling, Tiling]]:
+        """Tiles of both, with the cycles that they cost: those for which the last one waits, and by which the maker takes longer."""
+        halved = {name: {size, -(-size // 2)} if name in self.reaches else {size} for name, size in self.made.sizes.items()}
+        for made in _of_sizes(self.maker, halved, contexts):
+            own, other = {name: {-(-size // cuts) for cuts in CUTS} for name, size in tiling.sizes.items()}, replace(self, made=made)
+            for name, reach in self.reaches.items():
+                each = made.sizes[name] * len(reach.first) / max(int(reach.stop.max() - reach.first.min()), 1)
+                own[reach.dimension] |= {max(int(each * count), 1) for count in CUTS}
+            for mine in _of_sizes(self.problem, own, contexts):
+                yield made.estimate - self.made.estimate + other.wait(mine), made, mine
+
+    def wait(self, tiling: Tiling) -> float:
+        """Cycles for which the last operation waits after the maker's end, where the units do nothing else meanwhile."""
+        parts, sources = _parts(self.problem, tiling), _parts(self.maker, self.made)
+        needs, wanted = np.ones((len(parts), len(sources)), np.bool_), np.ones(len(parts), np.bool_)
+        for name, reach in self.reaches.items():
+            first, count = np.array([reach.part(*part[reach.dimension]) for part in parts], np.int64).T
+            other, size = _columns(sources, name)
+            needs &= (first[:, None] < other + size) & (other < (first + count)[:, None])
+        for name, (first, count) in self.wanted.items():
+            own, size = _columns(parts, name)
+            wanted &= (own < first + count) & (first < own + size)
+        last = np.where(needs.any(axis=1), len(sources) - np.argmax(needs[:, ::-1], axis=1), 0)
+        done = np.concatenate([[0.0], np.cumsum(_cycles(self.maker, self.made, sources))])
+        end = _end(done[last].tolist(), _cycles(self.problem, tiling, parts).tolist(), wanted.tolist())
+        return max(end - self.made.estimate, 0.0)
+
+
+def _of_sizes(problem: Problem, sizes: Mapping[str, Collection[int]], contexts: int) -> Iterator[Tiling]:
+    """Tilings of these sizes that are not too many tiles."""
+    for tiling in rank_tilings(problem, contexts, 1 << 20):
+        if all(size in sizes[name] for name, size in tiling.sizes.items()) and len(_tiles(problem, tiling)) <= MOST_TILES:
+            yield tiling
+
+
+def _tiles(problem: Problem, tiling: Tiling) -> Sequence[Tile]:
+    return tiles_over(problem, problem.kernel.loops, tiling.sizes, tiling.order)
+
+
+def _parts(problem: Problem, tiling: Tiling) -> Sequence[Tile]:
+    """The tiles in order, cut into as few rows as an instruction takes: dependences are found for instructions, not for tiles."""
+    found = _tiles(problem, tiling)
+    for name, step in _multiples(problem).items():
+        found = [{**tile, name: (at, min(step, sum(tile[name]) - at))} for tile in found for at in range(tile[name][0], sum(tile[name]), step)]
+    return found
+
+
+def _multiples(problem: Problem) -> dict[str, int]:
+    """The least size of a tile along dimensions where that is more than one."""
+    found = {d.name: constant(d.multiple, problem.numbers) for d in problem.kernel.loops if d.multiple is not None}
+    return {name: size for name, size in found.items() if size > 1}
+
+
+def _cycles(problem: Problem, tiling: Tiling, parts: Sequence[Tile]) -> Floats:
+    """float64 [n], of each part of the estimate; one with fewer rows takes as long."""
+    whole = _multiples(problem)
+    work = np.array([math.prod(size for name, (_, size) in part.items() if name not in whole) for part in parts], np.float64)
+    return work * (tiling.estimate / work.sum())
+
+
+def _columns(tiles: Sequence[Tile], name: str) -> tuple[Ints, Ints]:
+    """The first unit of each tile along a dimension, and its units."""
+    first, count = np.array([tile[name] for tile in tiles], np.int64).T
+    return first, count
+
+
+def _end(ready: Sequence[float], cycles: Sequence[float], wanted: Sequence[bool]) -> float:
+    """When the last part that is wanted is done. The unit takes, whenever it is free, the first part that is ready."""
+    now = end = 0.0
+    later, here = sorted(range(len(ready)), key=lambda part: (-ready[part], -part)), list[int]()
+    while later or here:
+        now = now if here else max(now, ready[later[-1]])
+        while later and ready[later[-1]] <= now:
+            heappush(here, later.pop())
+        part = heappop(here)
+        now += cycles[part]
+        end = now if wanted[part] else end
+    return end
