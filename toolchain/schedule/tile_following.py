@@ -21,6 +21,8 @@ def follow_makers(region: Region, planned: Sequence[Planned], choice: TileChoice
     main, works = main_unit([problem for problem, _ in planned]), [working_units(problem.steps) for problem, _ in planned]
     found, known = list(planned), dict[tuple[object, ...], tuple[Tiling, Tiling]]()
     for index, (problem, tiling) in enumerate(planned):
+        if any(step.kind == "load" for step in problem.steps):
+            continue  # slots for operands in DRAM decide
         maker, reader = _maker(region, found, index), _reader(region, found, index)
         if maker is None or reader is None or [k for k in range(maker[0], reader[0] + 1) if main in works[k]] != [maker[0], reader[0]]:
             continue

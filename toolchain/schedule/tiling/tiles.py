@@ -270,14 +270,14 @@ class Candidates:
     @cached_property
     def cycles(self) -> list[dict[str, Floats]]:
         """By step of the problem, then by unit: how long one run of it takes, on average over full tiles and those that are left at the end of each
-        dimension, in runs for full tiles."""
+        dimension, in runs for full tiles. Tiles that another operation of a group cuts are all taken for full ones."""
         if self.whole:
             return self.whole.cycles
         full = self._cycles(self.names)
         mean = [{unit: cycles.astype(np.float64) for unit, cycles in costs.items()} for costs in full]
         for d in self.problem.kernel.tile:
             left = self.problem.extents[d.name] % self.sizes[d.name]
-            rows = np.flatnonzero(left)
+            rows = np.flatnonzero((left > 0) & (self.trips[d.name] == self.problem.extents[d.name] / self.sizes[d.name]))
             if not len(rows):
                 continue
             trips, last = self.trips[d.name][rows], self._cycles(tile_names(self.problem, {**rows_of(self.sizes, rows), d.name: left[rows]}))
