@@ -188,6 +188,23 @@ def test_a_sum_is_made_over_its_operand() -> None:
     assert proven(compiled, MACHINES["dpuv3"])
 
 
+def test_tiles_leave_the_neighbours_tensors_alone() -> None:
+    """The first operation's tiles of the input would lie where the second one stores its result, which would wait for the last of them."""
+    machine = MACHINES["dpuv3"]
+    compiled = compile_region(machine, KERNELS["dpuv3"], block(56, 64), Options(grouped=False))
+    first = compiled.schedule.groups[0].operations[0]
+    tiles = [slot for slots in first.slots.values() if not isinstance(slots, int) for slot in slots]
+    near = {buffer.tensor: buffer for buffer in compiled.schedule.buffers if buffer.tensor in ("a", "b")}
+    assert set(near) == {"a", "b"}
+    assert tiles
+    assert first.within
+    for pool in first.within["fm"]:
+        for buffer in near.values():
+            assert pool.bank != buffer.slot.bank or not pool.start <= buffer.slot.address < pool.start + pool.depth
+    assert all(any(pool.bank == slot.bank and pool.start <= slot.address < pool.start + pool.depth for pool in first.within["fm"]) for slot in tiles)
+    assert proven(compiled, machine)
+
+
 def test_what_finds_no_room_goes_through_dram() -> None:
     machine = MACHINES["dpuv3"]
     compiled = compile_region(machine, KERNELS["dpuv3"], block(260), Options(grouped=False))

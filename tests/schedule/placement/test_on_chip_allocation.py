@@ -42,6 +42,18 @@ def test_what_lives_at_once_stands_apart_and_tiles_get_what_is_left(given_sizes:
         assert sorted(cells) == [(bank, k) for bank, depth in depths.items() for k in range(depth)]
 
 
+@given(CANDIDATES)
+def test_the_room_around_an_operation_is_free_before_and_after_it_too(given_sizes: list[tuple[int, int, int]]) -> None:
+    candidates = {f"n{k}": candidate(f"n{k}", size, first, first + length) for k, (size, first, length) in enumerate(given_sizes)}
+    found = place_residents(candidates, POOLS, 13)
+    for operation in range(13):
+        near = {c.name: c for group in range(max(operation - 1, 0), min(operation + 2, 13)) for c in found.live(group)}
+        taken = {(found.slots[name].bank, found.slots[name].address + k) for name, c in near.items() for k in range(c.size)}
+        free = {(pool.bank, pool.start + k) for pool in found.left(operation, around=1)["fm"] for k in range(pool.depth)}
+        assert not taken & free
+        assert len(taken) + len(free) == sum(pool.depth for pool in POOLS["fm"])
+
+
 def test_a_result_lies_over_an_operand_that_nobody_needs_any_more() -> None:
     first, second = candidate("a", 8, 0, 2), replace(candidate("b", 8, 2, 4), over=("a",))
     assert place_residents({"a": first, "b": second}, POOLS, 5).slots == {"a": Slot(0, 0), "b": Slot(0, 0)}

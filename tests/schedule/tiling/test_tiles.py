@@ -7,13 +7,15 @@ from math import prod
 import pytest
 
 from tests.schedule.convolutions import convolution
-from toolchain.schedule.compile import compile_operation
+from toolchain.analysis.checks import prepare_program
+from toolchain.schedule.compile import compile_operation, emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.tiling.tiles import even_sizes, rank_tilings
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
+from toolchain.timing.simulate import time_program
 
 MACHINE = load_machine("vta")
 KERNEL = load_kernel(MACHINE, "conv2d")
@@ -54,6 +56,19 @@ def test_a_memory_of_which_others_have_taken_all_is_told() -> None:
 def test_time_stays_near_the_estimate() -> None:
     choice = compile_operation(MACHINE, KERNEL, OPERATION, timed=3)
     assert all(abs(cycles / tiling.estimate - 1) < 0.05 for tiling, cycles in choice.tried)
+
+
+def test_the_last_rows_count_as_what_they_take() -> None:
+    """Eight rows take as long as four: of 28 rows in tiles of 24 the last four take a quarter."""
+    machine = load_machine("dpuv3")
+    problem = state_problem(machine, load_kernel(machine, "conv2d"), convolution((4, 256, 28, 28), (256, 3, 3), pads=(1, 1, 1, 1)))
+    found = {tiling.sizes["oh"]: tiling for tiling in reversed(rank_tilings(problem, 2, 1 << 20)) if tiling.sizes["ow"] == 28}
+    assert {8, 16, 28} <= set(found)
+    for tiling in found.values():
+        compiled = emit_alone(problem, tiling, pack_tensors(problem))
+        prepared = prepare_program(compiled.program, compiled.state())
+        cycles = time_program(compiled.program, prepared.footprints, prepared.provenance, prepared.tokens).cycles
+        assert tiling.estimate == pytest.approx(cycles, rel=0.03)
 
 
 @pytest.mark.parametrize("limit", ["SETUP", "DRAIN"])
