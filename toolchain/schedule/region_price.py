@@ -83,8 +83,9 @@ def _crossing_ms(value: ir.Value, machine: Machine, host: Host, converted: bool)
 
 def _rearranging_ms(machine: Machine) -> float:
     """Cost of a byte, for the layout of pictures that is quickest to write and read."""
-    pictures = [layout.gb_per_s for layout in machine.layouts if set(layout.domain) == PICTURE]
-    return min((0.0 if rate is None else 1 / rate.value / 1e6 for rate in pictures), default=0.0)
+    pictures = [layout for layout in machine.layouts if set(layout.domain) == PICTURE]
+    times = ((layout, math.prod(copies.count for copies in layout.copies)) for layout in pictures)
+    return min((0.0 if layout.gb_per_s is None else stored / layout.gb_per_s.value / 1e6 for layout, stored in times), default=0.0)
 
 
 def _starts_ms(machine: Machine, host: Host, buffers: int, batch: int) -> float:

@@ -24,6 +24,7 @@ from toolchain.schedule.placement.dram_buffers import layout_of
 from toolchain.schedule.stray_accesses import check_buffers
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.errors import UserError, fail
+from toolchain.spec.expr import Compare, Const, Expr, Logic, Name
 from toolchain.spec.model import Machine
 from toolchain.verify.compare import told_difference
 from toolchain.verify.group_check import check_in_group
@@ -83,13 +84,24 @@ def _run(problem: Problem, kinds: Kinds, rng: np.random.Generator) -> int:
 
 
 def operations_for(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random.Generator) -> Iterator[Problem | None]:
-    """Random operations for the kernel without end, None for one that it does not compute or is never asked for."""
+    """Random operations for the kernel without end, None for one that it does not compute or is never asked for. Every third one of those that are
+    not large has the numbers that the kernel's conditions state."""
+    stated = {name: value for require in kernel.requires for name, value in _stated(require.that) if name in kind.defaults}
     for number in itertools.count():
-        operation = draw_operation(machine, kind, rng, large=number >= LARGER and number % 2 == 1)
+        large = number >= LARGER and number % 2 == 1
+        operation = draw_operation(machine, kind, rng, {} if large or number % 3 else stated, large=large)
         try:
             yield None if operation is None or not stands(operation) else state_problem(machine, kernel, operation)
         except UserError:
             yield None
+
+
+def _stated(condition: Expr) -> Iterator[tuple[str, int]]:
+    """The numbers that a condition gives outright: of `sh == 2 and kh < 9`, that sh is 2."""
+    if isinstance(condition, Logic) and condition.op == "and":
+        yield from itertools.chain.from_iterable(map(_stated, condition.values))
+    if isinstance(condition, Compare) and condition.op == "==" and isinstance(condition.left, Name) and isinstance(condition.right, Const):
+        yield condition.left.id, condition.right.value
 
 
 def _tilings(problem: Problem, rng: np.random.Generator) -> list[Tiling]:

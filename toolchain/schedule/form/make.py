@@ -45,10 +45,10 @@ def _buffer(plan: Plan, tensor: str, name: str) -> ChipBuffer:
 
 def _operation(plan: Plan, index: int, rings: frozenset[str]) -> ScheduledOperation:
     problem, tiling, left = plan.problems[index], plan.tilings[index], plan.residents.left(index)
-    within = {memory: pools for memory, pools in problem.pools.items() if pools != left[memory]}
-    return ScheduledOperation(
-        plan.order[index], problem.operation.name, problem.kernel.name, _tile(problem, tiling), _slots(problem, tiling, rings), within
-    )
+    slots = _slots(problem, tiling, rings)
+    counted = {problem.memories[name] for name, found in slots.items() if isinstance(found, int)}
+    within = {memory: pools for memory, pools in problem.pools.items() if memory in counted and pools != left[memory]}
+    return ScheduledOperation(plan.order[index], problem.operation.name, problem.kernel.name, _tile(problem, tiling), slots, within)
 
 
 def _tile(problem: Problem, tiling: Tiling) -> tuple[Cut, ...]:
