@@ -160,8 +160,16 @@ def test_last_rows_are_computed_as_eight(height: int, window: tuple[int, int, in
     assert run(last_rows(height, window), "xy", pieces=True)
 
 
+@pytest.mark.parametrize("stride", [2, 3])
+@pytest.mark.parametrize("height", [4, 6, 10, 12, 13, 14, 15, 17, 19])
+def test_last_rows_of_every_so_manyth_pixel_are_computed_as_eight(height: int, stride: int) -> None:
+    assert run(last_rows(height, (1, 1, stride)), "xy")
+    assert run(last_rows(height, (1, 1, stride)), "x")
+    assert run(last_rows(height, (1, 1, stride)), "xy", pieces=True)
+
+
 @pytest.mark.parametrize(("height", "window", "packs"), [
-    (14, (1, 1, 1), True), (14, (3, 3, 1), True), (17, (7, 1, 1), True), (17, (1, 7, 1), True), (28, (3, 3, 2), True),
+    (14, (1, 1, 1), True), (14, (1, 1, 2), True), (28, (1, 1, 3), True), (14, (3, 3, 1), True), (17, (7, 1, 1), True), (17, (1, 7, 1), True), (28, (3, 3, 2), True),
     (16, (3, 3, 1), False), (7, (3, 3, 1), False), (1, (1, 1, 1), False), (17, (9, 9, 1), False),
 ])  # fmt: skip
 def test_rows_are_packed_where_that_saves_work(height: int, window: tuple[int, int, int], packs: bool) -> None:
