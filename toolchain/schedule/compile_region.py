@@ -219,7 +219,8 @@ def _apart(planned: Planned, residents: Residents, index: int, choice: TileChoic
         found = choice.best(beside)
     except UserError:
         return planned
-    fewer = any(len(found.places[name]) < len(slots) for name, slots in tiling.places.items() if problem.loads(name) and name not in problem.known)
+    loaded = [name for name in tiling.places if problem.loads(name) and name not in problem.known]
+    fewer = any(len(found.places.get(name, ())) < len(tiling.places[name]) for name in loaded)
     return planned if fewer or found.estimate > CLOSE * tiling.estimate else (beside, found)
 
 
