@@ -169,7 +169,8 @@ def test_last_rows_of_every_so_manyth_pixel_are_computed_as_eight(height: int, s
 
 
 @pytest.mark.parametrize(("height", "window", "packs"), [
-    (14, (1, 1, 1), True), (14, (1, 1, 2), True), (28, (1, 1, 3), True), (14, (3, 3, 1), True), (17, (7, 1, 1), True), (17, (1, 7, 1), True), (28, (3, 3, 2), True),
+    (14, (1, 1, 1), True), (14, (1, 1, 2), True), (28, (1, 1, 3), True),
+    (14, (3, 3, 1), True), (17, (7, 1, 1), True), (17, (1, 7, 1), True), (28, (3, 3, 2), True),
     (16, (3, 3, 1), False), (7, (3, 3, 1), False), (1, (1, 1, 1), False), (17, (9, 9, 1), False),
 ])  # fmt: skip
 def test_rows_are_packed_where_that_saves_work(height: int, window: tuple[int, int, int], packs: bool) -> None:

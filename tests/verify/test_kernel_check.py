@@ -80,3 +80,12 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kernel", "check", "vta", "ad"]) == 1
     assert "E1002 machine 'vta' has no kernel 'ad'; did you mean 'add'" in capsys.readouterr().err
     assert main(["kernel", "check", "vta", "add", "--shapes", "0"]) == 1
+
+
+def test_numbers_that_conditions_state_are_drawn() -> None:
+    """A stride of 2 both ways and no dilation are one draw in 80; with a kernel of at least 5, hardly any."""
+    machine = load_machine("dpuv3")
+    drawn = list(islice(operations_for(machine, load_kernels(machine)["strips"], kinds_of(machine)["conv2d"], np.random.default_rng(0)), 2000))
+    found = [problem.operation.numbers for problem in drawn if problem]
+    assert len(found) > 3
+    assert {(numbers["sh"], numbers["sw"]) for numbers in found} == {(2, 2)}
