@@ -77,9 +77,8 @@ class Handover:
 
 def _of_sizes(problem: Problem, sizes: Mapping[str, Collection[int]], contexts: int) -> Iterator[Tiling]:
     """Tilings of these sizes that are not too many tiles."""
-    for tiling in rank_tilings(problem, contexts, 1 << 20):
-        if all(size in sizes[name] for name, size in tiling.sizes.items()) and len(_tiles(problem, tiling)) <= MOST_TILES:
-            yield tiling
+    ranked = rank_tilings(problem, contexts, 1 << 20, among=sizes)
+    yield from (tiling for tiling in ranked if len(_tiles(problem, tiling)) <= MOST_TILES)
 
 
 def _tiles(problem: Problem, tiling: Tiling) -> Sequence[Tile]:

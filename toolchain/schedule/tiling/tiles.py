@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -54,20 +54,20 @@ class Tiling:
         return {name: len(found) for name, found in self.places.items()}
 
 
-def rank_tilings(problem: Problem, contexts: int, best: int, streams: int = 1) -> list[Tiling]:
+def rank_tilings(problem: Problem, contexts: int, best: int, streams: int = 1, among: Mapping[str, Collection[int]] | None = None) -> list[Tiling]:
     """The `best` tilings by estimate, the first one lowest. contexts: slots that each place has at least, where it has as many tiles;
-    fewer where nothing fits with so many. streams: how many share the tiles.
+    fewer where nothing fits with so many. streams: how many share the tiles. among: by dimension, the sizes to look at; without, all.
 
     Raises UserError E1004 where not even the smallest tile fits.
     """
-    sizes, names, rooms = _legal(problem, _candidates(problem))
+    sizes, names, rooms = _legal(problem, _candidates(problem, among=among))
     free = Rooms(problem.pools, len(next(iter(sizes.values()))))
     taken = take_slots(problem, trips_of(problem, sizes), rooms, contexts, free)
     fits = free.fit
     taken = fill_slots(problem, trips_of(problem, sizes), rooms, contexts, free, taken)
     kept = np.flatnonzero(fits)
     if not len(kept) and contexts > 1:
-        return rank_tilings(problem, contexts - 1, best, streams)
+        return rank_tilings(problem, contexts - 1, best, streams, among)
     if not len(kept):
         raise fail("E1004", f"no tile of '{problem.operation.name}' fits {crowded(problem)}", problem.kernel.span)
     sizes, names, rooms = (rows_of(part, kept) for part in (sizes, names, rooms))
@@ -126,10 +126,12 @@ def rooms_of(problem: Problem, names: Mapping[str, Ints]) -> dict[str, Ints]:
     return {p.name: evaluate_arrays(p.size, names) * (p.name not in problem.elsewhere) for p in problem.kernel.places}
 
 
-def _candidates(problem: Problem, count: int | None = None) -> dict[str, Ints]:
+def _candidates(problem: Problem, count: int | None = None, among: Mapping[str, Collection[int]] | None = None) -> dict[str, Ints]:
     """int64 [n] for each dimension: every combination of sizes that cut an extent as evenly as a number of tiles, and the multiple
-    that a size must be of, allow; of the `count` smallest sizes where that is given."""
-    grid = np.meshgrid(*(np.array(sizes_along(problem, d)[:count], np.int64) for d in problem.kernel.tile), indexing="ij")
+    that a size must be of, allow; of the `count` smallest sizes, or of those `among` given ones, where these are stated."""
+    sizes = {d.name: sizes_along(problem, d)[:count] for d in problem.kernel.tile}
+    kept = [[size for size in found if among is None or size in among[name]] for name, found in sizes.items()]
+    grid = np.meshgrid(*(np.array(each, np.int64) for each in kept), indexing="ij")
     return {d.name: part.ravel() for d, part in zip(problem.kernel.tile, grid, strict=True)}
 
 
@@ -270,12 +272,12 @@ class Candidates:
     @cached_property
     def cycles(self) -> list[dict[str, Floats]]:
         """By step of the problem, then by unit: how long one run of it takes, on average over full tiles and those that are left at the end of each
-        dimension, in runs for full tiles. Tiles that another operation of a group cuts are all taken for full ones."""
+        dimension, in runs for full tiles. Tiles that another operation of a group cuts, or that streams share, are all taken for full ones."""
         if self.whole:
             return self.whole.cycles
         full = self._cycles(self.names)
         mean = [{unit: cycles.astype(np.float64) for unit, cycles in costs.items()} for costs in full]
-        for d in self.problem.kernel.tile:
+        for d in self.problem.kernel.tile if self.streams == 1 else ():
             left = self.problem.extents[d.name] % self.sizes[d.name]
             rows = np.flatnonzero((left > 0) & (self.trips[d.name] == self.problem.extents[d.name] / self.sizes[d.name]))
             if not len(rows):
