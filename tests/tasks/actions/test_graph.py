@@ -1,14 +1,20 @@
-"""The operations of several machines in one graph."""
+"""The operations of several machines in one graph, and what a graph leaves in memory."""
 
+import gc
 from dataclasses import replace
+from pathlib import Path
 
+import onnx_ir as ir
 import pytest
 
 from toolchain.operations.library import Kinds, builtin_kinds
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
-from toolchain.tasks.actions.graph import shared_kinds
+from toolchain.tasks.actions.graph import make_graph, shared_kinds
+from toolchain.tasks.garbage import rare_collections
+from toolchain.tasks.plan import make_plan
+from toolchain.tasks.work import fulfil
 
 
 def test_machines_share_the_operations_of_all() -> None:
@@ -25,3 +31,14 @@ def test_two_meanings_of_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("toolchain.tasks.actions.graph.kinds_of", kinds_of)
     with pytest.raises(UserError, match="E1208 machine 'vta' describes the operation 'add' otherwise than a machine before it in 'target'"):
         shared_kinds([first, second])
+
+
+def test_nodes_do_not_stay_in_memory(tmp_path: Path) -> None:
+    (steps,) = make_plan({"target": "vta", "model": "digits"}, tmp_path).steps
+    step = steps["graph"]
+    fulfil(step, lambda _: None)
+    gc.collect()
+    before = sum(isinstance(each, ir.Node) for each in gc.get_objects())
+    with rare_collections():
+        make_graph(step, lambda _: None)
+        assert sum(isinstance(each, ir.Node) for each in gc.get_objects()) <= before

@@ -1,5 +1,6 @@
 """The graph side: every pass, each of whose results is an ONNX file that runs."""
 
+import gc
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +35,12 @@ from toolchain.tasks.work import Made
 
 def make_graph(step: Step, say: Say) -> Made:
     """Raises UserError E1203 for a machine without numerics, E1001 for one without kernels, E0901 to E0923 for the model."""
+    made = _write_graph(step, say)
+    gc.collect()  # a model is circles of nodes and values, and its weights in floating point would stay until the build ends
+    return made
+
+
+def _write_graph(step: Step, say: Say) -> Made:
     job, machines = step.job, machines_of(step.job)
     unsaid = next((machine for machine in machines if machine.quantisation is None and not machine.takes_graphs), None)
     if unsaid is not None:
