@@ -24,8 +24,10 @@ def follow_makers(region: Region, planned: Sequence[Planned], choice: TileChoice
         if any(step.kind == "load" for step in problem.steps):
             continue  # slots for operands in DRAM decide
         maker, reader = _maker(region, found, index), _reader(region, found, index)
-        if maker is None or reader is None or [k for k in range(maker[0], reader[0] + 1) if main in works[k]] != [maker[0], reader[0]]:
+        if maker is None or reader is None:
             continue
+        if [k for k in range(maker[0], reader[0] + 1) if main in works[k]] != [maker[0], reader[0]]:
+            continue  # the unit has other work meanwhile
         reaches, wanted = _reaches(region, found, maker, index), _first_part(problem, *found[reader[0]], reader[1])
         if not reaches or not wanted:
             continue
