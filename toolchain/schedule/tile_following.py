@@ -32,7 +32,8 @@ def follow_makers(region: Region, planned: Sequence[Planned], choice: TileChoice
         if not reaches or not wanted:
             continue
         first, made = found[maker[0]]
-        key = choice.key(first), tuple(made.sizes.items()), made.order, choice.key(problem), tuple(wanted.items())
+        starts = tuple(int(reach.first[0]) for reach in reaches.values())
+        key = choice.key(first), tuple(made.sizes.items()), made.order, choice.key(problem), starts, tuple(wanted.items())
         if key not in known:
             known[key] = Handover(first, made, problem, reaches, wanted).best(tiling, choice.contexts)
         found[maker[0]], found[index] = (first, known[key][0]), (problem, known[key][1])
