@@ -22,6 +22,7 @@ Path = tuple[str | int, ...]
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]*[0-9a-fA-F][0-9a-fA-F_]*|0o[0-7_]*[0-7][0-7_]*|0b[01_]*[01][01_]*)\Z")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\Z")
 _UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 _YAML: Any = yaml
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -125,6 +126,8 @@ def parse_yaml(source: Source) -> Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         span = _span(source, mark) if mark else None
+        if "nesting depth" in str(error.problem):  # libyaml has its own limit since 0.2.6, met before the first event
+            raise fail("E0102", _TOO_DEEP, span) from None
         raise fail("E0101", f"not valid YAML: {error.problem}", span, _yaml_hint(str(error.problem)), source.path) from None
     except yaml.YAMLError as error:
         raise fail("E0101", f"not valid YAML: {str(error).splitlines()[0]}", place=source.path) from None
@@ -153,7 +156,7 @@ def _guard(source: Source) -> None:
         if values > MAX_VALUES:
             raise fail("E0102", f"the file holds more than {MAX_VALUES} keys and values", _span(source, event.start_mark))
         if depth > MAX_DEPTH:
-            raise fail("E0102", f"nested deeper than {MAX_DEPTH} levels", _span(source, event.start_mark))
+            raise fail("E0102", _TOO_DEEP, _span(source, event.start_mark))
 
 
 def _span(source: Source, mark: Any) -> Span:
