@@ -1,10 +1,14 @@
 """An average moves to the pool unit where convolutions of other branches run meanwhile, and the program that follows is exact."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 
+import toolchain
+from tests.graph.onnx_builder import model, save
 from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import expected
@@ -62,6 +66,16 @@ def test_a_machine_with_one_unit_for_all_work_moves_no_operation() -> None:
     assert relieved(machine, load_kernels(machine), region(machine, 5, average())) == {}
 
 
+def test_an_average_whose_neighbours_are_stored_otherwise_stays() -> None:
+    machine = load_machine("dpuv3")
+    block, kernels = region(machine, 5, average()), load_kernels(machine)
+    plain = next(layout for layout in machine.layouts if layout.name == kernels["mean_pool"].tensors[0].layout)
+    machine = replace(machine, layouts=(*machine.layouts, replace(plain, name="other")))
+    other = replace(kernels["mean_pool"], tensors=tuple(replace(tensor, layout="other") for tensor in kernels["mean_pool"].tensors))
+    assert relieved(machine, kernels, block) == {2: "mean_pool"}
+    assert relieved(machine, {**kernels, "mean_pool": other}, block) == {}
+
+
 def test_what_moves_is_exact_and_quicker() -> None:
     machine = load_machine("dpuv3")
     kernels, before = load_kernels(machine), region(machine, 5, average())
@@ -74,3 +88,27 @@ def test_what_moves_is_exact_and_quicker() -> None:
     for name in after.outputs:
         np.testing.assert_array_equal(found.result(state, name), wanted[name])
     assert found.cycles < compile_region(machine, kernels, before).cycles
+
+
+def inception(folder: Path) -> Path:
+    """A block of three branches as ONNX, of which one begins with an average."""
+    rng, node, (_, channels, *size) = np.random.default_rng(3), helper.make_node, SIZE
+    weights = {name: (rng.normal(size=(32, channels, k, k)) / (k * 6)).astype(np.float32) for name, k in (("w1", 1), ("w2", 5), ("w3", 3), ("w4", 1))}
+    nodes = [
+        node("Conv", ["x", "w1"], ["stem"], "stem"),
+        node("Conv", ["stem", "w2"], ["a"], "five", pads=[2, 2, 2, 2]),
+        node("Conv", ["stem", "w3"], ["b"], "three", pads=[1, 1, 1, 1]),
+        node("AveragePool", ["stem"], ["mean"], "mean", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
+        node("Conv", ["mean", "w4"], ["c"], "one"),
+        node("Concat", ["a", "b", "c"], ["y"], "together", axis=1),
+    ]
+    return save(model(nodes, {"x": [1, channels, *size]}, {"y": [1, 96, *size]}, weights), folder)
+
+
+def test_a_build_moves_it_and_says_that_it_is_assumed(tmp_path: Path) -> None:
+    built = toolchain.compile(inception(tmp_path), "dpuv3", place="all", folder=tmp_path / "build")
+    assert built.verify().data["exact"]
+    assert "POOL.pool_type" in built.summary
+    refused = toolchain.compile(inception(tmp_path), "dpuv3", place="all", params={"ASSUMED": "refuse"}, folder=tmp_path / "refused")
+    assert "POOL" not in refused.summary
+    assert built.figures["time"]["cycles"] < refused.figures["time"]["cycles"]

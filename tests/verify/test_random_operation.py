@@ -5,7 +5,7 @@ import pytest
 
 from toolchain.operations.library import kinds_of
 from toolchain.spec.load import load_machine
-from toolchain.verify.random_operation import MOST_MACS, draw_operation
+from toolchain.verify.random_operation import MOST_ELEMENTS, MOST_MACS, draw_operation
 
 MACHINES = {name: load_machine(name) for name in ("vta", "dpuv3", "stcp920")}
 
@@ -25,6 +25,15 @@ def test_operations_are_the_machine_s_and_the_same_again(name: str, kind: str) -
         assert one.reach(numerics.reach) < 1 << (numerics.accumulator_bits - 1)
         assert one.arrays.keys() == other.arrays.keys()
         assert all(np.array_equal(one.arrays[key], other.arrays[key]) for key in one.arrays)
+
+
+@pytest.mark.parametrize("kind", ["average_pool", "conv2d"])
+def test_large_operations_fit_memories(kind: str) -> None:
+    """The same size is drawn for several extents now and then, and one that is beyond fields for all of them is beyond memories."""
+    rng, machine = np.random.default_rng(0), MACHINES["dpuv3"]
+    drawn = [draw_operation(machine, kinds_of(machine)[kind], rng, large=True) for _ in range(600)]
+    sizes = [np.prod(operation.input("x")) for operation in drawn if operation]
+    assert 100_000 < max(sizes) <= MOST_ELEMENTS
 
 
 @pytest.mark.parametrize("own", [False, True])

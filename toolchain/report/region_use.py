@@ -7,7 +7,7 @@ import numpy as np
 
 from toolchain.analysis.checks import prepare_program
 from toolchain.isa.footprint.footprints import Footprints, granules
-from toolchain.isa.program import Ints
+from toolchain.isa.program import Ints, Program
 from toolchain.timing.simulate import Timeline, time_program
 from toolchain.timing.usage import Basis, summarise
 from toolchain.verify.program_under_test import ProgramUnderTest
@@ -43,8 +43,9 @@ class MemoryRoom:
 
 @dataclass(frozen=True)
 class RegionUse:
-    """machine: its name. images: of a run. streams: how many of the machine's work at it. constants: the numbers of the machine's
-    file that the cycles rest on. peak_macs: multiply-accumulates that the device could do in a cycle, None where its file does not say."""
+    """machine: its name. images: of a run. streams: how many of the machine's work at it. constants: the numbers of the machine's file that the
+    cycles rest on. peak_macs: multiply-accumulates that the device could do in a cycle, None where its file does not say. assumed: fields with
+    values whose meaning the machine's file assumes, as `POOL.pool_type`."""
 
     region: str
     machine: str
@@ -58,6 +59,7 @@ class RegionUse:
     constants: tuple[Basis, ...]
     streams: int
     peak_macs: int | None
+    assumed: tuple[str, ...] = ()
 
 
 def use_region(tested: ProgramUnderTest) -> RegionUse:
@@ -70,7 +72,15 @@ def use_region(tested: ProgramUnderTest) -> RegionUse:
         tested.region.name, tested.program.machine.name, images, len(tested.program), timeline.cycles, found.bound_cycles, found.bound_by,
         tuple(_operations(tested, timeline)), tuple(_memories(checked.footprints)), found.constants,
         len(np.unique(tested.program.stream[tested.owner >= 0])), tested.program.machine.timing.peak_macs,
+        tuple(_assumed(tested.program)),
     )  # fmt: skip
+
+
+def _assumed(program: Program) -> Iterator[str]:
+    for instruction, columns in zip(program.machine.instructions, program.columns, strict=True):
+        for field in instruction.fields:
+            if field.assumed and not np.isin(columns[field.name], field.known or (field.minus,)).all():
+                yield f"{instruction.name}.{field.name}"
 
 
 def _operations(tested: ProgramUnderTest, timeline: Timeline) -> Iterator[OperationUse]:

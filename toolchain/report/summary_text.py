@@ -57,6 +57,8 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
         yield "quantised", f"integers against floating point: {s.closeness.text()}"
         yield from (("warning", text) for text in s.closeness.warnings())
     yield "rests on", _basis(s)
+    if fields := list(dict.fromkeys(name for region in s.regions for name in region.assumed)):
+        yield "assumes", f"the meaning of {counted(len(fields), 'field')} of its instructions: {', '.join(fields)}"
     yield from ((name, path) for name, path in s.artefacts.items())
 
 

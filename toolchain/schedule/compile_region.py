@@ -157,8 +157,8 @@ class _Planner:
     def _planned(self, problems: Sequence[Problem], counts: Counts) -> Plan:
         """The plan where it is settled which tensors stand in shared memories. Raises UserError E1004."""
         region, storage, options, choice = self.region, self.storage, self.options, self.choice
-        handed = find_candidates(region, problems, storage) if options.resident else dict[str, Candidate]()
-        every = candidates = {name: c for name, c in handed.items() if all(counts[use.operation] == 1 for use in (*c.writes, *c.reads))}
+        possible = find_candidates(region, problems, storage) if options.resident else dict[str, Candidate]()
+        every = candidates = {name: c for name, c in possible.items() if all(counts[use.operation] == 1 for use in (*c.writes, *c.reads))}
         while True:
             residents = place_residents(candidates, problems[0].pools, len(problems))
             own = [kept_problem(region, storage, residents, problem, index) for index, problem in enumerate(problems)]
@@ -217,7 +217,9 @@ def _apart(planned: Planned, residents: Residents, index: int, choice: TileChoic
     beside = replace(problem, pools=pools)
     try:
         found = choice.best(beside)
-    except UserError:
+    except UserError as error:
+        if error.diagnostics[0].code != "E1004":
+            raise
         return planned
     loaded = [name for name in tiling.places if problem.loads(name) and name not in problem.known]
     fewer = any(len(found.places.get(name, ())) < len(tiling.places[name]) for name in loaded)

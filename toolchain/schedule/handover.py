@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from toolchain.schedule.form.shares import tile_count
 from toolchain.schedule.fusion.reach import Reach
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.order import Tile, tiles_over
@@ -18,8 +19,8 @@ from toolchain.spec.evaluate import constant
 
 WORTH = 0.005
 """The share of the maker's cycles by which the next operation must start earlier for others than the given tiles."""
-CLOSE = 8
-"""Fewer tiles are taken where they lose no more than this part of the cycles that are to be gained."""
+NEAR = 1 / 8
+"""Fewer tiles are taken where they lose no more than this share of the cycles that can be gained."""
 CUTS = range(1, 9)
 """Tiles of the operation between are cut into so many, or come to so many of the maker's."""
 MOST_TILES = 64
@@ -38,14 +39,14 @@ class Handover:
 
     def best(self, tiling: Tiling, contexts: int) -> tuple[Tiling, Tiling]:
         """Tiles of the maker and of the operation between, the fewest of those with which the last one starts soon; the given ones if no others are
-        worth it. Whether the maker's are halved, its own cycles decide."""
+        worth it. The maker's tiles are halved where the wait becomes shorter by more than the maker takes longer."""
         worth, given = WORTH * self.made.estimate, self.wait(tiling)
         found = list(self._alternatives(tiling, contexts)) if given > worth else []
         least = min((cycles for cycles, *_ in found), default=given)
         if given - least <= worth:
             return self.made, tiling
-        near = [(made, other) for cycles, made, other in found if cycles - least <= (given - least) / CLOSE]
-        return min(near, key=lambda pair: (len(_tiles(self.maker, pair[0])) + len(_tiles(self.problem, pair[1])), pair[1].estimate))
+        near = [(made, other) for cycles, made, other in found if cycles - least <= NEAR * (given - least)]
+        return min(near, key=lambda pair: (tile_count(self.maker, pair[0]) + tile_count(self.problem, pair[1]), pair[1].estimate))
 
     def _alternatives(self, tiling: Tiling, contexts: int) -> Iterator[tuple[float, Tiling, Tiling]]:
         """Tiles of both, with the cycles that they cost: those for which the last one waits, and by which the maker takes longer."""
@@ -63,7 +64,8 @@ class Handover:
         parts, sources = _parts(self.problem, tiling), _parts(self.maker, self.made)
         needs, wanted = np.ones((len(parts), len(sources)), np.bool_), np.ones(len(parts), np.bool_)
         for name, reach in self.reaches.items():
-            first, count = np.array([reach.part(*part[reach.dimension]) for part in parts], np.int64).T
+            read = {own: reach.part(*own) for own in dict.fromkeys(part[reach.dimension] for part in parts)}
+            first, count = np.array([read[part[reach.dimension]] for part in parts], np.int64).T
             other, size = _columns(sources, name)
             needs &= (first[:, None] < other + size) & (other < (first + count)[:, None])
         for name, (first, count) in self.wanted.items():
@@ -78,23 +80,19 @@ class Handover:
 def _of_sizes(problem: Problem, sizes: Mapping[str, Collection[int]], contexts: int) -> Iterator[Tiling]:
     """Tilings of these sizes that are not too many tiles."""
     ranked = rank_tilings(problem, contexts, 1 << 20, among=sizes)
-    yield from (tiling for tiling in ranked if len(_tiles(problem, tiling)) <= MOST_TILES)
-
-
-def _tiles(problem: Problem, tiling: Tiling) -> Sequence[Tile]:
-    return tiles_over(problem, problem.kernel.loops, tiling.sizes, tiling.order)
+    yield from (tiling for tiling in ranked if tile_count(problem, tiling) <= MOST_TILES)
 
 
 def _parts(problem: Problem, tiling: Tiling) -> Sequence[Tile]:
     """The tiles in order, cut into as few rows as an instruction takes: dependences are found for instructions, not for tiles."""
-    found = _tiles(problem, tiling)
+    found: Sequence[Tile] = tiles_over(problem, problem.kernel.loops, tiling.sizes, tiling.order)
     for name, step in _multiples(problem).items():
         found = [{**tile, name: (at, min(step, sum(tile[name]) - at))} for tile in found for at in range(tile[name][0], sum(tile[name]), step)]
     return found
 
 
 def _multiples(problem: Problem) -> dict[str, int]:
-    """The least size of a tile along dimensions where that is more than one."""
+    """What sizes of tiles are multiples of, where that is more than one: so many rows are taken for an instruction's."""
     found = {d.name: constant(d.multiple, problem.numbers) for d in problem.kernel.loops if d.multiple is not None}
     return {name: size for name, size in found.items() if size > 1}
 

@@ -4,7 +4,7 @@ Alone, such a kernel is mostly the slower one. It gains where other branches kee
 block is a convolution with a diagonal kernel, or work for the pool unit beside the convolutions of its block.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from toolchain.schedule.branch_order import first_after, main_unit, working_units
 from toolchain.schedule.kernel_selection import CONTEXTS, able_kernels
@@ -30,18 +30,29 @@ def relieved(machine: Machine, kernels: Mapping[str, Kernel], region: Region) ->
     busy, others = sum(cycles[index] for index in moving), sum(cycles[index] for index in range(len(problems)) if index not in moving)
     found: dict[int, str] = {}
     for index, able in moving.items():
+        if not able:
+            continue
         beside = sum(cycles[other] for other in _beside(region, index) if other in moving and other not in found)
-        least = min(((choice.best(problem).estimate, problem.kernel.name) for problem in able), default=None)
-        if least and least[0] <= beside and others + least[0] <= busy - cycles[index]:
+        least = min((choice.best(problem).estimate, problem.kernel.name) for problem in able)
+        if least[0] <= beside and others + least[0] <= busy - cycles[index]:
             found[index], busy, others = least[1], busy - cycles[index], others + least[0]
     return found
 
 
 def _others(machine: Machine, kernels: Mapping[str, Kernel], region: Region, index: int, main: str) -> Iterator[Problem]:
-    """The operation for each kernel that can do it without the busy unit, and of which a tile fits."""
+    """The operation for each kernel that can do it without the busy unit, of which a tile fits, and whose tensors are stored as its neighbours have
+    them."""
     bound = region.operations[index]
-    able = able_kernels(machine, kernels, bound.operation, [], region.alone(bound))
-    yield from (problem for problem in able if main not in working_units(problem.kernel.steps) and tile_fits(problem))
+    alone = region.alone(bound)
+    stored = _layouts(kernels[bound.kernel], alone)
+    for problem in able_kernels(machine, kernels, bound.operation, [], alone):
+        if main not in working_units(problem.kernel.steps) and _layouts(problem.kernel, alone) == stored and tile_fits(problem):
+            yield problem
+
+
+def _layouts(kernel: Kernel, alone: Collection[str]) -> dict[str, tuple[str, str]]:
+    """View and layout of each tensor that comes from another operation or goes to one."""
+    return {t.name: (t.view, t.layout) for t in kernel.tensors if t.values is None and t.name not in alone}
 
 
 def _beside(region: Region, index: int) -> Sequence[int]:

@@ -1,5 +1,6 @@
 """Random operations of one kind, with numbers and known tensors that a machine's arithmetic allows."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ SIZES = (1, 2, 3, 5, 7, 9, 16, 17, 33)
 LARGE = (4099, 8209)
 """Extents beyond the fields of many instructions."""
 MOST_MACS = 1 << 24
+MOST_ELEMENTS = 1 << 20
+"""Of an operand: two extents beyond fields would be one beyond memories."""
 
 
 def draw_operation(
@@ -52,7 +55,7 @@ def draw_operation(
     own = numerics if (apart.integers(2) if own_shifts is None else own_shifts) else plain
     try:
         numbers = complete(kind, {**drawn, **{e: 1 for e in drawn if e in kind.fixed}})
-        if macs_of(kind, numbers) > most_macs:
+        if macs_of(kind, numbers) > most_macs or max(math.prod(numbers[e] for e in each.extents) for each in kind.operands) > MOST_ELEMENTS:
             return None
         numbers |= {**_ends(kind, plain, rng), **(fixed or {})}
         arrays = {name: _array(kind, name, numbers, numerics, rng) for name in kind.known} | _channels(

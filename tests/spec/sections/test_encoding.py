@@ -40,6 +40,11 @@ def test_value_range() -> None:
     assert (signed.low, signed.high) == (-32, 31)
 
 
+def test_values_to_which_an_assumption_does_not_apply() -> None:
+    given = small(("count: {bits: 6, minus: 1}", "count: {bits: 6, assumed: more are guessed, known: [0, 1 + 1]}"))
+    assert given.instruction["MOVE"].field("count").known == (0, 2)
+
+
 def test_two_fields_that_do_not_fit_are_both_told() -> None:
     with pytest.raises(UserError) as caught:
         small(("{bits: 32, role: address, relocates: ddr.row}", "{bits: 33}"), ("shift: {at: 0.15-8}", "shift: {at: 0.40-8}"))

@@ -1,10 +1,13 @@
 """Layouts: blocked maps of any block size are proved; broken ones are refused."""
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.spec.small import small
+from toolchain.spec.checks.layouts import MAX_PLACES, samples
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Copies, Layout
@@ -49,9 +52,20 @@ def test_an_element_may_stand_in_several_places() -> None:
     assert list(found.chosen()) == [{"k": 0}, {"k": 1}, {"k": 2}, {"k": 3}]
 
 
+def test_samples_of_a_layout_with_many_copies_stay_small() -> None:
+    domain = "    domain: {n: N, h: H, w: W, c: C}\n    copies: {k: 64, l: 64}\n"
+    found = layout(f'{domain}    map: "n h w c k l -> n, h, w, c // 128, c % 128, k, l"\n    shape: [N, H, W, "ceil_div(C, 128)", 128, 64, 64]\n')
+    assert max(math.prod(extents) for extents in samples(found)) * 64 * 64 <= MAX_PLACES
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ('    domain: {c: C}\n    copies: {k: 65}\n    map: "c k -> c, k"\n    shape: [C, 65]\n', "E0116 a count of copies is 2 to 64"),
+        (
+            '    domain: {c: C}\n    copies: {k: 2, l: 2, m: 2}\n    map: "c k l m -> c, k, l, m"\n    shape: [C, 2, 2, 2]\n',
+            "E0116 copies have one or two names",
+        ),
         ('    domain: {c: C}\n    copies: {k: 2}\n    map: "c -> c"\n    shape: [C]\n', "E0112 the map's names are not .* and those of copies: c k"),
         ('    domain: {c: C}\n    copies: {C: 2}\n    map: "c C -> c, C"\n    shape: [C, 2]\n', "E0145 the name 'C' is taken"),
         ('    domain: {c: C}\n    copies: {k: 2}\n    map: "c k -> c + k"\n    shape: [C + 1]\n', "E0135 .*"),

@@ -14,6 +14,8 @@ from toolchain.spec.model import Layout
 from toolchain.spec.yaml_nodes import Node
 
 MAX_ELEMENTS = 1 << 18
+MAX_PLACES = 1 << 21
+"""Of all elements of a sample and their copies."""
 LARGEST_BLOCK = 128
 
 
@@ -36,11 +38,11 @@ def samples(layout: Layout) -> Iterator[tuple[int, ...]]:
     """Extents to try: all small, then each pair of axes past two blocks and not a multiple of one."""
     sizes = [size for part in (*layout.map, *layout.shape) for e in walk(part) for size in _sizes(e)]
     block = max((s for s in sizes if s <= LARGEST_BLOCK), default=2)
-    axes = range(len(layout.domain))
+    axes, most = range(len(layout.domain)), min(MAX_ELEMENTS, MAX_PLACES // math.prod(copies.count for copies in layout.copies))
     yield tuple(3 for _ in axes)
     for pair in itertools.combinations_with_replacement(axes, 2):
         wide = [tuple(2 * block + 1 if axis in pair else rest for axis in axes) for rest in (2, 1)]
-        yield from [extents for extents in wide if math.prod(extents) <= MAX_ELEMENTS][:1]
+        yield from [extents for extents in wide if math.prod(extents) <= most][:1]
 
 
 def _sizes(e: Expr) -> tuple[int, ...]:

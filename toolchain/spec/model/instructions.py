@@ -13,7 +13,8 @@ class Field:
 
     lsb counts from bit 0 of byte 0 in the instruction read as one little-endian number.
     role: opcode | compute | address | sync | layout | reserved. radix: how assembly writes it (10, 2 or 16).
-    names: symbolic values in assembly. relocates: the view whose elements a linker counts this address in.
+    names: symbolic values in assembly. relocates: the view whose elements a linker counts this address in. assumed: whether it is not certain what
+    its values mean, but for those that are `known`: empty for the one that is stored as zero.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Field:
     doc: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
     relocates: str = ""
+    known: tuple[int, ...] = ()
 
     @property
     def low(self) -> int:
