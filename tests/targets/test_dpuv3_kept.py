@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.targets.dpuv3_operations import expected, inputs, kernel, machine
-from tests.targets.test_dpuv3_kernels import CHANNELS, additions, convolutions, depthwise, pools, size, windows
+from tests.targets.test_dpuv3_kernels import additions, convolutions, depthwise, pools, unit_averages
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
@@ -122,12 +122,8 @@ def test_pools(operation: Operation, names: str, others: tuple[int, int]) -> Non
 
 
 @settings(max_examples=7, deadline=None)
-@given(windows(dilated=False), st.sampled_from([1, 7, 10, 21]), st.integers(0, 15), st.sampled_from(CHANNELS), st.data(), WHICH, OTHERS)
-def test_averages_in_the_pool_unit(
-    window: made.Window, multiply: int, shift: int, channels: int, data: st.DataObject, names: str, others: tuple[int, int]
-) -> None:
-    operation = made.average_pool("pool", (4, channels, *size(data.draw, window)), window, multiply, made.Requantise(shift))
-    assume(operation.output[2:] != (1, 1))
+@given(unit_averages(), WHICH, OTHERS)
+def test_averages_in_the_pool_unit(operation: Operation, names: str, others: tuple[int, int]) -> None:
     assume(run(operation, names, *others, by="mean_pool"))
 
 

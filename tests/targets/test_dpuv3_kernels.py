@@ -70,6 +70,16 @@ def pools(draw: st.DrawFn, average: bool) -> Operation:
 
 
 @st.composite
+def unit_averages(draw: st.DrawFn) -> Operation:
+    """Averages that the pool unit takes."""
+    window, shift = draw(windows(dilated=False)), draw(st.integers(0, 15))
+    shape = 4, draw(st.sampled_from(CHANNELS)), *size(draw, window)
+    operation = made.average_pool("pool", shape, window, draw(st.sampled_from([1, 7, 10, 21])), made.Requantise(shift))
+    assume(operation.output[2:] != (1, 1))
+    return operation
+
+
+@st.composite
 def additions(draw: st.DrawFn) -> Operation:
     x, z = draw(st.sampled_from([(0, 0), (0, 3), (6, 0), (2, 2), (1, 4)]))
     shape = 4, draw(st.sampled_from(CHANNELS)), draw(st.integers(1, 19)), draw(st.integers(1, 9))
@@ -131,26 +141,23 @@ def test_any_average_is_exact(operation: Operation) -> None:
 
 
 @settings(max_examples=7, deadline=None)
-@given(windows(dilated=False), st.sampled_from([1, 7, 10, 21]), st.integers(0, 15), st.sampled_from(CHANNELS), st.data())
-def test_any_average_in_the_pool_unit_is_exact(window: made.Window, multiply: int, shift: int, channels: int, data: st.DataObject) -> None:
-    operation = made.average_pool("pool", (4, channels, *size(data.draw, window)), window, multiply, made.Requantise(shift))
-    assume(operation.output[2:] != (1, 1))
+@given(unit_averages())
+def test_any_average_in_the_pool_unit_is_exact(operation: Operation) -> None:
     choice, given_values = compile_operation(machine(), kernel("mean_pool"), operation, timed=1), inputs(operation)
     np.testing.assert_array_equal(result(choice, given_values), expected(operation, given_values))
 
 
 @pytest.mark.parametrize(
-    ("multiply", "requantise", "reason"),
+    ("size", "multiply", "requantise", "reason"),
     [
-        (21, made.Requantise(16), "no such multiplier or shift"),
-        (20, made.Requantise(6), "no such multiplier or shift"),
-        (21, made.Requantise(6, low=0), "an activation follows"),
-        (21, made.Requantise(10), "an average of the whole picture"),
+        (3, 21, made.Requantise(16), "no such multiplier or shift"),
+        (3, 20, made.Requantise(6), "no such multiplier or shift"),
+        (3, 21, made.Requantise(6, low=0), "an activation follows"),
+        (8, 21, made.Requantise(10), "an average of the whole picture"),
     ],
 )
-def test_averages_that_the_pool_unit_does_not_take(multiply: int, requantise: made.Requantise, reason: str) -> None:
-    window = made.Window((8, 8) if reason.endswith("picture") else (3, 3))
-    operation = made.average_pool("pool", (4, 16, 8, 8), window, multiply, requantise)
+def test_averages_that_the_pool_unit_does_not_take(size: int, multiply: int, requantise: made.Requantise, reason: str) -> None:
+    operation = made.average_pool("pool", (4, 16, 8, 8), made.Window((size, size)), multiply, requantise)
     with pytest.raises(UserError, match=f"E1003 .*{reason}"):
         compile_operation(machine(), kernel("mean_pool"), operation)
 

@@ -92,7 +92,7 @@ def _parts(problem: Problem, tiling: Tiling) -> Sequence[Tile]:
 
 
 def _multiples(problem: Problem) -> dict[str, int]:
-    """What sizes of tiles are multiples of, where that is more than one: so many rows are taken for an instruction's."""
+    """The divisor that all sizes of tiles along a dimension share, where it is more than one: taken for the rows of an instruction."""
     found = {d.name: constant(d.multiple, problem.numbers) for d in problem.kernel.loops if d.multiple is not None}
     return {name: size for name, size in found.items() if size > 1}
 

@@ -33,9 +33,9 @@ def relieved(machine: Machine, kernels: Mapping[str, Kernel], region: Region) ->
         if not able:
             continue
         beside = sum(cycles[other] for other in _beside(region, index) if other in moving and other not in found)
-        least = min((choice.best(problem).estimate, problem.kernel.name) for problem in able)
-        if least[0] <= beside and others + least[0] <= busy - cycles[index]:
-            found[index], busy, others = least[1], busy - cycles[index], others + least[0]
+        own, kernel = min((choice.best(problem).estimate, problem.kernel.name) for problem in able)
+        if own <= beside and others + own <= busy - cycles[index]:
+            found[index], busy, others = kernel, busy - cycles[index], others + own
     return found
 
 
