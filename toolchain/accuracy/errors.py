@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.accuracy.energy import Energy, part_axis
+from toolchain.graph.calibration.dropped import ranging
 from toolchain.graph.calibration.table import sample_at, sample_count
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, factors_of, zero_of
 from toolchain.graph.integers.integer_graph import integer_tensors
@@ -105,6 +106,7 @@ def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, s
     values = integer_tensors(integer)
     names = {value.metadata_props[FLOAT_NAME]: value for value in values}
     watched = [value for node in reference.graph for value in node.outputs if value.name in names]
+    sources = {value.name or "": value for value in (*reference.graph.inputs, *watched)}
     floats, integers = open_model(reference, watched), open_model(integer, values)
     outputs = [value.name or "" for value in reference.graph.outputs if value.dtype is not None and value.dtype.is_floating_point()]
     tensors, ends = {name: _Stored() for name in names}, {name: _Ends() for name in outputs}
@@ -113,7 +115,9 @@ def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, s
         wanted, found = run_session(floats, one) | one, run_session(integers, one)
         for name, value in names.items():
             if name in wanted:
-                _add(tensors[name], wanted[name], found[value.name or ""], value, stored if isinstance(stored, Range) else stored[_domain(value)])
+                limits = stored if isinstance(stored, Range) else stored[_domain(value)]
+                (ranged,) = ranging(sources[name], [wanted[name]])
+                _add(tensors[name], wanted[name], ranged, found[value.name or ""], value, limits)
         truth = wanted if given is None else given(one)
         for name, end in ends.items():
             end.add(truth[name], found[name])
@@ -122,10 +126,12 @@ def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, s
     return Errors(tuple(ordered), {name: end.output() for name, end in ends.items()})
 
 
-def _add(held: _Stored, wanted: Array, found: Array, value: ir.Value, stored: Range) -> None:
-    """found: the integers of a stored tensor. What is zero at the end of the range is not cut off."""
+def _add(held: _Stored, wanted: Array, ranged: Array, found: Array, value: ir.Value, stored: Range) -> None:
+    """ranged: the wanted values that set the range; others do not count. found: the integers of a stored tensor. A zero at the end of the range is
+    not cut off."""
     scale, zero = float.fromhex(value.metadata_props[SCALE]), zero_of(value)
-    held.energy.add(wanted, (found.astype(np.float64) - zero) * scale / factors_of(value))
+    reals = (found.astype(np.float64) - zero) * scale / factors_of(value)
+    held.energy.add(ranged, reals if ranged is wanted else np.where(ranged == wanted, reals, ranged))
     low = (found <= stored.low) & (zero > stored.low)
     held.clipped.append(float(((found >= stored.high) | low).mean()))
 

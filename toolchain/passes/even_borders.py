@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from toolchain.graph.calibration.dropped import ranging
 from toolchain.graph.calibration.histogram import rounded
 from toolchain.graph.calibration.statistics import groups_of
 from toolchain.graph.calibration.stepping import Stepper
@@ -112,13 +113,14 @@ def _divided(model: ir.Model, borders: Sequence[ir.Value], samples: Samples, cou
     for node in model.graph:
         stepper.run(node)
         for value in node.outputs:
+            arrays = ranging(value, stepper.values.get(value, list[Array]()))
             if value in left:
-                divisor = _divisor(value, stepper.values[value], kinds, power)
+                divisor = _divisor(value, arrays, kinds, power)
             elif is_candidate(node) and not read_call(node, kinds).operation.bias and any(each in found for each in node.inputs):
                 divisor = np.concatenate([found[each].divisor if each in found else np.ones(_channels(each)) for each in node.inputs])
             else:
                 continue
-            found[value] = Divided(divisor, seen_of([array / _along(divisor, array.ndim) for array in stepper.values[value]]))
+            found[value] = Divided(divisor, seen_of([array / _along(divisor, array.ndim) for array in arrays]))
     return found
 
 

@@ -10,6 +10,7 @@ from toolchain.passes.fold_batch_norm import FoldBatchNorm
 from toolchain.passes.fold_constants import FoldConstants
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.merge_limits import MergeLimits
+from toolchain.passes.merge_pads import MergePads
 from toolchain.passes.partition import Partition
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.remove_dead import RemoveDead
@@ -21,6 +22,7 @@ ALL: tuple[type[Pass], ...] = (
     RemoveIdentity,
     RemoveQdq,
     MergeLimits,
+    MergePads,
     FoldBatchNorm,
     Equalise,
     RemoveDead,

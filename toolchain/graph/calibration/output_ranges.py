@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calibration.drift import DROPPED, INPUT_PARTS, WEIGHT_PARTS
+from toolchain.graph.calibration.dropped import ranging
 from toolchain.graph.calibration.histogram import rounded
 from toolchain.graph.calibration.statistics import columns_of, groups_of, sampled
 from toolchain.graph.calibration.stepping import Stepper
@@ -65,12 +66,12 @@ def judge_scales(
     stepper = Stepper(model)
     stepper.feed(samples, count)
     for value in model.graph.inputs:
-        _judge(value.name or "", stepper.values[value], choices, readers, numerics)
+        _judge(value.name or "", ranging(value, stepper.values[value]), choices, readers, numerics)
     for node in model.graph:
         stepper.run(node)
         for value in node.outputs:
             if value.name in choices:
-                _judge(value.name or "", stepper.values[value], choices, readers, numerics)
+                _judge(value.name or "", ranging(value, stepper.values[value]), choices, readers, numerics)
 
 
 def _judge(name: str, floats: Sequence[Array], choices: Mapping[str, Choice], readers: Mapping[str, Sequence[Reader]], numerics: Numerics) -> None:

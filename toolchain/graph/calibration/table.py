@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from toolchain.graph.calibration.dropped import ranging
 from toolchain.graph.calibration.histogram import BINS, Spread, count, rounded, spread
 from toolchain.graph.nodes.node_text import shape_text
 from toolchain.graph.nodes.rewrite import is_float, known_shape
@@ -73,12 +74,12 @@ def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
     values = [value for node in model.graph for value in node.outputs if is_float(value) and value.name]
     values += [value for value in model.graph.inputs if is_float(value)]
     session = open_model(model, values, place)
-    sums = {value.name or "": _Sums() for value in values}
+    sums, named = {value.name or "": _Sums() for value in values}, {value.name or "": value for value in values}
     for index in range(number):
         one = sample_at(samples, index)
         for name, array in (run_session(session, one, place=place) | one).items():
             if name in sums:
-                sums[name].add(np.ascontiguousarray(array, np.float32))
+                sums[name].add(np.ascontiguousarray(ranging(named[name], [array])[0], np.float32))
     unusable = tuple(name for name in sorted(sums) if not np.isfinite([sums[name].maximum, *np.atleast_1d(sums[name].means)]).all())
     _check_outputs(model, unusable, place)
     return Table(number, {name: _seen(sums[name], number) for name in sorted(sums) if name not in unusable}, unusable)

@@ -81,13 +81,19 @@ def _united(node: ir.Node, depth: int) -> Interval:
     data = node.inputs[:1] if first_only else node.inputs
     found = [interval_of(value, depth - 1) for value in data]
     if is_operator(node, "Pad"):
-        value = constant(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else None
-        known = len(node.inputs) < 3 or node.inputs[2] is None or value is not None
-        fill = 0.0 if value is None else float(value.reshape(-1)[0])
-        found.append(Interval(fill, fill) if known else ANY)
+        fill = pad_fill(node)
+        found.append(ANY if fill is None else Interval(fill, fill))
     elif is_operator(node, "AveragePool"):
         found.append(Interval(0.0, 0.0))
     return Interval(min(each.low for each in found), max(each.high for each in found))
+
+
+def pad_fill(node: ir.Node) -> float | None:
+    """The value that a Pad writes, zero where it has none of its own; None where it is computed."""
+    if len(node.inputs) < 3 or node.inputs[2] is None:
+        return 0.0
+    value = constant(node.inputs[2])
+    return None if value is None else float(value.reshape(-1)[0])
 
 
 def stored_interval(node: ir.Node) -> Interval:
