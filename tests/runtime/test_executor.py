@@ -193,7 +193,7 @@ def test_inputs_of_open_sizes_are_one_sample() -> None:
     found = opened("vta", open_sizes).run({"x": images(1)})
     assert found.samples == 1
     assert all(np.array_equal(found.outputs[name], array) for name, array in expected("vta", 1).items())
-    with pytest.raises(UserError, match=r"E1108 the input 'x' is float32 \[samples, 3, \?, 8\]; given is float32 \[1, 3, 8, 7\]"):
+    with pytest.raises(UserError, match=r"E1108 the input 'x' is float32 \[\?, 3, \?, 8\]; given is float32 \[1, 3, 8, 7\]"):
         opened("vta", open_sizes).run({"x": images(1)[..., :7]})
 
 

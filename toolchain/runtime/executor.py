@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.graph.calibration.table import sample_count
+from toolchain.graph.calibration.table import sample_at, sample_count
 from toolchain.graph.running.session import Session, run_session
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.contents import Bundle, Interface, Manifest, PlanStep, RegionProgram
@@ -112,30 +112,29 @@ class Executor:
         """
         samples = _samples(self.manifest.inputs, inputs)
         outputs = [entry.name for entry in self.manifest.outputs]
+        ran = self._run(samples, (*outputs, *watch))
+        empty = {entry.name: _empty(entry) for entry in self.manifest.outputs} if not samples else {}
+        return Outcome(empty or _joined(ran.found, outputs), _joined(ran.found, watch), len(samples), ran.runs, ran.cycles, ran.shares)
+
+    def run_samples(self, samples: Mapping[str, Array]) -> list[dict[str, Array]]:
+        """Outputs of each sample, of samples [samples, *shape] by input; they may differ in shape. Raises as `run`."""
+        each = [sample_at(samples, number) for number in range(sample_count(samples))]
+        return self._run([_single(self.manifest.inputs, sample) for sample in each], [entry.name for entry in self.manifest.outputs]).found
+
+    def _run(self, samples: Sequence[Mapping[str, Value]], names: Sequence[str]) -> "_Ran":
+        """The named tensors of each sample. No step joins samples but a region's run, whose places for images know nothing of each other."""
         found: list[Tensors] = []
         cycles, runs, shares = 0.0, 0, Shares()
         for first in range(0, len(samples), self.group):
-            group = samples[first : first + self.group]
+            group = [dict(sample) for sample in samples[first : first + self.group]]
             for step in self.manifest.plan:
                 shares += self._step(step, group)
                 run = step_of(self.manifest, step)
                 if isinstance(run, RegionProgram):
                     cycles += run.cycles * run.runs(len(group))
                     runs += run.runs(len(group))
-            found += [{name: array_of(sample[name]) for name in (*outputs, *watch) if name in sample} for sample in group]
-        empty = {entry.name: _empty(entry) for entry in self.manifest.outputs} if not samples else {}
-        return Outcome(empty or _joined(found, outputs), _joined(found, watch), len(samples), runs, cycles, shares)
-
-    def run_samples(self, samples: Mapping[str, Array]) -> dict[str, Array]:
-        """Outputs [samples, *shape] of samples [samples, *shape] by input. Raises as `run`."""
-        count = sample_count(samples)
-        shared = all(entry.shape and entry.shape[0] > 0 for entry in self.manifest.inputs) and self.group > 1
-        step = self.group if shared else 1  # inputs without axes are a sample's own
-        found: list[Mapping[str, Array]] = []
-        for first in range(0, count, step):
-            given = {name: _together(array[first : first + step]) for name, array in samples.items()}
-            found += _apart(self.run(given).outputs, min(step, count - first))
-        return {name: np.stack([each[name] for each in found]) for name in found[0]}
+            found += [{name: array_of(sample[name]) for name in names if name in sample} for sample in group]
+        return _Ran(found, runs, cycles, shares)
 
     def _step(self, step: PlanStep, group: Sequence[dict[str, Value]]) -> Shares:
         """Runs a step for a group of samples, which it adds its results to."""
@@ -156,16 +155,14 @@ class Executor:
         return Shares(host=perf_counter() - unpacked, transfer=unpacked - start)
 
 
-def _together(samples: Array) -> Array:
-    """Samples one behind the other along their first axis; a single one as it is."""
-    return samples[0] if len(samples) == 1 else samples.reshape(-1, *samples.shape[2:])
+@dataclass(frozen=True)
+class _Ran:
+    """found: the tensors of each sample. Others as in an outcome."""
 
-
-def _apart(outputs: Mapping[str, Array], count: int) -> list[Mapping[str, Array]]:
-    if count == 1:
-        return [outputs]
-    parts = {name: np.split(array, count) for name, array in outputs.items()}
-    return [{name: part[k] for name, part in parts.items()} for k in range(count)]
+    found: list[Tensors]
+    runs: int
+    cycles: float
+    shares: Shares
 
 
 def _empty(entry: Interface) -> Array:
@@ -184,6 +181,19 @@ def _samples(interfaces: Sequence[Interface], inputs: Mapping[str, Array]) -> li
         raise fail("E1108", f"the inputs have different numbers of samples: {', '.join(f'{name} {count}' for name, count in counts.items())}")
     count = next(iter(counts.values()), 1)
     return [{e.name: _sample(e, inputs[e.name], k) for e in interfaces} for k in range(count)]
+
+
+def _single(interfaces: Sequence[Interface], inputs: Mapping[str, Array]) -> dict[str, Value]:
+    """The inputs of a single sample. Raises UserError E1108, also for several."""
+    found = _samples(interfaces, inputs)
+    if len(found) != 1:
+        raise fail("E1108", f"one sample is expected; given are {len(found)}")
+    return found[0]
+
+
+def joinable(interfaces: Sequence[Interface]) -> bool:
+    """Whether one array of each input can hold several samples: those without axes, or with an open first one, are the same for all."""
+    return all(entry.shape and entry.shape[0] > 0 for entry in interfaces)
 
 
 def _count(entry: Interface, given: Array) -> int | None:
@@ -209,7 +219,7 @@ def _count(entry: Interface, given: Array) -> int | None:
 
 def _shape_text(shape: tuple[int, ...]) -> str:
     sizes = ["?" if size < 0 else str(size) for size in shape]
-    first = ["samples" if abs(size) == 1 else f"{size} * samples" for size in shape[:1]]
+    first = ["?" if size < 0 else "samples" if size == 1 else f"{size} * samples" for size in shape[:1]]
     return ", ".join([*first, *sizes[1:]])
 
 

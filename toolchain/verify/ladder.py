@@ -1,6 +1,6 @@
 """The whole ladder for one built model: float network, integer network in ONNX Runtime, fast engine, reference engine, and the host's parts."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, lcm
 from typing import Any
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from toolchain.accuracy.closeness import closeness_of
 from toolchain.accuracy.errors import measure_errors
-from toolchain.graph.calibration.table import Table, sample_at, sample_count
+from toolchain.graph.calibration.table import Table, joined, sample_at, sample_count
 from toolchain.graph.graph_region import GraphRegion
 from toolchain.graph.integers.functions import integer_domain
 from toolchain.graph.integers.integer_graph import integer_tensors
@@ -21,7 +21,7 @@ from toolchain.graph.regions import region_calls, region_function
 from toolchain.passes.fuse import sources_of
 from toolchain.passes.truth import check_import
 from toolchain.runtime.emulator_device import EmulatorDevice
-from toolchain.runtime.executor import open_bundle
+from toolchain.runtime.executor import Executor, joinable, open_bundle
 from toolchain.runtime.open_region import Stored
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.compile_region import Options, compile_region
@@ -44,6 +44,8 @@ Samples = Mapping[str, Array]
 LARGE = 10_000_000_000
 """Multiply-accumulates of one image from which on a network is compared on fewer."""
 IMAGES, IMAGES_OF_LARGE = 4, 2
+BESIDE = 2
+"""Samples that are run alone, and together in one call."""
 
 
 def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable[[str], object] = lambda _: None) -> ModelVerdict:
@@ -147,8 +149,26 @@ def _outputs(built: Built, images: Samples, expected: Mapping[str, Array]) -> li
     """The executor takes the same samples, its host segments as they are like the oracle; the programs were checked already."""
     executor = open_bundle(built.bundle, [*built.machines.values()], EmulatorDevice(check=False), built.place, optimise=False)
     found = executor.run_samples(images)
+    mixed = mixed_samples(executor, images, found)
     tolerance = next((machine.allowance for machine in built.machines.values() if machine.allowance), None)
-    return [_output(entry.name, expected[entry.name], found[entry.name], tolerance) for entry in built.bundle.manifest.outputs]
+    return [
+        replace(_output(entry.name, expected[entry.name], np.stack([each[entry.name] for each in found]), tolerance), mixed=mixed[entry.name])
+        for entry in built.bundle.manifest.outputs
+    ]
+
+
+def mixed_samples(executor: Executor, images: Samples, found: Sequence[Mapping[str, Array]]) -> dict[str, int]:
+    """By output, how many elements of the first BESIDE samples are others where samples share a call, or a run, than where each is alone.
+
+    found: the outputs of each sample, of as many samples in a run as the machine takes.
+    """
+    few = {name: array[:BESIDE] for name, array in images.items()}
+    alone = [executor.run_samples({name: array[k : k + 1] for name, array in few.items()})[0] for k in range(sample_count(few))]
+    ways = list(zip(alone, found, strict=False))
+    if joinable(executor.manifest.inputs) and all(one[name].shape == alone[0][name].shape for one in alone for name in one):
+        together = executor.run({name: joined(array) for name, array in few.items()}).outputs
+        ways.append(({name: np.concatenate([np.atleast_1d(one[name]) for one in alone]) for name in together}, together))
+    return {name: sum(differing_bits(np.atleast_1d(one[name]), np.atleast_1d(other[name])) for one, other in ways) for name in alone[0]}
 
 
 def _output(name: str, expected: Array, found: Array, tolerance: Tolerance | None) -> OutputVerdict:

@@ -65,6 +65,8 @@ def _lines(verdict: ModelVerdict) -> Iterator[str]:
         yield from _region(region)
     for output in verdict.outputs:
         yield _output(output, "ONNX Runtime on the integer model" if verdict.integers else "ONNX Runtime", bool(verdict.allowed))
+        if output.mixed:
+            yield f"output {output.output}: {output.mixed} elements are OTHERS where several samples go through together than where each is alone"
     yield from _noise(verdict) if verdict.integers else ()
 
 

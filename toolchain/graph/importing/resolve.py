@@ -45,10 +45,13 @@ def _settle(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _forget_shapes(graph: onnx.GraphProto) -> None:
-    """Leaves shapes inside and of the outputs to inference; the types of outputs stay."""
+    """Leaves shapes inside and of the outputs to inference; the types of outputs stay. An output that is an input is what the input is."""
     del graph.value_info[:]
+    given = {entry.name: entry for entry in graph.input}
     for entry in graph.output:
-        if entry.type.HasField("tensor_type"):
+        if entry.name in given:
+            entry.type.CopyFrom(given[entry.name].type)
+        elif entry.type.HasField("tensor_type"):
             entry.type.tensor_type.ClearField("shape")
 
 

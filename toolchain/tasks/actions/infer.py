@@ -70,7 +70,7 @@ def infer_model(step: Step, say: Say) -> Made:
     say(f"{inputs.count} samples on the emulator")
     bundle = read_bundle(bundle_file(job))
     executor = open_bundle(bundle, machines_of(job), EmulatorDevice(), str(bundle_file(job)), optimise=False)
-    emulated = _emulated(executor, inputs)
+    emulated = executor.run_samples(inputs.samples)
     found = _inference(model, inputs, (floats, integers, emulated), executor, close, given.refusal, calibration_kind(read_stage(graph_file(job))))
     write_atomic(infer_file(job), inference_text(found).encode())
     return Made([infer_file(job)], sources)
@@ -92,11 +92,6 @@ def _closeness(job: Job, given: Given, inputs: Inputs) -> Closeness:
     floating, integer = (read_stage(stage_before(folder, *names)) for names in (("fuse", "partition"), ("partition",)))
     few = {name: array[:MEASURED] for name, array in inputs.samples.items()}
     return closeness_of(measure_errors(given.run, floating, integer, few, stored_ranges(machines_of(job))))
-
-
-def _emulated(executor: Executor, inputs: Inputs) -> Results:
-    outputs = executor.run_samples(inputs.samples)
-    return [sample_at(outputs, number) for number in range(inputs.count)]
 
 
 def _inference(

@@ -1,0 +1,131 @@
+"""One sample alone gives what it gives among others, whatever a model does along its first axis."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx import helper
+
+from bench.in_process import Target
+from tests.compiled_network import compile_network
+from tests.graph.onnx_builder import model
+from tests.runtime.axis_networks import axis_network
+from toolchain.graph.importing.load import load_graph
+from toolchain.graph.running.session import open_session, run_session
+from toolchain.runtime.assemble import assemble_bundle
+from toolchain.runtime.emulator_device import EmulatorDevice
+from toolchain.runtime.executor import Executor, open_bundle
+from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine
+from toolchain.verify.ladder import mixed_samples
+
+Array = NDArray[Any]
+SAMPLES = 3
+NETWORKS = 80
+MACHINES = {"vta": Target("vta"), "dpuv3": Target("dpuv3")}
+node = helper.make_node
+
+
+def host_only(proto: onnx.ModelProto, folder: Path) -> Executor:
+    onnx.save(proto, folder / "axes.onnx")
+    machine = load_machine("vta")
+    return open_bundle(assemble_bundle("axes", [machine], load_graph(folder / "axes.onnx"), {}), machine, EmulatorDevice(), optimise=False)
+
+
+def samples(proto: onnx.ModelProto, seed: int = 0) -> Array:
+    shape = [dim.dim_value for dim in proto.graph.input[0].type.tensor_type.shape.dim]
+    return np.random.default_rng(seed).normal(size=(SAMPLES, *shape)).astype(np.float32)
+
+
+def assert_apart(executor: Executor, given: Array) -> None:
+    """Several samples in one call, as one array, give each sample's own results one behind the other."""
+    found = executor.run_samples({"x": given})
+    assert not any(mixed_samples(executor, {"x": given}, found).values())
+    together = executor.run({"x": given.reshape(-1, *given.shape[2:])})
+    assert together.samples == SAMPLES
+    for name, array in together.outputs.items():
+        assert np.array_equal(array, np.concatenate([np.atleast_1d(each[name]) for each in found]))
+
+
+def test_the_host_keeps_samples_apart_along_the_first_axis(tmp_path: Path) -> None:
+    through = 0
+    for seed in range(NETWORKS):
+        proto = axis_network(seed)
+        executor, given = host_only(proto, tmp_path), samples(proto, seed)
+        assert_apart(executor, given)
+        session = open_session(proto.SerializeToString(), optimise=False)
+        for each, one in zip(executor.run_samples({"x": given}), given, strict=True):
+            assert all(np.array_equal(each[name], array) for name, array in run_session(session, {"x": one}).items())
+        through += "x" in [entry.name for entry in proto.graph.output]
+    print(f"{NETWORKS} networks of {SAMPLES} samples, {through} with an input that is an output")
+    assert through > NETWORKS // 8
+
+
+@pytest.mark.parametrize("target", MACHINES)
+@pytest.mark.parametrize("seed", [1, 4])
+def test_a_machine_keeps_samples_apart_along_the_first_axis(seed: int, target: str) -> None:
+    proto = axis_network(seed, convolution=True)
+    compiled = compile_network(proto, "axes", MACHINES[target], samples(proto))
+    assert compiled.regions
+    assert_apart(compiled.executor, samples(proto))
+
+
+JOINING = [
+    node("ReduceSum", ["x", "first"], ["y"], keepdims=1),
+    node("Concat", ["x", "x"], ["y"], axis=0),
+    node("Flatten", ["x"], ["y"], axis=0),
+]
+
+
+@pytest.mark.parametrize("joining", JOINING, ids=lambda joining: joining.op_type)
+def test_an_input_that_is_an_output_keeps_its_shape(joining: onnx.NodeProto, tmp_path: Path) -> None:
+    executor = host_only(model([joining], {"x": [1, 4]}, {"y": None, "x": [1, 4]}, {"first": np.array([0, 1])}), tmp_path)
+    assert [entry.shape for entry in executor.manifest.inputs] == [(1, 4)]
+    rows = np.arange(12, dtype=np.float32).reshape(3, 4)
+    outcome = executor.run({"x": rows})
+    assert outcome.samples == 3
+    assert np.array_equal(outcome.outputs["x"], rows)
+    if joining.op_type == "ReduceSum":
+        assert outcome.outputs["y"].tolist() == [[6], [22], [38]]
+
+
+def test_results_of_samples_may_differ_in_shape(tmp_path: Path) -> None:
+    """Each sample has its own; in one array they cannot stand."""
+    executor = host_only(model([node("NonZero", ["x"], ["n"]), node("Cast", ["n"], ["y"], to=1)], {"x": [1, 3]}, {"y": None}), tmp_path)
+    given = np.array([[[1, 0, 0]], [[1, 0, 2]]], np.float32)
+    assert [each["y"].shape for each in executor.run_samples({"x": given})] == [(2, 1), (2, 2)]
+    with pytest.raises(UserError, match="E1108 the results of these samples have different shapes"):
+        executor.run({"x": given[:, 0]})
+
+
+def test_results_without_axes_stay_so(tmp_path: Path) -> None:
+    executor = host_only(model([node("ReduceMax", ["x"], ["y"], keepdims=0)], {"x": [1, 3]}, {"y": []}), tmp_path)
+    given = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
+    assert [each["y"].shape for each in executor.run_samples({"x": given})] == [(), ()]
+    assert executor.run({"x": given[:, 0]}).outputs["y"].tolist() == [2, 5]
+
+
+def test_several_samples_in_place_of_one_are_refused(tmp_path: Path) -> None:
+    executor = host_only(model([node("Abs", ["x"], ["y"])], {"x": [1, 3]}, {"y": [1, 3]}), tmp_path)
+    with pytest.raises(UserError, match="E1108 one sample is expected; given are 2"):
+        executor.run_samples({"x": np.zeros((1, 2, 3), np.float32)})
+
+
+def test_mixed_samples_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = host_only(model([node("Abs", ["x"], ["y"])], {"x": [1, 3]}, {"y": [1, 3]}), tmp_path)
+    given = {"x": np.arange(6, dtype=np.float32).reshape(2, 1, 3)}
+    right = executor.run_samples(given)
+    assert mixed_samples(executor, given, right) == {"y": 0}
+    apart = getattr(Executor, "_run")  # noqa: B009
+
+    def mixing(self: Executor, samples: Any, names: Any) -> Any:
+        """Each sample gets the results of its neighbour."""
+        ran = apart(self, samples, names)
+        return replace(ran, found=[*ran.found[1:], ran.found[0]])
+
+    monkeypatch.setattr(Executor, "_run", mixing)
+    assert mixed_samples(executor, given, executor.run_samples(given)) == {"y": 12}
