@@ -16,10 +16,12 @@ from onnx import helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from tests.graph.imported import F, imported, node_of, normal, run
+from tests.graph.onnx_builder import model as onnx_model
 from tests.graph.onnx_builder import save
 from tests.passes.random_networks import QUANTISABLE, Network, inputs, random_network
 from toolchain.accuracy.closeness import closeness_of
 from toolchain.accuracy.errors import measure_errors
+from toolchain.graph.calibration.calibrated import calibration_kind
 from toolchain.graph.equivalence.intervals import limit
 from toolchain.graph.equivalence.piecewise import STEP
 from toolchain.graph.files.store import Store
@@ -179,6 +181,45 @@ def test_integers_that_the_machine_has_too_are_kept_to_the_bit(tmp_path_factory:
 def machine_of(name: str) -> tuple[Machine, Device]:
     machine = load_machine(name)
     return machine, device_of(machine, load_kernels(machine))
+
+
+POOLS = [
+    *pair("x", "a", "wide"),
+    n("AveragePool", ["a"], ["b"], kernel_shape=[2, 2]),
+    *pair("b", "c", "wide"),
+    n("GlobalAveragePool", ["c"], ["d"]),
+    *pair("d", "e", "narrow"),
+    n("Flatten", ["e"], ["f"]),
+    *pair("f", "y", "narrow"),
+]
+"""Average pools as quantisers write them: the first keeps its operand's scale, the second has a finer one."""
+
+
+def pools(folder: Path, target: str, recorded: bool = False) -> tuple[ir.Model, float]:
+    """In the integers of a machine, and the largest difference from ONNX Runtime on the file."""
+    constants = {"z": np.uint8(120), "wide": F(0.037), "narrow": F(0.011)}
+    path, samples = save(onnx_model(POOLS, {"x": (1, 3, 6, 6)}, {"y": (1, 3)}, constants, 17), folder), {"x": normal(3, 4, 1, 3, 6, 6)}
+    (machine, device), seen = machine_of(target), tables(path, samples, recorded)
+    context = Context(seen.place, numerics=machine.quantisation, table=seen.table, samples=samples, device=device, policy="all", recorded=recorded)
+    made = build_graph(path, {}, context, Store(folder / "stages"))
+    one = {"x": samples["x"][0]}
+    wanted, found = (run_session(each, one)["y"] for each in (open_session(path, optimise=False), open_model(made)))
+    return made, float(np.abs(wanted - found).max())
+
+
+def test_average_pools_take_the_scale_behind_them_and_a_flatten_splits_nothing(tmp_path: Path) -> None:
+    """The file is of operator set 17, whose average pool is an ulp beside today's: a quarter of its averages lie halfway between two steps."""
+    made, difference = pools(tmp_path, "clib")
+    regions = [node for node in made.graph if node.domain == "tilewright.region"]
+    assert len(regions) == 1
+    assert [kind_of(node) for node in made.graph if node.domain == INTEGER] == ["quantize", "dequantize"]
+    assert difference <= 1.01 * 0.011
+    assert calibration_kind(made) == "kept"
+
+
+@pytest.mark.parametrize(("target", "recorded", "kind"), [("vta", False, "declared"), ("clib", True, "replaced"), ("vta", True, "replaced")])
+def test_a_build_says_whose_scales_it_takes(target: str, recorded: bool, kind: str, tmp_path: Path) -> None:
+    assert calibration_kind(pools(tmp_path, target, recorded)[0]) == kind
 
 
 class Reader(CalibrationDataReader):

@@ -79,7 +79,7 @@ def leave_calls(model: ir.Model, reasons: Mapping[str, str], table: Table, kinds
             node.metadata_props[REASON] = reason
         elif _is_widened(node, table, kinds):
             _widen(model, node, kinds)
-        elif variant_of(node) in ACTIVATIONS and read_call(node, kinds).operation.form != "average":
+        elif variant_of(node) in ACTIVATIONS and not _is_activation_alone(node, kinds):
             _split(model, node, reason, kinds)
         else:
             node.metadata_props[REASON] = reason
@@ -155,7 +155,7 @@ def _split_activation(node: ir.Node, kinds: Kinds) -> ir.Node | None:
         return None
     ((reader, _),) = node.outputs[0].uses()
     alike = is_operator(reader, *OPERATORS) and reader.metadata_props.get(REASON) == node.metadata_props[REASON]
-    return reader if alike and read_call(node, kinds).operation.form != "average" else None
+    return reader if alike and read_call(node, kinds).operation.activates else None
 
 
 def release_activations(model: ir.Model) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.calibrated import CALIBRATED, DECLARED, MADE_UP, RECORDED
+from toolchain.graph.calibration.calibrated import CALIBRATED, DECLARED, KEPT, MADE_UP, RECORDED, REPLACED
 from toolchain.graph.calibration.output_ranges import Reader, judge_scales
 from toolchain.graph.calibration.ranges import METHODS, Method
 from toolchain.graph.calibration.table import Table
@@ -40,7 +40,7 @@ from toolchain.passes.even_borders import Evened, even_borders
 from toolchain.passes.leave import LIMITS, leave_border_activations, leave_calls, leave_unseen, leave_worst
 from toolchain.passes.placement import place_calls
 from toolchain.passes.refine import affordable, layer_of, refine
-from toolchain.passes.remove_qdq import declares_ranges
+from toolchain.passes.remove_qdq import declares_ranges, keeps_scales
 from toolchain.passes.shared_shifts import share_shifts
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.suggest import nearest
@@ -101,7 +101,7 @@ class Quantize(Pass):
                 if self.ranges == "output":
                     choice = replace(choice, measured=self._measured(evened, numerics, context))
             else:
-                trial.metadata_props[CALIBRATED] = _calibrated(model, context)
+                trial.metadata_props[CALIBRATED] = _calibrated(model, trial, context)
                 errors = self._refine(trial, floating, numerics, context)
                 if not budget or not leave_worst(model, errors, budget):
                     share_shifts(trial, numerics, context.kinds, context.domain)
@@ -165,11 +165,12 @@ class Quantize(Pass):
         _drop_functions(model)
 
 
-def _calibrated(model: ir.Model, context: Context) -> str:
+def _calibrated(model: ir.Model, integer: ir.Model, context: Context) -> str:
     """Origin of the ranges. model: in floating point, with the ranges that a quantised model declares as metadata."""
+    declares = declares_ranges(model)
     if context.recorded:
-        return RECORDED
-    return DECLARED if declares_ranges(model) else MADE_UP
+        return REPLACED if declares else RECORDED
+    return MADE_UP if not declares else KEPT if keeps_scales(model, integer) else DECLARED
 
 
 def _drop_functions(model: ir.Model) -> None:

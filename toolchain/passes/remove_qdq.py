@@ -4,6 +4,7 @@ Quantisers leave out a Relu or Clip where the zero point and the type of the sto
 static quantiser does), so a pair stands for a Clip unless its operand is proven to lie inside.
 """
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,15 +15,20 @@ from toolchain.graph.calibration.histogram import Spread
 from toolchain.graph.calibration.table import Seen, Table
 from toolchain.graph.equivalence.intervals import ANY, Interval, interval_of, stored_interval
 from toolchain.graph.equivalence.piecewise import STEP
+from toolchain.graph.integers.calls import FLOAT_NAME, SCALE
+from toolchain.graph.integers.integer_graph import integer_tensors
 from toolchain.graph.nodes.rewrite import clip, constant, drop_unused_constants, is_operator, replace_value, substitute
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
 
 RANGE = "tilewright.range"
-"""Metadata of a tensor: the largest magnitude, the least and the largest value that the model's own quantisation kept, as floats' hexadecimal texts.
+"""Metadata of a tensor: the largest magnitude, the least and the largest value that the model's own quantisation kept, and its scale, as floats'
+hexadecimal texts.
 
 The magnitude is that of a machine whose zero stands in the middle.
 """
+SAME = 1e-6
+"""Relative difference of a scale and of the same worked out from a range of float32."""
 REACH = 128 / 127
 """Share of the largest integer that the least one reaches: where zero stands in the middle, the model's own scale is kept."""
 COPYING = ("MaxPool", "Concat", "Resize", "Pad", "Flatten", "Reshape", "Squeeze", "Relu", "Clip")
@@ -52,8 +58,9 @@ def _remove(graph: ir.Graph, node: ir.Node) -> None:
     single = scale is not None and scale.size == 1 and kept != ANY
     if source is None or scale is None or not single or not readers or stored.is_graph_output() or not all(_undoes(node, user) for user in readers):
         return
-    ends = (max(-kept.low / REACH, kept.high), kept.low, kept.high)
-    marks = {RANGE: " ".join(end.hex() for end in ends), STEP: float(scale.reshape(())).hex()}
+    step = float(scale.reshape(()))
+    ends = (max(-kept.low / REACH, kept.high), kept.low, kept.high, step)
+    marks = {RANGE: " ".join(end.hex() for end in ends), STEP: step.hex()}
     result = readers[0].outputs[0]
     for user in readers[1:]:
         if user.outputs[0].is_graph_output():
@@ -94,6 +101,14 @@ def declares_ranges(model: ir.Model) -> bool:
     return any(RANGE in value.metadata_props for value in values)
 
 
+def keeps_scales(model: ir.Model, integer: ir.Model) -> bool:
+    """Whether every tensor that an integer model stores, and whose scale the quantised float model declares, has that very scale."""
+    values = (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
+    declared = {value.name: _declared(value)[-1] for value in values if RANGE in value.metadata_props}
+    stored = [(value.metadata_props[FLOAT_NAME], float.fromhex(value.metadata_props[SCALE])) for value in integer_tensors(integer)]
+    return all(math.isclose(scale, declared[name], rel_tol=SAME) for name, scale in stored if name in declared)
+
+
 def qdq_table(model: ir.Model) -> Table:
     """A calibration table out of the ranges that RemoveQdq kept; operators that only move values hand them on."""
     ranges: dict[str, Spread] = {}
@@ -112,5 +127,9 @@ def qdq_table(model: ir.Model) -> Table:
 
 def _kept(value: ir.Value) -> Spread:
     """Interval of a tensor that the model's own quantisation keeps."""
-    largest, low, high = (float.fromhex(text) for text in value.metadata_props[RANGE].split())
+    largest, low, high, _ = _declared(value)
     return Spread(largest, (), low, high)
+
+
+def _declared(value: ir.Value) -> tuple[float, ...]:
+    return tuple(float.fromhex(text) for text in value.metadata_props[RANGE].split())

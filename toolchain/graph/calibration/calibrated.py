@@ -3,8 +3,10 @@
 import onnx_ir as ir
 
 CALIBRATED = "tilewright.calibrated"
-"""Metadata of an integer model: RECORDED, DECLARED or MADE_UP."""
-RECORDED, DECLARED, MADE_UP = "recorded", "declared", "made-up"
+"""Metadata of an integer model: RECORDED, REPLACED, KEPT, DECLARED or MADE_UP."""
+RECORDED, REPLACED, KEPT, DECLARED, MADE_UP = "recorded", "replaced", "kept", "declared", "made-up"
+"""REPLACED: recorded samples in place of a quantised model's own scales. KEPT: its scales as they are. DECLARED: scales of the machine's for its
+ranges."""
 
 
 def calibration_kind(model: ir.Model) -> str:
@@ -17,6 +19,10 @@ def calibration_text(kind: str) -> str:
     match kind:
         case "recorded":
             return "on recorded samples"
+        case "replaced":
+            return "on recorded samples, in place of the scales that the quantised model declares"
+        case "kept":
+            return "by the scales that the quantised model declares, kept as they are"
         case "declared":
             return (
                 "by the ranges that the quantised model declares, quantised anew in the machine's own scales, which may lose much: recorded samples "

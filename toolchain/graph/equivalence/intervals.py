@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.nodes.rewrite import captured, constant, is_operator
@@ -103,8 +104,8 @@ def stored_interval(node: ir.Node) -> Interval:
     kind = stored_type(node)
     if scale is None or kind is None or (len(node.inputs) > 2 and node.inputs[2] is not None and zero is None):
         return ANY
-    middle = 0 if zero is None else zero.astype("int64")
-    ends = [(end - middle) * scale.astype("float64") for end in kind]
+    middle = 0 if zero is None else zero.astype(np.int64)
+    ends = [np.float32(end - middle) * scale.astype(np.float32) for end in kind]  # rounded as DequantizeLinear rounds
     return Interval(float(ends[0].min()), float(ends[1].max()))
 
 
