@@ -1,17 +1,19 @@
 """DPUv3INT8: its fields against the published table, and what the public programs leave open."""
 
 import csv
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.target_runs import Array, conv, execute, half_up, random_int8, read, windows
+from tests.target_runs import Array, conv, execute, half_up, random_int8, read, timed, windows
 from toolchain.analysis.state import State
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.binary.encode import encode_program
+from toolchain.isa.program_file import load_program
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
@@ -200,3 +202,42 @@ def test_a_bounded_counter_is_at_least_what_the_vendor_needs() -> None:
     assert {c.depth for c in load_machine("dpuv3", overrides={"EDGE_DEPTH": "0"}).counters} == {None}
     with pytest.raises(UserError, match="at least 4"):
         load_machine("dpuv3", overrides={"EDGE_DEPTH": "3"})
+
+
+HAND = "resnet50_hand"
+
+
+def vendor_cycles(path: Path, edges: int, queues: int) -> float:
+    """Raises UserError E0501 for a deadlock. The machine is one that its file's own checks may refuse."""
+    limits = load_machine("dpuv3", overrides={"EDGE_DEPTH": "0", "QUEUE_DEPTH": "0"})
+    counters = tuple(replace(counter, depth=edges) for counter in limits.counters)
+    chip = replace(limits, counters=counters, units=tuple(replace(unit, depth=queues) for unit in limits.units))
+    return timed(load_program(chip, path)).cycles
+
+
+def test_every_vendor_program_runs_undelayed_with_the_declared_counters_and_queues_together(vendor_streams: Path) -> None:
+    chip, free = load_machine("dpuv3"), load_machine("dpuv3", overrides={"EDGE_DEPTH": "0", "QUEUE_DEPTH": "0"})
+    for path in sorted(vendor_streams.glob("*.hex")):
+        assert timed(load_program(chip, path)).cycles == timed(load_program(free, path)).cycles, path.stem
+
+
+def test_the_declared_counters_and_queues_are_the_strictest_such_ones(vendor_streams: Path) -> None:
+    path, chip = vendor_streams / f"{HAND}.hex", load_machine("dpuv3")
+    (edges,), (queues,) = {c.depth for c in chip.counters}, {u.depth for u in chip.units}
+    assert edges is not None and queues is not None  # noqa: PT018 both are bounded
+    assert vendor_cycles(path, edges, queues - 1) > vendor_cycles(path, edges, queues)
+    with pytest.raises(UserError, match="E0501"):
+        vendor_cycles(path, edges - 1, 1 << 16)
+
+
+@pytest.mark.parametrize(("edges", "queues"), [(4, 36), (5, 24), (6, 12), (7, 1)])
+def test_pairs_of_depths_that_the_file_allows_are_those_with_which_the_vendor_s_programs_run(
+    vendor_streams: Path, edges: int, queues: int
+) -> None:
+    load_machine("dpuv3", overrides={"EDGE_DEPTH": str(edges), "QUEUE_DEPTH": str(queues)})
+    assert vendor_cycles(vendor_streams / f"{HAND}.hex", edges, queues)
+    if queues > 1:
+        with pytest.raises(UserError, match="deep enough together"):
+            load_machine("dpuv3", overrides={"EDGE_DEPTH": str(edges), "QUEUE_DEPTH": str(queues - 1)})
+        with pytest.raises(UserError, match="E0501"):
+            vendor_cycles(vendor_streams / f"{HAND}.hex", edges, queues - 1)

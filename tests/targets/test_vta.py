@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 
 from tests.target_runs import Array, read, run_everywhere
+from tests.schedule.test_compile_region import proven, random_region
 from toolchain.analysis.checks import check_program
+from toolchain.analysis.hazards.pipeline import repeats
 from toolchain.analysis.queues.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator.engines import engine_named
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.portable import portability
+from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
@@ -267,3 +271,16 @@ def test_the_hls_configuration_finds_stores_of_what_only_a_load_wrote() -> None:
         with pytest.raises(UserError) as error:
             check_program(program, new_state(chip))
         assert error.value.diagnostics[0].code == code
+
+
+@pytest.mark.parametrize("config", ["hls", "pynq"])
+def test_programs_for_hls_cores_reset_inside_their_buffers_and_keep_destinations_apart(config: str) -> None:
+    """The HLS core adds a product to what it resets: wherever the sums stand, it reads elements of its own (not E1307), and no tile's."""
+    machine = load_machine("vta", config)
+    kernels = load_kernels(machine)
+    region = random_region(kernels, 3, 4, 1)
+    assert region is not None
+    compiled = compile_region(machine, kernels, region)
+    assert proven(compiled, machine)
+    assert [i.pipelined.apart for i in machine.instructions if i.pipelined] == [2, 2]
+    assert not len(repeats(compiled.checked.provenance))
