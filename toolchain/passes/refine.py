@@ -7,7 +7,7 @@ error in each channel.
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,7 @@ from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, ZERO, Call, read_c
 from toolchain.graph.integers.functions import is_integer
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant, known_shape
-from toolchain.graph.quantisation.least_squares import damped, normalised, output_errors, round_channels, round_rows, unit_of
+from toolchain.graph.quantisation.least_squares import Gram, round_channels, round_rows
 from toolchain.graph.quantisation.requantisation import Stored, TooFineError, channel_steps, stored_product, within_span
 from toolchain.operations.library import Kinds
 from toolchain.passes.fuse import INNER
@@ -35,6 +35,8 @@ HALVINGS = 4
 """Scales of the weights that are tried: the one that clips none, and its halves."""
 TRIED = 2
 """Scales that are tried with the best rounding: those that are best for weights rounded to the nearest."""
+ROWS = 64
+"""Rows of weights, of each group, by which a scale is chosen; of more, every n-th."""
 FRACTIONS = tuple(1 - n / 16 for n in range(10))
 """The limit for machines whose scales are not powers of two."""
 MAX_BYTES = 1 << 30
@@ -52,32 +54,32 @@ class Layer:
 
 @dataclass(frozen=True)
 class Seen:
-    """A layer on samples. rows: [groups, rows, k], its float weights; means: [groups, k] of its inputs in stored steps; products: [groups, k, k],
-    damped; wanted: mean of each channel of its output in the float network before any activation, None where it is not known; scales: of a step of
+    """A layer on samples. rows: [groups, rows, k], its float weights; means: [groups, k] of its inputs in stored steps; grams: of each group;
+    wanted: mean of each channel of its output in the float network before any activation, None where it is not known; scales: of a step of
     its input and of its output; zeros: attributes of its call that say which stored integers stand for zero."""
 
     rows: Reals
     means: Reals
-    products: Reals
+    grams: tuple[Gram, ...]
     drift: Drift
     wanted: Reals | None
     scales: tuple[float, float]
     zeros: Mapping[str, int]
 
     @cached_property
-    def hessians(self) -> Reals:
-        """The products, normalised."""
-        return np.stack([normalised(products) for products in self.products])
-
-    @cached_property
     def units(self) -> Reals:
-        """[groups, 1, 1], of the normalised products."""
-        return np.array([unit_of(products) for products in self.products]).reshape(-1, 1, 1)
+        """[groups, 1, 1], of the grams."""
+        return np.array([gram.unit for gram in self.grams]).reshape(-1, 1, 1)
 
     @cached_property
     def signal(self) -> float:
         """The energy of the layer's output, without its bias."""
-        return sum(float(output_errors(w, h).sum()) for w, h in zip(self.rows, self.products, strict=True))
+        return sum(float(gram.energies(w).sum()) for w, gram in zip(self.rows, self.grams, strict=True))
+
+    def some(self, most: int) -> "Seen":
+        """With every n-th row of each group, so that there are no more than `most`."""
+        every = -(-self.rows.shape[1] // most)
+        return self if every == 1 else replace(self, rows=self.rows[:, ::every], drift=self.drift.some(every))
 
 
 @dataclass(frozen=True)
@@ -136,12 +138,13 @@ def _seen(layer: Layer, node: ir.Node, twin: ir.Node, integers: Stepper, floats:
     steps = [float.fromhex(each.metadata_props[SCALE]) for each in (value, node.outputs[0])]
     given, reals = joined(given, floats.values[real])
     moments = moments_of(layer.call, given, layer.weights.shape)
-    products = np.stack([damped(each, moments.rows) for each in moments.products])
+    rows = _rows(layer.weights, len(moments.inputs))
+    grams = tuple(Gram(each, rows.shape[1]) for each in moments.inputs)
     drift = drift_of(layer.call, given, reals, steps[0], layer.weights)
     held = table.tensors.get(node.metadata_props.get(INNER) or node.outputs[0].metadata_props.get(FLOAT_NAME, ""))
     wanted = np.asarray(held.means) if held is not None and len(held.means) == len(layer.weights) else None
     zeros = {name: node.attributes[name].as_int() for name in layer.call.operation.zeros if name in node.attributes}
-    return Seen(_rows(layer.weights, len(products)), moments.means, products, drift, wanted, (steps[0], steps[1]), zeros)
+    return Seen(rows, moments.means, grams, drift, wanted, (steps[0], steps[1]), zeros)
 
 
 def _centred_integers(value: ir.Value, arrays: list[Array]) -> list[Array]:
@@ -154,9 +157,33 @@ def _refined(layer: Layer, seen: Seen, numerics: Numerics) -> Refined | None:
     candidates = _candidates(layer.weights, numerics)
     if numerics.form == "power_of_two" and numerics.per_channel:
         candidates.append(_best_of_each(candidates, seen, numerics))
-    hopeful = sorted(range(len(candidates)), key=lambda number: _plain_error(candidates[number], seen, numerics))[:TRIED]
-    tried = [_with_steps(layer, candidates[number], seen, numerics) for number in dict.fromkeys((*hopeful, 0))]
-    return min((found for found in tried if found is not None), key=lambda found: found.error, default=None)
+    some = seen.some(ROWS)
+    hopeful = sorted(range(len(candidates)), key=lambda number: _plain_error(candidates[number], some, seen, numerics))[:TRIED]
+    tried = {number: _tried(candidates[number], some, seen, numerics) for number in dict.fromkeys((*hopeful, 0))}
+    for number in sorted(tried, key=lambda number: tried[number].error):
+        steps, rounding = candidates[number], tried[number] if some is seen else _rounded(candidates[number], seen, numerics)
+        if (stored := _stored(layer, rounding.weights, steps, seen, numerics)) is not None:
+            return Refined(stored, rounding.error)
+    return None
+
+
+@dataclass(frozen=True)
+class _Rounding:
+    """weights: [groups, rows, k], whole. error: as in Refined."""
+
+    weights: Reals
+    error: float
+
+
+def _tried(steps: Reals, some: Seen, seen: Seen, numerics: Numerics) -> _Rounding:
+    """The best rounding of some rows."""
+    return _rounded(_steps_of(steps, some, seen), some, numerics)
+
+
+def _steps_of(steps: Reals, some: Seen, seen: Seen) -> Reals:
+    """The scales of some rows: [groups * rows]."""
+    every = -(-seen.rows.shape[1] // some.rows.shape[1])
+    return steps.reshape(len(seen.rows), -1)[:, ::every].reshape(-1)
 
 
 def _candidates(weights: Array, numerics: Numerics) -> list[Reals]:
@@ -175,9 +202,10 @@ def _best_of_each(candidates: list[Reals], seen: Seen, numerics: Numerics) -> Re
     return within_span(np.choose(np.argmin(errors, axis=0), candidates), numerics)
 
 
-def _plain_error(steps: Reals, seen: Seen, numerics: Numerics) -> float:
-    """The error of weights rounded to the nearest: the least that a scale promises."""
-    return _share(_nearest(steps, seen, numerics), steps, seen)
+def _plain_error(steps: Reals, some: Seen, seen: Seen, numerics: Numerics) -> float:
+    """The error of some rows rounded to the nearest: the least that a scale promises."""
+    chosen = _steps_of(steps, some, seen)
+    return _share(_nearest(chosen, some, numerics), chosen, some)
 
 
 def _nearest(steps: Reals, seen: Seen, numerics: Numerics) -> Reals:
@@ -193,7 +221,7 @@ def _rows(weights: Array, groups: int) -> Reals:
 def _share(found: Reals, steps: Reals, seen: Seen) -> float:
     """The energy of the output's error over that of the output, without its bias."""
     errors = found * steps.reshape(len(found), -1, 1) - seen.rows
-    noise = sum(float(output_errors(e, h).sum()) for e, h in zip(errors, seen.products, strict=True))
+    noise = sum(float(gram.energies(e).sum()) for e, gram in zip(errors, seen.grams, strict=True))
     noise += 2 * float((errors * seen.drift.products).sum()) + float(seen.drift.energy.sum())
     return max(noise, 0.0) / seen.signal if seen.signal > 0 else 0.0
 
@@ -201,23 +229,27 @@ def _share(found: Reals, steps: Reals, seen: Seen) -> float:
 def _noise(found: Reals, steps: Reals, seen: Seen) -> Reals:
     """For each channel, the energy that its weights add to the error of its output."""
     errors = found * steps.reshape(len(found), -1, 1) - seen.rows
-    own = np.stack([output_errors(e, h) for e, h in zip(errors, seen.products, strict=True)])
+    own = np.stack([gram.energies(e) for e, gram in zip(errors, seen.grams, strict=True)])
     return (own + 2 * (errors * seen.drift.products).sum(2)).reshape(-1)
 
 
-def _with_steps(layer: Layer, steps: Reals, seen: Seen, numerics: Numerics) -> Refined | None:
-    """The layer with weights of these scales; None where the machine has no such integers."""
+def _rounded(steps: Reals, seen: Seen, numerics: Numerics) -> _Rounding:
+    """The weights of these scales that put the output off by least."""
     column, limits = steps.reshape(len(seen.rows), -1, 1), (numerics.weight.low, numerics.weight.high)
-    scaled = seen.rows / column
-    drift = seen.drift.products / column / seen.units
-    if scaled.shape[1] == 1:
-        rounded = round_channels(scaled[:, 0], seen.hessians, *limits, drift[:, 0])[:, None]
+    scaled, drift = seen.rows / column, seen.drift.products / column / seen.units
+    normal = [gram.normal for gram in seen.grams if gram.normal is not None] if scaled.shape[1] == 1 else []
+    if len(normal) == len(scaled):
+        rounded = round_channels(scaled[:, 0], np.stack(normal), *limits, drift[:, 0])[:, None]
     else:
-        rounded = np.stack([round_rows(w, h, *limits, d) for w, h, d in zip(scaled, seen.hessians, drift, strict=True)])
+        rounded = np.stack([round_rows(w, gram, *limits, d) for w, gram, d in zip(scaled, seen.grams, drift, strict=True)])
+    return _Rounding(rounded, _share(rounded, steps, seen))
+
+
+def _stored(layer: Layer, rounded: Reals, steps: Reals, seen: Seen, numerics: Numerics) -> Stored | None:
+    """The layer's constants; None where the machine has no such integers."""
     stored, scales = rounded.reshape(layer.weights.shape).astype(np.int8), (seen.scales[0], float(steps[0]), seen.scales[1])
     try:
-        made = stored_product(layer.call, stored, steps, _centred(layer, rounded, steps, seen), scales, numerics, seen.zeros)
-        return Refined(made, _share(rounded, steps, seen))
+        return stored_product(layer.call, stored, steps, _centred(layer, rounded, steps, seen), scales, numerics, seen.zeros)
     except (TooFineError, UserError):
         return None
 

@@ -13,7 +13,7 @@ from tests.graph.onnx_builder import model
 from toolchain.graph.calibration.drift import DROPPED, INPUT_PARTS, WEIGHT_PARTS, drift_of
 from toolchain.graph.calibration.statistics import columns_of, moments_of
 from toolchain.graph.integers.calls import Call
-from toolchain.graph.quantisation.least_squares import normalised, output_errors, round_rows, unit_of
+from toolchain.graph.quantisation.least_squares import Gram, output_errors, products_of, round_rows
 from toolchain.operations.library import builtin_kinds
 
 SCALE = 0.25
@@ -66,13 +66,13 @@ def test_weights_take_back_what_they_can() -> None:
     floats = rng.uniform(0, 100, (400, 4)) * SCALE
     inputs, weights = np.rint(floats / SCALE * 1.1).astype(np.int8), rng.uniform(20, 60, (5, 4))
     layer = call("dense", {})
-    products = moments_of(layer, [inputs], weights.shape).products[0]
+    gram = Gram(moments_of(layer, [inputs], weights.shape).inputs[0], len(weights))
     drift = drift_of(layer, [inputs], [floats.astype(F)], SCALE, weights)
-    plain = round_rows(weights, normalised(products), -128, 127)
-    pulled = round_rows(weights, normalised(products), -128, 127, drift.products[0] / unit_of(products))
+    plain = round_rows(weights, gram, -128, 127)
+    pulled = round_rows(weights, gram, -128, 127, drift.products[0] / gram.unit)
     np.testing.assert_allclose(pulled.sum(), weights.sum() / 1.1, rtol=0.02)
     errors = [float((((inputs @ found.T) - floats / SCALE @ weights.T) ** 2).sum()) for found in (plain, pulled)]
     assert errors[1] < errors[0] / 20
     e = pulled - weights
-    told = output_errors(e, products).sum() + 2 * (e * drift.products[0]).sum() + drift.energy.sum()
+    told = output_errors(e, products_of(inputs)).sum() + 2 * (e * drift.products[0]).sum() + drift.energy.sum()
     np.testing.assert_allclose(told, errors[1], rtol=0.05)

@@ -14,7 +14,7 @@ from tests.graph.onnx_builder import model
 from toolchain.graph.calibration import statistics
 from toolchain.graph.calibration.statistics import JOINED_BYTES, joined, moments_of
 from toolchain.graph.integers.calls import Call
-from toolchain.graph.quantisation.least_squares import output_errors
+from toolchain.graph.quantisation.least_squares import output_errors, products_of
 from toolchain.operations.library import builtin_kinds
 
 n = helper.make_node
@@ -45,9 +45,9 @@ def test_convolution(data: st.DataObject, group: int, count: int) -> None:
     outputs = np.concatenate([run(proto, {"x": x.astype(F)})["y"].transpose(1, 0, 2, 3).reshape(8, -1) for x in inputs], 1).astype(np.float64)
     rows = weights.reshape(group, 8 // group, -1).astype(np.float64)
     np.testing.assert_allclose(np.einsum("gok,gk->go", rows, seen.means).ravel(), outputs.mean(1), rtol=1e-9, atol=1e-9)
-    energy = np.concatenate([output_errors(part, products) for part, products in zip(rows, seen.products, strict=True)])
+    energy = np.concatenate([output_errors(part, products) for part, products in zip(rows, map(products_of, seen.inputs), strict=True)])
     np.testing.assert_array_equal(energy, (outputs**2).sum(1))
-    assert seen.rows == outputs.shape[1]
+    assert seen.inputs.shape[1] == outputs.shape[1]
 
 
 @settings(max_examples=30, deadline=None)
@@ -70,8 +70,8 @@ def test_transposed_convolution(data: st.DataObject, count: int) -> None:
     outputs = np.concatenate([run(proto, {"x": x.astype(F)})["y"].transpose(1, 0, 2, 3).reshape(8, -1) for x in inputs], 1).astype(np.float64)
     rows = weights.reshape(8, -1).astype(np.float64)
     np.testing.assert_allclose(rows @ seen.means[0], outputs.mean(1), rtol=1e-9, atol=1e-9)
-    np.testing.assert_array_equal(output_errors(rows, seen.products[0]), (outputs**2).sum(1))
-    assert seen.rows == outputs.shape[1]
+    np.testing.assert_array_equal(output_errors(rows, products_of(seen.inputs[0])), (outputs**2).sum(1))
+    assert seen.inputs.shape[1] == outputs.shape[1]
 
 
 def test_dense() -> None:
@@ -79,8 +79,8 @@ def test_dense() -> None:
     inputs = [rng.integers(-128, 128, (2, 5)).astype(np.int8) for _ in range(3)]
     seen, x = moments_of(call("dense", {}), inputs, (4, 5)), np.concatenate(inputs).astype(np.float64)
     np.testing.assert_allclose(seen.means, x.mean(0)[None])
-    np.testing.assert_array_equal(seen.products, (x.T @ x)[None])
-    assert seen.rows == 6
+    np.testing.assert_array_equal(products_of(seen.inputs[0]), x.T @ x)
+    assert seen.inputs.shape[1] == 6
 
 
 @pytest.mark.parametrize("most", [1, 7, 48, 1000])
@@ -90,18 +90,18 @@ def test_of_many_positions_some_are_multiplied_all_are_averaged(most: int, monke
     attributes = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
     seen = moments_of(call("conv2d", attributes), inputs, (1, 1, 1, 1))
     assert seen.means.item() == 2
-    assert seen.rows <= min(most, 48)
-    assert seen.rows >= min(most, 48) // 2
-    assert seen.rows <= seen.products.item() <= 9 * seen.rows
+    assert seen.inputs.shape[1] <= min(most, 48)
+    assert seen.inputs.shape[1] >= min(most, 48) // 2
+    assert seen.inputs.shape[1] <= products_of(seen.inputs[0]).item() <= 9 * seen.inputs.shape[1]
     if most >= 48:
-        assert seen.products.item() == 16 * (1 + 4 + 9)
+        assert products_of(seen.inputs[0]).item() == 16 * (1 + 4 + 9)
 
 
 def test_products_of_extremes_are_exact() -> None:
     inputs = [np.full((1, 2, 64, 64), -128, np.int8)]
     attributes = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
     seen = moments_of(call("conv2d", attributes), inputs, (1, 2, 1, 1))
-    assert (seen.products == 64 * 64 * 128**2).all()
+    assert (products_of(seen.inputs[0]) == 64 * 64 * 128**2).all()
 
 
 def test_small_samples_are_joined_and_everything_seen_of_them_stays() -> None:
@@ -114,5 +114,5 @@ def test_small_samples_are_joined_and_everything_seen_of_them_stays() -> None:
     attributes = {"pads": (1, 1, 1, 1), "strides": (2, 1), "dilations": (1, 1), "group": 1}
     one, other = (moments_of(call("conv2d", attributes), given, (1, 2, 3, 3)) for given in (inputs, together))
     np.testing.assert_array_equal(one.means, other.means)
-    np.testing.assert_array_equal(one.products, other.products)
-    assert one.rows == other.rows
+    np.testing.assert_array_equal(products_of(one.inputs[0]), products_of(other.inputs[0]))
+    assert one.inputs.shape == other.inputs.shape

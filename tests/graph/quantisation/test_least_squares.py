@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.graph.quantisation.least_squares import HESSIAN_BITS, damped, normalised, output_errors, round_channels, round_rows
+from toolchain.graph.quantisation.least_squares import HESSIAN_BITS, Gram, damped, normalised, output_errors, products_of, round_channels, round_rows
 
 LOW, HIGH = -128, 127
 Array = np.ndarray
@@ -25,11 +25,24 @@ def weights(rng: np.random.Generator, rows: int, size: int) -> Array:
 @given(st.integers(0, 2**20), st.integers(1, 40), st.integers(1, 200))
 def test_no_row_is_worse_than_rounded_to_the_nearest(seed: int, size: int, count: int) -> None:
     rng = np.random.default_rng(seed)
-    x, w = inputs(rng, count, size), weights(rng, 5, size)
-    hessian = normalised(x.T @ x)
-    found = round_rows(w, hessian, LOW, HIGH)
+    w, gram = weights(rng, 5, size), Gram(inputs(rng, count, size).astype(np.int8), 5)
+    found = round_rows(w, gram, LOW, HIGH)
     assert np.array_equal(found, np.rint(found))
-    assert (output_errors(found - w, hessian) <= output_errors(np.floor(w + 0.5) - w, hessian) * (1 + 1e-2) + 1).all()  # w itself is rounded to parts
+    assert (gram.energies(found - w) <= gram.energies(np.floor(w + 0.5) - w) * (1 + 1e-2) + 1).all()  # w itself is rounded to parts
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**20), st.integers(65, 200), st.integers(1, 30))
+def test_inputs_stand_for_their_products(seed: int, size: int, count: int) -> None:
+    """A matrix of few inputs and the inputs themselves give the same weights: all of it is exact."""
+    rng = np.random.default_rng(seed)
+    x, w, drift = inputs(rng, count, size).astype(np.int8), weights(rng, 5, size), np.rint(rng.normal(size=(5, size)) * 1000)
+    few, whole = Gram(x, 5), Gram(x, 10**6)
+    whole.__dict__["matrix"] = damped(products_of(x), count)
+    assert few.matrix is None
+    assert whole.unit == 1
+    np.testing.assert_array_equal(round_rows(w, few, LOW, HIGH, drift), round_rows(w, whole, LOW, HIGH, drift))
+    np.testing.assert_allclose(few.energies(w), whole.energies(w))
 
 
 def test_the_error_is_that_of_the_outputs() -> None:
@@ -41,7 +54,7 @@ def test_the_error_is_that_of_the_outputs() -> None:
 def test_errors_of_equal_inputs_cancel() -> None:
     """Five inputs that are always alike: the weights add up to 2 as they should, where the nearest of each add up to 0."""
     hessian = normalised(np.full((5, 5), 1000.0))
-    assert round_rows(np.full((1, 5), 0.4), hessian, LOW, HIGH).sum() == 2
+    assert round_rows(np.full((1, 5), 0.4), Gram(np.full((40, 5), 5, np.int8), 1), LOW, HIGH).sum() == 2
     assert round_channels(np.full((1, 5), 0.4), hessian[None], LOW, HIGH).sum() == 2
 
 
@@ -50,7 +63,7 @@ def test_errors_of_equal_inputs_cancel() -> None:
 def test_limits_hold(seed: int, low: int, high: int) -> None:
     rng = np.random.default_rng(seed)
     x, w = inputs(rng, 20, 9), rng.normal(size=(4, 9)) * 10
-    found = round_rows(w, normalised(x.T @ x), low, high)
+    found = round_rows(w, Gram(x.astype(np.int8), 4), low, high)
     assert low <= found.min() <= found.max() <= high
 
 
@@ -81,7 +94,7 @@ def test_few_samples_do_not_spoil_what_was_not_seen(size: int, count: int) -> No
     """On new data the output is hardly worse than by weights rounded to the nearest, or better; without damping some lose 6 dB."""
     rng = np.random.default_rng(size + count)
     seen, new, w = inputs(rng, count, size), inputs(rng, 4000, size), weights(rng, 16, size)
-    found = round_rows(w, normalised(damped(seen.T @ seen, count)), LOW, HIGH)
+    found = round_rows(w, Gram(seen.astype(np.int8), 16), LOW, HIGH)
     errors = [float(output_errors(rows - w, new.T @ new).sum()) for rows in (found, np.rint(w))]
     assert errors[0] < 1.2 * errors[1]
 
@@ -89,6 +102,6 @@ def test_few_samples_do_not_spoil_what_was_not_seen(size: int, count: int) -> No
 def test_many_samples_gain() -> None:
     rng = np.random.default_rng(5)
     seen, new, w = inputs(rng, 4000, 64), inputs(rng, 4000, 64), weights(rng, 16, 64)
-    found = round_rows(w, normalised(damped(seen.T @ seen, 4000)), LOW, HIGH)
+    found = round_rows(w, Gram(seen.astype(np.int8), 16), LOW, HIGH)
     errors = [float(output_errors(rows - w, new.T @ new).sum()) for rows in (found, np.rint(w))]
     assert errors[0] < 0.5 * errors[1]

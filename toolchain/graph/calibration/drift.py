@@ -34,6 +34,10 @@ class Drift:
     products: Reals
     energy: Reals
 
+    def some(self, every: int) -> "Drift":
+        """Of every n-th row."""
+        return Drift(self.products[:, ::every], self.energy[:, ::every])
+
 
 def drift_of(call: Call, inputs: Sequence[Array], floats: Sequence[Array], scale: float, weights: Array) -> Drift:
     """inputs: stored integers less their zero, one array a sample, a step worth `scale`. floats: what they stand for in the float network.

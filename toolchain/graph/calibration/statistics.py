@@ -1,4 +1,4 @@
-"""Sums over the inputs of a convolution or dense layer, in whole numbers: of each tap, and of the products of every two."""
+"""The inputs of a convolution or dense layer at its output positions, in whole numbers, and the mean of each tap."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +11,10 @@ from toolchain.graph.integers.calls import Call
 Reals = np.typing.NDArray[np.float64]
 Array = np.typing.NDArray[Any]
 MAX_ROWS = 1 << 14
-"""Output positions whose products are summed; of more, every n-th."""
-CHUNK = 1024
-"""Products of int8 whose sum a float32 holds exactly; of integers less their zero, which have a bit more, a quarter."""
+"""The most output positions whose products are summed; of more, every n-th."""
+LEAST_ROWS = 1 << 12
+ROWS_A_WEIGHT = 4
+"""Positions for each weight of a row, but not fewer than LEAST_ROWS: more tell hardly more (neighbouring ones see the same pixels)."""
 SPREAD = "output_padding"
 """The attribute that a transposed convolution has and no other layer."""
 JOINED_BYTES = 1 << 16
@@ -22,31 +23,22 @@ JOINED_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Moments:
-    """means: [groups, k] of every tap over all output positions. products: [groups, k, k], summed over `rows` of them; whole numbers.
+    """means: [groups, k] of every tap over all output positions. inputs: [groups, rows, k], those of some positions; whole numbers.
 
-    The products keep the means in: an error that a constant input makes would vary with the brightness of a picture, and no bias takes it out.
+    The inputs keep the means in: an error that a constant input makes would vary with the brightness of a picture, and no bias takes it out.
     """
 
     means: Reals
-    products: Reals
-    rows: int
+    inputs: Array
 
 
 def moments_of(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> Moments:
     """inputs: int8, or int16 less their zero, one array a sample. weights: the shape of the layer's weights."""
-    group, size = groups_of(call), int(np.prod(weights[1:]))
-    rows, sums, products = 0, np.zeros((group, size)), np.zeros((group, size, size))
-    places = sampled(call, inputs, weights)
-    for array, some in zip(inputs, places, strict=True):
-        sums += _tap_sums(call, array, weights)
-        columns = columns_of(call, array, weights, some)
-        rows += len(some)
-        chunk = CHUNK if array.dtype == np.int8 else CHUNK // 4
-        for first in range(0, len(some), chunk):
-            part = columns[:, first : first + chunk].astype(np.float32)
-            products += np.matmul(part.transpose(0, 2, 1), part)
+    sums = sum((_tap_sums(call, array, weights) for array in inputs), np.zeros((groups_of(call), int(np.prod(weights[1:])))))
     total = sum(_positions(call, array, weights) for array in inputs)
-    return Moments(sums / max(total, 1), products, rows)
+    places = sampled(call, inputs, weights)
+    columns = [columns_of(call, array, weights, some) for array, some in zip(inputs, places, strict=True)]
+    return Moments(sums / max(total, 1), np.concatenate(columns, 1))
 
 
 def joined(inputs: Sequence[Array], floats: Sequence[Array]) -> tuple[list[Array], list[Array]]:
@@ -67,9 +59,9 @@ def groups_of(call: Call) -> int:
 
 
 def sampled(call: Call, inputs: Sequence[Array], weights: tuple[int, ...], most: int = 0) -> list[Array]:
-    """Output positions of each sample that are looked at: every n-th, so that there are at most `most`, or MAX_ROWS, of all samples."""
-    counts = [_positions(call, array, weights) for array in inputs]
-    step, found, total = -(-sum(counts) // (most or MAX_ROWS)), list[Array](), 0
+    """Output positions of each sample that are looked at: every n-th, so that there are at most `most` of all samples, or as many as weights need."""
+    counts, enough = [_positions(call, array, weights) for array in inputs], max(LEAST_ROWS, ROWS_A_WEIGHT * int(np.prod(weights[1:])))
+    step, found, total = -(-sum(counts) // (most or min(enough, MAX_ROWS))), list[Array](), 0
     for count in counts:
         found.append(np.arange((-total) % step, count, step))
         total += count

@@ -1,6 +1,11 @@
-"""Runs a graph operator by operator on several samples, so that constants may be changed between one operator and the next."""
+"""Runs a graph on several samples with stops, so that constants may be changed between one operator and the next.
 
-from collections.abc import Iterable, Mapping
+Operators wait until a tensor is asked for: those between two stops are one model for ONNX Runtime, since opening a session for each of them takes
+most of the time of a network of small operators.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,54 +23,71 @@ Samples = Mapping[str, Array]
 
 @dataclass
 class Stepper:
-    """values: of tensors that a later operator reads, one array a sample. place: the file that messages name."""
+    """place: the file that messages name."""
 
     model: ir.Model
     place: str = ""
-    values: dict[ir.Value, list[Array]] = field(default_factory=dict["ir.Value", "list[Array]"])
+    _values: dict[ir.Value, list[Array]] = field(default_factory=dict["ir.Value", "list[Array]"])
     _left: dict[ir.Value, int] = field(default_factory=dict["ir.Value", int])
+    _waiting: list[ir.Node] = field(default_factory=list["ir.Node"])
 
     def feed(self, samples: Samples, count: int) -> None:
         """Sets the inputs of the graph to the first samples."""
-        self.values = {value: list(samples[value.name or ""][:count]) for value in self.model.graph.inputs}
+        self._values = {value: list(samples[value.name or ""][:count]) for value in self.model.graph.inputs}
         for node in self.model.graph:
             for value in reads_of(node):
                 self._left[value] = self._left.get(value, 0) + 1
 
     def run(self, node: ir.Node) -> None:
-        """Computes the results of one operator, and forgets operands that no later one reads. Raises UserError E0910."""
-        operands = list(dict.fromkeys(reads_of(node)))
-        session = open_model(_alone(self.model, node, operands), place=self.place, optimise=False)
+        """Computes an operator, with its constants as they are when `values` is next read; all that its operands need was run before."""
+        self._waiting.append(node)
+
+    @property
+    def values(self) -> dict[ir.Value, list[Array]]:
+        """Tensors that a later operator reads or none at all, one array a sample. Raises UserError E0910."""
+        if self._waiting:
+            self._compute(self._waiting)
+            self._waiting = []
+        return self._values
+
+    def _compute(self, nodes: Sequence[ir.Node]) -> None:
+        reads = [value for node in nodes for value in reads_of(node)]
+        made = [value for node in nodes for value in node.outputs if value.name]
+        operands = [value for value in dict.fromkeys(reads) if value in self._values]
+        last = {value for value, count in Counter(reads).items() if self._left[value] == count}
+        results = [value for value in made if value not in last]
+        session = open_model(_alone(self.model, nodes, operands, results), place=self.place, optimise=False)
         names = {entry.name for entry in session.get_inputs()}
-        made: list[list[Array]] = [[] for value in node.outputs if value.name]
-        for number in range(min((len(self.values[value]) for value in operands), default=1)):
-            feeds = {value.name or "": self.values[value][number] for value in operands if value.name in names}
-            for held, array in zip(made, run_session(session, feeds, place=self.place).values(), strict=True):
+        arrays: list[list[Array]] = [[] for _ in results]
+        for number in range(min((len(self._values[value]) for value in operands), default=1)):
+            feeds = {value.name or "": self._values[value][number] for value in operands if value.name in names}
+            for held, array in zip(arrays, run_session(session, feeds, place=self.place).values(), strict=True):
                 held.append(array)
-        self.values.update(zip((value for value in node.outputs if value.name), made, strict=True))
-        self._forget(reads_of(node))
+        self._values.update(zip(results, arrays, strict=True))
+        self._forget(reads, last)
 
-    def _forget(self, operands: Iterable[ir.Value]) -> None:
-        for value in operands:
+    def _forget(self, reads: Sequence[ir.Value], last: set[ir.Value]) -> None:
+        for value in reads:
             self._left[value] -= 1
-            if not self._left[value]:
-                self.values.pop(value, None)
+        for value in last:
+            self._values.pop(value, None)
 
 
-def _alone(model: ir.Model, node: ir.Node, operands: Iterable[ir.Value]) -> ir.Model:
-    """A model of one operator; its constants, and those that its bodies read, are those that the graph has now."""
+def _alone(model: ir.Model, nodes: Sequence[ir.Node], operands: Sequence[ir.Value], results: Sequence[ir.Value]) -> ir.Model:
+    """A model of some operators; their constants, and those that their bodies read, are those that the graph has now."""
+    reads = (value for node in nodes for value in (*node.inputs, *captured(node)))
     graph = ir.GraphView(
-        inputs=list(operands),
-        outputs=[value for value in node.outputs if value.name],
-        nodes=[node],
-        initializers=list(dict.fromkeys(value for value in (*node.inputs, *captured(node)) if value is not None and value.is_initializer())),
+        inputs=operands,
+        outputs=results,
+        nodes=nodes,
+        initializers=list(dict.fromkeys(value for value in reads if value is not None and value.is_initializer())),
         opset_imports=model.graph.opset_imports,
         name="alone",
     )
-    return ir.Model(graph.clone(), ir_version=model.ir_version or 10, functions=[function.clone() for function in _called(model, node)])
+    return ir.Model(graph.clone(), ir_version=model.ir_version or 10, functions=[function.clone() for function in _called(model, nodes)])
 
 
-def _called(model: ir.Model, node: ir.Node) -> list[ir.Function]:
-    """The function of a call; those that are written call no others."""
-    found = model.functions.get(node.op_identifier())
-    return [] if found is None else [found]
+def _called(model: ir.Model, nodes: Sequence[ir.Node]) -> list[ir.Function]:
+    """The functions of calls; those that are written call no others."""
+    names = dict.fromkeys(node.op_identifier() for node in nodes)
+    return [model.functions[name] for name in names if name in model.functions]

@@ -45,23 +45,41 @@ class Table:
     failure: str = ""
 
 
+GATHERED = 1 << 16
+"""Bytes of a tensor that are counted at once: of small ones, each call costs more than its arithmetic."""
+
+
 @dataclass
 class _Sums:
+    """waiting: arrays of equal shapes that are not counted yet."""
+
     counts: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
     maximum: float = 0.0
     low: float = 0.0
     high: float = 0.0
     means: Any = 0.0
+    waiting: list[np.typing.NDArray[np.float32]] = field(default_factory=list["np.typing.NDArray[np.float32]"])
 
     def add(self, values: np.typing.NDArray[np.float32]) -> None:
-        if not values.size:
+        if self.waiting and self.waiting[0].shape != values.shape:
+            self.count()
+        if values.size:
+            self.waiting.append(values)
+        if values.nbytes * len(self.waiting) >= GATHERED:
+            self.count()
+
+    def count(self) -> None:
+        """Counts what waits."""
+        if not self.waiting:
             return
+        values = np.stack(self.waiting)
+        self.waiting = []
         self.counts = self.counts + count(values)
         self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
-        self.maximum = max(self.maximum, float(np.abs(values).max(initial=0)))
-        axes = tuple(axis for axis in range(values.ndim) if axis != (2 if values.ndim == 3 else 1))
+        self.maximum = max(self.maximum, -self.low, self.high)
+        axes = tuple(axis for axis in range(1, values.ndim) if axis != (3 if values.ndim == 4 else 2))
         with np.errstate(invalid="ignore", over="ignore"):  # what is no number is told in the end
-            self.means = self.means + values.mean(axes, dtype=np.float64)
+            self.means = self.means + values.mean(axes, dtype=np.float64).sum(0)
 
 
 def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
@@ -80,6 +98,8 @@ def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
         for name, array in (run_session(session, one, place=place) | one).items():
             if name in sums:
                 sums[name].add(np.ascontiguousarray(ranging(named[name], [array])[0], np.float32))
+    for each in sums.values():
+        each.count()
     unusable = tuple(name for name in sorted(sums) if not np.isfinite([sums[name].maximum, *np.atleast_1d(sums[name].means)]).all())
     _check_outputs(model, unusable, place)
     return Table(number, {name: _seen(sums[name], number) for name in sorted(sums) if name not in unusable}, unusable)
@@ -90,6 +110,7 @@ def seen_of(arrays: Sequence[np.typing.NDArray[Any]]) -> Seen:
     sums = _Sums()
     for array in arrays:
         sums.add(np.ascontiguousarray(array, np.float32))
+    sums.count()
     return _seen(sums, len(arrays))
 
 
