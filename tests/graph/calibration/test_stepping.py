@@ -5,10 +5,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir as ir
+import pytest
 from onnx import TensorProto, helper
 
 from tests.graph.imported import F, imported, normal, run
 from tests.graph.onnx_builder import model, save
+from toolchain.graph.calibration import stepping
 from toolchain.graph.calibration.stepping import Stepper
 from toolchain.graph.importing.load import load_graph
 from toolchain.passes.context import Context
@@ -91,3 +93,19 @@ def test_a_body_that_reads_a_constant_of_the_graph(tmp_path: Path) -> None:
     for node in graph.graph:
         stepper.run(node)
     np.testing.assert_array_equal(stepper.values[graph.graph.outputs[0]][0], run(graph, {"x": x[0]})["y"])
+
+
+def test_operators_between_two_stops_are_one_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening one for each took most of the time of a network of small operators."""
+    graph, opened = network(tmp_path), list[int]()
+    plain = stepping.open_model
+    monkeypatch.setattr(stepping, "open_model", lambda model, **more: opened.append(len(list(model.graph))) or plain(model, **more))
+    stepper = Stepper(graph)
+    stepper.feed({"x": normal(1, 1, 1, 3, 4, 4)}, 1)
+    nodes = list(graph.graph)
+    for node in nodes[:3]:
+        stepper.run(node)
+    assert {value.name for value in stepper.values} == {nodes[-1].inputs[0].name, nodes[-1].inputs[1].name}
+    stepper.run(nodes[-1])
+    assert list(stepper.values) == [graph.graph.outputs[0]]
+    assert opened == [3, len(nodes) - 3]

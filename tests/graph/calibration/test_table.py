@@ -7,7 +7,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.graph.onnx_builder import model, save
-from toolchain.graph.calibration.table import calibrate, sample_at, sample_count
+from toolchain.graph.calibration import table
+from toolchain.graph.calibration.table import calibrate, sample_at, sample_count, seen_of
 from toolchain.graph.importing.load import load_graph
 
 n = helper.make_node
@@ -16,18 +17,18 @@ n = helper.make_node
 def test_sequences_are_passed_over(tmp_path: Path) -> None:
     nodes = [n("Relu", ["x"], ["r"]), n("SplitToSequence", ["r"], ["s"], axis=1), n("SequenceAt", ["s", "k"], ["y"])]
     loaded = load_graph(save(model(nodes, {"x": [1, 4]}, {"y": None}, {"k": np.int64(1)}), tmp_path))
-    table = calibrate(loaded, {"x": np.array([[[-1, 2, 3, 4]]], np.float32)})
-    assert {"x", "r"} <= table.tensors.keys()
-    assert "s" not in table.tensors
-    assert table.tensors["r"].spread.maximum == 4
+    found = calibrate(loaded, {"x": np.array([[[-1, 2, 3, 4]]], np.float32)})
+    assert {"x", "r"} <= found.tensors.keys()
+    assert "s" not in found.tensors
+    assert found.tensors["r"].spread.maximum == 4
 
 
 @pytest.mark.filterwarnings("error")
 def test_a_tensor_without_elements_says_nothing(tmp_path: Path) -> None:
     proto = model([n("Relu", ["x"], ["y"])], {"x": [1, 4]}, {"y": None})
     proto.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, [0, 4]))
-    table = calibrate(load_graph(save(proto, tmp_path), {"x.0": 0}), {"x": np.zeros((1, 0, 4), np.float32)})
-    assert table.tensors["y"].spread.maximum == 0
+    found = calibrate(load_graph(save(proto, tmp_path), {"x.0": 0}), {"x": np.zeros((1, 0, 4), np.float32)})
+    assert found.tensors["y"].spread.maximum == 0
 
 
 def test_one_sample_of_all_inputs() -> None:
@@ -36,3 +37,11 @@ def test_one_sample_of_all_inputs() -> None:
     assert sample_count({}) == 1
     found = sample_at(samples, 2)
     assert {name: (array.shape, array.tolist()) for name, array in found.items()} == {"a": ((2,), [4, 5]), "b": ((), 2)}
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 3), (1, 2, 4, 5), (4,), (1, 6, 3, 2)])
+def test_samples_counted_together_or_one_by_one(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = list(np.random.default_rng(len(shape)).normal(size=(7, *shape)).astype(np.float32))
+    together = seen_of(arrays)
+    monkeypatch.setattr(table, "GATHERED", 0)
+    assert seen_of(arrays) == together
