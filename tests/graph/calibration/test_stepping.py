@@ -103,9 +103,9 @@ def test_operators_between_two_stops_are_one_session(tmp_path: Path, monkeypatch
     stepper = Stepper(graph)
     stepper.feed({"x": normal(1, 1, 1, 3, 4, 4)}, 1)
     nodes = list(graph.graph)
-    for node in nodes[:3]:
+    for node in nodes[:-1]:
         stepper.run(node)
     assert {value.name for value in stepper.values} == {nodes[-1].inputs[0].name, nodes[-1].inputs[1].name}
     stepper.run(nodes[-1])
     assert list(stepper.values) == [graph.graph.outputs[0]]
-    assert opened == [3, len(nodes) - 3]
+    assert opened == [len(nodes) - 1, 1]
