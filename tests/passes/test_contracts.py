@@ -7,7 +7,8 @@ import pytest
 from onnx import helper
 
 from tests.graph.imported import F, imported, normal
-from toolchain.graph.integers.calls import REASON
+from tests.reasons import because
+from toolchain.graph.integers.calls import note_reasons
 from toolchain.graph.integers.functions import FUSED
 from toolchain.graph.regions import REGION
 from toolchain.passes.contracts import PROPERTIES
@@ -23,7 +24,7 @@ def graph_of(folder: Path, *nodes: object) -> ir.Model:
 
 def marked(model: ir.Model, reason: str) -> ir.Model:
     for node in model.graph:
-        node.metadata_props[REASON] = reason
+        note_reasons(node, because(reason))
     return model
 
 

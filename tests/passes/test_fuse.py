@@ -9,12 +9,13 @@ from onnx import helper
 
 from tests.graph.onnx_builder import conv_net, model, save
 from tests.passes.test_fold import PASSES
+from tests.reasons import said
 from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import REASON
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.passes.context import Context
-from toolchain.passes.fuse import KNOWN, Fuse
+from toolchain.passes.fuse import Fuse
 from toolchain.passes.runner import run_passes
 from toolchain.passes.templates import read_templates
 from toolchain.spec.errors import Source, UserError
@@ -32,7 +33,7 @@ def fused(nodes: list, inputs: dict, constants: dict, folder: Path, opset: int =
     x = {name: np.random.default_rng(2).normal(size=shape).astype(np.float32) for name, shape in inputs.items()}
     found, wanted = (run_session(open_session(file, optimise=False), x)["y"] for file in (stage, path))
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
-    return [node.op_type for node in result.graph], [node.metadata_props[REASON] for node in result.graph if REASON in node.metadata_props]
+    return [node.op_type for node in result.graph], [said(node) for node in result.graph if REASON in node.metadata_props]
 
 
 def test_a_network(tmp_path: Path) -> None:
@@ -46,7 +47,7 @@ def test_an_output_that_no_input_changes_stays_on_the_host(tmp_path: Path) -> No
         [n("Conv", ["k", "w"], ["y"], "still"), n("Relu", ["x"], ["z"])], X, {"y": None, "z": None}, {"w": W, "k": np.ones((1, 4, 9, 11), F)}
     )
     result = run_passes(load_graph(save(proto, tmp_path)), [*PASSES, Fuse()], Context())
-    assert [(node.op_type, node.metadata_props.get(REASON)) for node in result.graph if node.name == "still"] == [("Conv", KNOWN)]
+    assert [(node.op_type, said(node)) for node in result.graph if node.name == "still"] == [("Conv", "it computes with constants alone")]
 
 
 F = np.float32
@@ -72,7 +73,7 @@ def test_indices_of_a_pool_that_are_a_result_keep_it_as_it_is(tmp_path: Path) ->
     proto = model([n("MaxPool", ["x"], ["y", "i"], "pool", kernel_shape=[2, 2])], X, {"y": None}, {})
     proto.graph.output.append(helper.make_tensor_value_info("i", 7, None))
     (node,) = run_passes(load_graph(save(proto, tmp_path)), [*PASSES, Fuse()], Context()).graph
-    assert (node.op_type, node.metadata_props[REASON]) == ("MaxPool", "the indices of the pool are used")
+    assert (node.op_type, said(node)) == ("MaxPool", "the indices of the pool are used")
 
 
 NO_SCALE = "neither operand is a constant with one number for each channel"
@@ -104,7 +105,7 @@ SINGLE = {
     "reshape": (n("Reshape", ["x", "t"], ["y"]), {"t": np.array([2, -1])}, "the result is not one row for each picture"),
     "head": (n("Reshape", ["x", "t"], ["y"]), {"t": np.array([0, 4, -1])}, "the result is a sequence of rows, not one row for each picture"),
     "relu": (n("Relu", ["x"], ["y"]), {}, "average_pool__relu"),
-    "softmax": (n("Softmax", ["x"], ["y"]), {}, "no template of the machine begins with this operator"),
+    "softmax": (n("Softmax", ["x"], ["y"]), {}, "the machine computes no such normalisation"),
     "concat": (n("Concat", ["x", "x", "x"], ["y"], axis=1), {}, "concat__3"),
     "stack": (n("Concat", ["x", "x"], ["y"], axis=2), {}, "the concat is not over channels"),
     "broadcast": (n("Add", ["x", "w"], ["y"]), {"w": np.ones((9, 11), F)}, f"'w' is a constant; {NO_SCALE}"),

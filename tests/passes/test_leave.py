@@ -8,6 +8,7 @@ import pytest
 from onnx import helper
 
 from tests.graph.imported import F, imported, node_of, normal, run
+from tests.reasons import against, said
 from toolchain.graph.calibration.histogram import Spread
 from toolchain.graph.calibration.table import Seen, Table
 from toolchain.graph.equivalence.piecewise import STEP
@@ -47,26 +48,26 @@ def seen(**largest: float) -> Table:
 def test_an_operation_is_kept_without_its_activation(active: str, kind: str, tmp_path: Path) -> None:
     graph, x = fused(tmp_path, FIRST[kind], ACTIVE[active]), {"x": normal(1, 1, 3, 4, 4) * F(3)}
     wanted = run(graph, x)["y"]
-    leave_calls(graph, {"first": "it cannot"}, seen(a=1.0), KINDS)
+    leave_calls(graph, {"first": against("it cannot")}, seen(a=1.0), KINDS)
     np.testing.assert_array_equal(run(graph, x)["y"], wanted)
     plain, left = graph.graph
     assert (plain.op_type, plain.name, plain.outputs[0].name) == (kind, "first", "a")
     assert REASON not in plain.metadata_props
     assert plain.metadata_props[SOURCES] == "first"
-    assert (left.op_type, left.name, left.metadata_props[REASON]) == (active, "active", "it cannot")
+    assert (left.op_type, left.name, said(left)) == (active, "active", "it cannot")
 
 
 def test_an_operation_without_an_activation_goes_whole(tmp_path: Path) -> None:
     graph = fused(tmp_path, n("Conv", ["x", "w"], ["y"], "first"))
-    leave_calls(graph, {"first": "it cannot", "other": "nor this"}, seen(y=1.0), KINDS)
-    assert node_of(graph, "conv2d").metadata_props[REASON] == "it cannot"
+    leave_calls(graph, {"first": against("it cannot"), "other": against("nor this")}, seen(y=1.0), KINDS)
+    assert said(node_of(graph, "conv2d")) == "it cannot"
 
 
 def test_what_was_left_before_keeps_its_reason(tmp_path: Path) -> None:
     graph = fused(tmp_path, n("Conv", ["x", "w"], ["y"], "first"))
     for reason in ("the first", "the second"):
-        leave_calls(graph, {"first": reason}, seen(y=1.0), KINDS)
-    assert node_of(graph, "conv2d").metadata_props[REASON] == "the first"
+        leave_calls(graph, {"first": against(reason)}, seen(y=1.0), KINDS)
+    assert said(node_of(graph, "conv2d")) == "the first"
 
 
 @pytest.mark.parametrize(("low", "variant"), [(-16.0, "conv2d"), (0.0, "conv2d__relu")])
@@ -78,7 +79,7 @@ def test_the_range_of_a_quantised_model_s_integers_is_widened_where_it_is_not_re
     graph = fused(tmp_path, FIRST["conv2d"], ACTIVE["Clip"], low=low, high=15.875)
     node = node_of(graph, "conv2d")
     node.outputs[0].metadata_props[STEP] = (0.125).hex()
-    leave_calls(graph, {"first": "no clip here"}, seen(**{node.metadata_props[INNER]: largest}), KINDS)
+    leave_calls(graph, {"first": against("no clip here")}, seen(**{node.metadata_props[INNER]: largest}), KINDS)
     if not widened:
         assert [each.op_type for each in graph.graph] == ["conv2d", "Clip"]
         return
@@ -90,7 +91,7 @@ def test_the_range_of_a_quantised_model_s_integers_is_widened_where_it_is_not_re
 
 def test_a_clip_of_the_model_s_own_is_never_widened(tmp_path: Path) -> None:
     graph = fused(tmp_path, FIRST["conv2d"], ACTIVE["Clip"], high=6)
-    leave_calls(graph, {"first": "no clip here"}, seen(a=0.1), KINDS)
+    leave_calls(graph, {"first": against("no clip here")}, seen(a=0.1), KINDS)
     assert [each.op_type for each in graph.graph] == ["conv2d", "Clip"]
 
 
@@ -107,7 +108,7 @@ def test_a_clip_of_the_model_s_own_is_never_widened(tmp_path: Path) -> None:
 def test_tensors_without_a_range(table: Table, reason: str, tmp_path: Path) -> None:
     graph = fused(tmp_path, n("Conv", ["x", "w"], ["y"], "first"))
     leave_unseen(graph, table, KINDS)
-    assert node_of(graph, "conv2d").metadata_props.get(REASON, "") == reason
+    assert said(node_of(graph, "conv2d")) == reason
 
 
 def test_an_activation_behind_the_host_stays_there(tmp_path: Path) -> None:
@@ -124,4 +125,4 @@ def test_an_activation_behind_the_host_stays_there(tmp_path: Path) -> None:
     leave_border_activations(graph, KINDS)
     assert [node.op_type for node in graph.graph] == ["Sin", "LeakyRelu", "conv2d", "max_pool", "average_pool__relu"]
     np.testing.assert_array_equal(run(graph, x)["y"], wanted)
-    assert node_of(graph, "LeakyRelu").metadata_props[REASON] == "its operand is made on the host"
+    assert said(node_of(graph, "LeakyRelu")) == "its operand is made on the host"

@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from tests.graph.onnx_builder import save
 from tests.passes.test_quantize import NARROW, branchy, samples
+from tests.reasons import against
 from toolchain.graph.files.store import Store
 from toolchain.graph.integers.calls import REASON, refusals_of
 from toolchain.graph.integers.functions import FUSED, is_integer, kind_of
@@ -20,11 +21,11 @@ from toolchain.passes.pipeline import Pipeline
 
 def left(folder: Path) -> tuple[ir.Model, Context]:
     """branchy quantised for a machine without convolutions."""
-    path, device = save(branchy(), folder), Device("one", lambda node: "it has none" if kind_of(node) == "conv2d" else "")
+    path, device = save(branchy(), folder), Device("one", lambda node: against("it has none" if kind_of(node) == "conv2d" else ""))
     table = calibration_table(path, {}, samples())
     context = Context(str(path), numerics=NARROW, table=table, device=device, policy="all", further=True)
     model = build_graph(path, {}, context, Store(folder / "stages"), Pipeline(default_pipeline().passes[:-1]))
-    return model, replace(context, device=Device("two", lambda _: ""), before=(device,), kinds=builtin_kinds())
+    return model, replace(context, device=Device("two", lambda _: ()), before=(device,), kinds=builtin_kinds())
 
 
 def test_layers_are_whole_again_and_say_who_refused_them(tmp_path: Path) -> None:
@@ -35,7 +36,7 @@ def test_layers_are_whole_again_and_say_who_refused_them(tmp_path: Path) -> None
     assert {name: node.op_type for name, node in fused.items()} == {
         "conv1": "conv2d__relu", "depthwise": "conv2d__clip", "conv3": "conv2d__leaky"
     }  # fmt: skip
-    assert all(refusals_of(node) == {"one": "it has none"} and REASON not in node.metadata_props for node in fused.values())
+    assert all(refusals_of(node) == {"one": against("it has none")} and REASON not in node.metadata_props for node in fused.values())
     assert all(REASON not in node.metadata_props for node in model.graph if not is_integer(node))
 
 

@@ -12,8 +12,9 @@ from onnx import helper
 
 from tests.graph.onnx_builder import model, save
 from tests.passes.test_quantize import NARROW, branchy, picture, samples
+from tests.reasons import against, said
 from toolchain.graph.files.store import Store
-from toolchain.graph.integers.calls import REASON
+from toolchain.graph.integers.calls import Reasons, reasons_of
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.nodes.rewrite import constant
 from toolchain.graph.regions import REGION, TARGET, region_calls, region_function
@@ -22,13 +23,13 @@ from toolchain.passes.build import build_graph, calibration_table, default_pipel
 from toolchain.passes.context import Context, Device, NodeCost, Policy, Price, Tariff
 from toolchain.passes.partition import Partition
 from toolchain.passes.pipeline import Pipeline
-from toolchain.passes.placement import DEARER
 from toolchain.spec.errors import UserError
+from toolchain.spec.reasons import Why
 
-EVERYTHING: Callable[[ir.Node], str] = lambda _: ""  # noqa: E731
+EVERYTHING: Callable[[ir.Node], Reasons] = lambda _: ()  # noqa: E731
 
 
-def built(folder: Path, refuses: Callable[[ir.Node], str] | None, fallback: bool = True, proto: onnx.ModelProto | None = None) -> ir.Model:
+def built(folder: Path, refuses: Callable[[ir.Node], Reasons] | None, fallback: bool = True, proto: onnx.ModelProto | None = None) -> ir.Model:
     path = save(proto or branchy(), folder)
     device = Device("some", refuses) if refuses else None
     context = Context(str(path), numerics=NARROW, table=calibration_table(path, {}, samples()), device=device, policy="all")
@@ -43,7 +44,7 @@ def results(folder: Path) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("kept", ["nothing", "max_pool", "add", "conv2d"])
 def test_the_model_computes_the_same_with_regions_of_any_size(kept: str, tmp_path: Path) -> None:
-    model = built(tmp_path, lambda node: "kept" if kind_of(node) == kept else "")
+    model = built(tmp_path, lambda node: against("kept" if kind_of(node) == kept else ""))
     calls = region_calls(model)
     assert len(calls) == {"nothing": 1, "conv2d": 1}.get(kept, len(calls)) > 0
     one, other = results(tmp_path)
@@ -54,8 +55,8 @@ def test_the_model_computes_the_same_with_regions_of_any_size(kept: str, tmp_pat
         data = [value for value in call.inputs if value is not None and constant(value) is None]
         assert {value.dtype for value in (*data, *call.outputs)} == {ir.DataType.INT8}
         assert [value.name for value in function.outputs] == [value.name for value in call.outputs]
-    assert all(node.domain == REGION or node.metadata_props[REASON] for node in model.graph)
-    assert {node.metadata_props[REASON] for node in model.graph if kind_of(node) == kept} == ({"kept"} if kept != "nothing" else set())
+    assert all(node.domain == REGION or said(node) for node in model.graph)
+    assert {said(node) for node in model.graph if kind_of(node) == kept} == ({"kept"} if kept != "nothing" else set())
 
 
 @pytest.mark.parametrize("middle", ["region0", "x.quantize", "a.dequantize", "a.int8", "x.int8", "w.folded", "w.folded.int"])
@@ -97,18 +98,18 @@ def test_shapes_and_scales_inside_a_region_are_in_the_file(tmp_path: Path) -> No
 def test_without_a_machine_everything_stays(tmp_path: Path) -> None:
     model = built(tmp_path, None)
     assert not region_calls(model)
-    assert "no machine was named" in {node.metadata_props[REASON] for node in model.graph}
+    assert "no machine was named" in {said(node) for node in model.graph}
 
 
 def test_what_only_moves_is_no_region(tmp_path: Path) -> None:
-    model = built(tmp_path, lambda node: "" if kind_of(node) in ("concat", "flatten", "pad") else "kept")
+    model = built(tmp_path, lambda node: against("" if kind_of(node) in ("concat", "flatten", "pad") else "kept"))
     assert not region_calls(model)
-    assert "no operation beside it is computed on the machine" in {node.metadata_props[REASON] for node in model.graph}
+    assert "no operation beside it is computed on the machine" in {said(node) for node in model.graph}
 
 
 def test_without_fallback_the_first_operation_that_stays_is_told(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
-        built(tmp_path, lambda node: "a pool is too much" if kind_of(node) == "max_pool" else "", fallback=False)
+        built(tmp_path, lambda node: against("a pool is too much" if kind_of(node) == "max_pool" else ""), fallback=False)
     text = str(caught.value)
     assert "E0920 node 'maxpool' (max_pool), which makes 'm1' of shape 1x8x2x2, cannot run on the machine: a pool is too much" in text
 
@@ -133,6 +134,6 @@ def test_a_node_whose_result_is_dear_to_carry_away_is_left_to_the_host(policy: P
     path = save(branchy(), tmp_path)
     context = Context(str(path), numerics=NARROW, table=calibration_table(path, {}, samples()), device=dear("d1"), policy=policy)
     model = build_graph(path, {}, context, Store(tmp_path / "stages"))
-    left = {node.op_type for node in model.graph if node.metadata_props.get(REASON) == DEARER}
+    left = {node.op_type for node in model.graph if Why.DEARER() in reasons_of(node)}
     on = {kind_of(node) for call in region_calls(model) for node in region_function(model, call)}
     assert (left, "dense" in on) == (({"dense"}, False) if policy == "least" else (set(), True))

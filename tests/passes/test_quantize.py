@@ -13,12 +13,13 @@ from onnx import helper
 
 from tests.graph.onnx_builder import conv_net, model, save
 from tests.passes.test_fold import PASSES
+from tests.reasons import said
 from toolchain.accuracy.errors import error_table, error_text
 from toolchain.graph.calibration.histogram import Spread
 from toolchain.graph.calibration.table import Seen, Table, calibrate, read_table, write_table
 from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.integers.calls import ACTIVATION, REASON, SCALE
+from toolchain.graph.integers.calls import ACTIVATION, SCALE
 from toolchain.graph.integers.functions import FUSED, INTEGER
 from toolchain.graph.integers.integer_graph import run_oracle, run_reference
 from toolchain.graph.integers.numerics import AverageRule, Fraction, Numerics, Range
@@ -294,7 +295,7 @@ def test_what_has_no_integers_stays_in_floating_point_with_its_reason(numerics: 
     result, _ = quantized(branchy(), numerics, tmp_path)
     left = [node for node in result.graph if node.domain == FUSED]
     assert len(left) >= stay
-    assert all("cannot be quantised" in node.metadata_props[REASON] for node in left)
+    assert all("cannot be quantised" in said(node) for node in left)
     found = run_oracle(result, picture())
     base = run_session(open_model(folded(branchy(), tmp_path)), picture())
     assert np.abs(found["y"] - base["y"]).max() < 0.5
@@ -306,6 +307,6 @@ def test_the_worst_layers_stay_in_floating_point_within_a_budget(percent: float,
     base, numerics = folded(branchy(), tmp_path), replace(NARROW, weight=Range(-7, 7))
     context = Context("net.onnx", numerics=numerics, table=calibrate(base, samples()), samples=samples())
     result = run_passes(base, [Fuse(), Quantize(method="accurate", float_percent=percent)], context)
-    stay = {node.name: node.metadata_props[REASON] for node in result.graph if "float_percent" in node.metadata_props.get(REASON, "")}
+    stay = {node.name: said(node) for node in result.graph if "float_percent" in said(node)}
     assert sorted(stay) == left
     assert {node.op_type.split("__")[0] for node in result.graph if node.name in stay} <= {"conv2d", "dense"}

@@ -10,7 +10,7 @@ import pytest
 from tests.passes.test_quantize import NARROW, RULES, branchy, folded, samples
 from toolchain.accuracy.errors import error_table, measure_errors
 from toolchain.graph.calibration.table import calibrate
-from toolchain.graph.integers.calls import REASON
+from toolchain.graph.integers.calls import note_reasons
 from toolchain.graph.integers.integer_graph import run_oracle, run_reference
 from toolchain.graph.integers.numerics import Numerics, Range
 from toolchain.passes import refine
@@ -18,6 +18,7 @@ from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
+from toolchain.spec.reasons import Why
 
 STORED = Numerics().activation
 
@@ -73,7 +74,7 @@ def test_large_tensors_are_seen_on_fewer_samples(tmp_path: Path, monkeypatch: py
 def test_layers_on_the_host_are_passed_over(tmp_path: Path) -> None:
     """Their results are the float network's."""
     base = run_passes(folded(branchy(), tmp_path), [Fuse()], Context())
-    next(node for node in base.graph if node.name == "conv3").metadata_props[REASON] = "kept"
+    note_reasons(next(node for node in base.graph if node.name == "conv3"), Why.KEPT())
     inputs = samples(8)
     context = Context("net.onnx", numerics=NARROW, table=calibrate(base, inputs), samples=inputs)
     result = run_passes(base, [Quantize(method="accurate")], context)

@@ -167,7 +167,7 @@ def test_integers_that_the_machine_has_too_are_kept_to_the_bit(tmp_path_factory:
     path, rng = save(exact_network(seed), folder), np.random.default_rng(seed)
     shape = tuple(dim.dim_value for dim in onnx.load(path).graph.input[0].type.tensor_type.shape.dim)
     samples = {"x": (rng.normal(size=(3, *shape)) * 4).astype(F)}
-    context = replace(tables(path, samples), samples=None, numerics=Numerics(rounding="half_even"), device=Device("some", lambda _: ""))
+    context = replace(tables(path, samples), samples=None, numerics=Numerics(rounding="half_even"), device=Device("some", lambda _: ()))
     model = build_graph(path, {}, context, Store(folder / "stages"))
     assert {kind_of(node) for node in model.graph if node.domain == INTEGER} == {"quantize", "dequantize"}
     session, original = open_model(model), open_session(path, optimise=False)

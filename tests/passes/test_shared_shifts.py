@@ -41,7 +41,7 @@ def test_one_shift_in_common_is_one_shift(numerics: Numerics, tmp_path: Path) ->
 
 
 def test_a_further_machine_of_the_graph_has_one_shift_too(tmp_path: Path) -> None:
-    device = Device("other", lambda _: "", domain=integer_domain(1, "other"))
+    device = Device("other", lambda _: (), domain=integer_domain(1, "other"))
     model = quantised(tmp_path, "per_channel", OWN, (1, 1, 1, 1), device)
     called = {node.name: (node.domain, node.op_type) for node in model.graph if node.name in ("one", "two")}
     assert called == {"one": (device.domain, "conv2d__leaky"), "two": (device.domain, "conv2d")}

@@ -10,8 +10,9 @@ import pytest
 
 from tests.graph.onnx_builder import save
 from tests.passes.test_quantize import NARROW, branchy, picture, samples
+from tests.reasons import against, said
 from toolchain.graph.files.store import Store
-from toolchain.graph.integers.calls import REASON, refusals_of
+from toolchain.graph.integers.calls import reasons_of, refusals_of
 from toolchain.graph.integers.functions import INTEGER, integer_domain, is_integer, kind_of
 from toolchain.graph.regions import REGION, TARGET, region_calls, region_function
 from toolchain.graph.running.session import open_session, run_session
@@ -27,7 +28,7 @@ assert NARROW.rounding != SECOND.rounding
 
 def device(number: int, name: str, takes: Callable[[str], bool]) -> Device:
     """takes: whether it computes operations of a name."""
-    return Device(name, lambda node: "" if takes(kind_of(node)) else f"{name} has none", domain=integer_domain(number, name))
+    return Device(name, lambda node: against("" if takes(kind_of(node)) else f"{name} has none"), domain=integer_domain(number, name))
 
 
 def built(folder: Path, takes: Callable[[str], bool], wishes: tuple[Wish, ...] = ()) -> ir.Model:
@@ -65,9 +66,9 @@ def test_every_node_goes_to_the_first_machine_that_takes_it(kind: str, tmp_path:
         nodes = list(region_function(model, call))
         assert {node.domain for node in nodes} == {integer_domain(("one", "two").index(call.metadata_props[TARGET]), call.metadata_props[TARGET])}
         assert all((kind_of(node) == kind) == (call.metadata_props[TARGET] == "two") for node in nodes)
-        assert all(refusals_of(node) == {"one": "one has none"} for node in nodes if kind_of(node) == kind)
+        assert all(refusals_of(node) == {"one": against("one has none")} for node in nodes if kind_of(node) == kind)
     assert ({call.metadata_props[TARGET] for call in region_calls(model)} == {"one", "two"}) == (kind != "none")
-    assert all(node.domain == REGION or node.metadata_props[REASON] for node in model.graph)
+    assert all(node.domain == REGION or said(node) for node in model.graph)
 
 
 def test_functions_of_one_name_have_each_machines_arithmetic(tmp_path: Path) -> None:
@@ -87,11 +88,11 @@ def test_a_node_for_one_machine_that_refuses_it_stays_on_the_host(tmp_path: Path
     model = built(tmp_path, lambda name: name != "max_pool", (give(["MaxPool"], "one"),))
     assert "maxpool" not in owners(model)
     (left,) = [node for node in model.graph if "maxpool" in sources_of(node) and not is_integer(node)]
-    assert left.metadata_props[REASON] == "one has none"
+    assert said(left) == "one has none"
 
 
 def test_reasons_of_every_machine_stand_beside_a_node_of_the_host(tmp_path: Path) -> None:
     model = built(tmp_path, lambda name: name != "max_pool")
     (left,) = [node for node in model.graph if node.op_type == "Softmax"]
     assert set(refusals_of(left)) == {"one", "two"}
-    assert left.metadata_props[REASON] == refusals_of(left)["one"]
+    assert reasons_of(left) == refusals_of(left)["one"]

@@ -3,7 +3,8 @@
 import onnx_ir as ir
 import pytest
 
-from toolchain.passes.wishes import KEPT, fits, give, is_wished, keep, keeps, rule, wish_for
+from toolchain.passes.wishes import fits, give, keep, keeps, rule, wish_for
+from toolchain.spec.reasons import Why, text_of
 
 NODE = ir.node("Conv", [], name="head/1", num_outputs=1)
 
@@ -24,12 +25,11 @@ def test_the_first_wish_that_fits_one_of_the_nodes_holds() -> None:
 
 def test_reasons_say_whose_wish_it_was() -> None:
     found = [keep([]), give([], "one"), rule([], "one", "why not"), rule([], "", "it's small")]
-    assert [wish.reason for wish in found] == [
-        KEPT,
+    assert [text_of(wish.reason) for wish in found] == [
+        "the model's file keeps it on the host",
         "the model's file gives it to one",
         "by a rule of the deployment it is on one: why not",
         "by a rule of the deployment it is on the host: it's small",
     ]
-    assert all(is_wished(wish.reason) for wish in found)
-    assert [keeps(wish.reason) for wish in found] == [True, False, False, True]
-    assert not is_wished("no machine was named")
+    assert [keeps([wish.reason]) for wish in found] == [True, False, False, True]
+    assert not keeps([Why.NO_MACHINE()])

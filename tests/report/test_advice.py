@@ -1,84 +1,64 @@
-"""Every reason that the toolchain gives has words of its own on what to change."""
+"""Advice goes by the code of a reason and by the network; each command in it is one that works."""
 
-import ast
-from pathlib import Path
+import re
+import shlex
 
 import pytest
 
-from toolchain.passes.fuse import UNKNOWN
-from toolchain.passes.placement import Loss, loss_text
+from toolchain.passes.fuse import FAMILIES, family_of
 from toolchain.passes.templates import default_templates
-from toolchain.report.advice import ADVICE, CUT, FAMILIES, OTHER, activations, advise, told
+from toolchain.report.advice import Advisor, activations
+from toolchain.spec.reasons import Why
 
-ROOT = Path(__file__).resolve().parents[2] / "toolchain"
-SOURCES = {
-    "passes/bindings.py": (),
-    "passes/matching.py": (),
-    "passes/leave.py": ("_unseen",),
-    "schedule/regions/views.py": ("unviewable",),
-    "schedule/offload.py": ("_uncomputed", "_unshuffled", "_misplaced", "_claimed", "_unmerged"),
+PICTURES = Advisor("vta --set LOG_WGT_BUFF=17", ("Relu", "Clip"))
+ROWS = Advisor("vta", ("Relu",), convolutional=False)
+NO_ADVICE = {Why.CONVERTS, Why.FOLDED, Why.UNUSED, Why.OUT_OF_RANGE}
+"""Nodes that need none, and a part of other reasons."""
+BEHIND = {
+    member
+    for member in Why
+    if member.name in ["NO_WEIGHT_SCALE", "SHIFT", "SUM_BITS", "PRODUCT_BITS", "EXACT_BITS", "NO_MULTIPLIER", "NO_FACTOR_SCALE"]
 }
-"""Modules whose functions return reasons as texts, and which functions, all where none is named."""
-PLAIN = ("relu", "leaky", "clip", "not an operation", "an output", "the attribute ", "the machine has no kernel for ")
-"""Texts that are no reasons, or advised on as the machine's own limit."""
+COMMAND = re.compile(r"`(tilewright [^`]*)`")
 
 
-def texts(tree: ast.AST) -> list[str]:
-    """Texts that are returned or chosen from, names in them as a quoted word."""
-    found: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Return | ast.Assign | ast.IfExp | ast.ListComp):
-            values = [node.body, node.orelse] if isinstance(node, ast.IfExp) else [node.elt] if isinstance(node, ast.ListComp) else [node.value]
-            found += [text for value in values if (text := literal(value))]
-    return found
+def example(member: Why) -> str:
+    """The advice for a reason of a code with some arguments."""
+    values = {"number": 3, "text": "multiply"}
+    forms = member.value.arguments
+    arguments = {name: values["number"] if form.endswith(("g", "f")) else values["text"] for name, form in forms.items()}
+    return PICTURES.advise(member((), **arguments), "Mul")
 
 
-def literal(value: ast.expr | None) -> str:
-    if isinstance(value, ast.Constant) and isinstance(value.value, str):
-        return value.value
-    if isinstance(value, ast.JoinedStr):
-        return "".join(str(part.value) if isinstance(part, ast.Constant) else "4" for part in value.values)
-    return ""
+@pytest.mark.parametrize("member", [member for member in Why if member not in NO_ADVICE | BEHIND], ids=lambda member: member.name)
+def test_every_code_has_advice(member: Why) -> None:
+    assert example(member)
 
 
-def reasons() -> list[str]:
-    found: list[str] = []
-    for name, functions in SOURCES.items():
-        tree = ast.parse((ROOT / name).read_text())
-        wanted = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and (not functions or node.name in functions)]
-        found += [text for node in wanted for text in texts(node)]
-    return [text for text in dict.fromkeys(found) if " " in text and not text.startswith(PLAIN)]
+def test_every_command_in_advice_works(capsys: pytest.CaptureFixture[str]) -> None:
+    from toolchain.cli import main
+
+    found = dict.fromkeys(command for member in Why for command in COMMAND.findall(example(member)))
+    assert len(found) >= 2
+    for command in found:
+        main(shlex.split(command)[1:])
+        assert capsys.readouterr().out
 
 
-def test_reasons_are_found_in_the_code() -> None:
-    assert len(reasons()) > 30
-    assert "the concat is not over channels" in reasons()
+def test_a_missing_kernel_is_one_to_write() -> None:
+    lacking = Why.NO_KERNEL(operation="multiply")
+    assert PICTURES.advise(lacking, "Mul").startswith("Write a kernel for multiply (docs/kernels.md")
+    assert "Train with Relu or Clip" in PICTURES.advise(lacking, "Mul")
 
 
-@pytest.mark.parametrize("reason", reasons())
-def test_each_has_advice_of_its_own(reason: str) -> None:
-    assert advise(reason, "Conv", "some", default_templates()) != OTHER.format(machine="some")
+def test_no_other_layers_are_advised_where_the_network_is_not_of_convolutions() -> None:
+    for operator in ("Mul", "Gelu", "Softmax"):
+        for reason in (Why.NO_TEMPLATE(family=family_of(operator)), Why.NO_KERNEL(operation="multiply")):
+            assert not re.search("[Tt]rain|batch norm", ROWS.advise(reason, operator))
 
 
-def test_each_advice_can_be_reached() -> None:
-    samples = [pattern.replace("*", "4") for pattern, _ in ADVICE]
-    for (_, change), sample in zip(ADVICE, samples, strict=True):
-        assert advise(sample, "Conv", "some", default_templates()) == change.format(activations="Relu, Clip or LeakyRelu", machine="some")
-
-
-def test_an_operator_without_a_template_is_told_by_its_family() -> None:
-    templates = default_templates()
-    assert activations(templates) == ["Relu", "Clip", "LeakyRelu"]
-    assert "Relu, Clip or LeakyRelu" in advise(UNKNOWN, "HardSwish", "some", templates)
-    assert told(UNKNOWN, "HardSwish", "some") == "some computes no such activation"
-    assert advise(UNKNOWN, "NonMaxSuppression", "some", templates) == CUT
-    assert told(UNKNOWN, "NonMaxSuppression", "some") == "some computes no such operator like NonMaxSuppression"
-    operators = [name for _, names, _ in FAMILIES for name in names.split()]
+def test_operators_are_of_one_family() -> None:
+    operators = [name for names in FAMILIES.values() for name in names.split()]
     assert len(set(operators)) == len(operators)
-
-
-def test_reasons_that_differ_by_names_read_alike() -> None:
-    one, other = (told(f"'{name}' has 3 axes, not 4", "Add", "some") for name in "ab")
-    assert one == other == "a tensor has 3 axes, not 4"
-    assert told("kernel 'pool' cannot do this: the window is large", "Add", "some") == "as pool: the window is large"
-    assert "place=all" in advise(loss_text(Loss(2, "a", 2.0, 1.0)), "Conv", "some", ())
+    assert family_of("NonMaxSuppression") == ""
+    assert activations(default_templates()) == ["Relu", "Clip", "LeakyRelu"]

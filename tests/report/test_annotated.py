@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.reasons import against
 from toolchain.report.annotated import annotated
 from toolchain.report.costs import CostRow, Costs, Crossings
 from toolchain.report.explain import Explanation
@@ -15,7 +16,7 @@ NONE = Crossings(0, 0.0, 0)
 PLACED = (
     Placed("same", "Identity", FOLDED, "", "", "", "taken away by the pass remove_identity", 0, 0),
     Placed("layer", "Conv", MACHINE, "layer", "conv2d", "region0", "", 64, 128, "vta"),
-    Placed("gate", "Sigmoid", HOST, "", "", "", "it has no such operation", 0, 64, refusals={"dpuv3": "nor has this one"}),
+    Placed("gate", "Sigmoid", HOST, "", "", "", "it has no such operation", 0, 64, refusals={"dpuv3": against("nor has this one")}),
 )
 ROWS = (
     CostRow("region0", MACHINE, "Conv", ("layer",), 1.5, 0.25, 0.5, 0.25, 4.0, 64, 128, "", "vta"),

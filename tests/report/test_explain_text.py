@@ -6,21 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from tests.report.test_reasons import host
-from toolchain.passes.fuse import UNKNOWN
-from toolchain.passes.placement import Loss, loss_text
-from toolchain.passes.templates import default_templates
+from tests.report.test_reasons import ACTIVATION, ADVISOR, host
 from toolchain.report.costs import Border, CostRow, Costs, Crossings
 from toolchain.report.explain import ExplainedOperation, Explanation, Widened
 from toolchain.report.explain_text import explanation_text, ms_text, percent
 from toolchain.report.placement import Placed, Placement
-from toolchain.report.reasons import find_reasons
+from toolchain.report.reasons import find_causes
 from toolchain.report.sheets import nodes_sheet, rows_sheet
+from toolchain.spec.reasons import Why
 
 REGION = CostRow("region0", "machine", "2 Conv, 1 Relu", ("first", "active", "second"), 1.5, 2.0, 0.4, 0.1, 3.0, 8_000_000, 5000, "")
 NODES = (
     Placed("first", "Conv", "machine", "first", "conv2d", "region0", "", 4_000_000, 100),
-    Placed("gate", "Sigmoid", "host", "", "", "", UNKNOWN, 0, 10),
+    Placed("gate", "Sigmoid", "host", "", "", "", "the machine computes no such activation", 0, 10),
     Placed("lost", "Dropout", "folded", "", "", "", "taken away by the pass remove_identity", 0, 0),
 )
 BORDERS = (Border("x", "region0", True, "", 0.5, 0.2, 4000, 20000), Border("a", "region0", False, "gate", 1.5, 0.2, 1000, 5000))
@@ -47,8 +45,8 @@ second     conv2d    region0  0.5   4 M          -
 
 Why nodes are on the host, the most expensive reason first:
   3 ms (41 %) and 1.7 ms at the borders beside them: 1 Sigmoid
-    why     mine computes no such activation
-    change  The machine's own activations are Relu, Clip or LeakyRelu: trained with one of them, the layers around it stay in one region.
+    why     the machine computes no such activation
+    change  Train with one of the machine's own activations, Relu or Clip: the layers around it then stay in one region.
     nodes   gate
   0.24 ms (3.3 %): 1 Conv
     why     regions that would cost more than they save
@@ -71,16 +69,16 @@ not computed at all, 1 node: 1 taken away by the pass remove_identity
 def explanation() -> Explanation:
     rows = (
         REGION,
-        host("gate", "Sigmoid", 3.0, UNKNOWN),
-        host("small", "Conv", 0.24, loss_text(Loss(1, "small", 1.0, 0.06))),
-        host("t", "If", 0.01, UNKNOWN),
+        host("gate", "Sigmoid", 3.0, ACTIVATION),
+        host("small", "Conv", 0.24, Why.LOSS(operations=1, first="small", machine_ms=1.0, host_ms=0.06)),
+        host("t", "If", 0.01, Why.NO_TEMPLATE(family="operator like If")),
     )
     costs = Costs(4, True, rows, BORDERS, Crossings(2, 2.0, 25000), Crossings(2, 0.4, 5000), Crossings(1, 0.1, 0))
     operations = (
         ExplainedOperation("first", "conv2d", "region0", 1.0, 4_000_000, 12.3),
         ExplainedOperation("second", "conv2d", "region0", 0.5, 4_000_000, None),
     )
-    reasons = find_reasons(costs, "mine", default_templates())
+    reasons = find_causes(costs, ADVISOR)
     folded = {"taken away by the pass remove_identity": 1}
     return Explanation("net", "mine", "on paper", Placement(NODES, 2), costs, operations, reasons, (Widened("first", "-1 to 2"),), ("kept",), folded)
 

@@ -1,46 +1,54 @@
 """Reasons are grouped by what they say, and ranked by the time of their nodes and of the borders beside them."""
 
-from toolchain.passes.fuse import UNKNOWN
-from toolchain.passes.placement import Loss, loss_text
-from toolchain.passes.templates import default_templates
+from toolchain.report.advice import Advisor
 from toolchain.report.costs import Border, CostRow, Costs, Crossings
-from toolchain.report.reasons import LOSING, Dropped, Reason, find_reasons, nodes_text
+from toolchain.report.reasons import LOSING, Cause, Dropped, find_causes, nodes_text
+from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import Why, texts_of
 
 NONE = Crossings(0, 0.0, 0)
+ADVISOR = Advisor("some", ("Relu", "Clip"))
+ACTIVATION = Why.NO_TEMPLATE(family="activation")
 
 
-def host(name: str, operators: str, ms: float, reason: str) -> CostRow:
-    return CostRow(name, "host", operators, (name,), ms, 0.0, 0.0, 0.0, ms, 100, 10, reason)
+def host(name: str, operators: str, ms: float, *reasons: Reason) -> CostRow:
+    return CostRow(name, "host", operators, (name,), ms, 0.0, 0.0, 0.0, ms, 100, 10, texts_of(reasons), reasons=reasons)
 
 
-def found(*rows: CostRow, borders: tuple[Border, ...] = (), samples: int = 1) -> tuple[Reason, ...]:
-    return find_reasons(Costs(samples, True, rows, borders, NONE, NONE, NONE), "some", default_templates())
+def found(*rows: CostRow, borders: tuple[Border, ...] = (), samples: int = 1) -> tuple[Cause, ...]:
+    return find_causes(Costs(samples, True, rows, borders, NONE, NONE, NONE), ADVISOR)
 
 
 def test_equal_reasons_are_one() -> None:
-    rows = (host("a", "Sigmoid", 1.0, UNKNOWN), host("b", "Tanh", 2.0, UNKNOWN), host("c", "Add", 5.0, "'x' has 3 axes, not 4"))
-    axes, activation = found(*rows, host("d", "Add", 1.0, "'z' has 3 axes, not 4"))
+    rows = (
+        host("a", "Sigmoid", 1.0, ACTIVATION),
+        host("b", "Tanh", 2.0, ACTIVATION),
+        host("c", "Add", 5.0, Why.WRONG_RANK(tensor="x", rank=3, wanted=4)),
+    )
+    axes, activation = found(*rows, host("d", "Add", 1.0, Why.WRONG_RANK(tensor="z", rank=3, wanted=4)))
     assert (axes.ways, axes.ms, axes.macs, axes.nodes, axes.operators) == (("a tensor has 3 axes, not 4",), 6.0, 200, ("c", "d"), "2 Add")
-    assert (activation.ways, activation.nodes) == (("some computes no such activation",), ("a", "b"))
+    assert (activation.ways, activation.nodes) == (("the machine computes no such activation",), ("a", "b"))
     assert activation.operators == "1 Sigmoid, 1 Tanh"
 
 
 def test_a_border_counts_with_the_node_beside_it() -> None:
     border = Border("t", "region0", False, "a", 4.0, 2.0, 8, 40)
-    first, second = found(host("a", "Sigmoid", 1.0, UNKNOWN), host("b", "Concat", 3.0, UNKNOWN), borders=(border,))
+    first, second = found(host("a", "Sigmoid", 1.0, ACTIVATION), host("b", "Concat", 3.0, ACTIVATION), borders=(border,))
     assert (first.ms, first.border_ms, first.total_ms) == (1.0, 6.0, 7.0)
     assert (second.nodes, second.total_ms) == (("b",), 3.0)
 
 
 def test_all_ways_that_failed_are_told() -> None:
-    (reason,) = found(host("a", "Add", 1.0, "'b' is a constant; neither operand is a constant with one number for each channel; 'c' is a constant"))
-    assert reason.ways == ("a tensor is a constant", "neither operand is a constant with one number for each channel")
+    (reason,) = found(host("a", "Add", 1.0, Why.IS_CONSTANT(tensor="b"), Why.NO_FACTORS(), Why.IS_CONSTANT(tensor="b")))
+    assert reason.ways == ("'b' is a constant", "neither operand is a constant with one number for each channel")
     assert reason.change.startswith("Only two computed tensors are added")
 
 
 def test_regions_that_do_not_pay_are_listed_with_both_sums() -> None:
-    small, large = Loss(2, "a", 3.0, 1.0), Loss(1, "c", 9.0, 8.0)
-    rows = [host("a", "Conv", 0.5, loss_text(small)), host("b", "Conv+Relu", 0.5, loss_text(small)), host("c", "Conv", 8.0, loss_text(large))]
+    small, large = (
+        Why.LOSS(operations=k, first=name, machine_ms=ms, host_ms=host_ms) for k, name, ms, host_ms in ((2, "a", 3.0, 1.0), (1, "c", 9.0, 8.0))
+    )
+    rows = [host("a", "Conv", 0.5, small), host("b", "Conv+Relu", 0.5, small), host("c", "Conv", 8.0, large)]
     (reason,) = found(*rows, samples=4)
     assert reason.ways == (LOSING,)
     assert reason.dropped == (Dropped("c", 1, 36.0, 32.0), Dropped("a", 2, 12.0, 4.0))

@@ -114,7 +114,7 @@ def test_what_stays_on_the_host_has_a_reason(tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(NETWORK)
     job, built, _ = build("vta", str(tmp_path / "tiny.yaml"), tmp_path / "build")
     placed = place_nodes(built.floating, built.partitioned, job.folder / "graph")
-    assert [(node.operator, node.reason) for node in placed.on("host")] == [("Softmax", "no template of the machine begins with this operator")]
+    assert [(node.operator, node.reason) for node in placed.on("host")] == [("Softmax", "the machine computes no such normalisation")]
     assert [(node.operator, node.reason) for node in placed.on("folded")] == [("BatchNormalization", "taken away by the pass fold_batch_norm")]
     assert all(node.reason for node in placed.nodes if node.where != "machine")
     assert all(node.region for node in placed.on("machine"))

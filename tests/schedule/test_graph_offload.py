@@ -8,6 +8,7 @@ from tests.graph.onnx_builder import model
 from toolchain.schedule.graph_offload import GraphRules, graph_device
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import find_target, load_machine, load_text
+from toolchain.spec.reasons import texts_of
 
 from onnx import helper  # isort: skip
 
@@ -42,7 +43,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("one", "reason"), REFUSED)
 def test_what_is_refused_has_a_reason(one: ir.Node, reason: str) -> None:
-    found = GraphRules(ENGINE).refusal(one)
+    found = texts_of(GraphRules(ENGINE).refusal(one))
     assert (found == "") == (reason == "")
     assert found.startswith(reason)
 
@@ -50,14 +51,14 @@ def test_what_is_refused_has_a_reason(one: ir.Node, reason: str) -> None:
 def test_other_types_are_refused() -> None:
     one = node("Relu", {"x": [4]}, [4])
     one.inputs[0].type = ir.TensorType(ir.DataType.DOUBLE)  # type: ignore[union-attr]
-    assert GraphRules(ENGINE).refusal(one) == "'x' is double, and the engine computes in float32"
+    assert texts_of(GraphRules(ENGINE).refusal(one)) == "'x' is double, and the engine computes in float32"
 
 
 def test_what_is_no_tensor_is_refused() -> None:
     """A sequence of float32 has float32 as its type of elements, and may have a shape."""
     one = node("Identity", {"x": [4]}, [4])
     one.inputs[0].type = ir.SequenceType(ir.TensorType(ir.DataType.FLOAT))  # type: ignore[union-attr]
-    assert GraphRules(ENGINE).refusal(one) == "'x' is no tensor"
+    assert texts_of(GraphRules(ENGINE).refusal(one)) == "'x' is no tensor"
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.offload import channel_block, device_of
 from toolchain.spec.load import load_file, load_machine
 from toolchain.spec.model import Machine
+from toolchain.spec.reasons import texts_of
 
 n = helper.make_node
 CONSTANTS = {"w": normal(0, 16, 16, 1, 1), "five": normal(1, 5, 16, 1, 1), "three": normal(2, 16, 16, 3, 3),
@@ -46,7 +47,7 @@ def reasons(folder: Path, *nodes: onnx.NodeProto) -> dict[str, str]:
     base = imported(folder, list(nodes), (1, 16, 4, 4), CONSTANTS)
     context = Context(numerics=machine.quantisation, table=calibrate(base, {"x": normal(3, 2, 1, 16, 4, 4)}))
     model: ir.Model = run_passes(base, [Fuse(), Quantize()], context)
-    return {f"{kind_of(node)} {node.name}": device.refuses(node) for node in model.graph if node.domain == INTEGER and is_operation(node)}
+    return {f"{kind_of(node)} {node.name}": texts_of(device.refuses(node)) for node in model.graph if node.domain == INTEGER and is_operation(node)}
 
 
 def conv(source: str, result: str, weights: str = "w", **attributes: object) -> onnx.NodeProto:
@@ -112,7 +113,7 @@ def test_sequences_are_joined_along_their_channels(width: int, wanted: str, tmp_
     base = imported(tmp_path, nodes, (1, 8, 16), {"left": normal(0, 16, width), "right": normal(1, 16, 16)})
     context = Context(numerics=machine.quantisation, table=calibrate(base, {"x": normal(3, 2, 1, 8, 16)}))
     model = run_passes(base, [Fuse(), Quantize()], context)
-    assert {node.name: device.refuses(node) for node in model.graph if is_operation(node)} == {"b": "", "a": "", "y": wanted}
+    assert {node.name: texts_of(device.refuses(node)) for node in model.graph if is_operation(node)} == {"b": "", "a": "", "y": wanted}
 
 
 def test_padding_for_a_maximum_of_what_is_never_negative(tmp_path: Path) -> None:

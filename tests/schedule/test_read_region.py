@@ -11,10 +11,10 @@ import pytest
 from tests.graph.onnx_builder import save
 from tests.passes.test_quantize import branchy
 from tests.passes.test_quantize import samples as branchy_samples
+from tests.reasons import said
 from tests.schedule.corners import corners, samples
 from tests.schedule.made_regions import expected
 from toolchain.graph.files.store import Store
-from toolchain.graph.integers.calls import REASON
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.integers.integer_graph import integer_tensors
 from toolchain.graph.regions import BATCH, KERNEL, REGION, WAY, region_calls, region_function
@@ -44,7 +44,7 @@ def parted(proto: onnx.ModelProto, inputs: Samples, target: str, folder: Path) -
     session = open_model(whole, integer_tensors(whole))
     every = [run_session(session, {name: array[k] for name, array in inputs(images).items()}) for k in range(images)]
     found = {name: np.concatenate([one[name] for one in every]) for name in every[0]}
-    reasons = {node.name or "": node.metadata_props[REASON] for node in model.graph if node.domain != REGION and kind_of(node)}
+    reasons = {node.name or "": said(node) for node in model.graph if node.domain != REGION and kind_of(node)}
     assert machine.quantisation is not None
     stored = ir.load(folder / "stages" / "11-partition.onnx")
     regions = [read_region(machine, kernels, stored, call) for call in region_calls(stored)]

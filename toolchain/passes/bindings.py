@@ -14,6 +14,8 @@ from toolchain.graph.operators.affine import affine_of, per_channel
 from toolchain.graph.operators.resizing import repeats
 from toolchain.graph.operators.windows import pads_of, transposed_window_of, window_of
 from toolchain.passes.matching import Match
+from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import Why
 
 ONE_STEP: Mapping[str, tuple[int, ...]] = MappingProxyType({"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)})
 """Attributes of a pool with one window."""
@@ -36,32 +38,32 @@ class Fused:
     attributes: Mapping[str, Any]
 
 
-Binding = Fused | str
-"""A string is the reason that a reader sees; it is empty where the match says nothing about the node."""
+Binding = Fused | Reason
+"""A reason says why the match is no operation."""
 
 
 def bind(match: Match) -> Binding:
     """The fused operation of a match; the graph stays as it is."""
     reader = match.template.reader
     found = _READERS[reader](match) if reader else _plain(match)
-    if isinstance(found, str) or "activation" not in match.nodes:
+    if isinstance(found, Reason) or "activation" not in match.nodes:
         return found
     active = _activation(match.nodes["activation"])
-    return active if isinstance(active, str) else Fused(active[0], found.operands, {**found.attributes, **active[1]})
+    return active if isinstance(active, Reason) else Fused(active[0], found.operands, {**found.attributes, **active[1]})
 
 
-def _activation(node: ir.Node) -> tuple[str, dict[str, float]] | str:
+def _activation(node: ir.Node) -> tuple[str, dict[str, float]] | Reason:
     if is_operator(node, "Relu"):
         return "relu", {}
     if is_operator(node, "LeakyRelu"):
         return "leaky", {"alpha": real(node, "alpha", 0.01)}
     if any(value is not None and constant(value) is None for value in node.inputs[1:3]):
-        return "the limits of the clip are not constant"
+        return Why.OPEN_CLIP()
     low, high = limit(node, 1), limit(node, 2)
     if low == 0 and high == float("inf"):
         return "relu", {}
     if not low <= 0 <= high:
-        return "the clip leaves no zero"
+        return Why.CLIP_WITHOUT_ZERO()
     return "clip", {"minimum": max(low, float(np.finfo(np.float32).min)), "maximum": min(high, float(np.finfo(np.float32).max))}
 
 
@@ -74,7 +76,7 @@ def _vector(value: ir.Value, array: Array, kept: Array, name: str) -> ir.Value |
     return value if kept.shape == array.shape and kept.dtype == array.dtype and np.array_equal(kept, array) else New(name, kept)
 
 
-def _bias(match: Match, node: ir.Node, weights: Array) -> ir.Value | New | str:
+def _bias(match: Match, node: ir.Node, weights: Array) -> ir.Value | New | Reason:
     """One value a channel, in the type of the weights."""
     value, channels, name = match.tensor("b"), len(weights), f"{node.name}.bias"
     array = constant(value)
@@ -87,7 +89,7 @@ def _bias(match: Match, node: ir.Node, weights: Array) -> ir.Value | New | str:
         else per_channel(array, shape, 2 if len(shape) == 3 else 1)
     )
     if vector is None:
-        return "the bias does not stand along the channels"
+        return Why.BIAS()
     return _vector(value, array, vector.astype(weights.dtype), name)
 
 
@@ -96,7 +98,7 @@ def _convolution(match: Match) -> Binding:
     weights = constant(w)
     assert weights is not None
     bias = _bias(match, node, weights)
-    if isinstance(bias, str):
+    if isinstance(bias, Reason):
         return bias
     strides, dilations = ints(node, "strides", (1, 1)), ints(node, "dilations", (1, 1))
     attributes = {"strides": strides, "dilations": dilations, "group": integer(node, "group", 1)}
@@ -109,13 +111,13 @@ def _transposed_convolution(match: Match) -> Binding:
     array = constant(w)
     assert array is not None
     if integer(node, "group", 1) > 1:
-        return "the transposed convolution is in groups"
+        return Why.GROUPS()
     weights = np.ascontiguousarray(array.swapaxes(0, 1))
     bias = _bias(match, node, weights)
-    if isinstance(bias, str):
+    if isinstance(bias, Reason):
         return bias
     found = transposed_window_of(node, array.shape[2:])
-    return "the result is larger than its taps reach" if found is None else Fused("", (x, New(f"{w.name}.turned", weights), bias), found)
+    return Why.BEYOND_TAPS() if found is None else Fused("", (x, New(f"{w.name}.turned", weights), bias), found)
 
 
 def _scale(match: Match) -> Binding:
@@ -123,14 +125,14 @@ def _scale(match: Match) -> Binding:
     node = match.nodes["scale"]
     found = affine_of(node)
     if found is None:
-        return "neither operand is a constant with one number for each channel"
+        return Why.NO_FACTORS()
     value, a, b = found
     if len(shape_of(value)) != 4:
-        return f"'{value.name}' has {len(shape_of(value))} axes, not 4"
+        return Why.WRONG_RANK(tensor=value.name or "", rank=len(shape_of(value)), wanted=4)
     if value.dtype == ir.DataType.DOUBLE:
-        return f"'{value.name}' holds double, for which ONNX Runtime has no convolution"
+        return Why.DOUBLE(tensor=value.name or "")
     if not np.isfinite([a, b]).all():
-        return "a factor is not finite"
+        return Why.NOT_FINITE()
     dtype, name = (value.dtype or ir.DataType.FLOAT).numpy(), node.name or node.outputs[0].name
     operands = (value, New(f"{name}.diagonal", a.astype(dtype).reshape(-1, 1, 1, 1)), New(f"{name}.bias", b.astype(dtype)))
     return Fused("", operands, {"strides": (1, 1), "dilations": (1, 1), "group": len(a), "pads": (0, 0, 0, 0)})
@@ -144,7 +146,7 @@ def _plain(match: Match) -> Binding:
         (value,) = _given(match, name)
         if name in template.vectors:
             found = _channel_vector(match, value, name)
-            if isinstance(found, str):
+            if isinstance(found, Reason):
                 return found
             value = found
         operands.append(value)
@@ -153,17 +155,17 @@ def _plain(match: Match) -> Binding:
         role, _, attribute = place.partition(".")
         given = match.nodes[role].attributes.get(attribute)
         if given is None:
-            return f"the attribute {attribute} of {match.nodes[role].op_type} is left out"
+            return Why.ATTRIBUTE_MISSING(attribute=attribute, operator=match.nodes[role].op_type)
         attributes[name] = tuple(given.as_ints()) if given.type == ir.AttributeType.INTS else given.value
     return Fused("", tuple(operands), attributes)
 
 
-def _channel_vector(match: Match, value: ir.Value, name: str) -> ir.Value | New | str:
+def _channel_vector(match: Match, value: ir.Value, name: str) -> ir.Value | New | Reason:
     """A constant of one number for each channel, with one axis."""
     array, shape = constant(value), shape_of(match.taken[0].outputs[0])
     vector = None if array is None else per_channel(array, shape)
     if array is None or vector is None:
-        return f"'{value.name}' does not have one number for each channel"
+        return Why.NO_CHANNEL_VECTOR(tensor=value.name or "")
     return _vector(value, array, vector.astype(array.dtype), f"{value.name}.{name}")
 
 
@@ -176,15 +178,15 @@ def _dense(match: Match) -> Binding:
     array = constant(w)
     assert array is not None
     if integer(node, "transA", 0):
-        return "the dense layer reads its operand by columns"
+        return Why.COLUMNS()
     factors = {name: real(node, name, 1.0) for name in ("alpha", "beta")} if is_operator(node, "Gemm") else {"alpha": 1.0, "beta": 1.0}
     rows = array if integer(node, "transB", 0) else np.ascontiguousarray(array.T)
     weights = rows if factors["alpha"] == 1 else (rows * np.float64(factors["alpha"])).astype(rows.dtype)
     last = match.nodes.get("sum", node)
     if len(shape_of(last.outputs[0])) != len(shape_of(x)):
-        return "the bias does not stand along the channels"
+        return Why.BIAS()
     bias = _bias(match, last, weights)
-    if isinstance(bias, str):
+    if isinstance(bias, Reason):
         return bias
     if factors["beta"] != 1:
         given = bias.array if isinstance(bias, New) else constant(bias)
@@ -198,17 +200,17 @@ def _max_pool(match: Match) -> Binding:
     if is_operator(node, "GlobalMaxPool", "ReduceMax"):
         return _whole_picture(match, node)
     if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
-        return "the indices of the pool are used"
+        return Why.INDICES()
     return _window(match, node)
 
 
 def _window(match: Match, node: ir.Node) -> Binding:
     if integer(node, "ceil_mode", 0):
-        return "the size of the pool is rounded up"
+        return Why.ROUNDED_UP()
     attributes = window_of(node, ints(node, "kernel_shape", ()))
     reach = [(size - 1) * step + 1 for size, step in zip(attributes["kernel_shape"], attributes["dilations"], strict=True)]
     if any(pad >= size for pad, size in zip(attributes["pads"], (*reach, *reach), strict=True)):
-        return "a window lies outside the picture"
+        return Why.OUTSIDE()
     return Fused("", _given(match, "x"), attributes)
 
 
@@ -219,7 +221,7 @@ def _average_pool(match: Match) -> Binding:
         return Fused("", (x,), {"kernel_shape": (1, 1), **ONE_STEP})
     if is_operator(node, "AveragePool"):
         found = _window(match, node)
-        return "the divisor of the average changes at the border" if isinstance(found, Fused) and _border(node, found) else found
+        return Why.DIVISOR() if isinstance(found, Fused) and _border(node, found) else found
     return _whole_picture(match, node)
 
 
@@ -229,7 +231,7 @@ def _whole_picture(match: Match, node: ir.Node) -> Binding:
     if is_operator(node, "ReduceMean", "ReduceMax"):
         axes = constant(match.tensor("axes"))
         if axes is None or sorted(int(axis) % 4 for axis in axes.ravel()) != [2, 3] or not integer(node, "keepdims", 1):
-            return f"the {'mean' if is_operator(node, 'ReduceMean') else 'maximum'} is not over height and width"
+            return Why.NOT_WHOLE(reduction="mean" if is_operator(node, "ReduceMean") else "maximum")
     return Fused("", (x,), {"kernel_shape": shape_of(x)[2:], **ONE_STEP})
 
 
@@ -249,7 +251,7 @@ def _concat(match: Match) -> Binding:
     rank = len(shape_of(operands[0]))
     axis, channels = integer(match.nodes["concat"], "axis", 1) % rank, 2 if rank == 3 else 1
     if axis != channels:
-        return "the concat puts rows behind rows" if rank == 3 and axis == 1 else "the concat is not over channels"
+        return Why.ROWS_BEHIND_ROWS() if rank == 3 and axis == 1 else Why.OTHER_AXIS()
     return Fused(str(len(operands)), tuple(operands), {"axis": axis})
 
 
@@ -258,17 +260,17 @@ def _upsample(match: Match) -> Binding:
     size, result = shape_of(x), shape_of(node.outputs[0])
     factors = tuple(after // before for before, after in zip(size, result, strict=True))
     if factors[:2] != (1, 1) or tuple(a * b for a, b in zip(size, factors, strict=True)) != result:
-        return "the picture does not grow by a whole factor"
-    return Fused("", (x,), {"factors": factors[2:]}) if repeats(node) else "the picture is not simply repeated"
+        return Why.NO_WHOLE_FACTOR()
+    return Fused("", (x,), {"factors": factors[2:]}) if repeats(node) else Why.NOT_REPEATED()
 
 
 def _pad(match: Match) -> Binding:
     node, (x,) = match.nodes["pad"], _given(match, "x")
     pads, value, rank = constant(match.tensor("pads")), constant(match.tensor("value")), len(shape_of(x))
     if text(node, "mode", "constant") != "constant" or (value is not None and value.any()) or match.tensor("axes") is not None:
-        return "the padding is not with zeros"
+        return Why.PAD_VALUE()
     if pads is None or (pads < 0).any() or rank != 4 or pads[[0, 1, rank, rank + 1]].any():
-        return "the padding is not around the picture"
+        return Why.PAD_AXES()
     return Fused("", (x,), {"pads": tuple(int(pad) for pad in pads)})
 
 
@@ -278,7 +280,7 @@ def _flatten(match: Match) -> Binding:
     if result == (size[0], int(np.prod(size[1:]))):
         return Fused("", (x,), {})
     heads = len(result) == 3 and len(size) == 4 and result[:1] == size[:1]
-    return "the result is a sequence of rows, not one row for each picture" if heads else "the result is not one row for each picture"
+    return Why.ROW_SEQUENCE() if heads else Why.NOT_FLATTENED()
 
 
 def _shuffle(match: Match) -> Binding:
@@ -286,7 +288,7 @@ def _shuffle(match: Match) -> Binding:
     size, apart, result = shape_of(x), known_shape(match.nodes["apart"].outputs[0]), shape_of(match.nodes["together"].outputs[0])
     swapped = ints(match.nodes["swap"], "perm", ()) == (0, 2, 1, 3, 4)
     if apart is None or len(apart) != 5 or not swapped or result != size or (apart[0], apart[1] * apart[2], *apart[3:]) != size:
-        return "the channels are not shuffled between groups"
+        return Why.NOT_SHUFFLED()
     return Fused("", (x,), {"group": apart[1]})
 
 
@@ -300,7 +302,7 @@ def _slice(match: Match) -> Binding:
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         boxes[axis] = boxes[axis][start:end:step]
     if min(steps) < 1 or not all(boxes):
-        return "the slice runs backwards or holds no element"
+        return Why.BACKWARDS()
     return Fused("", (x,), {"starts": [box[0] for box in boxes], "sizes": [len(box) for box in boxes], "steps": [box.step for box in boxes]})
 
 

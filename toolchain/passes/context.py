@@ -7,11 +7,13 @@ from typing import Literal
 import onnx_ir as ir
 
 from toolchain.graph.calibration.table import Samples, Table
+from toolchain.graph.integers.calls import Reasons
 from toolchain.graph.integers.functions import INTEGER
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.library import Kinds, builtin_kinds
 from toolchain.passes.templates import Template
 from toolchain.spec.model import RegionLimits
+from toolchain.spec.reason import Reason
 
 Policy = Literal["pays", "all", "least"]
 
@@ -55,7 +57,7 @@ def _unpriced(nodes: Sequence[ir.Node]) -> Price | None:  # noqa: ARG001
 
 @dataclass(frozen=True)
 class Device:
-    """A machine that takes operations. refuses: why it does not take an integer call of the graph; an empty string where it does.
+    """A machine that takes operations. refuses: why it does not take an integer call of the graph; none where it does.
 
     prices: a region, given by its calls; None where the machine's file does not say what the host costs, as tariff is then.
     computes: names of the operations that it may take; None where nothing is known of that.
@@ -64,7 +66,7 @@ class Device:
     """
 
     name: str
-    refuses: Callable[[ir.Node], str]
+    refuses: Callable[[ir.Node], Reasons]
     prices: Callable[[Sequence[ir.Node]], Price | None] = _unpriced
     computes: frozenset[str] | None = None
     settles: Callable[[ir.Model, ir.Node], None] = _unsettled
@@ -85,7 +87,7 @@ class Wish:
 
     patterns: tuple[str, ...]
     machine: str
-    reason: str
+    reason: Reason
 
 
 def _silent(text: str) -> None:

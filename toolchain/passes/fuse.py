@@ -1,12 +1,13 @@
 """Makes calls of fused operations out of the operators that templates match; the rest is left, each node with its reason."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 import onnx_ir as ir
 
-from toolchain.graph.integers.calls import REASON, fused_call, note_refusals, refusals_of
+from toolchain.graph.integers.calls import REASON, fused_call, note_reasons, note_refusals, refusals_of
 from toolchain.graph.integers.functions import FUSED, is_integer
 from toolchain.graph.nodes.rewrite import add_constant, drop_unused_constants, substitute
 from toolchain.operations.kind import OperationKind
@@ -16,6 +17,8 @@ from toolchain.passes.context import Context
 from toolchain.passes.matching import Match, find
 from toolchain.passes.templates import Template, default_templates
 from toolchain.passes.wishes import wish_for
+from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import Why
 
 SOURCES, INNER = "tilewright.nodes", "tilewright.before_activation"
 """Metadata of a call: the nodes that it was made of; the tensor that its activation read."""
@@ -35,10 +38,29 @@ def sources_of(node: ir.Node) -> list[str]:
     return node.metadata_props.get(SOURCES, node.name or "").split("\n")
 
 
-UNKNOWN = "no template of the machine begins with this operator"
-KNOWN = "it computes with constants alone"
-NO_KERNEL = "the machine has no kernel for "
-"""How the reason begins where a template fits and the machine does not compute it."""
+FAMILIES: Mapping[str, str] = MappingProxyType(
+    {
+        "activation": "Sigmoid HardSigmoid HardSwish Swish Tanh Gelu Erf Mish Elu Selu Celu Softplus Softsign PRelu LeakyRelu Relu Clip "
+        "ThresholdedRelu",
+        "arithmetic": "Mul Div Sub Add Sum Pow Sqrt Exp Log Neg Abs Reciprocal Min Max Sign Floor Ceil Round Mod Where",
+        "move of data": "Reshape Transpose Slice Split Gather GatherND Squeeze Unsqueeze Expand Tile Concat Pad Flatten DepthToSpace SpaceToDepth",
+        "normalisation": "Softmax LogSoftmax LayerNormalization InstanceNormalization GroupNormalization RMSNormalization LRN LpNormalization "
+        "ReduceMean ReduceSum",
+        "recurrence": "LSTM GRU RNN",
+        "product": "MatMul Gemm Einsum ConvTranspose ConvInteger MatMulInteger",
+    }
+)
+"""Operators of ONNX by what they are, for reasons why no template begins with them."""
+
+
+def unknown(node: ir.Node) -> Reason:
+    """The reason for a node with which no template of the machine begins."""
+    return Why.NO_TEMPLATE(family=family_of(node.op_type) or f"operator like {node.op_type}")
+
+
+def family_of(operator: str) -> str:
+    """One of FAMILIES; empty for other operators."""
+    return next((name for name, operators in FAMILIES.items() if operator in operators.split()), "")
 
 
 @dataclass(frozen=True)
@@ -56,8 +78,8 @@ class Fuse(Pass):
             if node.graph is not None and node.domain in ("", "ai.onnx"):
                 _fuse(model, node, templates, context)
         for node in model.graph:
-            if node.domain != FUSED and not is_integer(node):
-                node.metadata_props.setdefault(REASON, UNKNOWN)
+            if node.domain != FUSED and not is_integer(node) and REASON not in node.metadata_props:
+                note_reasons(node, unknown(node))
         drop_unused_constants(model.graph)
         return model
 
@@ -68,32 +90,32 @@ def _templates(context: Context) -> tuple[Template, ...]:
 
 def _fuse(model: ir.Model, node: ir.Node, templates: list[Template], context: Context) -> None:
     """The first template that fits; the reasons of all that nearly did, where none does."""
-    reasons: dict[str, None] = {}
+    reasons: dict[str, Reason] = {}
     for template in templates:
         match = find(template, node)
         if isinstance(match, Match):
             match = _unwanted(match, context) or match
         found = bind(match) if isinstance(match, Match) else match
         if isinstance(found, Fused) and any(_is_known(part) for part in found.operands[: len(context.kinds[template.computes].data)]):
-            found = KNOWN
+            found = Why.CONSTANT_RESULT()
         if isinstance(match, Match) and isinstance(found, Fused):
             if _lacks(context, template):
-                reasons = {f"{NO_KERNEL}'{template.computes}'": None}
+                reasons = {"": Why.NO_KERNEL(operation=template.computes)}
                 break
             call = _replace(model, node, match, found, context.kinds[template.computes])
             if (wish := wish_for(match.taken, context.wishes)) and wish.machine:
                 call.metadata_props[ONLY] = wish.machine
             return
-        if isinstance(found, str) and found:
-            reasons[found] = None
-    node.metadata_props[REASON] = "; ".join(reasons) or UNKNOWN
+        if isinstance(found, Reason):
+            reasons[found.key] = found
+    note_reasons(node, *(reasons.values() or (unknown(node),)))
 
 
-def _unwanted(match: Match, context: Context) -> str:
-    """Why the user does not want the machine to have some of these nodes; empty where that is not so."""
+def _unwanted(match: Match, context: Context) -> Reason | None:
+    """Why the user does not want the machine to have some of these nodes; None where that is not so."""
     wish = wish_for(match.taken, context.wishes)
     if wish is None or (wish.machine and (context.device is None or context.device.name == wish.machine)):
-        return ""
+        return None
     return wish.reason
 
 

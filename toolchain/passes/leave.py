@@ -9,14 +9,25 @@ import onnx_ir as ir
 from toolchain.graph.calibration.table import Table
 from toolchain.graph.equivalence.intervals import limits_of
 from toolchain.graph.equivalence.piecewise import STEP
-from toolchain.graph.integers.calls import FLOAT_NAME, REASON, fused_call, is_candidate, note_refusals, read_call, refusals_of
+from toolchain.graph.integers.calls import (
+    FLOAT_NAME,
+    REASON,
+    Reasons,
+    fused_call,
+    is_candidate,
+    note_reasons,
+    note_refusals,
+    read_call,
+    refusals_of,
+)
 from toolchain.graph.integers.functions import FUSED, kind_of, variant_of
 from toolchain.graph.nodes.rewrite import clip, is_operator, single_use, substitute
 from toolchain.graph.operators.work import node_macs
 from toolchain.graph.quantisation.scales import tensors_of
 from toolchain.operations.library import Kinds
 from toolchain.passes.fuse import INNER, note_sources, sources_of
-from toolchain.passes.placement import DEARER, read_loss
+from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import Why
 
 WIDENED = "tilewright.widened"
 """Metadata of a call: the range of a quantised model's own integers, where the machine's range stands in for it."""
@@ -34,18 +45,18 @@ def leave_unseen(model: ir.Model, table: Table, kinds: Kinds) -> None:
         if is_candidate(node):
             reason = _unseen(node, table, kinds)
             if reason:
-                node.metadata_props[REASON] = reason
+                note_reasons(node, reason)
 
 
-def _unseen(node: ir.Node, table: Table, kinds: Kinds) -> str:
+def _unseen(node: ir.Node, table: Table, kinds: Kinds) -> Reason | None:
     if table.failure:
-        return f"there are no ranges: {table.failure}"
+        return Why.NO_RANGES(failure=table.failure)
     names = tensors_of(read_call(node, kinds))
     bad = next((name for name in names if name in table.unusable), None)
     if bad is not None:
-        return f"a calibration sample made NaN or infinity of '{bad}'"
+        return Why.UNUSABLE(tensor=bad)
     undeclared = next((name for name in names if name not in table.tensors), None) if table.samples == 0 else None
-    return "" if undeclared is None else f"the quantised model declares no range of '{undeclared}'"
+    return None if undeclared is None else Why.UNDECLARED(tensor=undeclared)
 
 
 def leave_border_activations(model: ir.Model, kinds: Kinds) -> None:
@@ -56,7 +67,7 @@ def leave_border_activations(model: ir.Model, kinds: Kinds) -> None:
         (value,), output = [value for value in node.inputs if value is not None], node.outputs[0]
         name = " ".join(sources_of(node)) or output.name or ""
         active = _activation(model.graph, variant_of(node), read_call(node, kinds).attributes, value, name)
-        active.metadata_props[REASON] = "its operand is made on the host"
+        note_reasons(active, Why.HOST_OPERAND())
         substitute(model.graph, [node], [active])
 
 
@@ -66,23 +77,23 @@ def _is_activation_alone(node: ir.Node, kinds: Kinds) -> bool:
     return call.operation.form == "average" and variant_of(node) in ACTIVATIONS and tuple(call.attributes["kernel_shape"]) == (1, 1)
 
 
-def leave_calls(model: ir.Model, reasons: Mapping[str, str], table: Table, kinds: Kinds) -> None:
+def leave_calls(model: ir.Model, reasons: Mapping[str, Reasons], table: Table, kinds: Kinds) -> None:
     """reasons: by name of a fused call, why the machine does not take it. table: calibration's, which tells whether limits matter.
 
     A call that would not pay stays whole: without its activation it pays no more.
     """
     for node in list(model.graph):
-        reason = reasons.get(node.name or "")
-        if reason is None or not is_candidate(node):
+        against = reasons.get(node.name or "")
+        if against is None or not is_candidate(node):
             continue
-        if reason == DEARER or read_loss(reason):
-            node.metadata_props[REASON] = reason
+        if any(Why.DEARER.gave(reason) or Why.LOSS.gave(reason) for reason in against):
+            note_reasons(node, *against)
         elif _is_widened(node, table, kinds):
             _widen(model, node, kinds)
         elif variant_of(node) in ACTIVATIONS and not _is_activation_alone(node, kinds):
-            _split(model, node, reason, kinds)
+            _split(model, node, against, kinds)
         else:
-            node.metadata_props[REASON] = reason
+            note_reasons(node, *against)
 
 
 def leave_worst(model: ir.Model, errors: Mapping[str, float], percent: float) -> bool:
@@ -97,7 +108,7 @@ def leave_worst(model: ir.Model, errors: Mapping[str, float], percent: float) ->
         macs = node_macs(calls[name])
         if macs <= spare:
             spare, left = spare - macs, True
-            calls[name].metadata_props[REASON] = f"its integers put its output off by {100 * error:.2g} %, and 'float_percent' allows it to stay"
+            note_reasons(calls[name], Why.INTEGER_ERROR(percent=float(f"{100 * error:.6g}")))
     return left
 
 
@@ -119,7 +130,7 @@ def _widen(model: ir.Model, node: ir.Node, kinds: Kinds) -> None:
     substitute(model.graph, [node], [plain])
 
 
-def _split(model: ir.Model, node: ir.Node, reason: str, kinds: Kinds) -> None:
+def _split(model: ir.Model, node: ir.Node, reasons: Reasons, kinds: Kinds) -> None:
     """The operation without its activation, and the activation as an operator of its own on the host."""
     graph, call, output = model.graph, read_call(node, kinds), node.outputs[0]
     plain = fused_call(model, call.operation, "", [value for value in node.inputs if value is not None], call.attributes, call.name)
@@ -129,7 +140,7 @@ def _split(model: ir.Model, node: ir.Node, reason: str, kinds: Kinds) -> None:
     inner = plain.outputs[0]
     inner.name, inner.shape, inner.type = node.metadata_props.get(INNER) or f"{output.name}.before", output.shape, output.type
     active = _activation(graph, variant_of(node), call.attributes, inner, sources[-1] if len(sources) > 1 else f"{call.name}.activation")
-    active.metadata_props[REASON] = reason
+    note_reasons(active, *reasons)
     note_refusals(active, refusals_of(node))
     substitute(graph, [node], [plain, active])
 

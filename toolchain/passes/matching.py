@@ -10,6 +10,8 @@ from toolchain.graph.nodes.rewrite import constant, is_float, is_operator, known
 from toolchain.graph.operators.schemas import attribute_default
 from toolchain.passes.pattern import ANY, Pattern, Tensor
 from toolchain.passes.templates import Template
+from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import Why
 
 
 @dataclass(frozen=True)
@@ -29,26 +31,26 @@ class Match:
         return Match(self.template, dict(self.nodes), dict(self.tensors), list(self.taken))
 
 
-def find(template: Template, anchor: ir.Node) -> Match | str:
-    """The match whose last node is `anchor`; else the condition that fails, or an empty string where the operators are others."""
+def find(template: Template, anchor: ir.Node) -> Match | Reason | None:
+    """The match whose last node is `anchor`; else the condition that fails, or None where the operators are others."""
     found = _match(template.pattern, anchor.outputs[0], Match(template), True)
     if found is None or anchor not in found.taken:
-        return ""
+        return None
     return _unfit(found) or next((reason for word, argument in template.where if (reason := _fails(word, argument, found))), found)
 
 
-def _unfit(match: Match) -> str:
+def _unfit(match: Match) -> Reason | None:
     """Why the tensors of a match are none that a machine could compute with."""
     outputs = [node.outputs[0] for node in match.taken]
     data = [value for values in match.tensors.values() for value in values if not value.is_initializer()]
     for value in (*data, *outputs):
         if value.dtype is None:
-            return f"the type of '{value.name}' is not known"
+            return Why.NO_TYPE(tensor=value.name or "")
         if not is_float(value):
-            return f"'{value.name}' holds {value.dtype.name.lower()}"
+            return Why.NOT_FLOAT(tensor=value.name or "", dtype=value.dtype.name.lower())
         if known_shape(value) is None:
-            return f"the shape of '{value.name}' depends on the data"
-    return ""
+            return Why.DATA_SHAPE(tensor=value.name or "")
+    return None
 
 
 def _match(pattern: Pattern, value: ir.Value, match: Match, root: bool) -> Match | None:
@@ -91,25 +93,32 @@ def _inputs(pattern: Pattern, values: Sequence[ir.Value | None], match: Match) -
     return found if len(values) <= len(pattern.inputs) else None
 
 
-def _fails(word: str, argument: Mapping[str, Any], match: Match) -> str:
-    """Why a condition of a template does not hold; empty where it does."""
-    named = [(name, value) for name in argument for value in match.tensors.get(name, ())]
+def _fails(word: str, argument: Mapping[str, Any], match: Match) -> Reason | None:
+    """Why a condition of a template does not hold; None where it does."""
+    if word == "same_shape":
+        return Why.SHAPES_DIFFER() if len({shape_of(value) for name in argument for value in match.tensors.get(name, ())}) > 1 else None
+    if word == "attribute":
+        found = [(name, _attribute(match, name), wanted) for name, wanted in argument.items()]
+        wrong = (Why.ATTRIBUTE(attribute=name, value=str(value), wanted=str(wanted)) for name, value, wanted in found if value != wanted)
+        return next(wrong, None)
+    named = [(value, argument[name]) for name in argument for value in match.tensors.get(name, ())]
+    return next((reason for value, wanted in named if (reason := _misfit(word, value, wanted))), None)
+
+
+def _misfit(word: str, value: ir.Value, wanted: Any) -> Reason | None:
+    """Why a condition does not hold for one tensor; None where it does."""
+    name = value.name or ""
     match word:
         case "constant":
-            reasons = [f"'{value.name}' is not a constant" for _, value in named if constant(value) is None]
+            return Why.NOT_CONSTANT(tensor=name) if constant(value) is None else None
         case "computed":
-            reasons = [f"'{value.name}' is a constant" for _, value in named if value.is_initializer()]
-        case "same_shape":
-            reasons = ["the operands have different shapes"] if len({shape_of(value) for _, value in named}) > 1 else []
+            return Why.IS_CONSTANT(tensor=name) if value.is_initializer() else None
         case "extents":
-            reasons = [f"'{value.name}' has the shape {list(shape_of(value))}" for name, value in named if not _fits(shape_of(value), argument[name])]
-        case "rank":
-            ranks = [(value, len(shape_of(value)), argument[name]) for name, value in named]
-            reasons = [f"'{value.name}' has {rank} axes, not {wanted}" for value, rank, wanted in ranks if rank != wanted]
+            return None if _fits(shape_of(value), wanted) else Why.WRONG_SHAPE(tensor=name, shape=shape_of(value))
         case _:
-            found = [(name, _attribute(match, name), wanted) for name, wanted in argument.items()]
-            reasons = [f"the attribute {name} is {value}, not {wanted}" for name, value, wanted in found if value != wanted]
-    return next(iter(reasons), "")
+            rank = len(shape_of(value))
+            wrong = Why.NO_ROWS(tensor=name) if (rank, wanted) == (3, 2) else Why.WRONG_RANK(tensor=name, rank=rank, wanted=wanted)
+            return None if rank == wanted else wrong
 
 
 def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from toolchain.graph.integers.calls import REASON, note_refusals
+from toolchain.graph.integers.calls import REASON, note_refusals, reasons_of
 from toolchain.graph.integers.functions import FUSED, is_integer
 from toolchain.graph.nodes.rewrite import keep_given_names
 from toolchain.passes.base import Pass
@@ -31,7 +31,7 @@ class Offer(Pass):
         for node in model.graph:
             if is_integer(node) or REASON not in node.metadata_props:
                 continue
-            note_refusals(node, {asked: node.metadata_props[REASON]})
+            note_refusals(node, {asked: reasons_of(node)})
             if node.domain != FUSED or (not floats and node.metadata_props.get(ONLY, asking) == asking):
                 del node.metadata_props[REASON]
         return model

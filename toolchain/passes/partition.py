@@ -8,19 +8,18 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from toolchain.graph.integers.calls import REASON, note_refusals, refusals_of
+from toolchain.graph.integers.calls import Reasons, note_reasons, note_refusals, reasons_of, refusals_of
 from toolchain.graph.nodes.node_text import shape_text
 from toolchain.graph.nodes.rewrite import given_names, known_shape
 from toolchain.graph.regions import REGION, TARGET
 from toolchain.passes.base import Pass
 from toolchain.passes.context import Context
-from toolchain.passes.fuse import UNKNOWN
+from toolchain.passes.fuse import unknown
 from toolchain.passes.leave import absorb_activations
 from toolchain.passes.outline import outline
 from toolchain.passes.placement import is_boundary, owner_of, place_calls
 from toolchain.spec.errors import Diagnostic, UserError
-
-CONVERTS = "converts between floating point and stored integers"
+from toolchain.spec.reasons import Why, texts_of
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Partition(Pass):
         inside = {node for region in placement.regions for node in region}
         left = [node for node in nodes if node not in inside]
         for node in left:
-            _note_reason(node, CONVERTS if is_boundary(node) else _reason(node, placement.refused), context)
+            _note(node, (Why.CONVERTS(),) if is_boundary(node) else _reasons(node, placement.refused), context)
         if not self.fallback:
             _refuse([node for node in left if not is_boundary(node)], context)
         names = (name for number in count() if (name := f"region{number}") not in given_names(model.graph))
@@ -53,17 +52,17 @@ class Partition(Pass):
         return model
 
 
-def _reason(node: ir.Node, refused: Mapping[ir.Node, str]) -> str:
-    return refused.get(node) or node.metadata_props.get(REASON, UNKNOWN)
+def _reasons(node: ir.Node, refused: Mapping[ir.Node, Reasons]) -> Reasons:
+    return refused.get(node) or reasons_of(node) or (unknown(node),)
 
 
-def _note_reason(node: ir.Node, reason: str, context: Context) -> None:
-    """Of several machines' reasons, that of the first stands for all; the others are beside it."""
+def _note(node: ir.Node, reasons: Reasons, context: Context) -> None:
+    """Of several machines' reasons, those of the first stand for all; the others are beside them."""
     asked = owner_of(node, context.devices) or context.device
     if context.before and asked is not None and not is_boundary(node):
-        note_refusals(node, {asked.name: reason})
-        reason = refusals_of(node).get(context.before[0].name, reason)
-    node.metadata_props[REASON] = reason
+        note_refusals(node, {asked.name: reasons})
+        reasons = refusals_of(node).get(context.before[0].name, reasons)
+    note_reasons(node, *reasons)
 
 
 def _refuse(left: list[ir.Node], context: Context) -> None:
@@ -75,4 +74,4 @@ def _refuse(left: list[ir.Node], context: Context) -> None:
 def _told(node: ir.Node) -> str:
     value = node.outputs[0]
     where = f"node '{node.name}' ({node.op_type}), which makes '{value.name}' of shape {shape_text(known_shape(value))}"
-    return f"{where}, cannot run on the machine: {node.metadata_props[REASON]}"
+    return f"{where}, cannot run on the machine: {texts_of(reasons_of(node))}"

@@ -1,22 +1,19 @@
 """Choose the operations that run on the machine: supported ones, in regions that save more time than their borders cost."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from toolchain.graph.integers.calls import BOUNDARY
+from toolchain.graph.integers.calls import BOUNDARY, Reasons
 from toolchain.graph.integers.functions import is_integer, kind_of
 from toolchain.graph.nodes.rewrite import captured
 from toolchain.passes.context import Device, Policy, Price
 from toolchain.passes.convex import convex_groups
 from toolchain.passes.min_cut import cheapest_division
 from toolchain.passes.region_limits import oversize, room_for
+from toolchain.spec.reasons import Why
 
-NO_DEVICE = "no machine was named"
-ONLY_MOVES = "no operation beside it is computed on the machine"
-DEARER = "the whole model takes less time with it on the host"
 PLACED = ("concat", "flatten", "pad", "shuffle", "slice")
 """Kinds that a machine does by where tensors stand, without an instruction."""
 
@@ -26,7 +23,7 @@ class Placement:
     """regions: sets of integer calls in an order in which they can run. refused: why other integer calls must stay on the host."""
 
     regions: tuple[tuple[ir.Node, ...], ...]
-    refused: Mapping[ir.Node, str]
+    refused: Mapping[ir.Node, Reasons]
 
 
 def place_calls(nodes: Sequence[ir.Node], devices: Sequence[Device], policy: Policy = "pays") -> Placement:
@@ -39,19 +36,20 @@ def place_calls(nodes: Sequence[ir.Node], devices: Sequence[Device], policy: Pol
     whole = _make_regions(nodes, devices, reasons, policy)
     if policy != "least":
         return whole
-    dearer = {node: DEARER for device in devices for node in _dearer(nodes, reasons, device)}
+    dearer = {node: (Why.DEARER(),) for device in devices for node in _dearer(nodes, reasons, device)}
     divided = _make_regions(nodes, devices, reasons | dearer, policy)
     return divided if _saving(divided, devices) > _saving(whole, devices) else whole
 
 
-def _make_regions(nodes: Sequence[ir.Node], devices: Sequence[Device], reasons: Mapping[ir.Node, str], policy: Policy) -> Placement:
-    """reasons: why each node is not on the machine; empty where it may be."""
+def _make_regions(nodes: Sequence[ir.Node], devices: Sequence[Device], reasons: Mapping[ir.Node, Reasons], policy: Policy) -> Placement:
+    """reasons: why each node is not on the machine; none where it may be."""
     refused, kept = dict(reasons), list[tuple[ir.Node, ...]]()
     for group in _groups(nodes, reasons, devices):
         device = owner_of(group[0], devices)
-        reason = ONLY_MOVES if all(kind_of(node) in PLACED for node in group) else "" if policy == "all" else _loss(device, group)
-        if reason:
-            refused.update(dict.fromkeys(group, reason))
+        moves = all(kind_of(node) in PLACED for node in group)
+        against: Reasons = (Why.ONLY_MOVES(),) if moves else () if policy == "all" else _loss(device, group)
+        if against:
+            refused.update(dict.fromkeys(group, against))
         else:
             kept.append(tuple(group))
     return Placement(tuple(kept), {node: reason for node, reason in refused.items() if reason and _is_offered(node, devices)})
@@ -64,7 +62,7 @@ def _saving(placement: Placement, devices: Sequence[Device]) -> float:
     return sum(price.host - price.machine - price.border for price in prices if price)
 
 
-def _dearer(nodes: Sequence[ir.Node], reasons: Mapping[ir.Node, str], device: Device) -> list[ir.Node]:
+def _dearer(nodes: Sequence[ir.Node], reasons: Mapping[ir.Node, Reasons], device: Device) -> list[ir.Node]:
     """Nodes that the machine could take and that the host has in the cheapest division."""
     free = [node for node in nodes if node.domain == device.domain and not reasons[node]]
     if device.tariff is None or not free:
@@ -94,21 +92,21 @@ def _is_offered(node: ir.Node, devices: Sequence[Device]) -> bool:
     return is_operation(node) or (owner is not None and owner.floats)
 
 
-def _reason(node: ir.Node, device: Device | None) -> str:
-    """Why a node is not on the machine; empty where it takes it."""
+def _reason(node: ir.Node, device: Device | None) -> Reasons:
+    """Why a node is not on the machine; none where it takes it."""
     if device and device.floats:
         return device.refuses(node)
     if not is_operation(node):
-        return "not an operation"
-    return device.refuses(node) if device else NO_DEVICE
+        return (Why.NO_OPERATION(),)
+    return device.refuses(node) if device else (Why.NO_MACHINE(),)
 
 
-def _oversize(node: ir.Node, device: Device | None) -> str:
+def _oversize(node: ir.Node, device: Device | None) -> Reasons:
     """Why a node that the machine could take is too large for any region of it."""
-    return oversize(node, device.limits) if device else ""
+    return oversize(node, device.limits) if device else ()
 
 
-def _groups(nodes: Sequence[ir.Node], reasons: Mapping[ir.Node, str], devices: Sequence[Device]) -> list[list[ir.Node]]:
+def _groups(nodes: Sequence[ir.Node], reasons: Mapping[ir.Node, Reasons], devices: Sequence[Device]) -> list[list[ir.Node]]:
     choices = {device.domain: number for number, device in enumerate(devices, 1)}
     owners = [0 if reasons[node] else choices[node.domain] for node in nodes]
     numbers = {node: number for number, node in enumerate(nodes)}
@@ -118,40 +116,15 @@ def _groups(nodes: Sequence[ir.Node], reasons: Mapping[ir.Node, str], devices: S
     return [[nodes[number] for number in group] for group in convex_groups(before, owners, rooms)]
 
 
-def _loss(device: Device | None, group: Sequence[ir.Node]) -> str:
-    """Why a region does not pay; empty where it does, or where its price is not known."""
+def _loss(device: Device | None, group: Sequence[ir.Node]) -> Reasons:
+    """Why a region does not pay; none where it does, or where its price is not known."""
     price = device.prices(group) if device else None
-    return "" if price is None or pays(price) else loss_text(Loss(len(group), group[0].name or "", price.machine + price.border, price.host))
+    if price is None or pays(price):
+        return ()
+    machine, host = (float(f"{ms:.6g}") for ms in (price.machine + price.border, price.host))
+    return (Why.LOSS(operations=len(group), first=group[0].name or "", machine_ms=machine, host_ms=host),)
 
 
 def pays(price: Price) -> bool:
     """Whether a region saves time even if the machine is as fast as it can be."""
     return price.machine + price.border < price.host
-
-
-@dataclass(frozen=True)
-class Loss:
-    """A region that was not made. first: the name of its first operation. machine_ms: its cost at least, with its border; host_ms: on the host.
-    Both of one sample."""
-
-    operations: int
-    first: str
-    machine_ms: float
-    host_ms: float
-
-
-_LOSS = re.compile(
-    r"its region of (\d+) operations? from '(.*)' does not pay: with its border it costs at least (\S+) ms, on the host (\S+) ms", re.S
-)
-
-
-def loss_text(loss: Loss) -> str:
-    """The reason that a reader sees."""
-    region = f"its region of {loss.operations} operation{'' if loss.operations == 1 else 's'} from '{loss.first}'"
-    return f"{region} does not pay: with its border it costs at least {loss.machine_ms:.3g} ms, on the host {loss.host_ms:.3g} ms"
-
-
-def read_loss(reason: str) -> Loss | None:
-    """The loss that a reason tells of; None for any other reason."""
-    found = _LOSS.fullmatch(reason)
-    return None if found is None else Loss(int(found[1]), found[2], float(found[3]), float(found[4]))

@@ -17,13 +17,13 @@ from toolchain.graph.integers.calls import (
     ACTIVATION,
     EVENED,
     FLOAT_NAME,
-    REASON,
     SCALE,
     ZERO,
     Call,
     boundary_call,
     integer_call,
     is_candidate,
+    note_reasons,
     read_call,
 )
 from toolchain.graph.integers.functions import CHANNELS, FUSED, kind_of, variant_of
@@ -43,6 +43,7 @@ from toolchain.passes.refine import affordable, layer_of, refine
 from toolchain.passes.remove_qdq import declares_ranges, keeps_scales
 from toolchain.passes.shared_shifts import share_shifts
 from toolchain.spec.errors import UserError, fail
+from toolchain.spec.reasons import reasons_of_error
 from toolchain.spec.suggest import nearest
 
 EFFORTS = ("auto", "fast", "accurate")
@@ -234,7 +235,7 @@ class _Emitter:
         except UserError as error:
             if self.strict:
                 raise
-            node.metadata_props[REASON] = error.diagnostics[0].message
+            note_reasons(node, *reasons_of_error(error))
             return None
 
     def _stored(self, call: Call) -> Stored:

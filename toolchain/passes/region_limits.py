@@ -5,10 +5,12 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from toolchain.graph.integers.calls import Reasons
 from toolchain.graph.nodes.rewrite import known_shape
 from toolchain.graph.operators.work import node_macs
 from toolchain.passes.convex import Room, Weight
 from toolchain.spec.model import RegionLimits
+from toolchain.spec.reasons import Why
 
 MEASURES = ("operations", "macs", "parameter_bytes", "result_bytes")
 
@@ -19,15 +21,15 @@ def room_for(nodes: Sequence[ir.Node], limits: RegionLimits) -> Room | None:
     return None if all(math.isinf(value) for value in most) else Room(most, [_weight(node) for node in nodes])
 
 
-def oversize(node: ir.Node, limits: RegionLimits) -> str:
-    """The reason why an operation alone is more than a region may be; empty where it is not."""
+def oversize(node: ir.Node, limits: RegionLimits) -> Reasons:
+    """Why an operation alone is more than a region may be; none where it is not."""
     most = _most(limits)
     if all(math.isinf(value) for value in most):
-        return ""
+        return ()
     for name, value, limit in zip(MEASURES, _weight(node), most, strict=True):
         if value > limit:
-            return f"it has {value:,.0f} {name.replace('_', ' ')}, and the machine's file allows {limit:,.0f} in a region"
-    return ""
+            return (Why.OVERSIZE(value=value, measure=name.replace("_", " "), limit=limit),)
+    return ()
 
 
 def _most(limits: RegionLimits) -> Weight:

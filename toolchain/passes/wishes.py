@@ -6,36 +6,28 @@ from fnmatch import fnmatchcase
 import onnx_ir as ir
 
 from toolchain.passes.context import Wish
-
-KEPT = "the model's file keeps it on the host"
-GIVEN = "the model's file gives it to "
-RULED = "by a rule of the deployment it is on "
-"""How reasons begin: the machine's name, or `the host: ` and the rule's own words follow the last two."""
+from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import Why
 
 
 def keep(patterns: Sequence[str]) -> Wish:
     """As the model's file says."""
-    return Wish(tuple(patterns), "", KEPT)
+    return Wish(tuple(patterns), "", Why.KEPT())
 
 
 def give(patterns: Sequence[str], machine: str) -> Wish:
     """As the model's file says."""
-    return Wish(tuple(patterns), machine, GIVEN + machine)
+    return Wish(tuple(patterns), machine, Why.GIVEN(owner=machine))
 
 
 def rule(patterns: Sequence[str], machine: str, because: str) -> Wish:
     """As the deployment says. machine: empty for the host."""
-    return Wish(tuple(patterns), machine, f"{RULED}{machine or 'the host'}: {because}")
+    return Wish(tuple(patterns), machine, Why.RULED(owner=machine, note=because) if machine else Why.RULED_HOST(note=because))
 
 
-def is_wished(reason: str) -> bool:
-    """Whether a node is where it is because the user said so."""
-    return reason.startswith((KEPT, GIVEN, RULED))
-
-
-def keeps(reason: str) -> bool:
+def keeps(reasons: Sequence[Reason]) -> bool:
     """Whether the user has said that a node is on the host."""
-    return reason.startswith((KEPT, f"{RULED}the host: "))
+    return any(Why.KEPT.gave(reason) or Why.RULED_HOST.gave(reason) for reason in reasons)
 
 
 def fits(node: ir.Node, patterns: Sequence[str]) -> bool:

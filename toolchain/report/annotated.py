@@ -5,6 +5,8 @@ import onnx
 from toolchain.report.costs import CostRow
 from toolchain.report.explain import Explanation
 from toolchain.report.placement import Placed
+from toolchain.spec.reason import reasons_json
+from toolchain.spec.reasons import texts_of
 
 PREFIX = "tilewright."
 
@@ -28,8 +30,8 @@ def annotated(imported: onnx.ModelProto, found: Explanation) -> onnx.ModelProto:
 def _note(node: onnx.NodeProto, placed: Placed, rows: dict[str, CostRow]) -> None:
     row = rows.get(placed.region or placed.node)
     facts = {"where": placed.where, "target": placed.target, "region": placed.region, "operation": placed.operation, "computes": placed.kind}
-    facts |= {"reason": placed.reason, "macs": str(placed.macs)}
-    facts |= {f"refusal.{machine}": reason for machine, reason in placed.refusals.items()}
+    facts |= {"reason": placed.reason, "reasons": reasons_json(placed.reasons) if placed.reasons else "", "macs": str(placed.macs)}
+    facts |= {f"refusal.{machine}": texts_of(reasons) for machine, reasons in placed.refusals.items()}
     if row is not None:
         part = "region_" if placed.region else ""
         facts |= {f"{part}ms": f"{row.compute_ms:.6g}", f"{part}border_ms": f"{row.border_ms:.6g}"}

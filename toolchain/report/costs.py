@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from toolchain.graph.integers.calls import REASON
+from toolchain.graph.integers.calls import Reasons, reasons_of
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.operators.work import host_work
 from toolchain.graph.regions import TARGET, describe_inputs, region_calls, region_function
@@ -17,6 +17,7 @@ from toolchain.report.tables import tally
 from toolchain.runtime.timing import RegionTime
 from toolchain.schedule.region_price import FLOAT_BYTES
 from toolchain.spec.model import Host, Machine
+from toolchain.spec.reasons import texts_of
 from toolchain.timing.host import work_ms
 
 
@@ -41,7 +42,7 @@ class CostRow:
     """A region or a node of the host; all of a run. operators: of the model's nodes that it computes, `Conv+Relu` or `3 Conv, 2 Relu`.
 
     compute_ms: of the device or of the operator alone; convert_ms, transfer_ms, launch_ms: of a region's border. host_ms: the same on the host.
-    bytes: that cross a region's border, or that the host's operator reads and writes. reason: why it is on the host.
+    bytes: that cross a region's border, or that the host's operator reads and writes. reason: why it is on the host, in words; reasons: as data.
     target: the machine of a region.
     """
 
@@ -58,6 +59,7 @@ class CostRow:
     bytes: int
     reason: str
     target: str = ""
+    reasons: Reasons = ()
 
     @property
     def ms(self) -> float:
@@ -152,7 +154,8 @@ class _Tally:
         ms, macs, size = self._price(node)
         names = self._sources(node)
         text = "+".join(self.operators.get(name, node.op_type) for name in names)
-        return CostRow(node.name or "", HOST, text, tuple(names), ms, 0.0, 0.0, 0.0, ms, macs, size, node.metadata_props.get(REASON, ""))
+        reasons = reasons_of(node)
+        return CostRow(node.name or "", HOST, text, tuple(names), ms, 0.0, 0.0, 0.0, ms, macs, size, texts_of(reasons), reasons=reasons)
 
     def _price(self, node: ir.Node) -> tuple[float, int, int]:
         """Milliseconds, multiply-accumulates and bytes of a run."""

@@ -10,14 +10,16 @@ from toolchain.graph.regions import region_calls, region_function
 from toolchain.passes.leave import WIDENED
 from toolchain.passes.templates import Template
 from toolchain.passes.wishes import keeps
+from toolchain.report.advice import advisor_for
 from toolchain.report.costs import Costs, cost_rows
 from toolchain.report.placement import FOLDED, Placement
-from toolchain.report.reasons import Reason, find_reasons
+from toolchain.report.reasons import Cause, find_causes
 from toolchain.runtime.contents import runs_of, samples_a_run
 from toolchain.runtime.timing import region_time
 from toolchain.schedule.backend import Backend, backend_of
 from toolchain.schedule.estimate import RegionEstimate, estimate_region
 from toolchain.spec.model import Machine
+from toolchain.spec.reasons import texts_of
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Explanation:
     placement: Placement
     costs: Costs
     operations: tuple[ExplainedOperation, ...]
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Cause, ...]
     widened: tuple[Widened, ...]
     kept: tuple[str, ...]
     folded: Mapping[str, int]
@@ -74,11 +76,11 @@ class Explanation:
 
 
 def explain(
-    backends: Sequence[Backend], templates: Sequence[Template], model: ir.Model, placement: Placement, names: tuple[str, str, str]
+    backends: Sequence[Backend], templates: Sequence[Template], model: ir.Model, placement: Placement, names: tuple[str, str, str, str]
 ) -> Explanation:
     """backends, templates: of the machines, the first choice first; templates are the first one's. model: partitioned.
 
-    names: of the model and of the machines as a reader sees them, and where the calibration comes from.
+    names: of the model and of the machines as a reader sees them, where the calibration comes from, and the first machine as commands take it.
 
     Raises UserError E1003, E1004, E1007, E1008 for a region that the machine does not take.
     """
@@ -92,10 +94,11 @@ def explain(
     operations = sorted(
         (o for e in estimates for o in _operations(machines[e.name], e, times[e.name].runs)), key=lambda o: (-o.ms, o.region, o.operation)
     )
+    causes = find_causes(costs, advisor_for(names[3], templates, placement))
+    kept, folded = [node.node for node in placement.nodes if keeps(node.reasons)], Counter(node.reason for node in placement.on(FOLDED))
+    shares = share_targets([b.machine.name for b in backends], placement)
     return Explanation(
-        names[0], names[1], names[2], placement, costs, tuple(operations), find_reasons(costs, names[1], templates), tuple(find_widened(model)),
-        tuple(node.node for node in placement.nodes if keeps(node.reason)), Counter(node.reason for node in placement.on(FOLDED)),
-        tuple(share_targets([b.machine.name for b in backends], placement)),
+        names[0], names[1], names[2], placement, costs, tuple(operations), causes, tuple(find_widened(model)), tuple(kept), folded, tuple(shares)
     )  # fmt: skip
 
 
@@ -107,7 +110,7 @@ def share_targets(names: Sequence[str], placement: Placement) -> Iterator[Target
     """Each machine's part, where there are several."""
     for name in names if len(names) > 1 else ():
         taken = [node for node in placement.nodes if node.target == name]
-        refused = Counter(node.refusals[name] for node in placement.nodes if name in node.refusals)
+        refused = Counter(texts_of(node.refusals[name]) for node in placement.nodes if name in node.refusals)
         yield TargetShare(name, len(taken), sum(node.macs for node in taken), len({node.region for node in taken}), dict(refused.most_common()))
 
 

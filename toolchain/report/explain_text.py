@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from toolchain.report.costs import CostRow, Costs
 from toolchain.report.explain import Explanation
 from toolchain.report.placement import HOST, MACHINE, Placement
-from toolchain.report.reasons import Reason, nodes_text
+from toolchain.report.reasons import Cause, nodes_text
 from toolchain.report.tables import counted, scaled, table_text, tally
 
 ROWS, OPERATIONS, NODES, REGIONS = 20, 8, 3, 5
@@ -108,7 +108,7 @@ def _operations(found: Explanation, terminal: bool, width: int) -> str:
     return title + table_text(("operation", "computes", "region", "ms", "MACs", "% of peak"), cells, (0, 1, 2), terminal, width)
 
 
-def reasons_lines(reasons: Sequence[Reason], costs: Costs) -> Iterator[str]:
+def reasons_lines(reasons: Sequence[Cause], costs: Costs) -> Iterator[str]:
     """Each with what it costs, what to change, and a few of its nodes; those that cost next to nothing in one line."""
     shown = [reason for reason in reasons if not costs.priced or 100 * reason.total_ms >= LITTLE * costs.total_ms]
     for reason in shown:
@@ -130,7 +130,7 @@ def _paragraph(title: str, text: str) -> list[str]:
     return textwrap.wrap(text, WIDE, initial_indent=start, subsequent_indent=" " * len(start), break_long_words=False, break_on_hyphens=False)
 
 
-def _dropped(reason: Reason) -> Iterator[str]:
+def _dropped(reason: Cause) -> Iterator[str]:
     for region in reason.dropped[:REGIONS]:
         one = f"{counted(region.operations, 'operation')} from {region.first}"
         yield f"{'':{INDENT + 8}}{one}: at least {ms_text(region.machine_ms)} ms as a region, {ms_text(region.host_ms)} ms on the host"

@@ -7,11 +7,13 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from toolchain.graph.integers.calls import REASON, refusals_of
+from toolchain.graph.integers.calls import Reasons, reasons_of, refusals_of
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.operators.work import host_work
 from toolchain.graph.regions import TARGET, region_calls, region_function
 from toolchain.passes.fuse import sources_of
+from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import Why, text_of, texts_of
 from toolchain.verify.built import stage_files
 
 FOLDED, MACHINE, HOST = "folded", "machine", "host"
@@ -23,7 +25,8 @@ class Placed:
 
     where: folded, machine or host. target: the machine. refusals: by machine, why others that were asked first, or all of several, do not take it.
     operation: the fused operation that it became a part of, kind: what that computes. region: on the machine.
-    reason: why it is not on the machine, or which pass took it away. macs: multiply-accumulates of the node for one sample.
+    reason: why it is not on the machine, or which pass took it away, in words; reasons: the same as data.
+    macs: multiply-accumulates of the node for one sample.
     bytes: of the operation's operands and result for one sample, at its first node; 0 at the others.
     """
 
@@ -37,7 +40,8 @@ class Placed:
     macs: int
     bytes: int
     target: str = ""
-    refusals: Mapping[str, str] = field(default_factory=dict[str, str])
+    refusals: Mapping[str, Reasons] = field(default_factory=dict[str, Reasons])
+    reasons: Reasons = ()
 
 
 @dataclass(frozen=True)
@@ -108,12 +112,15 @@ def _placed(node: ir.Node, known: Mapping[str, _Call]) -> Placed:
     name, call = node.name or "", known.get(node.name or "")
     macs = sum(work.macs for work in host_work([node]).values())
     if call is None:
-        return Placed(name, node.op_type, FOLDED, "", "", "", "no result depends on it any more", 0, 0)
+        return _gone(name, node.op_type, Why.UNUSED())
     size = sum(work.bytes for work in host_work([call.node]).values()) if call.first == name else 0
     where = MACHINE if call.region else HOST
     operation = call.node.name or "" if kind_of(call.node) else ""
-    reason = "" if call.region else call.node.metadata_props.get(REASON, "")
-    return Placed(name, node.op_type, where, operation, kind_of(call.node), call.region, reason, macs, size, call.target, refusals_of(call.node))
+    reasons = () if call.region else reasons_of(call.node)
+    refusals = refusals_of(call.node)
+    return Placed(
+        name, node.op_type, where, operation, kind_of(call.node), call.region, texts_of(reasons), macs, size, call.target, refusals, reasons
+    )  # fmt: skip
 
 
 def _folded(folder: Path) -> Iterator[Placed]:
@@ -125,4 +132,8 @@ def _folded(folder: Path) -> Iterator[Placed]:
     for name, operator in graphs[0].items():
         by = next((passes[k] for k in range(1, end) if name not in graphs[k]), "")
         if by:
-            yield Placed(name, operator, FOLDED, "", "", "", f"taken away by the pass {by}", 0, 0)
+            yield _gone(name, operator, Why.FOLDED(step=by))
+
+
+def _gone(name: str, operator: str, reason: Reason) -> Placed:
+    return Placed(name, operator, FOLDED, "", "", "", text_of(reason), 0, 0, reasons=(reason,))

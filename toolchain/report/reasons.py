@@ -1,15 +1,15 @@
-"""Why nodes are on the host, grouped: what it costs, and what to change."""
+"""Why nodes are on the host, grouped by the codes of their reasons: what it costs, and what to change."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolchain.passes.placement import Loss, read_loss
-from toolchain.passes.templates import Template
-from toolchain.report.advice import advise, told
+from toolchain.report.advice import Advisor
 from toolchain.report.costs import Border, CostRow, Costs
 from toolchain.report.placement import HOST
 from toolchain.report.tables import tally
+from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import Why, group_key, text_of
 
 LOSING = "regions that would cost more than they save"
 
@@ -25,11 +25,13 @@ class Dropped:
 
 
 @dataclass(frozen=True)
-class Reason:
-    """ways: each in the user's words, why no way onto the machine is open. change: what to do about it. ms: of its nodes in a run; border_ms: of
-    conversions and copies between them and regions. operators: `58 Sigmoid, 57 Mul`. dropped: where the reason is that regions do not pay."""
+class Cause:
+    """Nodes that are on the host for the same reasons. ways: the reasons in words, without names where nodes differ in them; reasons: those of the
+    first node. change: what to do about it. ms: of the nodes in a run; border_ms: of conversions and copies between them and regions.
+    operators: `58 Sigmoid, 57 Mul`. dropped: where the reason is that regions do not pay."""
 
     ways: tuple[str, ...]
+    reasons: tuple[Reason, ...]
     change: str
     ms: float
     border_ms: float
@@ -43,38 +45,41 @@ class Reason:
         return self.ms + self.border_ms
 
 
-def find_reasons(costs: Costs, machine: str, templates: Sequence[Template]) -> tuple[Reason, ...]:
-    """The reasons of all nodes on the host, the most expensive first."""
-    groups: dict[tuple[tuple[str, ...], str], list[CostRow]] = {}
+def find_causes(costs: Costs, advisor: Advisor) -> tuple[Cause, ...]:
+    """The causes of all nodes on the host, the most expensive first."""
+    groups: dict[tuple[str, ...], list[CostRow]] = {}
     for row in costs.on(HOST):
-        groups.setdefault(_key(row, machine, templates), []).append(row)
+        groups.setdefault(_key(row, advisor), []).append(row)
     beside: dict[str, list[Border]] = {}
     for border in costs.borders:
         beside.setdefault(border.other, []).append(border)
-    found = [_reason(ways, change, rows, beside, costs.samples) for (ways, change), rows in groups.items()]
-    return tuple(sorted(found, key=lambda reason: (-reason.total_ms, -len(reason.nodes), reason.ways)))
+    found = [_cause(key[-1], rows, beside, costs.samples) for key, rows in groups.items()]
+    return tuple(sorted(found, key=lambda cause: (-cause.total_ms, -len(cause.nodes), cause.ways)))
 
 
-def _key(row: CostRow, machine: str, templates: Sequence[Template]) -> tuple[tuple[str, ...], str]:
+def _key(row: CostRow, advisor: Advisor) -> tuple[str, ...]:
+    """Equal for rows of one cause; the advice is last."""
     operator = row.operators.rpartition("+")[2]
-    if read_loss(row.reason):
-        return (LOSING,), advise(row.reason, operator, machine, templates)
-    ways = tuple(row.reason.split("; "))
-    changes = dict.fromkeys(advise(way, operator, machine, templates) for way in ways)
-    return tuple(dict.fromkeys(told(way, operator, machine) for way in ways)), next(iter(changes))
+    change = next((text for reason in row.reasons if (text := advisor.advise(reason, operator))), "")
+    lost = any(Why.LOSS.gave(reason) for reason in row.reasons)
+    return (*((Why.LOSS.name,) if lost else dict.fromkeys(map(group_key, row.reasons))), change)
 
 
-def _reason(ways: tuple[str, ...], change: str, rows: Sequence[CostRow], beside: dict[str, list[Border]], samples: int) -> Reason:
-    text = tally(Counter(row.operators for row in rows))
+def _cause(change: str, rows: Sequence[CostRow], beside: dict[str, list[Border]], samples: int) -> Cause:
     border = sum(b.convert_ms + b.copy_ms for row in rows for b in beside.get(row.name, ()))
     nodes = tuple(name for row in rows for name in row.nodes)
-    losses = dict.fromkeys(loss for row in rows if (loss := read_loss(row.reason)))
-    dropped = sorted((_dropped(loss, samples) for loss in losses), key=lambda region: (-region.host_ms, region.first))
-    return Reason(ways, change, sum(row.ms for row in rows), border, sum(row.macs for row in rows), text, nodes, tuple(dropped))
+    losses = {reason.key: reason for row in rows for reason in row.reasons if Why.LOSS.gave(reason)}
+    dropped = sorted((_dropped(loss, samples) for loss in losses.values()), key=lambda region: (-region.host_ms, region.first))
+    differ = len({row.reasons[0].key for row in rows if row.reasons}) > 1
+    ways = (LOSING,) if losses else tuple(dict.fromkeys(text_of(reason, differ) for reason in rows[0].reasons))
+    operators = tally(Counter(row.operators for row in rows))
+    return Cause(ways, rows[0].reasons, change, sum(row.ms for row in rows), border, sum(row.macs for row in rows), operators, nodes, tuple(dropped))
 
 
-def _dropped(loss: Loss, samples: int) -> Dropped:
-    return Dropped(loss.first, loss.operations, samples * loss.machine_ms, samples * loss.host_ms)
+def _dropped(loss: Reason, samples: int) -> Dropped:
+    given = loss.arguments
+    first, operations, machine_ms, host_ms = (given[name] for name in ("first", "operations", "machine_ms", "host_ms"))
+    return Dropped(str(first), int(str(operations)), samples * float(str(machine_ms)), samples * float(str(host_ms)))
 
 
 def nodes_text(names: Sequence[str], shown: int) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from toolchain.report.costs import Costs
 from toolchain.report.placement import Placed, Placement
+from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import texts_of
 
 TIMES = ("ms", "compute_ms", "convert_ms", "transfer_ms", "launch_ms", "host_ms")
-ROWS = ("name", "where", "target", "operators", "nodes", *TIMES, "macs", "bytes", "reason")
-NODES = ("node", "operator", "where", "target", "region", "operation", "kind", "macs", "bytes", "reason", "refusals")
+ROWS = ("name", "where", "target", "operators", "nodes", *TIMES, "macs", "bytes", "reason", "codes")
+NODES = ("node", "operator", "where", "target", "region", "operation", "kind", "macs", "bytes", "reason", "codes", "refusals")
 
 
 def rows_sheet(costs: Costs) -> str:
@@ -25,6 +27,7 @@ def rows_sheet(costs: Costs) -> str:
             row.macs,
             row.bytes,
             row.reason,
+            _codes(row.reasons),
         )
         for row in costs.rows
     ]
@@ -33,12 +36,16 @@ def rows_sheet(costs: Costs) -> str:
 
 def nodes_sheet(placement: Placement) -> str:
     """A line for each node of the model, of one sample, in the order of the graph."""
-    return _sheet(NODES, [[*(getattr(node, name) for name in NODES[:-1]), refusals_text(node)] for node in placement.nodes])
+    return _sheet(NODES, [[*(getattr(node, name) for name in NODES[:-2]), _codes(node.reasons), refusals_text(node)] for node in placement.nodes])
+
+
+def _codes(reasons: Sequence[Reason]) -> str:
+    return " ".join(dict.fromkeys(reason.code for reason in reasons))
 
 
 def refusals_text(node: Placed) -> str:
     """`MACHINE: reason | MACHINE: reason`, for a node that several machines were asked about."""
-    return " | ".join(f"{name}: {reason}" for name, reason in node.refusals.items())
+    return " | ".join(f"{name}: {texts_of(reasons)}" for name, reasons in node.refusals.items())
 
 
 def _sheet(head: Sequence[str], lines: Sequence[Sequence[object]]) -> str:

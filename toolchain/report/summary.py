@@ -11,11 +11,12 @@ from toolchain.graph.calibration.calibrated import calibration_kind
 from toolchain.graph.graph_region import GraphRegion
 from toolchain.graph.regions import region_calls
 from toolchain.passes.templates import templates_for
+from toolchain.report.advice import advisor_for
 from toolchain.report.call_use import use_calls
 from toolchain.report.costs import Costs, cost_rows
 from toolchain.report.graph_use import use_graph
 from toolchain.report.placement import MACHINE, Placement, place_nodes
-from toolchain.report.reasons import Reason, find_reasons
+from toolchain.report.reasons import Cause, find_causes
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
 from toolchain.runtime.contents import Manifest
 from toolchain.runtime.timing import Modelled, modelled, region_times, samples_of
@@ -71,7 +72,7 @@ class Summary:
     regions: tuple[RegionUse, ...]
     time: Modelled
     costs: Costs
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Cause, ...]
     constants: tuple[Basis, ...]
     accuracy: Mapping[str, float]
     exact: bool | None
@@ -110,12 +111,13 @@ class Summary:
 @dataclass(frozen=True)
 class Told:
     """Further facts for a summary. artefacts: files and folders by kind. inferred, verified: results of the tasks of these names, where they ran.
-    stand_in: as in the model's file."""
+    stand_in: as in the model's file. command: the first machine as commands take it."""
 
     artefacts: Mapping[str, str]
     inferred: "Inference | None" = None
     verified: "Verified | None" = None
     stand_in: str = ""
+    command: str = ""
 
 
 def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
@@ -130,7 +132,7 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     return Summary(
         manifest.model, " + ".join(each.label for each in machines.values()), images, machine.timing.clock_khz, machine.timing.peak_macs, placement,
         calibration_kind(built.integer), tuple(uses), modelled(machines, manifest), costs,
-        find_reasons(costs, machine.label, templates_for(machine)), _constants(machines, uses),
+        find_causes(costs, advisor_for(tell.command or machine.name, templates_for(machine), placement)), _constants(machines, uses),
         {way: share for way, share in right.items() if share is not None}, verified.right if verified else None,
         verified.tensors if verified else 0, verified.closeness if verified else None, tell.artefacts, tell.stand_in,
         tuple(_shares(machines, manifest, placement)), verified.allowed if verified else "",

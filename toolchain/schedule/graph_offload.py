@@ -7,6 +7,7 @@ from functools import cached_property
 
 import onnx_ir as ir
 
+from toolchain.graph.integers.calls import Reasons
 from toolchain.graph.nodes.rewrite import captured, known_shape
 from toolchain.graph.operators.schemas import known_operators
 from toolchain.graph.operators.work import host_work, node_macs
@@ -19,6 +20,8 @@ from toolchain.spec.errors import UserError, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Constraint, Host, Machine
+from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import Why
 from toolchain.spec.suggest import nearest
 from toolchain.timing.host import work_ms
 
@@ -89,18 +92,18 @@ class GraphRules:
             if wrong:
                 raise UserError(*wrong)
 
-    def refusal(self, node: ir.Node) -> str:
-        """Why the machine does not take a node; an empty string where it does."""
+    def refusal(self, node: ir.Node) -> Reasons:
+        """Why the machine does not take a node; none where it does."""
         rule = self.taken.get(node.op_type)
         if rule is None:
-            listed = "library has no function for" if self.machine.calls_operators else "file does not list"
-            return f"the machine's {listed} the operator {node.op_type}"
+            return ((Why.NO_FUNCTION if self.machine.calls_operators else Why.UNLISTED)(operator=node.op_type),)
         if captured(node) or any(attribute.type in UNHELD for attribute in node.attributes.values()):
-            return "it has a graph or a tensor among its attributes"
-        reason = next(_unfit(node), "") or next(_unlike(node, rule.addressed), "")
+            return (Why.SUBGRAPH(),)
+        reason = next(_unfit(node), None) or next(_unlike(node, rule.addressed), None)
         if reason:
-            return reason
-        return first_unmet(rule.conditions, rule_numbers(node, rule.let, known_inputs([node])))
+            return (reason,)
+        unmet = first_unmet(rule.conditions, rule_numbers(node, rule.let, known_inputs([node])))
+        return (Why.RULE(note=unmet),) if unmet else ()
 
     def cycles(self, node: ir.Node, known: Mapping[str, Array]) -> float:
         """By the formula of the operator's function, else the longer of multiply-accumulates at peak and bytes by the slowest of the machine's
@@ -153,24 +156,24 @@ def _crossing_ms(value: ir.Value, host: Host) -> float:
     return host.transfer_us.value / 1e3 + _size(value) / host.transfer_gb_per_s.value / 1e6
 
 
-def _unfit(node: ir.Node) -> Iterator[str]:
+def _unfit(node: ir.Node) -> Iterator[Reason]:
     """Tensors that no engine of float32 and of planned memory takes."""
     for value in (value for value in (*node.inputs, *node.outputs) if value is not None and not value.is_initializer()):
         shape = known_shape(value)
         if not isinstance(value.type, ir.TensorType):
-            yield f"'{value.name}' is no tensor"
+            yield Why.NO_TENSOR(tensor=value.name or "")
         elif shape is None or not shape or not all(shape):
-            yield f"the shape of '{value.name}' is not known when the engine is built, or has no axes or no elements"
+            yield Why.ENGINE_SHAPE(tensor=value.name or "")
         elif value.dtype != ir.DataType.FLOAT:
             yield _not_float(value)
 
 
-def _unlike(node: ir.Node, addressed: Sequence[int]) -> Iterator[str]:
+def _unlike(node: ir.Node, addressed: Sequence[int]) -> Iterator[Reason]:
     """Constants that a function would read as float32, and are not."""
     for value in (node.inputs[place] for place in addressed if place < len(node.inputs)):
         if value is not None and value.dtype != ir.DataType.FLOAT:
             yield _not_float(value)
 
 
-def _not_float(value: ir.Value) -> str:
-    return f"'{value.name}' is {value.dtype.name.lower() if value.dtype else 'of unknown type'}, and the engine computes in float32"
+def _not_float(value: ir.Value) -> Reason:
+    return Why.ENGINE_TYPE(tensor=value.name or "", dtype=value.dtype.name.lower() if value.dtype else "of unknown type")

@@ -18,6 +18,7 @@ from toolchain.spec.errors import Diagnostic, UserError, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
+from toolchain.spec.reasons import Why, refuse
 from toolchain.spec.suggest import nearest
 
 CONTEXTS = 2
@@ -114,7 +115,7 @@ class Selection:
             if tile_fits(problem):
                 fitting.append(problem)
             else:
-                reasons.insert(0, Diagnostic("E1004", f"no tile of it fits {crowded(problem)}", problem.kernel.span))
+                reasons[:0] = refuse("E1004", crowded(problem), problem.kernel.span).diagnostics
         if not fitting:
             raise refused(self.machine, operation, reasons)
         return quickest(fitting).kernel.name
@@ -124,10 +125,10 @@ class Selection:
         numerics = self.machine.quantisation or Numerics()
         accumulator = numerics.accumulator_bits
         if not operation.stays_below(1 << (accumulator - 1), numerics.reach):
-            raise fail("E1003", f"a sum of '{operation.name}' may reach {operation.reach(numerics.reach)}, which {accumulator} bits do not hold")
+            raise refuse("E1003", Why.REACH(node=operation.name, reach=operation.reach(numerics.reach), bits=accumulator))
         for condition in self.machine.operators.get(operation.kind.name, ()):
             if not constant(condition.that, operation.numbers):
-                raise fail("E1003", condition.message, condition.that.span)
+                raise refuse("E1003", Why.RULE(note=condition.message), condition.that.span)
 
 
 def choose_kernel(
@@ -157,7 +158,8 @@ def quickest(problems: Sequence[Problem]) -> Problem:
 
 def refused(machine: Machine, operation: Operation, reasons: Sequence[Diagnostic]) -> UserError:
     """The error where no kernel can do an operation. reasons: of each that computes its kind."""
-    return UserError(*reasons) if reasons else fail("E1008", f"machine '{machine.name}' has no kernel for '{operation.kind.name}'")
+    lacking = f"machine '{machine.name}' has no kernel for '{operation.kind.name}'"
+    return UserError(*(reasons or (Diagnostic("E1008", lacking, reason=Why.NO_KERNEL(operation=operation.kind.name)),)))
 
 
 def able_kernels(
@@ -180,5 +182,4 @@ def able_kernels(
             if foreign is None:
                 yield problem
             else:
-                text = f"kernel '{kernel.name}' wants '{foreign}' in a layout that the machine does not write"
-                reasons.insert(0, Diagnostic("E1003", text, kernel.span))
+                reasons[:0] = refuse("E1003", Why.LAYOUT(kernel=kernel.name, operand=foreign), kernel.span).diagnostics

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 
 import onnx_ir as ir
 
-from toolchain.graph.integers.calls import read_call
+from toolchain.graph.integers.calls import Reasons, read_call
 from toolchain.graph.integers.functions import integer_domain, is_integer, kind_of
 from toolchain.graph.nodes.rewrite import shape_of
 from toolchain.operations.library import Kinds
@@ -32,6 +32,7 @@ from toolchain.schedule.regions.pictures import (
 from toolchain.schedule.regions.views import channel_block, is_view, unviewable
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
+from toolchain.spec.reasons import Why, reasons_of_error
 
 
 def device_of(machine: Machine, kernels: Mapping[str, Kernel], number: int = 0) -> Device:
@@ -47,29 +48,24 @@ def device_of(machine: Machine, kernels: Mapping[str, Kernel], number: int = 0) 
     return Device(machine.name, refusal, price, frozenset(free), settle, integer_domain(number, machine.name), tariff(machine), machine.limits)
 
 
-def _told(error: UserError) -> str:
-    """An error's messages as one reason."""
-    return "; ".join(dict.fromkeys(diagnostic.message for diagnostic in error.diagnostics))
-
-
 @dataclass(frozen=True)
 class _Offload:
     """Remembers its answers; a graph must not change while it is asked about."""
 
     selection: Selection
-    known: dict[ir.Node, str] = field(default_factory=dict[ir.Node, str])
+    known: dict[ir.Node, Reasons] = field(default_factory=dict[ir.Node, Reasons])
     places: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
 
-    def refusal(self, node: ir.Node) -> str:
-        """Why the machine does not take an integer call; an empty string where it does."""
+    def refusal(self, node: ir.Node) -> Reasons:
+        """Why the machine does not take an integer call; none where it does."""
         if node not in self.known:
             try:
                 self.known[node] = self._refusal(node)
             except UserError as error:
-                self.known[node] = _told(error)
+                self.known[node] = reasons_of_error(error)
         return self.known[node]
 
-    def _refusal(self, node: ir.Node) -> str:
+    def _refusal(self, node: ir.Node) -> Reasons:
         kind = kind_of(node)
         if is_placed(node, self.kinds):
             return self._misplaced(node) or self._claimed(node)
@@ -92,7 +88,7 @@ class _Offload:
     def _takes(self, node: ir.Node | None, *kinds: str) -> bool:
         return node is not None and is_call(node, *kinds) and not self.refusal(node)
 
-    def _uncomputed(self, node: ir.Node, merged: bool = False, shuffle: int = 1) -> str:
+    def _uncomputed(self, node: ir.Node, merged: bool = False, shuffle: int = 1) -> Reasons:
         """merged: a pad operation before it is its own padding even if that has not been settled. shuffle: as in Lowered."""
         images = images_per_run(self.selection.machine)
         call, data = read_call(node, self.kinds), data_of(node, self.kinds)
@@ -101,26 +97,26 @@ class _Offload:
         flattened = self._takes(first.producer(), "flatten")
         shapes = {name: picture_of(value, images, flattened) for name, value in values.items()}
         if not call.operation.weights and self._rows_of_pictures(node):
-            return "it computes with what was flattened"
+            return (Why.FLATTENED(),)
         given = [name for name, value in values.items() if not self._made_here(value) and len(value.uses()) == 1]
         constants = [array_of(value) for value in known_of(node, self.kinds)]
         self.selection.choose(Lowered(call, constants, shapes, pads, shuffle), given)
-        return ""
+        return ()
 
-    def _unshuffled(self, node: ir.Node) -> str:
+    def _unshuffled(self, node: ir.Node) -> Reasons:
         """A shuffle is no operation: the convolution before it makes its channels in that order."""
         value = data_of(node, self.kinds)[0]
         maker = value.producer()
         if maker is None or shuffle_after(maker, self.kinds) is not node:
-            return f"channels are shuffled by the convolution that makes them for nobody else, and '{value.name}' has none"
+            return (Why.SHUFFLE_ALONE(tensor=value.name or ""),)
         if self.refusal(maker):
-            return f"'{maker.name}', whose channels it shuffles, does not run on the machine"
+            return (Why.SHUFFLE_MAKER(node=maker.name or ""),)
         return self._uncomputed(maker, shuffle=int(read_call(node, self.kinds).attributes["group"]))
 
-    def _unviewed(self, node: ir.Node) -> str:
+    def _unviewed(self, node: ir.Node) -> Reasons:
         """A slice is read where its operand stands; where it cannot be, a kernel may copy it."""
-        reason, made = unviewable(node, self.block, self.kinds), {kernel.computes for kernel in self.selection.kernels.values()}
-        return self._uncomputed(node) if reason and reachable(self.kinds["slice"], self.kinds) & made else reason
+        against, made = unviewable(node, self.block, self.kinds), {kernel.computes for kernel in self.selection.kernels.values()}
+        return self._uncomputed(node) if against and reachable(self.kinds["slice"], self.kinds) & made else against
 
     def _made_here(self, value: ir.Value) -> bool:
         """Whether the machine writes a tensor; a node that is being asked about reads nothing of its own."""
@@ -138,36 +134,36 @@ class _Offload:
         sources = [data_of(maker, self.kinds)[0] for maker in makers if maker is not None and is_call(maker, "flatten")]
         return any(math.prod(source.shape.numpy()[2:]) > 1 for source in sources if source.shape is not None)
 
-    def _misplaced(self, node: ir.Node) -> str:
+    def _misplaced(self, node: ir.Node) -> Reasons:
         """Why the operands cannot stand side by side in the result."""
         values, channel, block = data_of(node, self.kinds), 0, self.block
         if len(set(values)) < len(values):
-            return "one tensor stands in it twice"
+            return (Why.TWICE(),)
         shapes = [picture_of(value, 1) for value in values]
         if is_call(node, "concat") and (not self._joins_channels(node) or self._rows_of_pictures(node)):
-            return "it does not put channels side by side"
+            return (Why.NOT_BESIDE(),)
         for value, shape in zip(values, shapes, strict=True):
             if channel % block:
-                return f"'{value.name}' would begin at channel {channel} of the result, which is no multiple of {block}"
+                return (Why.CHANNEL_START(tensor=value.name or "", channel=channel, block=block),)
             channel += shape.channels
-        return ""
+        return ()
 
     def _reads_past_edges(self, node: ir.Node, outside: Sequence[str]) -> bool:
         """Whether a call takes padding of its own, and reads one of these outside its operand."""
         kind = operation_of(node, self.kinds)
         return kind is not None and bool(kind.pads) and kind.meaning.outside in outside
 
-    def _claimed(self, node: ir.Node) -> str:
+    def _claimed(self, node: ir.Node) -> Reasons:
         """A tensor can be part of one other only: of what it was read out of, or of the first in the graph that can hold it."""
         for value in data_of(node, self.kinds):
             maker = value.producer()
             if maker is not None and is_view(maker, self.block, self.kinds):
-                return f"'{value.name}' is part of '{data_of(maker, self.kinds)[0].name}' already"
+                return (Why.PART_OF(tensor=value.name or "", whole=data_of(maker, self.kinds)[0].name or ""),)
             earlier = [user for user, _ in value.uses() if is_placed(user, self.kinds) and self._place(user) < self._place(node)]
             holder = next((user for user in sorted(earlier, key=self._place) if not self.refusal(user)), None)
             if holder is not None:
-                return f"'{value.name}' is part of what '{holder.name}' makes already"
-        return ""
+                return (Why.PART_OF_RESULT(tensor=value.name or "", node=holder.name or ""),)
+        return ()
 
     def _place(self, node: ir.Node) -> int:
         """Position of a node in its graph."""
@@ -175,22 +171,22 @@ class _Offload:
             self.places.update((other, number) for number, other in enumerate(node.graph or ()))
         return self.places[node]
 
-    def _unmerged(self, node: ir.Node) -> str:
+    def _unmerged(self, node: ir.Node) -> Reasons:
         """Padding is no operation: each reader has to take it as its own."""
         value = node.outputs[0]
         readers = [user for user, _ in value.uses()]
         outside = ("zero", "least") if _never_negative(value, self.kinds) else ("zero",)
         other = next((user for user in readers if not self._reads_past_edges(user, outside)), None)
         if value.is_graph_output() or not readers or other is not None:
-            return f"padding goes into a convolution or an average after it, and {f'{other.name!r}' if other else 'an output'} reads this one"
+            return (Why.PAD_READER(node=other.name or "") if other else Why.PAD_OUTPUT(),)
         for user in readers:
             try:
-                reason = self._uncomputed(user, True)
+                against = self._uncomputed(user, True)
             except UserError as error:
-                reason = _told(error)
-            if reason:
-                return f"with it, '{user.name}' does not run on the machine: {reason}"
-        return ""
+                against = reasons_of_error(error)
+            if against:
+                return (Why.PAD_REFUSED(against, node=user.name or ""),)
+        return ()
 
 
 def _never_negative(value: ir.Value, kinds: Kinds) -> bool:

@@ -3,6 +3,10 @@
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toolchain.spec.reason import Reason
 
 _BREAKS = ("\r\n", "\r", "\x85", "\u2028", "\u2029")
 """Characters that break a line in YAML, beside a line feed; `str.splitlines` knows more breaks and would count differently."""
@@ -64,7 +68,8 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One message; `place` replaces the span where there is no text to point into (a byte offset, a file). more: lines below it."""
+    """One message; `place` replaces the span where there is no text to point into (a byte offset, a file). more: lines below it.
+    reason: the same as data, where a report groups it with others."""
 
     code: str
     message: str
@@ -73,6 +78,7 @@ class Diagnostic:
     place: str = ""
     severity: str = "error"
     more: str = ""
+    reason: "Reason | None" = None
 
     def headline(self) -> str:
         """The message in one line: `file:line:col: CODE message; hint`."""

@@ -31,6 +31,8 @@ def from_json(kind: type[T], value: Any, where: str = "") -> T:
 
 
 def _read(kind: Any, value: Any, where: str) -> Any:
+    if kind is object:
+        return _plain(value, where)
     if is_dataclass(kind):
         return _record(cast("type[object]", kind), value, where)
     if isinstance(kind, type) and issubclass(kind, tuple):
@@ -48,6 +50,13 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         held = cast("dict[str, Any]", _exact(dict, value, where))
         return {key: _read(get_args(cast(GenericAlias, kind))[1], item, f"{where}.{key[:40]}") for key, item in held.items()}
     return _scalar(kind, value, where)
+
+
+def _plain(value: Any, where: str) -> object:
+    """Text, a number, or numbers in a row, where any of them may stand."""
+    if isinstance(value, list):
+        return tuple(_scalar(int, item, where) for item in cast("list[Any]", value))
+    return _scalar(next((kind for kind in (str, bool, int) if type(value) is kind), float), value, where)
 
 
 def _record(kind: type[object], value: Any, where: str) -> object:

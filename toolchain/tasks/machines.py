@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +52,11 @@ class Target:
         """A name for folders: different machines have different ones."""
         changed = "".join(f"+{name}-{value}" for name, value in self.params)
         return f"{self.name}.{self.config}{changed}" if self.config else f"{self.name}{changed}"
+
+    @property
+    def command(self) -> str:
+        """As commands take it: `NAME:CONFIG --set PARAM=VALUE`."""
+        return " ".join((shlex.quote(self.given), *(f"--set {name}={value}" for name, value in self.params)))
 
     @property
     def folder(self) -> Path:

@@ -154,7 +154,7 @@ class Step:
         found = {f"section {name}": digest for name, digest in sections.items()}
         folder = target.folder
         found["section kernels"] = digest_of({str(path.relative_to(folder)): files[path].digest for path in files if path.is_relative_to(folder)})
-        return found | ({"notes": target.notes} if self.stage.notes else {})
+        return found | ({"notes": target.notes, "command": target.command} if self.stage.notes else {})
 
     def changes(self) -> list[str]:
         """Why the stage must run; empty where it needs not."""

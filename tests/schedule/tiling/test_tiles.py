@@ -49,7 +49,7 @@ def test_fewer_contexts_where_so_many_do_not_fit() -> None:
 def test_a_memory_of_which_others_have_taken_all_is_told() -> None:
     problem = state_problem(MACHINE, KERNEL, OPERATION)
     memory = problem.memories["x"]
-    with pytest.raises(UserError, match=f"E1004 no tile of .* takes .* elements of '{memory}', which has 0"):
+    with pytest.raises(UserError, match=f"E1004 .*: no tile of it .* takes .* elements of '{memory}', which has 0"):
         rank_tilings(replace(problem, pools={**problem.pools, memory: (Pool(0, 0),)}), 2, 1)
 
 

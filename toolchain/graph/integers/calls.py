@@ -17,6 +17,8 @@ from toolchain.operations.evaluate import evaluate
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kind_named
 from toolchain.operations.numbers import attribute_numbers
+from toolchain.spec.reason import Reason, read_reasons, reasons_json
+from toolchain.spec.typed_json import from_json, to_json
 
 Array = np.typing.NDArray[Any]
 BOUNDARY = ("quantize", "dequantize")
@@ -29,23 +31,34 @@ FLOAT_NAME = "tilewright.float"
 EVENED = "tilewright.evened"
 """Metadata of a product with a factor for each channel that a conversion to integers absorbs: the tensor without the factors."""
 REASON = "tilewright.reason"
-"""Metadata of a node: why it is not on the machine."""
+"""Metadata of a node: why it is not on the machine, as JSON (`reasons_json`)."""
 REFUSALS = "tilewright.refusals"
 """Metadata of a node where several machines share a graph: by machine, as JSON, why each that was asked does not take it."""
+Reasons = tuple[Reason, ...]
+"""Why every way onto a machine is closed; none where one is open."""
 ACTIVATION = "tilewright.activation"
 """Metadata of an integer call: relu and clip are in its limits, so its function's name does not say them."""
 
 
-def refusals_of(node: ir.Node) -> dict[str, str]:
+def reasons_of(node: ir.Node) -> Reasons:
+    """Why a node is not on the machine; none where it is, or was not asked about yet."""
+    return read_reasons(node.metadata_props[REASON]) if REASON in node.metadata_props else ()
+
+
+def note_reasons(node: ir.Node, *reasons: Reason) -> None:
+    """Keeps why a node is not on the machine, in place of earlier reasons."""
+    node.metadata_props[REASON] = reasons_json(reasons)
+
+
+def refusals_of(node: ir.Node) -> dict[str, Reasons]:
     """By machine, why it does not take the node; empty where one machine alone was asked."""
-    found: dict[str, str] = json.loads(node.metadata_props.get(REFUSALS, "{}"))
-    return found
+    return from_json(dict[str, Reasons], json.loads(node.metadata_props.get(REFUSALS, "{}")))
 
 
-def note_refusals(node: ir.Node, refusals: Mapping[str, str]) -> None:
-    """Adds to what machines said of a node; no refusal leaves the node as it is."""
+def note_refusals(node: ir.Node, refusals: Mapping[str, Reasons]) -> None:
+    """Adds to the machines' refusals of a node; none leave the node as it is."""
     if refusals:
-        node.metadata_props[REFUSALS] = json.dumps({**refusals_of(node), **refusals})
+        node.metadata_props[REFUSALS] = json.dumps({name: to_json(each) for name, each in {**refusals_of(node), **refusals}.items()})
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ from toolchain.graph.quantisation.scales import product_position
 from toolchain.operations.ending import first_stored, quantize
 from toolchain.operations.kind import UNIT
 from toolchain.operations.stages import evaluate_table
-from toolchain.spec.errors import UserError, fail
+from toolchain.spec.errors import UserError
+from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import Why, refuse
 
 Scales = tuple[float, float, float]
 """Zero points of input, weights and output."""
@@ -102,7 +104,7 @@ def product(
         except TooFineError as error:
             rows = error.rows if numerics.per_channel else np.ones(len(steps), bool)
             steps = np.where(rows, steps * (2.0 if shifts else 2.0 ** (1 / TRIES)), steps)
-    raise _impossible(call, "no scale of its weights keeps the sum within the accumulator")
+    raise _impossible(call, Why.NO_WEIGHT_SCALE())
 
 
 class TooFineError(Exception):
@@ -133,7 +135,7 @@ def stored_product(
     shifts = totals - position(result)
     least = int(shifts.min())
     if least < numerics.shift.low:
-        raise _impossible(call, f"it needs a shift by {least}, the machine has {numerics.shift.low} to {numerics.shift.high}")
+        raise _impossible(call, Why.SHIFT(needed=least, low=numerics.shift.low, high=numerics.shift.high))
     if (too_fine := shifts > min(numerics.shift.high, least + numerics.shift_span)).any():
         raise TooFineError(too_fine)
     whole, bias_shift, unfit = _stored_bias(bias, totals, numerics)
@@ -254,7 +256,7 @@ def scaling(call: Call, factor: float, numerics: Numerics) -> dict[str, Any]:
     rounded = found.shift if numerics.order == "shift_first" else 0
     if numerics.accumulator_bits + max(numerics.multiplier_bits, numerics.multiplier_bits - rounded + slope) > EXACT_BITS:
         bits = f"a sum of {numerics.accumulator_bits} bits times a multiplier of {numerics.multiplier_bits}"
-        raise _impossible(call, f"{bits}{f' and a slope of {slope}' if slope else ''} is more than {EXACT_BITS} bits")
+        raise _impossible(call, Why.EXACT_BITS(product=f"{bits}{f' and a slope of {slope}' if slope else ''}", bits=EXACT_BITS))
     return {"multiplier": found.numerator, "shift": found.shift}
 
 
@@ -266,7 +268,7 @@ def fraction_of(call: Call, factor: float, numerics: Numerics, bits: int = 0) ->
     if numerator == 2**bits:
         numerator, shift = numerator // 2, shift - 1
     if shift < numerics.shift.low or numerator == 0:
-        raise _impossible(call, f"no multiplier of {bits} bits stands for {factor:g}")
+        raise _impossible(call, Why.NO_MULTIPLIER(bits=bits, factor=float(factor)))
     return Fraction(numerator, shift)
 
 
@@ -281,10 +283,10 @@ def total(call: Call, given: Sequence[float], result: float, numerics: Numerics,
             attributes, most = _computed(call, given, result, numerics)
     shift = int(attributes.get("shift", 0))
     if not numerics.shift.holds(shift) and numerics.form != "float32":
-        raise _impossible(call, f"it needs a shift by {shift}, the machine has {numerics.shift.low} to {numerics.shift.high}")
+        raise _impossible(call, Why.SHIFT(needed=shift, low=numerics.shift.low, high=numerics.shift.high))
     half = 1 << max(shift - 1, 0) if attributes.get("multiplier", 1) == 1 else 0
     if most * numerics.magnitude + half > numerics.accumulator.high:
-        raise _impossible(call, f"the sum can leave the accumulator of {numerics.accumulator_bits} bits")
+        raise _impossible(call, Why.SUM_BITS(bits=numerics.accumulator_bits))
     return Stored((), attributes | _shape(call) | limits(call, result, numerics, zeros))
 
 
@@ -324,7 +326,7 @@ def channel_factors(call: Call, weights: Floats, scales: Scales, numerics: Numer
     largest = float(np.abs(weights).max(initial=0))
     weight = position(fitting_scale(largest, numerics.weight.high, "power_of_two") if largest else 1.0)
     if weight < 0:
-        raise _impossible(call, "its factors have no scale that is a power of two below 1")
+        raise _impossible(call, Why.NO_FACTOR_SCALE())
     stored = stored_weights(weights, 2.0**-weight, numerics)
     if numerics.form == "power_of_two":
         ends: dict[str, Any] = {"shift": weight + position(scales[0]) - position(scales[2])}
@@ -332,10 +334,10 @@ def channel_factors(call: Call, weights: Floats, scales: Scales, numerics: Numer
         ends = scaling(call, 2.0**-weight * scales[0] / scales[2], numerics)
     shift = int(ends.get("shift", 0))
     if numerics.form == "power_of_two" and not numerics.shift.holds(shift):
-        raise _impossible(call, f"it needs a shift by {shift}, the machine has {numerics.shift.low} to {numerics.shift.high}")
+        raise _impossible(call, Why.SHIFT(needed=shift, low=numerics.shift.low, high=numerics.shift.high))
     most = max(int(np.abs(stored.astype(np.int16)).max(initial=0)), 1 << weight) * numerics.magnitude
     if most + (1 << max(shift - 1, 0) if numerics.form == "power_of_two" else 0) > numerics.accumulator.high:
-        raise _impossible(call, f"the product can leave the accumulator of {numerics.accumulator_bits} bits")
+        raise _impossible(call, Why.PRODUCT_BITS(bits=numerics.accumulator_bits))
     unit = {UNIT: 1 << weight} if call.operation.unit else {}
     return Stored((stored,), unit | ends | _shape(call) | limits(call, scales[2], numerics, zeros))
 
@@ -348,5 +350,5 @@ def table(call: Call, given: float, result: float, numerics: Numerics, zeros: tu
     return Stored((quantize(values, result, held.low, held.high, numerics, zeros[1]),), {})
 
 
-def _impossible(call: Call, reason: str) -> UserError:
-    return fail("E0919", f"node '{call.name}' ({call.kind}) cannot be quantised: {reason}")
+def _impossible(call: Call, reason: Reason) -> UserError:
+    return refuse("E0919", Why.NO_INTEGERS([reason], node=call.name, operation=call.kind))

@@ -10,6 +10,8 @@ from toolchain.schedule.kernels.sequence import Formula, Issue, Item, Items
 from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import Span
 from toolchain.spec.model import Field, Machine
+from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import Why
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,8 @@ class Fault:
     span: Span | None
 
     @property
-    def reason(self) -> str:
-        return f"{self.instruction}'s {self.field.name} would be {self.value}, outside {self.field.low}..{self.field.high}"
+    def reason(self) -> Reason:
+        return Why.OUT_OF_RANGE(instruction=self.instruction, field=self.field.name, value=self.value, low=self.field.low, high=self.field.high)
 
 
 @dataclass(frozen=True)

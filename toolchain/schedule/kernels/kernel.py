@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolchain.schedule.kernels.sequence import Code, Formula
-from toolchain.spec.errors import Span, fail
+from toolchain.spec.errors import Span
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr
+from toolchain.spec.reasons import Why, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,5 +257,5 @@ def numbers_of(kernel: Kernel, numbers: Mapping[str, int]) -> dict[str, int]:
         known[name] = constant(expr, known)
     for require in kernel.requires:
         if not constant(require.that, known):
-            raise fail("E1003", f"kernel '{kernel.name}' cannot do this: {require.message}", require.that.span)
+            raise refuse("E1003", Why.REQUIRES(kernel=kernel.name, note=require.message), require.that.span)
     return known

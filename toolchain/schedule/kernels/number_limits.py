@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 from toolchain.operations.kind import OperationKind
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics, Range
+from toolchain.spec.reasons import Why, refuse
 
 
 def check_numbers(machine: Machine, kernel: Kernel, kind: OperationKind, numbers: Mapping[str, int]) -> None:
@@ -18,8 +18,8 @@ def check_numbers(machine: Machine, kernel: Kernel, kind: OperationKind, numbers
     stored = {**numbers, **{name: numbers[name] >> moved for name in ("bias_least", "bias_most") if name in numbers}}
     for name, told, held in _limits(numerics, kind):
         if name in stored and not held.holds(stored[name]):
-            text = f"kernel '{kernel.name}' cannot do this: {told} is {stored[name]}, outside {held.low}..{held.high}"
-            raise fail("E1003", text, kernel.span, "see 'quantisation' of the machine")
+            reason = Why.NUMBER(kernel=kernel.name, number=told, value=stored[name], low=held.low, high=held.high)
+            raise refuse("E1003", reason, kernel.span, "see 'quantisation' of the machine")
 
 
 def _limits(numerics: Numerics, kind: OperationKind) -> Iterator[tuple[str, str, Range]]:

@@ -17,6 +17,7 @@ from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
+from toolchain.spec.reasons import Why, refuse
 
 
 @dataclass(frozen=True)
@@ -154,8 +155,7 @@ def _check_windows(kernel: Kernel, numbers: Mapping[str, int], extents: Mapping[
     for window in kernel.windows:
         for first in (0, extents[window.of] - 1):
             if window_names(window, first, 1, numbers)[f"{window.name}_count"] < 1:
-                text = f"kernel '{kernel.name}' cannot do this: a window along {window.name} lies in the padding as a whole"
-                raise fail("E1003", text, kernel.span)
+                raise refuse("E1003", Why.WINDOW(kernel=kernel.name, axis=window.name), kernel.span)
 
 
 def _check_fields(machine: Machine, kernel: Kernel, steps: tuple[Step, ...], numbers: Mapping[str, int]) -> None:
@@ -164,7 +164,7 @@ def _check_fields(machine: Machine, kernel: Kernel, steps: tuple[Step, ...], num
     for step in steps:
         if not isinstance(step.code, str):
             for fault in faults(machine, step.code, known, np.zeros(1, np.int64)):
-                raise fail("E1003", f"kernel '{kernel.name}' cannot do this: {fault.reason}", fault.span)
+                raise refuse("E1003", Why.FIELD([fault.reason], kernel=kernel.name), fault.span)
 
 
 def _steps(kernel: Kernel, numbers: Mapping[str, int]) -> tuple[Step, ...]:

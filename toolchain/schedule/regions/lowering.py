@@ -13,7 +13,7 @@ from toolchain.operations.kind import ENDING, UNIT
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import Operation, make_operation
 from toolchain.operations.ways import candidates
-from toolchain.spec.errors import fail
+from toolchain.spec.reasons import Why, refuse
 
 NO_PADS = (0, 0, 0, 0)
 Array = NDArray[Any]
@@ -66,7 +66,7 @@ def _slope(call: Call) -> tuple[int, int]:
     if slope == 0 or slope == 1 << shift:
         return 0, 0
     if not 0 < slope < 1 << shift:
-        raise fail("E1003", f"'{call.name}' has a slope of {slope / 2**shift:g} below zero")
+        raise refuse("E1003", Why.SLOPE(node=call.name, slope=slope / 2**shift))
     return slope, shift
 
 

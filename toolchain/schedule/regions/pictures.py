@@ -14,7 +14,7 @@ from toolchain.operations import operation
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kind_named
 from toolchain.schedule.regions.lowering import NO_PADS
-from toolchain.spec.errors import fail
+from toolchain.spec.reasons import Why, refuse
 
 
 def operation_of(node: ir.Node | None, kinds: Kinds) -> OperationKind | None:
@@ -56,7 +56,7 @@ def picture_of(value: ir.Value, images: int, flattened: bool = False) -> Shape:
     if flattened and len(size) == 2 and maker is not None and is_call(maker, "flatten") and maker.inputs[0] is not None:
         return picture_of(maker.inputs[0], images)
     if len(size) not in operation.PICTURE_AXES:
-        raise fail("E1003", f"'{value.name}' has {len(size)} axes")
+        raise refuse("E1003", Why.AXES(tensor=value.name or "", rank=len(size)))
     return Shape(images, *operation.picture_of(size)[1:])
 
 

@@ -4,12 +4,13 @@ import math
 
 import onnx_ir as ir
 
-from toolchain.graph.integers.calls import read_call
+from toolchain.graph.integers.calls import Reasons, read_call
 from toolchain.graph.nodes.rewrite import shape_of
 from toolchain.operations.library import Kinds
 from toolchain.schedule.regions.blocks import block_of
 from toolchain.schedule.regions.pictures import data_of, is_call
 from toolchain.spec.model import Machine
+from toolchain.spec.reasons import Why
 
 CHANNELS = 1
 
@@ -29,17 +30,17 @@ def first_channel(node: ir.Node, kinds: Kinds) -> int:
     return int(read_call(node, kinds).attributes["starts"][CHANNELS])
 
 
-def unviewable(node: ir.Node, block: int, kinds: Kinds) -> str:
-    """Why a slice cannot be read where its operand stands; empty where it can."""
+def unviewable(node: ir.Node, block: int, kinds: Kinds) -> Reasons:
+    """Why a slice cannot be read where its operand stands; none where it can."""
     value = data_of(node, kinds)[0]
     whole, attributes = shape_of(value), read_call(node, kinds).attributes
     starts, sizes, steps = (list(attributes[name]) for name in ("starts", "sizes", "steps"))
     if any(sizes[axis] != whole[axis] for axis in range(len(whole)) if axis != CHANNELS) or steps[CHANNELS] != 1:
-        return "it does not take neighbouring channels of whole pictures"
+        return (Why.NOT_NEIGHBOURS(),)
     first = starts[CHANNELS]
     end = first + sizes[CHANNELS]
     if first % block:
-        return f"it begins at channel {first} of '{value.name}', which is no multiple of {block}"
+        return (Why.BEGINS(channel=first, tensor=value.name or "", block=block),)
     if end % block and end < whole[CHANNELS]:
-        return f"it ends before channel {end} of '{value.name}', which is no multiple of {block}"
-    return ""
+        return (Why.ENDS(channel=end, tensor=value.name or "", block=block),)
+    return ()

@@ -12,6 +12,7 @@ from toolchain.schedule.tiling.tile_limits import tile_faults
 from toolchain.schedule.tiling.tiles import tile_names
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.evaluate import constant
+from toolchain.spec.reasons import text_of
 from toolchain.spec.unparse import unparse
 
 
@@ -40,7 +41,7 @@ class TileSize:
         for that in self.problem.kernel.where:
             if not evaluate_arrays(that, self._names)[0]:
                 return f"it wants {unparse(that)}"
-        return next((fault.reason for fault in tile_faults(self.problem, self._names)), "")
+        return next((text_of(fault.reason) for fault in tile_faults(self.problem, self._names)), "")
 
     @cached_property
     def rooms(self) -> dict[str, int]:

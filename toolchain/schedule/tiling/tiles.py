@@ -18,8 +18,10 @@ from toolchain.schedule.tiling.overlap import Floats, overlapped
 from toolchain.schedule.tiling.step_cost import loading_cycles, step_cycles, step_instructions, step_transfers, tile_frame
 from toolchain.schedule.tiling.tile_limits import fitting, tile_faults
 from toolchain.spec.arrays import Ints, evaluate_arrays, rows_of
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.evaluate import align, constant
+from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import Why, text_of
 
 STEP = 2.0
 """Cycles that a step costs beside its work: tokens arrive a little after it."""
@@ -69,7 +71,8 @@ def rank_tilings(problem: Problem, contexts: int, best: int, streams: int = 1, a
     if not len(kept) and contexts > 1:
         return rank_tilings(problem, contexts - 1, best, streams, among)
     if not len(kept):
-        raise fail("E1004", f"no tile of '{problem.operation.name}' fits {crowded(problem)}", problem.kernel.span)
+        reason = crowded(problem)
+        raise UserError(Diagnostic("E1004", f"'{problem.operation.name}': {text_of(reason)}", problem.kernel.span, reason=reason))
     sizes, names, rooms = (rows_of(part, kept) for part in (sizes, names, rooms))
     held = {name: [Taken(t.pool[kept], t.address[kept], t.count[kept]) for t in parts] for name, parts in taken.items()}
     return Candidates(problem, sizes, names, rooms, held, contexts, trips_of(problem, sizes), streams).best(best)
@@ -86,23 +89,23 @@ def tile_fits(problem: Problem) -> bool:
     return False
 
 
-def crowded(problem: Problem) -> str:
+def crowded(problem: Problem) -> Reason:
     """The limit that even the smallest tile breaks: a field of an instruction, or a memory, where one place takes more than there is."""
     smallest = {name: sizes[:1] for name, sizes in _candidates(problem, 1).items()}
     names = tile_names(problem, smallest)
     fault = next(tile_faults(problem, names), None)
     if fault is not None:
-        return f"its fields: {fault.reason}"
+        return Why.TILE_FIELD([fault.reason])
     rooms = {name: int(room[0]) for name, room in rooms_of(problem, names).items()}
     depths = {memory: max(pool.depth for pool in pools) for memory, pools in problem.pools.items()}
     place = max(problem.kernel.places, key=lambda place: rooms[place.name] / max(depths[place.memory], 1))
     depth = depths[place.memory]
     if rooms[place.name] <= depth:
-        return "on chip"
-    banked = " in each bank" if place.memory in problem.kernel.pools else ""
-    uncut = place.name in problem.known and not problem.kernel.reductions
-    told = f"on chip: '{place.name}' takes {rooms[place.name]} elements of '{place.memory}'{banked}, which has {depth}"
-    return told + (f", and kernel '{problem.kernel.name}' has no dimension that reduces, to cut sums by" if uncut else "")
+        return Why.NO_TILE()
+    crowd = Why.TILE_ROOM(place=place.name, elements=rooms[place.name], memory=place.memory, depth=depth)
+    if place.name in problem.known and not problem.kernel.reductions:
+        return Why.UNCUT_ROOM([crowd], kernel=problem.kernel.name)
+    return Why.BANK_ROOM([crowd]) if place.memory in problem.kernel.pools else crowd
 
 
 def _legal(problem: Problem, sizes: Mapping[str, Ints]) -> tuple[dict[str, Ints], dict[str, Ints], dict[str, Ints]]:

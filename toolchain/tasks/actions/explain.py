@@ -28,7 +28,7 @@ def explain_model(step: Step, say: Say) -> Made:
     partitioned, floats = read_stage(files[-1]), read_stage(stage_before(files[0].parent, "fuse", "partition"))
     placement = place_nodes(floats, partitioned, files[0].parent)
     say("estimating regions")
-    names = job.model, job.machines, calibration_text(calibration_kind(partitioned))
+    names = job.model, job.machines, calibration_text(calibration_kind(partitioned)), job.target.command
     found = explain(backends, templates_for(backends[0].machine), partitioned, placement, names)
     text = explain_file(job)
     sheets = {text.with_suffix(".csv"): rows_sheet(found.costs), text.with_name("nodes.csv"): nodes_sheet(found.placement)}

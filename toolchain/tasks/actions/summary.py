@@ -22,7 +22,7 @@ def make_summary(step: Step, say: Say) -> Made:
 def built_of(job: Job) -> tuple[Built, Path, Told]:
     """The build, its folder of stages and the further facts that a summary needs. Raises UserError E11xx for a damaged bundle."""
     stages = graph_file(job).parent
-    told = Told(artefacts_of(job), stand_in=load_model(str(job.path), dict(job.variables.dims)).stand_in)
+    told = Told(artefacts_of(job), stand_in=load_model(str(job.path), dict(job.variables.dims)).stand_in, command=job.target.command)
     return read_built(machines_of(job), stages, bundle_file(job), onnx_file(job)), stages, told
 
 
