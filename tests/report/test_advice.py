@@ -48,7 +48,7 @@ def test_every_command_in_advice_works(capsys: pytest.CaptureFixture[str]) -> No
 def test_a_missing_kernel_is_one_to_write() -> None:
     lacking = Why.NO_KERNEL(operation="multiply")
     assert PICTURES.advise(lacking, "Mul").startswith("Write a kernel for multiply (docs/kernels.md")
-    assert "Train with Relu or Clip" in PICTURES.advise(lacking, "Mul")
+    assert "Or else train with Relu or Clip" in PICTURES.advise(lacking, "Mul")
 
 
 def test_no_other_layers_are_advised_where_the_network_is_not_of_convolutions() -> None:
