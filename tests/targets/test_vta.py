@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.target_runs import Array, read, run_everywhere
 from tests.schedule.test_compile_region import proven, random_region
+from tests.target_runs import Array, read, run_everywhere
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.hazards.pipeline import repeats
 from toolchain.analysis.queues.order import issue_order
