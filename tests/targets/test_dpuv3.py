@@ -231,9 +231,7 @@ def test_the_declared_counters_and_queues_are_the_strictest_such_ones(vendor_str
 
 
 @pytest.mark.parametrize(("edges", "queues"), [(4, 36), (5, 24), (6, 12), (7, 1)])
-def test_pairs_of_depths_that_the_file_allows_are_those_with_which_the_vendor_s_programs_run(
-    vendor_streams: Path, edges: int, queues: int
-) -> None:
+def test_pairs_of_depths_that_the_file_allows_are_those_with_which_the_vendor_s_programs_run(vendor_streams: Path, edges: int, queues: int) -> None:
     load_machine("dpuv3", overrides={"EDGE_DEPTH": str(edges), "QUEUE_DEPTH": str(queues)})
     assert vendor_cycles(vendor_streams / f"{HAND}.hex", edges, queues)
     if queues > 1:
