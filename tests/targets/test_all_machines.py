@@ -21,6 +21,8 @@ ASSUMES = {
         "QUEUE_DEPTH",
         "SETUP",
         "DRAIN",
+        "MISC_ROWS",
+        "BANK_PORTS",
         "pool_type",
         "select_avg",
         "ELEW: operands are added exactly",

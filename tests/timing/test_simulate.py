@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.random_tokens import Net, any_net, is_legal, net, pair_net, single_ended
 from toolchain.analysis.queues import order as queues
+from toolchain.timing.bank_ports import BankPorts
 from toolchain.timing.cost import Costs, Ports
 from toolchain.timing.simulate import simulate
 from toolchain.timing.timeline import NOT_FETCHED, Result
@@ -34,7 +35,18 @@ def any_costs(draw: st.DrawFn, n: int) -> tuple[Costs, list[bool]]:
     move = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), max_size=2, unique_by=lambda m: m[0])
     moves = dict(enumerate(draw(st.lists(move, min_size=n, max_size=n))))
     ranks = dict(enumerate(draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))))
-    return costs(*columns, moves, ranks, 3), draw(st.lists(st.booleans(), min_size=3, max_size=3))
+    given = replace(costs(*columns, moves, ranks, 3), banks=draw(st.none() | any_banks(n)))
+    return given, draw(st.lists(st.booleans(), min_size=3, max_size=3))
+
+
+@st.composite
+def any_banks(draw: st.DrawFn, n: int) -> BankPorts:
+    """Of three ports of banks, those that each instruction uses, and a rank for each."""
+    uses = draw(st.lists(st.lists(st.integers(0, 2), max_size=2, unique=True), min_size=n, max_size=n))
+    rank = draw(st.lists(st.integers(0, 2), min_size=(count := sum(map(len, uses))), max_size=count))
+    room = draw(st.lists(st.integers(1, 2), min_size=3, max_size=3))
+    first = np.cumsum([0, *map(len, uses)]).astype(np.int64)
+    return BankPorts(first, *(np.array(column, np.int64) for column in ([port for row in uses for port in row], rank, room)), 3)
 
 
 @settings(max_examples=30, deadline=None)

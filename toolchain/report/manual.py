@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from toolchain.report.bit_diagram import bit_diagram
 from toolchain.spec.expr import Const, Expr
-from toolchain.spec.model import ElementType, Field, Instruction, Machine, Memory, Rule, Transfer
+from toolchain.spec.model import ElementType, Field, Instruction, Machine, Memory, Ports, Rule, Transfer
 from toolchain.spec.render import parameters
 from toolchain.spec.unparse import unparse
 
@@ -111,8 +111,14 @@ def _notes(memory: Memory) -> str:
         f"results that do not fit {memory.overflow}" if memory.overflow in ("wrap", "saturate") else "",
         "hazards are warnings" if memory.hazard == "warning" else "",
         "lost after a program" if memory.transient else "",
+        _ports(memory.ports) if memory.ports else "",
     ]
     return _cell("; ".join(note for note in notes if note))
+
+
+def _ports(ports: Ports) -> str:
+    some = [f"{count} {kind}" for kind, count in (("to read", ports.read), ("to write", ports.write), ("for either", ports.either)) if count]
+    return f"ports of each bank: {', '.join(some)}{'; first ' + ', '.join(ports.priority) if ports.priority else ''}"
 
 
 def _meaning(rule: Rule) -> str:

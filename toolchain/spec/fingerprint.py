@@ -19,8 +19,8 @@ ARCHITECTURE = ("topology", "memories", "views", "units", "encoding", "instructi
 def fingerprint(machine: Machine) -> str:
     """SHA-256 in hex of the architecture: what decides which bits a program has and what they do.
 
-    Timing, layouts, quantisation, operators, host, documentation, sources, the severity of hazards, what outlives a program, how far
-    apart the steps of a pipeline are and which instructions do nothing do not change it.
+    Timing, layouts, quantisation, operators, host, documentation, sources, the severity of hazards, what outlives a program, how many
+    units reach a bank in a cycle, how far apart the steps of a pipeline are and which instructions do nothing do not change it.
     """
     return _fingerprint(MachineKey(machine))
 
@@ -29,7 +29,7 @@ def fingerprint(machine: Machine) -> str:
 def _fingerprint(key: MachineKey) -> str:
     """Found once for each Machine object: every schedule, program and bundle names it."""
     machine = key.machine
-    sections = render(machine, NOTES | {"timing", "hazard", "transient", "pipelined", "nops"})
+    sections = render(machine, NOTES | {"timing", "hazard", "transient", "ports", "pipelined", "nops"})
     found = {name: _code(sections[name]) for name in ARCHITECTURE if name in sections}
     return _digest({"name": machine.name, "params": _params(machine, sections), **found})
 

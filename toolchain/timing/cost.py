@@ -1,7 +1,7 @@
 """The cost of every instruction by its timing class: cycles, setup, latency, and work on shared resources."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from toolchain.isa.semantics.instances import stream_levels
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Call, Expr, Index, Member, Name
 from toolchain.spec.model import Machine, Resource, TimingClass
+from toolchain.timing.bank_ports import BankPorts, bank_ports
 from toolchain.timing.sharing import cycles_alone, ports_of_stream, through_one_port
 
 
@@ -30,7 +31,7 @@ class Costs:
     """int64 [n], in cycles: setup, cycles, latency. Transfers in rows: instruction i has entries first[i]..first[i + 1].
 
     port: which resource instance. bytes: through one port. work: cycles that it takes alone. rank: lower goes first where
-    the policy is priority.
+    the policy is priority. banks: the ports of banks that are limited, None where none is.
     """
 
     setup: Ints
@@ -42,6 +43,14 @@ class Costs:
     bytes: Ints
     work: Ints
     rank: Ints
+    banks: BankPorts | None = None
+
+    @property
+    def alone(self) -> Ints:
+        """int64 [n]: cycles from the end of the setup to the end of the work, where every resource and every port is free."""
+        longest = self.cycles.copy()
+        np.maximum.at(longest, np.repeat(np.arange(len(longest)), np.diff(self.first)), self.work)
+        return longest
 
 
 def instruction_costs(program: Program, footprints: Footprints, provenance: Provenance) -> Costs:
@@ -57,7 +66,7 @@ def instruction_costs(program: Program, footprints: Footprints, provenance: Prov
         parts += list(_transfers(rows, timing))
     who, resource, moved = (np.concatenate([np.zeros(0, np.int64), *(p[k] for p in parts)]) for k in range(3))
     by = np.lexsort((resource, who))
-    return _assemble(program, columns, who[by], resource[by], moved[by])
+    return replace(_assemble(program, columns, who[by], resource[by], moved[by]), banks=bank_ports(program.machine, footprints))
 
 
 def _transfers(rows: "_Rows", timing: TimingClass) -> Iterator[tuple[Ints, Ints, Ints]]:

@@ -12,7 +12,7 @@ from toolchain.isa.sync_tokens import ALL_PRIOR, SyncTokens
 from toolchain.timing.cost import Costs
 from toolchain.timing.timeline import NOT_FETCHED, Result, empty_result
 
-REQUEST, COMPUTED, MOVED, VISIBLE, BEGUN = range(5)
+REQUEST, COMPUTED, MOVED, VISIBLE, BEGUN, REACH, REACHED = range(7)
 OWED, ACCEPTED, SEEN = range(3)
 
 
@@ -34,6 +34,17 @@ class _Port:
     since: float = 0.0
 
 
+@dataclass
+class _Reach:
+    """A unit at the ports of banks. left: cycles of work that its instruction still needs them, as of `since`; it does `speed` of one in a cycle."""
+
+    left: float = 0.0
+    since: float = 0.0
+    speed: float = 0.0
+    version: int = 0
+    active: bool = False
+
+
 class _Run(QueueLists):
     """The state of the simulation."""
 
@@ -50,6 +61,11 @@ class _Run(QueueLists):
         self.owner = [(i, c, amount) for i, posts in enumerate(self.posts) for c, amount in posts] if coupled else []
         self.state = [OWED] * len(tokens.posts.counter)
         self.ports = [_Port() for _ in fair]
+        banks = costs.banks
+        self.uses = pairs_of(banks.first, banks.number, banks.rank) if banks else []
+        self.bank_room, self.alone = ([float(v) for v in column.tolist()] for column in (banks.room, costs.alone)) if banks else ([], [])
+        self.users = [[0] * banks.ranks for _ in self.bank_room] if banks else []
+        self.reach = [_Reach() for _ in range(queues)]
         self.events: list[tuple[float, int, int, int, int]] = []
         self.sequence = 0
         self.pending = [0] * queues
@@ -85,6 +101,10 @@ class _Run(QueueLists):
                 self.part_done(which, now)
             elif kind == MOVED:
                 self.moved(which, version, now)
+            elif kind == REACH:
+                self.take_ports(which, now)
+            elif kind == REACHED:
+                self.leave_ports(which, version, now)
             elif kind == BEGUN:
                 self.show_one(which, *self.owner[which])
             else:
@@ -167,11 +187,14 @@ class _Run(QueueLists):
                 if self.depth[c] >= 0:
                     self.taken_room[c] -= amount
                     room = True
-        self.pending[q] = 1 + len(self.moves[i])
+        reaches = bool(self.uses and self.uses[i] and self.alone[i] > 0)
+        self.pending[q] = 1 + len(self.moves[i]) + reaches
         working = now + self.setup[i]
         if self.moves[i]:
             self.schedule(working, REQUEST, q)
         self.schedule(working + self.cycles[i], COMPUTED, q)
+        if reaches:
+            self.schedule(working, REACH, q)
         if self.feeders:
             for k, (c, _) in enumerate(self.posts[i], self.first_post[i]):
                 if self.lag[c] >= 0:
@@ -248,3 +271,44 @@ class _Run(QueueLists):
                 self.begin(p, now)
         self.out.slowest[self.head_of(q)] = p
         self.part_done(q, now)
+
+    def take_ports(self, q: int, now: float) -> None:
+        """From now on the unit's instruction needs its ports."""
+        i, reach = self.head_of(q), self.reach[q]
+        reach.left, reach.since, reach.speed, reach.active = self.alone[i], now, 0.0, True
+        self.count_users(i, 1)
+        self.share_ports(now)
+
+    def leave_ports(self, q: int, version: int, now: float) -> None:
+        reach = self.reach[q]
+        if version != reach.version:
+            return
+        reach.active = False
+        i = self.head_of(q)
+        self.out.slowest[i] = -1
+        self.count_users(i, -1)
+        self.share_ports(now)
+        self.part_done(q, now)
+
+    def share_ports(self, now: float) -> None:
+        """Units of one rank take turns in the cycles of a port that those before them leave; a unit does as much as its most wanted port lets it."""
+        for q, reach in enumerate(self.reach):
+            if not reach.active:
+                continue
+            i = self.head_of(q)
+            speed = min(1.0, *(self.share(p, rank) for p, rank in self.uses[i]))
+            if speed != reach.speed:
+                reach.left = max(reach.left - (now - reach.since) * reach.speed, 0.0)
+                reach.since, reach.speed = now, speed
+                reach.version += 1
+                if speed > 0:
+                    self.schedule(now + reach.left / speed, REACHED, q, reach.version)
+
+    def share(self, port: int, rank: int) -> float:
+        """The part of each cycle in which a port serves a unit of this rank."""
+        users = self.users[port]
+        return max(self.bank_room[port] - float(sum(users[:rank])), 0.0) / float(users[rank])
+
+    def count_users(self, i: int, more: int) -> None:
+        for port, rank in self.uses[i]:
+            self.users[port][rank] += more

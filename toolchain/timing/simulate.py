@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolchain.analysis.compile import load_library
 from toolchain.isa.footprint.footprints import Footprints
@@ -23,7 +24,7 @@ CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
 class Timeline:
     """A timed program; times in cycles, float64 [n].
 
-    waited: the unit was idle because a token was missing. contended: work took longer because a resource was shared.
+    waited: the unit was idle because a token was missing. contended: work took longer because a resource or the ports of a bank were shared.
     held: the unit was kept after the work because a counter was full, or a unit that feeds it was still at work.
     """
 
@@ -57,16 +58,8 @@ def time_program(program: Program, footprints: Footprints, provenance: Provenanc
     result = simulate(program_queues(program), tokens, costs, fair)
     if len(result.order) < len(program):
         raise ValueError("the program deadlocks")
-    alone = costs.setup + np.maximum(costs.cycles, _longest(costs))
-    contended = np.maximum(result.end - result.start - alone, 0.0)
+    contended = np.maximum(result.end - result.start - costs.setup - costs.alone, 0.0)
     return Timeline(program, footprints, tokens, costs, result, result.start - result.freed, contended, result.released - result.end)
-
-
-def _longest(costs: Costs) -> Ints:
-    """The longest transfer of each instruction, alone on its resource."""
-    longest = np.zeros(len(costs.setup), np.int64)
-    np.maximum.at(longest, np.repeat(np.arange(len(longest)), np.diff(costs.first)), costs.work)
-    return longest
 
 
 def simulate(table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> Result:
@@ -85,14 +78,21 @@ def _coupled(tokens: SyncTokens) -> list[Ints | None]:
     return [tokens.coupled.lag, ends.start, ends.counter, ends.amount, np.repeat(np.arange(len(starts) - 1), np.diff(starts))]
 
 
+def _banks(costs: Costs) -> list[NDArray[np.int64] | Times | None]:
+    """The ports of each instruction with its ranks, the units that each port serves, and cycles of work; None where no port is limited."""
+    if costs.banks is None:
+        return [None] * 5
+    return [costs.banks.first, costs.banks.number, costs.banks.rank, costs.banks.room.astype(np.float64), costs.alone.astype(np.float64)]
+
+
 class _Job(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("n", "queues", "counters", "streams", "ports", "transfers", "posts")),
+        *((name, ctypes.c_int64) for name in ("n", "queues", "counters", "streams", "ports", "transfers", "posts", "banks", "ranks")),
         *((name, ctypes.c_void_p) for name in (
             "queue", "queue_start", "queue_item", "stream", "room", "stream_first",
             "wait_start", "wait_counter", "wait_amount", "post_start", "post_counter", "post_amount",
             "depth", "mode", "initial", "lag", "end_start", "end_counter", "end_amount", "post_owner",
-            "setup", "cycles", "latency", "first", "port", "rank", "work", "fair",
+            "setup", "cycles", "latency", "first", "port", "rank", "work", "fair", "bank_first", "bank_port", "bank_rank", "bank_room", "alone",
             "start", "end", "released", "freed", "order", "counter", "producer", "slowest", "room_counter", "room_by",
         )),
     )  # fmt: skip
@@ -105,11 +105,12 @@ def _run_native(library: ctypes.CDLL, table: QueueTable, tokens: SyncTokens, cos
         table.queue, table.start, table.item, table.stream, table.room, table.first,
         waits.start, waits.counter, waits.amount, posts.start, posts.counter, posts.amount,
         tokens.depth, tokens.mode, tokens.initial, *_coupled(tokens), *floats, costs.first, costs.port, costs.rank,
-        costs.work.astype(np.float64), np.array(fair, np.uint8), *vars(result).values(),
+        costs.work.astype(np.float64), np.array(fair, np.uint8), *_banks(costs), *vars(result).values(),
     ]  # fmt: skip
     sizes = (n, queues, len(tokens.names), len(table.first) - 1, len(fair), len(costs.port), len(posts.counter))
+    banks = (len(costs.banks.room), costs.banks.ranks) if costs.banks else (0, 0)
     library.simulate.restype = ctypes.c_int64
-    started = library.simulate(ctypes.byref(_Job(*sizes, *(None if a is None else a.ctypes.data for a in arrays))))
+    started = library.simulate(ctypes.byref(_Job(*sizes, *banks, *(None if a is None else a.ctypes.data for a in arrays))))
     if started < 0:
         raise MemoryError
     return replace(result, order=result.order[:started])

@@ -89,7 +89,9 @@ def _delays(timeline: Timeline, i: int) -> tuple[list[tuple[str, str]], list[tup
         texts.append(("waited", f"{waited:g} cycles for {reason}"))
         gaps.append(("wait fetch" if fetch else f"wait {names[counter]}", float(result.freed[i]), waited))
     if contended > 0:
-        texts.append(("contended", f"{contended:g} cycles, {timeline.costs.ports.names[int(result.slowest[i])]} is shared"))
+        slowest = int(result.slowest[i])
+        shared = f"{timeline.costs.ports.names[slowest]} is shared" if slowest >= 0 else "another unit is at its banks"
+        texts.append(("contended", f"{contended:g} cycles, {shared}"))
     if held > 0:
         counter = names[int(result.room_counter[i])]
         texts.append(("held", f"{held:g} cycles, {counter} is full until {program.label(int(result.room_by[i]))}"))

@@ -18,8 +18,8 @@ FETCH = "(fetch)"
 class UnitUse:
     """Cycles of all instances of a unit together; the parts from `busy` to `done` add up to instances times the total.
 
-    busy: at work, alone. contended: longer because a resource was shared. held: a counter was full, or a coupled unit still fed it.
-    waiting: for tokens, `waits` says for which counters. done: after its last instruction.
+    busy: at work, alone. contended: longer because a resource or the ports of a bank were shared. held: a counter was full, or a coupled unit
+    still fed it. waiting: for tokens, `waits` says for which counters. done: after its last instruction.
     """
 
     name: str

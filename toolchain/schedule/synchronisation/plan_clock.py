@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
@@ -36,9 +34,7 @@ class PlanTimes:
 def durations(program: Program, footprints: Footprints, provenance: Provenance) -> Durations:
     """Each instruction as long as it takes alone. Raises UserError E0510, E0122."""
     costs = instruction_costs(program, footprints, provenance)
-    held = costs.cycles.copy()
-    np.maximum.at(held, np.repeat(np.arange(len(program)), np.diff(costs.first)), costs.work)
-    return Durations((costs.setup + held).tolist(), costs.latency.tolist())
+    return Durations((costs.setup + costs.alone).tolist(), costs.latency.tolist())
 
 
 def plan_times(plan: Plan, known: Durations) -> PlanTimes:

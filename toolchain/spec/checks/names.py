@@ -23,6 +23,8 @@ def _references(machine: Machine, root: Node) -> Iterator[Diagnostic]:
     for _, node in root.members("memories"):
         yield from _known("scope", node.get("scope"), scopes)
         yield from _known("instruction", node.get("latches"), machine.instruction)
+        for entry in ports.entries("priority") if (ports := node.get("ports")) else ():
+            yield from _known("unit", entry, units)
     for _, node in root.members("units"):
         for entry in [*node.entries("reads"), *node.entries("writes")]:
             yield from _known("memory", entry, memories)

@@ -4,7 +4,7 @@ from toolchain.spec.model.conventions import Copies, Host, Layout, Outline, Quan
 from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, Pipelined, ProgramRules, Text
 from toolchain.spec.model.machine import Machine
 from toolchain.spec.model.quantisation import Numerics
-from toolchain.spec.model.storage import Level, Memory, Unit, View
+from toolchain.spec.model.storage import Level, Memory, Ports, Unit, View
 from toolchain.spec.model.sync import Counter, Illegal, Interlock, Nop, SyncRule, Watch
 from toolchain.spec.model.timing import Resource, Timing, TimingClass, TimingConstant, Transfer
 from toolchain.spec.model.types import ElementType, RecordField, ScalarType
@@ -28,6 +28,7 @@ __all__ = [
     "Numerics",
     "Outline",
     "Pipelined",
+    "Ports",
     "ProgramRules",
     "Quantity",
     "RecordField",

@@ -24,6 +24,19 @@ def stream_levels(levels: tuple[Level, ...]) -> tuple[Level, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Ports:
+    """Ports of each bank: how many units read it in one cycle, write it, and do either through ports that serve both; 0 without limit.
+
+    priority: units, the first one first; those that are not named come last, and units of one rank take turns.
+    """
+
+    read: int = 0
+    write: int = 0
+    either: int = 0
+    priority: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """kind: dram | scratchpad | ring | register.
 
@@ -32,6 +45,7 @@ class Memory:
     control: the address phase may read it. granule: bytes; every access starts and ends on one.
     latches: for a register that holds all fields of one instruction, that instruction's name (element is unused).
     transient: what a program leaves here is lost: no later program may read it.
+    ports: of each bank; None where units never wait for one, which only costs time.
     host: the register is set by the host before a run; names: what the host calls its elements. consumed: a latched value serves one reader only.
     """
 
@@ -49,6 +63,7 @@ class Memory:
     overflow: str = "error"
     hazard: str = "error"
     transient: bool = False
+    ports: Ports | None = None
     doc: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
 

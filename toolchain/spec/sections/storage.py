@@ -6,7 +6,7 @@ from dataclasses import replace
 from toolchain.spec.context import Context
 from toolchain.spec.errors import fail
 from toolchain.spec.findings import gather
-from toolchain.spec.model import ElementType, Level, Memory, RecordField, ScalarType, Unit
+from toolchain.spec.model import ElementType, Level, Memory, Ports, RecordField, ScalarType, Unit
 from toolchain.spec.types import STORED_BITS, parse_element, parse_scalar
 from toolchain.spec.yaml_nodes import Node
 
@@ -91,10 +91,16 @@ def _memory(context: Context, name: str, node: Node, known: Mapping[str, Element
         name, node.text("kind"), element(context, kind, known) if kind else ElementType(ScalarType(True, 64)), _depths(context, node),
         scope=node.text("scope", "device"), control=node.flag("control"), latches=node.text("latches"), host=node.flag("host"),
         names=names(node, "names"), consumed=node.flag("consumed"), overflow=node.text("overflow", "error"),
-        hazard=node.text("hazard", "error"), transient=node.flag("transient"), doc=node.text("doc"), span=node.key_span,
+        hazard=node.text("hazard", "error"), transient=node.flag("transient"), ports=_ports(context, node), doc=node.text("doc"), span=node.key_span,
         granule=context.number(n) if (n := node.get("granule")) else 0,
     )  # fmt: skip
     return _sized(memory, node)
+
+
+def _ports(context: Context, node: Node) -> Ports | None:
+    """Ports of each bank, None where none is limited."""
+    counts = {kind: number_in(context, n, 0, MAX_BANKS, "the number of ports") for kind, n in node.members("ports") if kind != "priority"}
+    return Ports(**counts, priority=names(node.value["ports"], "priority")) if any(counts.values()) else None
 
 
 def _depths(context: Context, node: Node) -> tuple[int, ...]:
@@ -105,6 +111,8 @@ def _depths(context: Context, node: Node) -> tuple[int, ...]:
 
 def _check_kind(name: str, node: Node) -> None:
     if node.text("kind") == "register":
+        if found := node.get("ports"):
+            raise fail("E0137", f"'{name}' is a register, which all units reach in every cycle", found.where(), "only other memories have ports")
         if node.get("latches") and node.flag("host"):
             raise fail("E0137", f"'{name}' both latches an instruction and is set by the host", node.where(), "choose one")
         return

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 enum { ALL_PRIOR = 2, NOT_FETCHED = -2 };
-enum { REQUEST, COMPUTED, MOVED, VISIBLE, BEGUN };
+enum { REQUEST, COMPUTED, MOVED, VISIBLE, BEGUN, REACH, REACHED };
 enum { OWED, ACCEPTED, SEEN };
 
 typedef struct {
-    int64_t n, queues, counters, streams, ports, transfers, posts;
+    int64_t n, queues, counters, streams, ports, transfers, posts, banks, ranks;
     const int64_t *queue, *queue_start, *queue_item, *stream, *room, *stream_first;
     const int64_t *wait_start, *wait_counter, *wait_amount, *post_start, *post_counter, *post_amount;
     const int64_t *depth, *mode, *initial;
@@ -17,6 +17,8 @@ typedef struct {
     const int64_t *first, *port, *rank;
     const double *work;
     const uint8_t *fair;
+    const int64_t *bank_first, *bank_port, *bank_rank;  // of banks whose ports are limited; null where none is
+    const double *bank_room, *alone;
     double *start, *end, *released, *freed;
     int64_t *order, *counter, *producer, *slowest, *room_counter, *room_by;
 } Job;
@@ -38,6 +40,12 @@ typedef struct {
     double shared, since;
 } Port;
 
+// A unit's way to the ports of banks: cycles that are left as of `since`, `speed` of them done in one.
+typedef struct {
+    double left, since, speed;
+    int64_t version, active;
+} Reach;
+
 typedef struct {
     Event *heap;
     int64_t events, space, sequence, issued, readies, helds;
@@ -45,6 +53,8 @@ typedef struct {
     double *free_at, *seen_at;
     uint8_t *state;
     Port *ports;
+    int64_t *users;
+    Reach *reach;
     int failed;
 } Work;
 
@@ -231,10 +241,12 @@ static void start(const Job *j, Work *w, int64_t q, double now) {
             room = 1;
         }
     }
-    w->pending[q] = 1 + j->first[i + 1] - j->first[i];
+    int64_t moves = j->first[i + 1] - j->first[i], reaches = j->banks && j->bank_first[i + 1] > j->bank_first[i] && j->alone[i] > 0;
+    w->pending[q] = 1 + moves + reaches;
     double working = now + j->setup[i];
-    if (w->pending[q] > 1) schedule(w, working, REQUEST, q, 0);
+    if (moves) schedule(w, working, REQUEST, q, 0);
     schedule(w, working + j->cycles[i], COMPUTED, q, 0);
+    if (reaches) schedule(w, working, REACH, q, 0);
     if (j->lag)
         for (int64_t k = j->post_start[i]; k < j->post_start[i + 1]; k++)
             if (j->lag[j->post_counter[k]] >= 0) schedule(w, now + (double)j->lag[j->post_counter[k]], BEGUN, k, 0);
@@ -324,6 +336,56 @@ static void moved(const Job *j, Work *w, int64_t p, int64_t version, double now)
     part_done(j, w, q, now);
 }
 
+static void count_users(const Job *j, Work *w, int64_t i, int64_t more) {
+    for (int64_t k = j->bank_first[i]; k < j->bank_first[i + 1]; k++) w->users[j->bank_port[k] * j->ranks + j->bank_rank[k]] += more;
+}
+
+// The part of each cycle in which a port serves a unit of this rank.
+static double share(const Job *j, const Work *w, int64_t port, int64_t rank) {
+    const int64_t *users = w->users + port * j->ranks;
+    int64_t first = 0;
+    for (int64_t r = 0; r < rank; r++) first += users[r];
+    double left = j->bank_room[port] - (double)first;
+    return (left > 0.0 ? left : 0.0) / (double)users[rank];
+}
+
+// Units of one rank take turns in the cycles of a port that those before them leave; a unit does as much as its most wanted port lets it.
+static void share_ports(const Job *j, Work *w, double now) {
+    for (int64_t q = 0; q < j->queues; q++) {
+        Reach *reach = &w->reach[q];
+        if (!reach->active) continue;
+        int64_t i = head_of(j, w, q);
+        double speed = 1.0;
+        for (int64_t k = j->bank_first[i]; k < j->bank_first[i + 1]; k++) {
+            double part = share(j, w, j->bank_port[k], j->bank_rank[k]);
+            if (part < speed) speed = part;
+        }
+        if (speed == reach->speed) continue;
+        reach->left = reach->left - (now - reach->since) * reach->speed;
+        if (reach->left < 0.0) reach->left = 0.0;
+        reach->since = now, reach->speed = speed;
+        reach->version++;
+        if (speed > 0.0) schedule(w, now + reach->left / speed, REACHED, q, reach->version);
+    }
+}
+
+static void take_ports(const Job *j, Work *w, int64_t q, double now) {
+    int64_t i = head_of(j, w, q);
+    Reach *reach = &w->reach[q];
+    reach->left = j->alone[i], reach->since = now, reach->speed = 0.0, reach->active = 1;
+    count_users(j, w, i, 1);
+    share_ports(j, w, now);
+}
+
+static void leave_ports(const Job *j, Work *w, int64_t q, int64_t version, double now) {
+    if (version != w->reach[q].version) return;
+    w->reach[q].active = 0;
+    j->slowest[head_of(j, w, q)] = -1;
+    count_users(j, w, head_of(j, w, q), -1);
+    share_ports(j, w, now);
+    part_done(j, w, q, now);
+}
+
 static void run(const Job *j, Work *w) {
     for (int64_t s = 0; s < j->streams; s++) w->fetched[s] = j->stream_first[s], fetch(j, w, s, -1);
     start_ready(j, w, 0.0);
@@ -332,6 +394,8 @@ static void run(const Job *j, Work *w) {
         if (event.kind == REQUEST) request(j, w, event.which, event.time);
         else if (event.kind == COMPUTED) part_done(j, w, event.which, event.time);
         else if (event.kind == MOVED) moved(j, w, event.which, event.version, event.time);
+        else if (event.kind == REACH) take_ports(j, w, event.which, event.time);
+        else if (event.kind == REACHED) leave_ports(j, w, event.which, event.version, event.time);
         else if (event.kind == BEGUN) show_one(j, w, event.which, j->post_owner[event.which]);
         else show(j, w, event.which, event.time);
         if (!w->events || w->heap[0].time > event.time) start_ready(j, w, event.time);
@@ -354,6 +418,8 @@ int64_t simulate(const Job *j) {
     Move *moves = zeros(&w, j->ports * q, sizeof(Move));
     w.ports = zeros(&w, j->ports, sizeof(Port));
     w.state = zeros(&w, j->posts, 1);
+    w.users = zeros(&w, j->banks * j->ranks, sizeof(int64_t));
+    w.reach = zeros(&w, q, sizeof(Reach));
     if (!w.failed) {
         w.tokens = numbers, w.taken_room = numbers + c, w.waiter = numbers + 2 * c;
         int64_t **per_queue[] = {&w.head, &w.pending, &w.ready, &w.next, &w.held, &w.cause_counter, &w.cause_by, &w.waiting};
@@ -365,6 +431,6 @@ int64_t simulate(const Job *j) {
         for (int64_t k = 0; k < j->ports; k++) w.ports[k].heap = moves + k * q, w.ports[k].current = -1;
         run(j, &w);
     }
-    free(w.heap), free(numbers), free(times), free(moves), free(w.ports), free(w.state);
+    free(w.heap), free(numbers), free(times), free(moves), free(w.ports), free(w.state), free(w.users), free(w.reach);
     return w.failed ? -1 : w.issued;
 }
