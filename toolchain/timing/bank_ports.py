@@ -63,5 +63,5 @@ def _banks(runs: Runs, memory: Memory, instances: int) -> tuple[Ints, Ints]:
     bounds = np.cumsum(whole)
     first, stop = np.searchsorted(bounds, runs.start, "right"), np.searchsorted(bounds, runs.stop) + 1
     count = stop - first
-    inside = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    inside = np.arange(int(count.sum()), dtype=np.int64) - np.repeat(np.cumsum(count) - count, count)
     return np.repeat(runs.instruction, count), np.repeat(first, count) + inside
