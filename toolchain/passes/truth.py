@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -36,8 +36,14 @@ class Given:
     refusal: str = ""
 
     def run(self, sample: Tensors, place: str = "") -> dict[str, Array]:
-        """Outputs by name, of one sample."""
-        return run_session(self.session, sample, place=place)
+        """Outputs by name, of one sample; a sequence of maps (ZipMap's) as the tensor of their values."""
+        return {name: _values(found) for name, found in run_session(self.session, sample, place=place).items()}
+
+
+def _values(found: Any) -> Array:
+    """found: as ONNX Runtime hands it out."""
+    maps = isinstance(found, list) and all(isinstance(each, dict) for each in cast("list[object]", found))
+    return np.array([list(each.values()) for each in cast("list[dict[object, float]]", found)], np.float32) if maps else found
 
 
 def open_given(path: Path, imported: Path, place: str, optimise: bool = True, threads: int = THREADS) -> Given:

@@ -14,6 +14,7 @@ from toolchain.graph.importing.concats import chain_concats
 from toolchain.graph.importing.dims import fix_dims
 from toolchain.graph.importing.fold_nodes import lift_constants
 from toolchain.graph.importing.inlining import inline_functions
+from toolchain.graph.importing.ml_operators import drop_maps
 from toolchain.graph.importing.parts import write_parts
 from toolchain.graph.importing.quantized_operators import WRITTEN, share_floats, write_out
 from toolchain.graph.importing.resolve import resolve_shapes
@@ -56,6 +57,7 @@ def _shaped(proto: onnx.ModelProto, dims: Mapping[str, int], weights: Mapping[st
     if write_out(converted.graph):
         converted.metadata_props.add(key=WRITTEN, value="yes")
     share_floats(converted.graph)
+    drop_maps(converted.graph)
     part_names(converted.graph)
     unsized = _copy(converted) if any(subgraphs(node) for node in converted.graph.node) else None
     fix_dims(converted, dims, path, weights)

@@ -5,8 +5,9 @@ from onnx import helper, shape_inference
 
 from toolchain.graph.importing.branches import inline_branches
 from toolchain.graph.importing.fold_nodes import fold_nodes, lift_constants
-from toolchain.graph.importing.pool_windows import write_windows
+from toolchain.graph.importing.ml_operators import write_scalers
 from toolchain.graph.importing.types import declare_types
+from toolchain.graph.importing.window_sizes import write_windows
 from toolchain.graph.nodes.rewrite import is_operator
 from toolchain.graph.nodes.structure import drop_unread
 from toolchain.graph.nodes.tensor_shapes import Shapes, tensor_shapes
@@ -38,7 +39,7 @@ def _settle(proto: onnx.ModelProto) -> onnx.ModelProto:
         if write_windows(proto.graph, shapes):  # what is known now of the sizes behind such a pool may be wrong, and inference keeps what it finds
             _forget_shapes(proto.graph)
             continue
-        if not any([write_scalars(proto.graph, shapes), fold_nodes(proto, shapes), inline_branches(proto.graph)]):
+        if not any([write_scalars(proto.graph, shapes), write_scalers(proto.graph), fold_nodes(proto, shapes), inline_branches(proto.graph)]):
             break
         drop_unread(proto.graph)
     return proto

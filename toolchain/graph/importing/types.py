@@ -36,9 +36,9 @@ def declare_types(proto: onnx.ModelProto) -> bool:
 
 
 def _info(name: str, text: str, shape: list[int | str | None]) -> onnx.ValueInfoProto | None:
-    """None for what is no tensor."""
+    """None for what is no tensor. ONNX Runtime shows a tensor of unknown rank as one without axes, so that one stays unknown."""
     match = _TENSOR.match(text)
     if match is None:
         return None
     kind = onnx.TensorProto.DataType.Value(_KINDS.get(match[1], match[1].upper()))
-    return helper.make_tensor_value_info(name, kind, shape)
+    return helper.make_tensor_value_info(name, kind, shape or None)

@@ -1,6 +1,8 @@
-"""Pools that round their size up, written as pools that divide evenly: ONNX's shape inference and ONNX Runtime disagree about the former.
+"""Windows of whose number ONNX's shape inference and ONNX Runtime disagree, written such that both agree on what ONNX Runtime computes.
 
-ONNX Runtime leaves out a last window that begins behind the picture and its begin padding (measured on ONNX Runtime 1.31, operator sets 10 to 22).
+Pools that round their size up: ONNX Runtime leaves out a last window that begins behind the picture and its begin padding (measured on ONNX Runtime
+1.31, operator sets 10 to 22). Transposed convolutions with automatic padding and output padding: ONNX Runtime's result is the picture times the
+stride, inference adds the output padding to it (measured on 1.32, 260 combinations of size, kernel, stride, dilation and output padding).
 """
 
 from collections.abc import Sequence
@@ -40,10 +42,28 @@ class Axis:
 
 
 def write_windows(graph: onnx.GraphProto, shapes: Shapes) -> bool:
-    """Rewrites every pool that rounds up and whose picture is known; whether there was one.
+    """Rewrites every such operator whose picture is known; whether there was one."""
+    transposed = [_write_pads(node, shapes) for node in graph.node if is_operator(node, "ConvTranspose")]
+    return _write_pools(graph, shapes) or any(transposed)
 
-    A dilated one stays whose padding would be as long as its kernel, which ONNX Runtime refuses.
-    """
+
+def _write_pads(node: onnx.NodeProto, shapes: Shapes) -> bool:
+    """Writes the padding of a transposed convolution out; whether it was automatic, with output padding."""
+    shape, weights = (shapes.get(name) for name in node.input[:2])
+    mode, more = _automatic(node), _integers(node, "output_padding", [])
+    if shape is None or weights is None or None in (*shape[2:], *weights[2:]) or not mode.startswith(b"SAME") or not any(more):
+        return False
+    rank = len(shape) - 2
+    steps = zip(weights[2:], _integers(node, "strides", [1] * rank), _integers(node, "dilations", [1] * rank), more, strict=False)
+    totals = [max(((k or 0) - 1) * d + 1 + extra - s, 0) for k, s, d, extra in steps]
+    begins = [total // 2 if mode == b"SAME_UPPER" else total - total // 2 for total in totals]
+    _set(node, "pads", [*begins, *(total - begin for total, begin in zip(totals, begins, strict=True))])
+    _set(node, "auto_pad", "NOTSET")
+    return True
+
+
+def _write_pools(graph: onnx.GraphProto, shapes: Shapes) -> bool:
+    """Pools that round up. A dilated one stays whose padding would be as long as its kernel, which ONNX Runtime refuses."""
     inserted: list[tuple[int, onnx.NodeProto]] = []
     found = False
     for number, node in enumerate(graph.node):
@@ -67,8 +87,12 @@ def write_windows(graph: onnx.GraphProto, shapes: Shapes) -> bool:
 
 
 def _rounds_up(node: onnx.NodeProto) -> bool:
-    automatic = next((a.s for a in node.attribute if a.name == "auto_pad"), b"NOTSET")
-    return is_operator(node, *POOLS) and bool(_integer(node, "ceil_mode")) and automatic in (b"NOTSET", b"")
+    return is_operator(node, *POOLS) and bool(_integer(node, "ceil_mode")) and _automatic(node) in (b"NOTSET", b"")
+
+
+def _automatic(node: onnx.NodeProto) -> bytes:
+    """The attribute auto_pad."""
+    return next((a.s for a in node.attribute if a.name == "auto_pad"), b"NOTSET")
 
 
 def _axes(node: onnx.NodeProto, sizes: Sequence[int]) -> list[Axis] | None:
@@ -100,7 +124,7 @@ def _integers(node: onnx.NodeProto, name: str, default: list[int]) -> list[int]:
     return next((list(a.ints) for a in node.attribute if a.name == name), default)
 
 
-def _set(node: onnx.NodeProto, name: str, value: int | list[int]) -> None:
+def _set(node: onnx.NodeProto, name: str, value: int | list[int] | str) -> None:
     kept = [a for a in node.attribute if a.name != name]
     del node.attribute[:]
     node.attribute.extend([*kept, helper.make_attribute(name, value)])

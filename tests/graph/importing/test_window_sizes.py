@@ -12,8 +12,8 @@ from onnx import helper
 
 from tests.graph.imported import imported, normal, run
 from tests.graph.onnx_builder import model
-from toolchain.graph.importing.pool_windows import Axis, write_windows
 from toolchain.graph.importing.resolve import infer_partly, tensor_shapes
+from toolchain.graph.importing.window_sizes import Axis, write_windows
 from toolchain.spec.errors import UserError
 
 n = helper.make_node
@@ -90,3 +90,24 @@ def test_a_picture_of_unknown_size_is_left_alone() -> None:
 def test_zeros_that_count_are_written_where_windows_reach_further(count: int) -> None:
     proto = pool("AveragePool", [5, 5], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 0, 0], ceil_mode=1, count_include_pad=count)
     assert [node.op_type for node in rewritten(proto).graph.node] == (["Pad", "AveragePool"] if count else ["AveragePool"])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(["SAME_UPPER", "SAME_LOWER"]), st.data())
+def test_automatic_padding_with_output_padding_is_onnx_runtimes(mode: str, data: st.DataObject) -> None:
+    """Inference adds the output padding to the size, ONNX Runtime does not."""
+    axes = [[data.draw(st.integers(1, most)) for most in (7, 5, 3, 2)] for _ in range(2)]
+    size, kernel, strides, dilations = zip(*axes, strict=True)
+    more = [data.draw(st.integers(0, max(s, d) - 1)) for s, d in zip(strides, dilations, strict=True)]
+    attributes = {"strides": strides, "dilations": dilations, "output_padding": more, "auto_pad": mode}
+    proto = model([n("ConvTranspose", ["x", "w"], ["y"], **attributes)], {"x": [1, 2, *size]}, {"y": None}, {"w": normal(1, 2, 3, *kernel)})
+    x = {"x": normal(0, 1, 2, *size)}
+    try:
+        (wanted,) = run(proto, x).values()
+    except UserError:
+        return  # it refuses an output padding that is not below the stride
+    copy = onnx.ModelProto.FromString(proto.SerializeToString())
+    assert write_windows(copy.graph, tensor_shapes(copy)) == any(more)
+    (found,) = run(copy, x).values()
+    np.testing.assert_array_equal(found, wanted)
+    assert tensor_shapes(infer_partly(copy))["y"] == wanted.shape
