@@ -94,3 +94,10 @@ def test_products_inside_count_as_often_as_they_run(kind: str, count: int | None
 
 def test_other_nodes_have_none() -> None:
     assert bodies_of(ir.node("Relu", [ir.val("x")], num_outputs=1)) == []
+
+
+@pytest.mark.parametrize(("kind", "read"), [("Gather", 8 * 4), ("Slice", 8 * 4), ("Relu", 1000 * 4)])
+def test_a_table_is_read_by_the_rows_that_are_taken(kind: str, read: int) -> None:
+    made = ir.node(kind, [value("table", (250, 4))], num_outputs=1)
+    made.outputs[0].shape, made.outputs[0].type = ir.Shape((2, 4)), FLOAT
+    assert host_work([made])[kind].bytes == read + 8 * 4

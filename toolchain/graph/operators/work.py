@@ -13,6 +13,8 @@ from toolchain.operations.library import Kinds, builtin_kinds
 
 CONVOLUTIONS = ("conv2d", "Conv", "ConvInteger")
 COUNTED = ("Conv", "ConvInteger", "ConvTranspose", "Gemm", "MatMul", "MatMulInteger", "LSTM", "GRU", "RNN")
+CHOOSING = ("Gather", "GatherElements", "GatherND", "Slice", "Shape", "Size")
+"""Operators that read no more of their first operand than their results hold."""
 UNCOUNTED = "uncounted"
 """The kind of an operator of these whose shapes do not tell its multiply-accumulates: it costs its bytes, so that a sum costs what its parts do."""
 RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -42,8 +44,7 @@ def host_work(nodes: Sequence[ir.Node], element_bytes: int = 0, kinds: Kinds | N
     for node in nodes:
         kind, macs = _kind(node), _own_macs(node, kinds)
         kind = UNCOUNTED if not macs and _multiplies(node, kinds) else kind
-        tensors = (value for value in (*node.inputs, *node.outputs) if value is not None)
-        size = sum(_bytes(value, element_bytes) for value in tensors)
+        size = _touched(node, element_bytes)
         found[kind] = _sum(found.get(kind, NOTHING), Work(1, macs, size))
         for inner, work in _inside(node, element_bytes, kinds).items():
             found[inner] = _sum(found.get(inner, NOTHING), Work(0, work.macs, work.bytes))
@@ -125,6 +126,15 @@ def _recurrent(kind: str, node: ir.Node) -> int:
 def _shape(value: ir.Value | None) -> tuple[int, ...]:
     """(0,) where it is not known, or has no axes that a product could be counted over."""
     return known_shape(value) or (0,)
+
+
+def _touched(node: ir.Node, element_bytes: int) -> int:
+    """Bytes read and written. An operator that chooses some elements of its first operand reads as many as it hands on, however large a table is."""
+    sizes = [0 if value is None else _bytes(value, element_bytes) for value in node.inputs]
+    made = sum(_bytes(value, element_bytes) for value in node.outputs)
+    if is_operator(node, *CHOOSING):
+        sizes[0] = min(sizes[0], made)
+    return sum(sizes) + made
 
 
 def _bytes(value: ir.Value, element_bytes: int) -> int:
