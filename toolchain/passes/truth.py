@@ -1,6 +1,6 @@
 """The float network of every stage is that of the file that the user gave; a pass that changes it is an error."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -40,10 +40,12 @@ class Given:
         return {name: _values(found) for name, found in run_session(self.session, sample, place=place).items()}
 
 
-def _values(found: Any) -> Array:
+def _values(found: Array | Sequence[Any]) -> Array:
     """found: as ONNX Runtime hands it out."""
-    maps = isinstance(found, list) and all(isinstance(each, dict) for each in cast("list[object]", found))
-    return np.array([list(each.values()) for each in cast("list[dict[object, float]]", found)], np.float32) if maps else found
+    if isinstance(found, np.ndarray) or not all(isinstance(each, dict) for each in found):
+        return cast("Array", found)
+    maps: Sequence[Mapping[Any, float]] = found
+    return np.array([list(each.values()) for each in maps], np.float32)
 
 
 def open_given(path: Path, imported: Path, place: str, optimise: bool = True, threads: int = THREADS) -> Given:
