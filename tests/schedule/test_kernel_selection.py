@@ -18,7 +18,7 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import fold
 from toolchain.spec.expr import Expr, parse_expr
 from toolchain.spec.load import load_machine
-from toolchain.spec.model import Constraint
+from toolchain.spec.model import Constraint, Quantity
 
 ENDS = {"bias_shift": 0, "shift": 5, "low": -128, "high": 127}
 MACHINE = load_machine("vta")
@@ -73,6 +73,21 @@ def test_the_quickest_kernel_is_chosen_wherever_it_stands(target: str, operation
     known = load_kernels(machine)
     for order in ((quick, slow), (slow, quick)):
         assert Selection(machine, {name: known[name] for name in order}).kernel_of(operation, ["x"]) == quick
+
+
+@pytest.mark.parametrize(
+    ("stored", "given", "chosen"), [(8.0, ["x"], "squares"), (None, ["x"], "strips"), (1e-3, ["x"], "conv2d"), (1e-3, [], "conv2d")]
+)
+def test_a_layout_that_the_host_writes_is_chosen_where_it_gains_with_the_hosts_part(stored: float | None, given: list[str], chosen: str) -> None:
+    """stored: GB/s at which the host writes both special layouts; None where that, as copying, costs nothing."""
+    machine = load_machine("dpuv3")
+    assert machine.host is not None
+    rate = Quantity(stored, "") if stored else None
+    layouts = tuple(replace(each, gb_per_s=rate) if each.name in ("strips", "squares") else each for each in machine.layouts)
+    host = machine.host if stored else replace(machine.host, transfer_gb_per_s=Quantity(1e9, ""))
+    machine = replace(machine, layouts=layouts, host=host)
+    first = convolution((4, 3, 224, 224), (64, 7, 7), strides=(2, 2), pads=(3, 3, 3, 3), low=0)
+    assert Selection(machine, load_kernels(machine)).kernel_of(first, given) == chosen
 
 
 def test_no_kernel_and_no_tile() -> None:

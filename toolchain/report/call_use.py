@@ -7,7 +7,7 @@ from toolchain.schedule.backend import Backend
 from toolchain.schedule.calls import PlannedCalls, plan_calls
 from toolchain.schedule.placement.tensor_values import tensor_packing
 from toolchain.schedule.regions.region import Region
-from toolchain.timing.usage import Basis
+from toolchain.timing.usage import Basis, assumed_params
 
 UNIT = "processor"
 """The one that calls keep busy, as tables name it."""
@@ -25,7 +25,7 @@ def use_calls(backend: Backend, region: Region) -> RegionUse:
     basis = Basis("clock_khz", timing.clock_khz, timing.clock_source, assumed=False)
     return RegionUse(
         region.name, machine.name, held.tensors[held.outputs[0]].shape.batch, len(operations), total, total, UNIT, operations,
-        (MemoryRoom(memory.name, False, held.bytes, memory.bytes, read, written),), (basis,), 1, timing.peak_macs,
+        (MemoryRoom(memory.name, False, held.bytes, memory.bytes, read, written),), (basis, *assumed_params(machine)), 1, timing.peak_macs,
     )  # fmt: skip
 
 

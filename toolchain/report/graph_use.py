@@ -9,7 +9,7 @@ from toolchain.graph.operators.work import node_macs
 from toolchain.report.region_use import OperationUse, RegionUse
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.graph_offload import GraphRules
-from toolchain.timing.usage import Basis
+from toolchain.timing.usage import Basis, assumed_params
 
 UNIT = "engine"
 """The one that operators keep busy, as tables name it."""
@@ -36,4 +36,5 @@ def _constants(backend: Backend) -> Iterator[Basis]:
     yield Basis("clock_khz", timing.clock_khz, timing.clock_source, assumed=False)
     if timing.peak_macs is not None:
         yield Basis("peak_macs", timing.peak_macs, timing.peak_source, assumed=False)
+    yield from assumed_params(backend.machine)
     yield from (Basis(f"{r.name} bytes_per_cycle", r.bytes_per_cycle, r.source, r.assumed) for r in timing.resources)

@@ -1,6 +1,6 @@
 """The costs of a region's program: cycles, bytes of each memory, room on chip, and the same for each of its operations."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,9 @@ from toolchain.isa.program import Ints, Program
 from toolchain.timing.simulate import Timeline, time_program
 from toolchain.timing.usage import Basis, summarise
 from toolchain.verify.program_under_test import ProgramUnderTest
+
+TOLD = 6
+"""Values of a field that are told one by one."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class MemoryRoom:
 class RegionUse:
     """machine: its name. images: of a run. streams: how many of the machine's work at it. constants: the numbers of the machine's file that the
     cycles rest on. peak_macs: multiply-accumulates that the device could do in a cycle, None where its file does not say. assumed: fields with
-    values whose meaning the machine's file assumes, as `POOL.pool_type`."""
+    the values whose meaning the machine's file assumes, as `POOL.pool_type 1`. stated: those with values that a public description allows and no
+    program shows."""
 
     region: str
     machine: str
@@ -60,6 +64,7 @@ class RegionUse:
     streams: int
     peak_macs: int | None
     assumed: tuple[str, ...] = ()
+    stated: tuple[str, ...] = ()
 
 
 def use_region(tested: ProgramUnderTest) -> RegionUse:
@@ -72,15 +77,27 @@ def use_region(tested: ProgramUnderTest) -> RegionUse:
         tested.region.name, tested.program.machine.name, images, len(tested.program), timeline.cycles, found.bound_cycles, found.bound_by,
         tuple(_operations(tested, timeline)), tuple(_memories(checked.footprints)), found.constants,
         len(np.unique(tested.program.stream[tested.owner >= 0])), tested.program.machine.timing.peak_macs,
-        tuple(_assumed(tested.program)),
+        *unshown_values(tested.program),
     )  # fmt: skip
 
 
-def _assumed(program: Program) -> Iterator[str]:
+def unshown_values(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Fields of its instructions with those of their values whose meaning is assumed, and with those that are only stated."""
+    assumed, stated = list[str](), list[str]()
     for instruction, columns in zip(program.machine.instructions, program.columns, strict=True):
         for field in instruction.fields:
-            if field.assumed and not np.isin(columns[field.name], field.known or (field.minus,)).all():
-                yield f"{instruction.name}.{field.name}"
+            if field.assumed or field.stated:
+                used = {int(value) for value in np.unique(columns[field.name])} - {*(field.known or (field.minus,))}
+                name = f"{instruction.name}.{field.name}"
+                assumed += _with_values(name, used - {*field.stated}) if field.assumed else ()
+                stated += _with_values(name, used & {*field.stated})
+    return tuple(assumed), tuple(stated)
+
+
+def _with_values(name: str, values: Collection[int]) -> Iterator[str]:
+    if values:
+        told = [*map(str, sorted(values)[:TOLD]), *(["..."] if len(values) > TOLD else [])]
+        yield f"{name} {' '.join(told)}"
 
 
 def _operations(tested: ProgramUnderTest, timeline: Timeline) -> Iterator[OperationUse]:

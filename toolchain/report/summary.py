@@ -18,7 +18,7 @@ from toolchain.report.graph_use import use_graph
 from toolchain.report.placement import MACHINE, Placement, place_nodes
 from toolchain.report.reasons import Cause, find_causes
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
-from toolchain.runtime.contents import Manifest
+from toolchain.runtime.contents import Manifest, RegionProgram
 from toolchain.runtime.timing import Modelled, modelled, region_times, samples_of
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.model import Host, Machine, Quantity
@@ -132,7 +132,7 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     return Summary(
         manifest.model, " + ".join(each.label for each in machines.values()), images, machine.timing.clock_khz, machine.timing.peak_macs, placement,
         calibration_kind(built.integer), tuple(uses), modelled(machines, manifest), costs,
-        find_causes(costs, advisor_for(tell.command or machine.name, templates_for(machine), placement)), _constants(machines, uses),
+        find_causes(costs, advisor_for(tell.command or machine.name, templates_for(machine), placement)), _constants(machines, uses, manifest.regions),
         {way: share for way, share in right.items() if share is not None}, verified.right if verified else None,
         verified.tensors if verified else 0, verified.closeness if verified else None, tell.artefacts, tell.stand_in,
         tuple(_shares(machines, manifest, placement)), verified.allowed if verified else "",
@@ -165,13 +165,15 @@ def _shares(machines: Mapping[str, Machine], manifest: Manifest, placement: Plac
         yield MachineShare(machine.label, len(times), cycles, clock, cycles / clock, macs, machine.timing.peak_macs)
 
 
-def _constants(machines: Mapping[str, Machine], uses: Sequence[RegionUse]) -> tuple[Basis, ...]:
+def _constants(machines: Mapping[str, Machine], uses: Sequence[RegionUse], regions: Sequence[RegionProgram]) -> tuple[Basis, ...]:
     """Everything declared that the times rest on, each once. The host's own speed is the first machine's."""
     found = {basis.name: basis for use in uses for basis in use.constants}
     first = next(iter(machines.values())).host
     rows = _speed(first) if first else []
     for name, machine in machines.items():
         rows += _link(machine.host, f"{name} " if len(machines) > 1 else "") if machine.host else []
+        crossing = {stored.layout for region in regions if region.target == name for stored in region.map.tensors.values()}
+        rows += [_declared(f"layout {each.name} GB/s", each.gb_per_s) for each in machine.layouts if each.name in crossing and each.gb_per_s]
     return tuple((found | {basis.name: basis for basis in rows}).values())
 
 

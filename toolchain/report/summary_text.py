@@ -10,9 +10,6 @@ from toolchain.report.region_use import RegionUse
 from toolchain.report.summary import MachineShare, Summary
 from toolchain.report.tables import counted, scaled, table_text
 
-NAMED = 4
-"""Assumed numbers that the short summary names."""
-
 
 def summary_text(summary: Summary) -> str:
     """About ten lines."""
@@ -58,7 +55,9 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
         yield from (("warning", text) for text in s.closeness.warnings())
     yield "rests on", _basis(s)
     if fields := list(dict.fromkeys(name for region in s.regions for name in region.assumed)):
-        yield "assumes", f"the meaning of {counted(len(fields), 'field')} of its instructions: {', '.join(fields)}"
+        yield "assumes", f"the meaning of values of {counted(len(fields), 'field')} of its instructions: {', '.join(fields)}"
+    if fields := list(dict.fromkeys(name for region in s.regions for name in region.stated)):
+        yield "unshown", f"values that public descriptions allow and no program is known to use: {', '.join(fields)}"
     yield from ((name, path) for name, path in s.artefacts.items())
 
 
@@ -99,10 +98,9 @@ def _exact(s: Summary) -> str:
 
 def _basis(s: Summary) -> str:
     assumed = [basis for basis in s.constants if basis.assumed]
-    named = ", ".join(basis.name if basis.value is None else f"{basis.name} = {basis.value}" for basis in assumed[:NAMED])
-    more = f" and {len(assumed) - NAMED} more" if len(assumed) > NAMED else ""
+    named = ", ".join(basis.name if basis.value is None else f"{basis.name} = {basis.value}" for basis in assumed)
     files = "the machine's file" if len(s.shares) < 2 else "the machines' files"
-    return f"{len(s.constants)} numbers of {files}, {len(assumed)} of them assumed" + (f": {named}{more}" if assumed else "")
+    return f"{len(s.constants)} numbers of {files}, {len(assumed)} of them assumed" + (f": {named}" if assumed else "")
 
 
 def operations_text(regions: Sequence[RegionUse], terminal: bool = False, width: int = 120) -> str:

@@ -10,7 +10,7 @@ from toolchain.operations.library import Kinds, kinds_of
 from toolchain.operations.operation import Operation
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.placement.dram_buffers import layout_of
+from toolchain.schedule.placement.dram_buffers import layout_of, stored_bytes
 from toolchain.schedule.regions.lowering import Lowered, lower
 from toolchain.schedule.tiling.tiles import crowded, rank_tilings, tile_fits
 from toolchain.spec.checks.scope import Scope, problems
@@ -20,6 +20,7 @@ from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.reasons import Why, refuse
 from toolchain.spec.suggest import nearest
+from toolchain.timing.host import copy_ms
 
 CONTEXTS = 2
 """Slots of each place, at least, in the tiles that kernels are compared by."""
@@ -118,7 +119,7 @@ class Selection:
                 reasons[:0] = refuse("E1004", crowded(problem), problem.kernel.span).diagnostics
         if not fitting:
             raise refused(self.machine, operation, reasons)
-        return quickest(fitting).kernel.name
+        return quickest(fitting, given).kernel.name
 
     def _allow(self, operation: Operation) -> None:
         """Raises UserError E1003 for an operation that the machine does not take, whatever its kernels."""
@@ -145,15 +146,28 @@ def choose_kernel(
         raise refused(machine, operation, reasons)
     if len(found) == 1 or found[0].kernel.call:
         return found[0]
-    return quickest([problem for problem in found if tile_fits(problem)] or found[:1])
+    return quickest([problem for problem in found if tile_fits(problem)] or found[:1], given)
 
 
-def quickest(problems: Sequence[Problem]) -> Problem:
-    """An operation for the first kernel whose estimate, of its best tiles and alone, is close to the least. A tile of each fits."""
+def quickest(problems: Sequence[Problem], given: Collection[str] = ()) -> Problem:
+    """An operation for the first kernel whose estimate, of its best tiles and alone, is close to the least, and for which the host works no longer
+    than for that one. A tile of each fits. given: the tensors that the host writes, which counts as the machine's own time does."""
     if len(problems) == 1:
         return problems[0]
-    estimates = [rank_tilings(problem, CONTEXTS, 1)[0].estimate for problem in problems]
-    return next(problem for problem, cycles in zip(problems, estimates, strict=True) if cycles <= CLOSE * min(estimates))
+    written = [host_cycles(problem, given) for problem in problems]
+    costs = [rank_tilings(problem, CONTEXTS, 1)[0].estimate + host for problem, host in zip(problems, written, strict=True)]
+    least = min(range(len(problems)), key=lambda number: costs[number])
+    return next(p for p, cost, host in zip(problems, costs, written, strict=True) if host <= written[least] and cost <= CLOSE * costs[least])
+
+
+def host_cycles(problem: Problem, given: Collection[str]) -> float:
+    """Cycles of the machine's clock that pass while the host rearranges and copies the given operands; none where no such cost is declared."""
+    machine = problem.machine
+    if machine.host is None:
+        return 0.0
+    written = [t for t in problem.kernel.tensors if t.values is None and t.name in given]
+    ms = (copy_ms(stored_bytes(machine, t, problem.numbers), layout_of(machine, t), machine.host) for t in written)
+    return machine.timing.clock_khz * sum(ms)
 
 
 def refused(machine: Machine, operation: Operation, reasons: Sequence[Diagnostic]) -> UserError:

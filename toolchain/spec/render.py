@@ -10,7 +10,7 @@ from toolchain.spec.expr import Choose, Const, Expr, Name
 from toolchain.spec.model import ElementType, Instruction, Machine, ScalarType, Text, View
 from toolchain.spec.unparse import unparse
 
-NOTES = frozenset({"doc", "source", "clock_source", "peak_source", "assumed", "known"})
+NOTES = frozenset({"doc", "source", "clock_source", "peak_source", "assumed", "known", "stated"})
 """Keys that explain and never change a result."""
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.isa.program import Ints
+from toolchain.spec.model import Machine
 from toolchain.timing.critical import critical_path
 from toolchain.timing.simulate import Timeline
 from toolchain.timing.timeline import NOT_FETCHED, Times
@@ -157,6 +158,13 @@ def _constants(timeline: Timeline) -> Iterator[Basis]:
     yield Basis("clock_khz", timing.clock_khz, timing.clock_source, False)
     named = {name for c in classes for name in c.constants}
     yield from (Basis(c.name, c.value, c.source, c.assumed) for c in timing.constants if c.name in named)
+    yield from assumed_params(program.machine)
     shared = {t.resource for c in classes for t in c.transfers}
     yield from (Basis(f"{r.name} bytes per {r.per} cycles", r.bytes_per_cycle, r.source, r.assumed) for r in timing.resources if r.name in shared)
     yield from (Basis(f"class {c.name}", None, c.source, True) for c in classes if c.assumed)
+
+
+def assumed_params(machine: Machine) -> Iterator[Basis]:
+    """The parameters whose values are assumed. Choices are left out, which allow or refuse, and slow nothing."""
+    chosen = {name for name, _ in machine.choices}
+    yield from (Basis(name, machine.params[name], why, True) for name, why in machine.assumed_params.items() if name not in chosen)

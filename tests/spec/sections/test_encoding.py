@@ -43,6 +43,7 @@ def test_value_range() -> None:
 def test_values_to_which_an_assumption_does_not_apply() -> None:
     given = small(("count: {bits: 6, minus: 1}", "count: {bits: 6, assumed: more are guessed, known: [0, 1 + 1]}"))
     assert given.instruction["MOVE"].field("count").known == (0, 2)
+    assert small(("count: {bits: 6, minus: 1}", "count: {bits: 6, known: [1], stated: [2, 4]}")).instruction["MOVE"].field("count").stated == (2, 4)
 
 
 def test_two_fields_that_do_not_fit_are_both_told() -> None:

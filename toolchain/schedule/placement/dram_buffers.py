@@ -1,5 +1,6 @@
 """The buffer of DRAM that each tensor of a region stands in: a concat's operands are channel ranges of its result, so nothing is copied."""
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -78,6 +79,14 @@ def _extents(machine: Machine, tensor: Tensor, numbers: Mapping[str, int], shape
     if extents != turned:
         raise fail("E1007", f"tensor '{tensor.name}' of the kernel has extents {extents}, the region's has {turned}")
     return tuple(channels if name == "c" else extent for name, extent in zip(layout.domain, extents, strict=True))
+
+
+def stored_bytes(machine: Machine, tensor: Tensor, numbers: Mapping[str, int]) -> int:
+    """Bytes of a kernel's tensor in DRAM, for an operation of these numbers."""
+    layout = layout_of(machine, tensor)
+    sizes = dict(zip(layout.extents, (constant(e, numbers) for e in tensor.extents), strict=True))
+    scalar = layout.type or machine.view[tensor.view].element.scalar
+    return math.prod(constant(e, sizes) for e in layout.shape) * scalar.bits // 8
 
 
 def layout_of(machine: Machine, tensor: Tensor) -> Layout:

@@ -14,7 +14,8 @@ class Field:
     lsb counts from bit 0 of byte 0 in the instruction read as one little-endian number.
     role: opcode | compute | address | sync | layout | reserved. radix: how assembly writes it (10, 2 or 16).
     names: symbolic values in assembly. relocates: the view whose elements a linker counts this address in. assumed: whether it is not certain what
-    its values mean, but for those that are `known`: empty for the one that is stored as zero.
+    its values mean, but for those that are `known`: empty for the one that is stored as zero. stated: values that a public description allows and
+    no program that is known to be right uses.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Field:
     span: Span | None = field(default=None, compare=False, repr=False)
     relocates: str = ""
     known: tuple[int, ...] = ()
+    stated: tuple[int, ...] = ()
 
     @property
     def low(self) -> int:

@@ -48,6 +48,8 @@ class Machine:
     interlock: Interlock | None = None
     settable: tuple[str, ...] = ()
     """the parameters that a user may override; others follow from them"""
+    assumed_params: Mapping[str, str] = field(default_factory=dict[str, str])
+    """parameters whose values are assumed, and why they are what they are"""
     quantisation: Numerics | None = None
     operators: Mapping[str, tuple[Constraint, ...]] = field(default_factory=dict[str, tuple[Constraint, ...]])
     """by kind of operation: what must hold for the machine to take it, and the reason that a user reads"""

@@ -91,10 +91,10 @@ def _field(context: Context, name: str, node: Node, unit: int, cursor: int) -> F
 
     default = number("default", 0) if node.get("default") else None
     symbols = {key: context.number(value) for key, value in node.members("names")}
-    known = tuple(context.number(value) for value in node.entries("known"))
+    known, stated = (tuple(context.number(value) for value in node.entries(key)) for key in ("known", "stated"))
     field = Field(
         name, lsb, bits, node.flag("signed"), number("minus", 0), node.text("role", "compute"), default,
-        number("radix", 10), symbols, node.flag("assumed"), node.text("doc"), node.key_span, node.text("relocates"), known,
+        number("radix", 10), symbols, node.flag("assumed"), node.text("doc"), node.key_span, node.text("relocates"), known, stated,
     )  # fmt: skip
     _check_values(field, node)
     return field

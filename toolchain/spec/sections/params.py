@@ -52,6 +52,12 @@ def resolve_params(root: Node, config: str, overrides: Mapping[str, str]) -> Con
     return context
 
 
+def assumed_params(root: Node) -> dict[str, str]:
+    """By the name of each parameter that is marked so, why its value is assumed to be right."""
+    marked = {name: node.get("assumed") for name, node in root.members("params")}
+    return {name: "; ".join(map(str, mark.plain())) if isinstance(mark.value, list) else str(mark.value) for name, mark in marked.items() if mark}
+
+
 def _check_names(members: Iterable[tuple[str, Node]]) -> None:
     seen: set[str] = set()
     for name, node in members:
