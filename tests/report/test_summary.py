@@ -57,7 +57,7 @@ def test_the_short_summary_says_it_all(summary: Summary) -> None:
     assert "warning" not in text
     assert "numbers of the machine's file" in text
     assert "assumed: CONV_DEPTH = 64" in text
-    assert re.search(r"assumes +the meaning of 1 field of its instructions: CONVINIT.channel_offset\n", text)
+    assert re.search(r"assumed: .*EDGE_DEPTH = 4, QUEUE_DEPTH = 48, .*layout activations GB/s = 5", text)
     assert text.rstrip().endswith("here")
 
 

@@ -132,7 +132,8 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     return Summary(
         manifest.model, " + ".join(each.label for each in machines.values()), images, machine.timing.clock_khz, machine.timing.peak_macs, placement,
         calibration_kind(built.integer), tuple(uses), modelled(machines, manifest), costs,
-        find_causes(costs, advisor_for(tell.command or machine.name, templates_for(machine), placement)), _constants(machines, uses, manifest.regions),
+        find_causes(costs, advisor_for(tell.command or machine.name, templates_for(machine), placement)),
+        _constants(machines, uses, manifest.regions),
         {way: share for way, share in right.items() if share is not None}, verified.right if verified else None,
         verified.tensors if verified else 0, verified.closeness if verified else None, tell.artefacts, tell.stand_in,
         tuple(_shares(machines, manifest, placement)), verified.allowed if verified else "",
