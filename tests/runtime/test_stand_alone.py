@@ -6,11 +6,19 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from onnx import helper
 
+from bench.in_process import Target
 from tests import float_networks
 from tests.c_networks import clib, compiled, pictures, plain
+from tests.compiled_network import compile_network
+from tests.graph.onnx_builder import model
+from tests.special_values import special_values, stored_value
 from toolchain.cli import main
+from toolchain.graph.integers.functions import kind_of
+from toolchain.graph.integers.numerics import Numerics
 from toolchain.runtime.bundle import write_bundle
 from toolchain.runtime.stand_alone import stand_alone
 from toolchain.spec.errors import UserError
@@ -32,6 +40,29 @@ def test_the_program_gives_the_same_bytes_and_sanitizers_find_nothing(tmp_path: 
     assert (done.stderr, done.stdout) == (b"", compiled().executor.run({"x": samples[:, 0]}).outputs["y"].tobytes())
     assert _failed(model, tmp_path / "kinds.bundle") == (1, "the inputs end too early")
     assert _failed(model)[0] == 2
+
+
+@needs_compiler
+@pytest.mark.parametrize("target", ["clib", "vta", "dpuv3"])
+def test_special_values_are_those_of_the_table(target: str, tmp_path: Path) -> None:
+    """A pool over pairs of equal numbers gives back what the border made of them: in C, in Python, and on several samples at once."""
+    count = special_values(1.0).size
+    pool = helper.make_node("MaxPool", ["x"], ["y"], "pool", kernel_shape=[1, 2], strides=[1, 2])
+    proto = model([pool], {"x": [1, 1, 1, 2 * count]}, {"y": [1, 1, 1, count]})
+    built = compile_network(proto, "pairs", Target(target), np.linspace(-32, 31, 2 * count, dtype=np.float32).reshape(1, 1, 1, 1, -1))
+    (given,) = ({name: found.value for name, found in call.attributes.items()} for call in built.partitioned.graph if kind_of(call) == "quantize")
+    numerics, scale, zero = built.executor.machine.quantisation or Numerics(), given["scale"], given.get("zero_y", 0)
+    values = special_values(scale)
+    steps = [stored_value(float(value), scale, (given["low"], given["high"], zero), numerics.rounding) - zero for value in values]
+    wanted = (np.array(steps, np.float32) * np.float32(scale)).tolist()
+    x = np.repeat(values, 2).reshape(1, 1, 1, -1)
+    assert built.regions == 1
+    assert built.executor.run({"x": x}).outputs["y"].ravel().tolist() == wanted
+    assert built.executor.run({"x": np.concatenate([x, x])}).outputs["y"].ravel().tolist() == wanted * 2
+    write_bundle(tmp_path / "pairs.bundle", built.bundle)
+    assert main(["export", "c", str(tmp_path / "pairs.bundle"), "-o", str(tmp_path / "c")]) == 0
+    done = subprocess.run([_built(tmp_path / "c"), tmp_path / "pairs.bundle", *DEVICE], input=x.tobytes(), capture_output=True, check=True)
+    assert np.frombuffer(done.stdout, np.float32).tolist() == wanted
 
 
 @needs_compiler

@@ -4,8 +4,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from tests.special_values import special_values
 from tests.verify.builds import build
 from toolchain.graph.regions import region_calls, region_function
 from toolchain.schedule.read_region import read_region
@@ -54,6 +56,15 @@ def test_digits_is_exact(digits: Digits) -> None:
     assert f"digits on {verdict.machine}: exact; 12 tensors of 4 images, 25896 elements" in text
     assert "no race, no deadlock; 12 of 12 tensors equal; the reference engine agrees on 8 sampled instructions" in text
     assert json.loads(json.dumps(verdict_data(verdict), allow_nan=False))["exact"] is True
+
+
+def test_special_values_climb_the_ladder(digits: Digits) -> None:
+    _, built, samples = digits
+    (name, shape), values = next((name, array.shape[1:]) for name, array in samples.items()), special_values(0.125)
+    images = {name: np.stack([np.resize(np.roll(values, 7 * number), shape) for number in range(4)])}
+    verdict = verify_model(built, images, FEW)
+    assert verdict.exact
+    assert [output.mixed for output in verdict.outputs] == [0]
 
 
 def test_a_flipped_bit_in_the_bundle_is_traced_to_its_node(digits: Digits) -> None:

@@ -122,9 +122,14 @@ def rounded_shift(value: Ints, shift: np.int64 | Ints, rounding: Rounding) -> In
 
 
 def quantize(x: Array, scale: float, low: int, high: int, numerics: Numerics, zero: int = 0) -> Array:
-    """Floats to stored integers; the quotient is rounded once to float64, as the ONNX function does. zero: what stands for zero."""
-    exact = x.astype(np.float64) / np.float64(np.float32(scale))
-    return np.clip(np.clip(rounded_real(exact, numerics.rounding), -(2**40), 2**40) + zero, low, high).astype(numerics.stored)
+    """Floats to stored integers; the quotient is rounded once to float64, as the ONNX function does. zero: what stands for zero.
+
+    The one table of special values, also the ONNX function's and a stand-alone program's: NaN becomes `zero`, infinity `high`, minus infinity `low`.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # a signalling NaN
+        exact = x.astype(np.float64) / np.float64(np.float32(scale))
+    known = np.clip(np.where(np.isnan(exact), 0.0, exact), -(2.0**40), 2.0**40)
+    return np.clip(rounded_real(known, numerics.rounding) + zero, low, high).astype(numerics.stored)
 
 
 def rounded_real(exact: np.typing.NDArray[np.float64], rounding: Rounding) -> np.typing.NDArray[np.float64]:

@@ -19,9 +19,8 @@ from toolchain.runtime.plan_checks import step_of
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 
-ROUNDED = {"half_up": "floor({} + 0.5)", "floor": "floor({})", "half_even": "nearbyint({})", "half_away": "round({})"}
+ROUNDED = {"half_up": "floor(exact + 0.5)", "floor": "floor(exact)", "half_even": "nearbyint(exact)", "half_away": "round(exact)"}
 """A quotient to a whole number, as C has it."""
-QUOTIENT = "(double)x[k] / (double)scale"
 RUNTIME = FOLDER / "c_runtime"
 HEADER, BUNDLE_SOURCE, DEVICE_SOURCE = "tilewright.h", "tilewright_bundle.c", "tilewright_process.c"
 
@@ -43,7 +42,7 @@ def stand_alone(bundle: Bundle, machines: Mapping[str, Machine], place: str = ""
     manifest = zlib.crc32(manifest_text(bundle).encode())
     text = render(
         "c99", "program.c.j2", model=bundle.manifest.model, sources=sources, manifest=manifest, memories=memories,
-        tensors=writer.tensors.values(), steps=writer.steps, rounded=ROUNDED[writer.rounding].format(QUOTIENT),
+        tensors=writer.tensors.values(), steps=writer.steps, rounded=ROUNDED[writer.rounding],
     )  # fmt: skip
     return {"program.c": text.encode(), **files}
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.special_values import special_values, stored_value
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
 from toolchain.graph.integers.calls import BOUNDARY, boundary_call, integer_call, run_call
-from toolchain.graph.integers.numerics import ROUNDINGS, AverageRule, Fraction, Numerics, average_fraction
+from toolchain.graph.integers.numerics import ROUNDINGS, AverageRule, Fraction, Numerics, Rounding, average_fraction
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.operations.ending import scaling_operands, zero_names
 from toolchain.operations.library import builtin_kinds
@@ -181,6 +182,20 @@ def test_boundary(rounding: str, scale: float, zero: int | None) -> None:
     found, wanted = both("dequantize", "", [found], {"scale": scale, "zero_x": zero}, numerics)
     np.testing.assert_array_equal(found, wanted)
     assert found[0, 600] == 0
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize(("zero", "low"), [(None, -128), (3, -128), (130, 0), (0, 0)])
+def test_special_values_at_the_border(rounding: Rounding, zero: int | None, low: int) -> None:
+    """numpy and the ONNX function, rewritten by ONNX Runtime or not, give what the table says."""
+    own = {} if zero is None else {"zero_points": True, "activation": Range(low, low + 255)}
+    numerics = Numerics(rounding=rounding, **own)  # type: ignore[arg-type]
+    for scale in (0.25, 0.3, 1.5e-38):
+        x = special_values(scale)
+        ends = {"scale": scale, "low": low, "high": low + 255, "zero_y": zero}
+        wanted = [stored_value(float(value), scale, (low, low + 255, zero or 0), rounding) for value in x]
+        for found in (*both("quantize", "", [x], ends, numerics), *both("quantize__channels", "", [x, np.ones_like(x)], ends, numerics)):
+            assert found.tolist() == wanted
 
 
 def test_average_fractions() -> None:

@@ -166,12 +166,16 @@ def _function(domain: str, name: str, attributes: tuple[str, ...], operands: tup
     return ir.from_proto(proto)
 
 
+NUMBER = "unknown = IsNaN (quotient)\n  nothing = Constant <value = double {0.0}> ()\n  exact = Where (unknown, nothing, quotient)"
+
+
 @cache
 def boundary_function(name: str, numerics: Numerics, domain: str = INTEGER) -> ir.Function:
     """`quantize` and `dequantize`: between the host's floats and stored integers; attribute scale is what one stored step is worth.
 
     quantize takes any floating type; quantize__channels also factors, which it multiplies the values by first. dequantize gives float32,
     dequantize__TYPE another one by its number in ONNX. With zero points, attribute zero_y or zero_x is the stored integer that stands for zero.
+    What is no number, and what is infinite, becomes an integer as `toolchain.operations.ending.quantize` says.
     """
     scale = "s = Constant <value_float: float = @scale> ()"
     if name.startswith("dequantize"):
@@ -182,7 +186,7 @@ def boundary_function(name: str, numerics: Numerics, domain: str = INTEGER) -> i
         return _function(domain, name, ("scale",), ("x",), f"{scale}\n  f = Cast <to = 1> (x)\n  {result}")
     evened = name.endswith(CHANNELS)
     given = "dx = Cast <to = 11> (x)\n  df = Cast <to = 11> (factors)\n  d = Mul (dx, df)" if evened else "d = Cast <to = 11> (x)"
-    steps = f"{scale}\n  {given}\n  sd = Cast <to = 11> (s)\n  exact = Div (d, sd)\n  {ROUND[numerics.rounding]}"
+    steps = f"{scale}\n  {given}\n  sd = Cast <to = 11> (s)\n  quotient = Div (d, sd)\n  {NUMBER}\n  {ROUND[numerics.rounding]}"
     zero = ("zero_y",) if numerics.zero_points else ()
     return _function(
         domain, name, ("scale", *zero, "low", "high"), ("x", "factors") if evened else ("x",), f"{steps}\n{clip_text('whole', numerics)}"
