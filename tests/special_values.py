@@ -31,10 +31,6 @@ def stored_value(x: float, scale: float, ends: tuple[int, int, int], rounding: R
     exact = Fraction(x / float(np.float32(scale)))
     down = math.floor(exact)
     rest = exact - down
-    up = {
-        "floor": False,
-        "half_up": rest >= 0.5,
-        "half_even": rest > 0.5 or (rest == 0.5 and down % 2 == 1),
-        "half_away": rest > 0.5 or (rest == 0.5 and x >= 0),
-    }
-    return min(max(down + up[rounding] + zero, low), high)
+    tie = {"floor": False, "half_up": True, "half_even": down % 2 == 1, "half_away": x >= 0}[rounding]
+    up = rounding != "floor" and (rest > 0.5 or (rest == 0.5 and tie))
+    return min(max(down + up + zero, low), high)

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 from onnx import helper
 
 from tests.graph.imported import imported, normal
+from tests.graph.onnx_builder import model
 from toolchain.graph.files.store import Store
 from toolchain.graph.files.weights import INLINE_BYTES
 from toolchain.graph.running.graph_session import open_model
@@ -36,3 +38,19 @@ def test_a_session_points_to_weights_of_a_store_and_leaves_no_file_behind(tmp_pa
         np.testing.assert_array_equal(run_session(open_model(graph, store=store), {"x": x})["y"], plain)
         assert (sorted(store.folder.glob("*")), sorted(store.folder.glob(".*"))) == (before, [])
         store.save("00", graph)
+
+
+def test_a_quantised_model_opens_with_every_tensor_watched() -> None:
+    """ONNX Runtime's rewriting refuses it: results of DequantizeLinear are outputs, too."""
+    nodes = [
+        n("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        n("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        n("DequantizeLinear", ["w", "s", "zw"], ["wd"]),
+        n("Conv", ["d", "wd"], ["y"]),
+    ]
+    constants = {"s": np.array(0.05, np.float32), "z": np.array(128, np.uint8), "zw": np.array(0, np.int8)}
+    constants["w"] = (20 * normal(1, 3, 3, 1, 1)).astype(np.int8)
+    graph = ir.from_proto(onnx.shape_inference.infer_shapes(model(nodes, {"x": [1, 3, 4, 4]}, {"y": None}, constants)))
+    values = [value for node in graph.graph for value in node.outputs]
+    found = run_session(open_model(graph, values), {"x": normal(0, 1, 3, 4, 4)})
+    assert set(found) == {value.name for value in values}

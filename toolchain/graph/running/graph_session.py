@@ -16,14 +16,18 @@ def open_model(
 ) -> Session:
     """A session whose outputs are the model's own and those watched; the model is left as it was. place: the file that messages name.
 
-    store: has the weights of most tensors in its files already. Raises UserError E0005, E0910.
+    optimise: whether ONNX Runtime may rewrite the model. It may not where tensors inside are watched: it loses some of these, and refuses quantised
+    models (version 1.32: "Attempt to replace the existing tensor"). store: has the weights of most tensors in its files already.
+
+    Raises UserError E0005, E0910.
     """
     graph, outputs = model.graph, list(model.graph.outputs)
+    inside = [value for value in dict.fromkeys(watched) if not value.is_graph_output() and not value.is_graph_input()]
     with _store(store) as files:
         try:
-            graph.outputs.extend(value for value in dict.fromkeys(watched) if not value.is_graph_output() and not value.is_graph_input())
+            graph.outputs.extend(inside)
             with files.borrowed(model) as path:
-                return open_session(path, optimise, place=place, threads=threads)
+                return open_session(path, optimise and not inside, place=place, threads=threads)
         finally:
             graph.outputs.clear()
             graph.outputs.extend(outputs)
