@@ -31,7 +31,10 @@ Action = Callable[[Step, Say], Made]
 
 
 def fulfil(step: Step, say: Say) -> None:
-    """Performs a step after those that it needs, each only where something changed. Raises as `perform`."""
+    """Performs a step after those that it needs, each only where something changed. say: is told what goes on, behind the step's title.
+
+    Raises as `perform`.
+    """
     for each in step.chain:
         if each.changes():
             perform(each, lambda text, title=each.title: say(f"{title}: {text}"))
