@@ -1,6 +1,7 @@
 /* The reference library: plain loops that a compiler can vectorise without changing the order of a sum. See clib32.h. */
 #include "clib32.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -179,17 +180,19 @@ void clib32_matmul(const struct clib32_matmul_arguments *a)
 /* One window, whose first pixel is row `top` and column `left`. */
 static float pooled(const struct clib32_pool_arguments *a, const float *x, int32_t top, int32_t left)
 {
-    float sum = 0, largest = -INFINITY;
-    int32_t count = 0;
+    float sum = 0, largest = -FLT_MAX;
+    int32_t count = 0, padded = 0;
     for (int32_t u = 0; u < a->kh; u++)
         for (int32_t v = 0; v < a->kw; v++) {
             const int32_t h = top + u * a->dh, w = left + v * a->dw;
+            padded += h < a->height + a->pad_bottom && w < a->width + a->pad_right;
             if (h < 0 || h >= a->height || w < 0 || w >= a->width) continue;
             const float one = x[h * a->width + w];
             sum += one, count++;
             largest = one > largest || one != one ? one : largest;
         }
-    return a->average ? sum / (float)(a->count_padding ? a->kh * a->kw : count) : largest;
+    if (!a->average) return largest;
+    return count ? sum / (float)(a->count_padding ? padded : count) : 0;
 }
 
 void clib32_pool(const struct clib32_pool_arguments *a)
@@ -201,16 +204,17 @@ void clib32_pool(const struct clib32_pool_arguments *a)
                 *y++ = pooled(a, a->x + (ptrdiff_t)k * a->height * a->width, p * a->sh - a->pad_top, q * a->sw - a->pad_left);
 }
 
-static float total(const float *x, int32_t n)
+/* In double: where numbers are nearly equal, what is left of them less their mean is all rounding otherwise. */
+static double total(const float *x, int32_t n)
 {
-    float sum = 0;
+    double sum = 0;
     for (int32_t k = 0; k < n; k++) sum += x[k];
     return sum;
 }
 
 void clib32_mean(const struct clib32_rows_arguments *a)
 {
-    for (int32_t r = 0; r < a->rows; r++) a->y[r] = total(a->x + (ptrdiff_t)r * a->count, a->count) / (float)a->count;
+    for (int32_t r = 0; r < a->rows; r++) a->y[r] = (float)(total(a->x + (ptrdiff_t)r * a->count, a->count) / a->count);
 }
 
 void clib32_largest(const struct clib32_rows_arguments *a)
@@ -266,10 +270,12 @@ void clib32_layer_norm(const struct clib32_layer_norm_arguments *a)
 {
     for (int32_t r = 0; r < a->rows; r++) {
         const float *x = a->x + (ptrdiff_t)r * a->count;
-        float *y = a->y + (ptrdiff_t)r * a->count, mean = total(x, a->count) / (float)a->count, squares = 0;
+        float *y = a->y + (ptrdiff_t)r * a->count;
+        const double mean = total(x, a->count) / a->count;
+        double squares = 0;
         for (int32_t k = 0; k < a->count; k++) squares += (x[k] - mean) * (x[k] - mean);
-        const float factor = 1 / sqrtf(squares / (float)a->count + a->epsilon);
-        for (int32_t k = 0; k < a->count; k++) y[k] = (x[k] - mean) * factor * a->scale[k] + (a->bias ? a->bias[k] : 0);
+        const double factor = 1 / sqrt(squares / a->count + (double)a->epsilon);
+        for (int32_t k = 0; k < a->count; k++) y[k] = (float)((x[k] - mean) * factor) * a->scale[k] + (a->bias ? a->bias[k] : 0);
     }
 }
 
@@ -299,7 +305,7 @@ UNARY(leaky_relu, x < 0 ? a->alpha *x : x)
 UNARY(elu, x < 0 ? a->alpha *expm1f(x) : x)
 UNARY(selu, a->beta *(x < 0 ? a->alpha * expm1f(x) : x))
 UNARY(sigmoid, 1 / (1 + expf(-x)))
-UNARY(hard_sigmoid, fmaxf(0, fminf(1, a->alpha *x + a->beta)))
+UNARY(hard_sigmoid, x != x ? x : fmaxf(0, fminf(1, a->alpha *x + a->beta)))
 UNARY(hard_swish, x *fmaxf(0, fminf(1, x / 6 + 0.5f)))
 UNARY(softplus, x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x)))
 UNARY(tanh, tanhf(x))

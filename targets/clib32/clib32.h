@@ -47,11 +47,12 @@ struct clib32_matmul_arguments {
 };
 void clib32_matmul(const struct clib32_matmul_arguments *a);
 
-/* Pooling of each plane; pixels outside x count for none, in averages as zeros with count_padding. */
+/* Pooling of each plane; pixels outside x count for none, in averages as zeros with count_padding, those outside the padding never. A window without
+ * a pixel has the average 0 and the least number as the largest, as in ONNX Runtime. */
 struct clib32_pool_arguments {
     const float *x;
     float *y;
-    int32_t planes, height, width, out_height, out_width, kh, kw, sh, sw, dh, dw, pad_top, pad_left, average, count_padding;
+    int32_t planes, height, width, out_height, out_width, kh, kw, sh, sw, dh, dw, pad_top, pad_left, pad_bottom, pad_right, average, count_padding;
 };
 void clib32_pool(const struct clib32_pool_arguments *a);
 

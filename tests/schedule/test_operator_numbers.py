@@ -23,20 +23,20 @@ def test_every_name_has_a_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("padding", "before"),
+    ("padding", "wanted"),
     [
-        ({"pads": [2, 1, 2, 0]}, (2, 1)),
-        ({"auto_pad": "VALID"}, (0, 0)),
-        ({"auto_pad": "SAME_UPPER"}, (1, 0)),
-        ({"auto_pad": "SAME_LOWER"}, (1, 1)),
+        ({"pads": [2, 1, 2, 0]}, (2, 1, 2, 0)),
+        ({"auto_pad": "VALID"}, (0, 0, 0, 0)),
+        ({"auto_pad": "SAME_UPPER"}, (1, 0, 1, 1)),
+        ({"auto_pad": "SAME_LOWER"}, (1, 1, 1, 0)),
     ],
 )
-def test_windows_and_their_padding(padding: dict[str, object], before: tuple[int, int]) -> None:
+def test_windows_and_their_padding(padding: dict[str, object], wanted: tuple[int, int, int, int]) -> None:
     """7 rows in steps of 2 become 4: the last window ends one row outside, as does the first; 8 columns in steps of 2 lack one in all."""
     one = node("Conv", {"x": [1, 4, 7, 8], "w": np.zeros((2, 4, 3, 3), F)}, [1, 2, 4, 4], strides=[2, 2], **padding)
     found = numbers(one)
     assert (found["kernel_0"], found["kernel_1"], found["stride_0"], found["dilation_1"]) == (3, 3, 2, 1)
-    assert (found["before_0"], found["before_1"]) == before
+    assert (found["before_0"], found["before_1"], found["after_0"], found["after_1"]) == wanted
 
 
 def test_steps_are_those_of_broadcasting() -> None:

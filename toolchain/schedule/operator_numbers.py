@@ -21,7 +21,7 @@ VALUES = 8
 """Numbers of a known input that can be named."""
 LARGEST = 1 << 62
 OF_TENSOR = "rank", "inputs", "outputs", "elements", "out_rank", "out_elements"
-OF_WINDOW = "kernel", "stride", "dilation", "before"
+OF_WINDOW = "kernel", "stride", "dilation", "before", "after"
 OF_AXIS = "before_axis", "at_axis", "after_axis"
 TEXTS: Mapping[str, tuple[str, ...]] = {
     "auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
@@ -44,7 +44,7 @@ def number_names(operator: str) -> frozenset[str]:
     - known_J: whether input J is a constant; whole_J: whether it holds at most eight numbers without fractions, which are value_J_K.
     - extent_K: the result's sizes with ones in front, six in all; step_J_K: elements of input J from one to the next along it, 0 where it repeats.
     - before_axis, at_axis, after_axis: elements before, at and behind the attribute `axis`.
-    - kernel_K, stride_K, dilation_K, before_K: windows by spatial axis, automatic padding worked out.
+    - kernel_K, stride_K, dilation_K, before_K, after_K: windows by spatial axis, automatic padding worked out.
     """
     places = range(PLACES)
     found = {*OF_TENSOR, *(f"{kind}_{place}" for kind in ("rank", "known", "elements", "last", "size", "out_size", "extent") for place in places)}
@@ -142,14 +142,15 @@ def _of_axis(shape: Sequence[int], axis: int) -> Iterator[tuple[str, int]]:
 
 
 def _of_windows(numbers: Mapping[str, int], shapes: Sequence[Sequence[int]], result: Sequence[int]) -> Iterator[tuple[str, int]]:
-    """kernel: of the weights where the attribute is left out. before: rows of padding in front."""
-    weights = shapes[1] if len(shapes) > 1 else ()
-    for axis in range(max(len(shapes[0]) - 2, 0) if shapes else 0):
+    """kernel: of the weights where the attribute is left out. before, after: rows of padding in front and behind."""
+    weights, axes = shapes[1] if len(shapes) > 1 else (), max(len(shapes[0]) - 2, 0) if shapes else 0
+    for axis in range(axes):
         kernel = numbers[f"kernel_shape_{axis}"] or (weights[axis + 2] if axis + 2 < len(weights) else 1)
         stride, dilation = (numbers.get(f"{name}_{axis}", 0) or 1 for name in ("strides", "dilations"))
         yield from ((f"kernel_{axis}", kernel), (f"stride_{axis}", stride), (f"dilation_{axis}", dilation))
-        before = numbers[f"pads_{axis}"] if numbers["auto_pad_NOTSET"] else 0
+        before, after = (numbers.get(f"pads_{place}", 0) if numbers["auto_pad_NOTSET"] else 0 for place in (axis, axis + axes))
         if (numbers["auto_pad_SAME_UPPER"] or numbers["auto_pad_SAME_LOWER"]) and axis + 2 < len(result):
             whole = max((result[axis + 2] - 1) * stride + (kernel - 1) * dilation + 1 - shapes[0][axis + 2], 0)
             before = whole // 2 if numbers["auto_pad_SAME_UPPER"] else whole - whole // 2
-        yield f"before_{axis}", before
+            after = whole - before
+        yield from ((f"before_{axis}", before), (f"after_{axis}", after))

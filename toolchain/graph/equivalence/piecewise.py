@@ -29,6 +29,8 @@ TOLERANCE: Mapping[ir.DataType, float] = {ir.DataType.FLOAT: 1e-4, ir.DataType.D
 """The difference allowed, in shares of a tensor's largest magnitude. Sums of float32 products in another order differ by some 1e-6 (measured)."""
 SPREADS = 4.0
 """Deviation of made-up operands, in deviations of what calibration saw; the values of one tensor in two are of the usual size."""
+MOST = 1e30
+"""The largest deviation: products of some such operands are still finite numbers."""
 MAX_BYTES = 256 << 20
 """The most bytes of operands that one run is fed."""
 
@@ -140,7 +142,7 @@ def _made_up(value: ir.Value, shape: tuple[int, ...], deviation: float, seed: in
     if not is_float(value):
         return random.integers(0, 2, shape).astype(dtype)
     found = random.standard_normal(shape, np.float32)
-    found *= (deviation or 1.0) * random.choice([1.0, SPREADS], (*shape[:2], *(1,) * (len(shape) - 2))).astype(np.float32)
+    found *= min(deviation or 1.0, MOST) * random.choice([1.0, SPREADS], (*shape[:2], *(1,) * (len(shape) - 2))).astype(np.float32)
     return np.clip(found, *interval_of(value)).astype(dtype, copy=False)
 
 
