@@ -36,9 +36,9 @@ def pools(seed: int, shape: tuple[int, int]) -> list[onnx.NodeProto]:
     while len(found) < 24:
         kernel, stride, dilation = ([draw.randint(1, most) for _ in shape] for most in (4, 3, 2))
         pads = [draw.randint(0, min(kernel) - 1) for _ in range(4)]
-        given = {"kernel_shape": kernel, "strides": stride, "dilations": dilation, "pads": pads}
+        given: dict[str, Any] = {"kernel_shape": kernel, "strides": stride, "dilations": dilation, "pads": pads}
         kind = draw.choice(["AveragePool", "AveragePool", "MaxPool"])
-        more = {"count_include_pad": draw.choice([0, 1, 1])} if kind == "AveragePool" else {}
+        more: dict[str, Any] = {"count_include_pad": draw.choice([0, 1, 1])} if kind == "AveragePool" else {}
         spans = [size + pads[k] + pads[k + 2] - (kernel[k] - 1) * dilation[k] - 1 for k, size in enumerate(shape)]
         if all(span > -step for span, step in zip(spans, stride, strict=True)):
             found.append(n(kind, ["x"], [f"y{len(found)}"], f"pool{len(found)}", **given, **more))
@@ -95,14 +95,14 @@ def test_special_values() -> None:
     nodes = [n(kind, ["x"], [kind.lower()], kind) for kind in UNARY]
     nodes += [n(kind, ["x", "z"], [kind.lower()], kind) for kind in BINARY]
     nodes += [n("Clip", ["x", "low", "high"], ["clip"], "Clip")]
-    constants = {"z": np.roll(values, 5)[None], "low": F(-1), "high": F(2)}
+    constants = {"z": np.roll(values, 5)[None], "low": np.array(-1, F), "high": np.array(2, F)}
     proto = model(nodes, {"x": [1, values.size]}, {node.output[0]: None for node in nodes}, constants)
     for name, (found, expected) in both(proto, values[None]).items():
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4, equal_nan=True, err_msg=name)
 
 
 def test_special_values_in_rows() -> None:
-    """One such number among others, in each plane another. The largest with a NaN is NaN; ONNX Runtime's depends on where in its vectors that stands."""
+    """One such number among others, in each plane another. The largest with a NaN is NaN; ONNX Runtime's depends on where that stands."""
     values = special_values(0.25)[:20]
     x = np.random.default_rng(0).normal(size=(1, values.size, 3, 3)).astype(F)
     x[0, :, 1, 1] = values
