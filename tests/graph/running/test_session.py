@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from tests.graph.onnx_builder import model, save
 from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.running.session import ALIGN, aligned, open_session, run_session
 from toolchain.spec.errors import UserError
 
 n = helper.make_node
@@ -71,3 +71,29 @@ def test_a_sequence_goes_in_as_a_list_and_a_scalar_as_an_array(tmp_path: Path) -
     path = save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path)
     given = {"s": [np.zeros(3, np.float32), np.ones(2, np.float32)], "p": np.arange(2)[1]}
     assert run_session(open_session(path), given)["y"].tolist() == [1, 1]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(1, 17, 10, 4), (1, 17, 9, 9), (3, 5)])
+def test_results_do_not_depend_on_where_operands_stand(shape: tuple[int, ...]) -> None:
+    axes = np.arange(len(shape))[-2:] if len(shape) == 4 else np.array([1])
+    proto = model([n("ReduceMean", ["x", "axes"], ["y"], keepdims=0)], {"x": shape}, {"y": None}, {"axes": axes})
+    session = open_session(proto.SerializeToString(), optimise=False)
+    values, found = np.random.default_rng(0).standard_normal(shape).astype(np.float32), set[bytes]()
+    for offset in range(16):
+        room = np.zeros(values.size + 16, np.float32)
+        placed = room[offset : offset + values.size].reshape(shape)
+        placed[...] = values
+        found.add(run_session(session, {"x": placed})["y"].tobytes())
+    turned = np.ascontiguousarray(np.moveaxis(values, 0, -1))
+    found.add(run_session(session, {"x": np.moveaxis(turned, -1, 0)})["y"].tobytes())
+    assert len(found) == 1
+
+
+def test_arrays_of_every_kind_are_aligned() -> None:
+    kinds = [np.float32(1), np.zeros((2, 3), bool)[:, ::2], np.arange(7, dtype=np.int8)[1:], np.zeros(3, np.float16)[1:]]
+    for array in kinds:
+        made = aligned(array)
+        assert (made.ctypes.data % ALIGN, made.shape, made.dtype) == (0, array.shape, array.dtype)
+        assert np.array_equal(made, array)
+    for other in (np.array(["a", "b"], object), np.zeros((0, 3), np.int64), [np.zeros(3)], {1: 2.0}):
+        assert aligned(other) is other
