@@ -62,6 +62,22 @@ def test_streams_are_a_build_of_their_own_and_no_more_than_there_are(tmp_path: P
     assert two.figures["regions"][0]["streams"] == 2
 
 
+def test_images_take_a_stream_each_and_no_more_than_there_are(tmp_path: Path) -> None:
+    for given, said in (
+        ({"images": 4}, "takes at most 3 on 1 of its 3 streams each"),
+        ({"images": 2, "streams": 2}, "takes at most 1 on 2 of its 3"),
+    ):
+        with pytest.raises(toolchain.UserError, match=f"E1202 images=[24]: machine 'dnnvm' {said}"):
+            toolchain.compile("digits", "dnnvm:zu9", folder=tmp_path, **given)  # type: ignore[arg-type]
+    pictures = np.random.default_rng(0).random((4, 1, 8, 8), np.float32)
+    one, three = (toolchain.compile("digits", "dnnvm:zu9", images=count, folder=tmp_path / str(count)) for count in (1, 3))
+    assert (one.figures["images"], three.figures["images"]) == (1, 3)
+    assert three.figures["frames_per_second"] > 1.5 * one.figures["frames_per_second"]
+    found, wanted = (toolchain.load(built.bundle).run({"image": pictures}) for built in (three, one))
+    assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+    assert three.verify().text.startswith("digits on dnnvm:zu9: exact;")
+
+
 def test_models_in_memory_of_one_name_do_not_meet(tmp_path: Path) -> None:
     one, other = (toolchain.compile(absolute(size), "vta", folder=tmp_path) for size in (1, 2))
     assert one.bundle != other.bundle

@@ -69,8 +69,10 @@ class Builder:
 
 
 @cache
-def network(target: str = "vta") -> tuple[Machine, ir.Model, dict[str, CompiledRegion]]:
-    """x -> quantize -> [conv conv] -> dequantize -> Sigmoid -> quantize -> [conv] -> dequantize -> y, and the stored result as well."""
+def network(target: str = "vta", copies: int = 1) -> tuple[Machine, ir.Model, dict[str, CompiledRegion]]:
+    """copies: of each region, side by side.
+
+    x -> quantize -> [conv conv] -> dequantize -> Sigmoid -> quantize -> [conv] -> dequantize -> y, and the stored result as well."""
     machine = load_machine(target)
     x = ir.Value(name="x", shape=ir.Shape((1, 3, 8, 8)), type=ir.TensorType(ir.DataType.FLOAT))
     model = ir.Model(ir.Graph([x], [], nodes=[], opset_imports={"": OPSET}, name="small"), ir_version=8)
@@ -90,7 +92,7 @@ def network(target: str = "vta") -> tuple[Machine, ir.Model, dict[str, CompiledR
         nodes = [node for node in model.graph if node.name in names]
         region = _region(f"region{number}", nodes, build.operations, machine)
         outline(model, nodes, REGION, region.name, {})
-        compiled[region.name] = compile_region(machine, load_kernels(machine), region, Options())
+        compiled[region.name] = compile_region(machine, load_kernels(machine), region, Options(copies=copies))
     model.graph.sort()
     return machine, model, compiled
 
@@ -111,8 +113,8 @@ def _region(name: str, nodes: list[ir.Node], operations: dict[str, Operation], m
     return Region(name, shapes, (bound[0].tensors["x"],), (bound[-1].tensors["y"],), tuple(bound), {})
 
 
-def bundle(target: str = "vta") -> Bundle:
-    machine, model, compiled = network(target)
+def bundle(target: str = "vta", copies: int = 1) -> Bundle:
+    machine, model, compiled = network(target, copies)
     return assemble_bundle("small", [machine], model, {name: binary_code(region) for name, region in compiled.items()})
 
 

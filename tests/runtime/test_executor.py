@@ -59,6 +59,24 @@ def test_samples_come_in_groups_and_the_last_one_is_filled_up(target: str) -> No
         assert all(np.array_equal(array, wanted[name][:count]) for name, array in outcome.outputs.items())
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_copies_take_a_sample_each_and_none_knows_of_the_others(count: int) -> None:
+    several, one = opened("stcp920", bundle("stcp920", 3)), opened("stcp920", bundle("stcp920"))
+    assert (several.group, one.group) == (3, 1)
+    for number in range(2):  # again: what the last run left in a room that has no sample now is nobody's
+        pictures = images(6)[number : number + count]
+        found, wanted = several.run({"x": pictures}), one.run({"x": pictures})
+        assert all(np.array_equal(found.outputs[name], wanted.outputs[name]) for name in wanted.outputs)
+        assert (found.runs, wanted.runs) == (2 * -(-count // 3), 2 * count)
+
+
+def test_a_map_for_more_streams_than_there_are_is_one_line() -> None:
+    held = bundle("stcp920", 3)
+    wrong = [replace(region, map=replace(region.map, streams=11)) for region in held.manifest.regions]
+    with pytest.raises(UserError, match="E1104 the map of region 'region0' is for 33 streams, stcp920 runs 32"):
+        opened("stcp920", replace(held, manifest=replace(held.manifest, regions=tuple(wrong))))
+
+
 def test_a_model_without_regions_runs_on_the_host(tmp_path: Path) -> None:
     x = ir.Value(name="x", shape=ir.Shape((2, 3)), type=ir.TensorType(ir.DataType.FLOAT))
     node = ir.node("Exp", [x], name="e", num_outputs=1)

@@ -43,6 +43,7 @@ class Builder:
     kinds: Collection[str]
     batch: int = 1
     low: int = -128
+    bias: int = 3000
     tensors: dict[str, Shape] = field(default_factory=dict[str, Shape])
     operations: list[Bound] = field(default_factory=list[Bound])
     slices: dict[str, Slice] = field(default_factory=dict[str, Slice])
@@ -111,7 +112,7 @@ class Builder:
                 self.put(made.upsample(name, shape, (2, 2)), x=source)
 
     def weights(self, shape: tuple[int, ...]) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
-        return self.rng.integers(-127, 128, shape, np.int8), self.rng.integers(-3000, 3000, shape[0]).astype(np.int32)
+        return self.rng.integers(-127, 128, shape, np.int8), self.rng.integers(-self.bias, self.bias, shape[0]).astype(np.int32)
 
     def add(self) -> None:
         """Two tensors of one shape, where there are two."""

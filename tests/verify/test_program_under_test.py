@@ -7,7 +7,7 @@ def test_a_restart_is_like_the_first_start() -> None:
     tested, expected = small()
     inputs = {"image": expected["image"]}
     state = tested.state(inputs)
-    start = tested.restarts(state, inputs)
+    start = tested.restarts(state)
     state.memories["dram"][:] = 1
     again, fresh = start(), tested.state(inputs)
     assert all(np.array_equal(again.memories[name], fresh.memories[name]) for name in fresh.memories)

@@ -1,7 +1,7 @@
 """The DRAM map of a region's tensors and constants: all that a device needs beside the program, convertible to JSON and back."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -30,6 +30,9 @@ class Segment:
     address, for machines that count from one; -1: the program's addresses are absolute, and it must stand exactly here.
 
     memory: on chip, for tensors between operations that no host sees; empty for DRAM. instance: of that memory.
+
+    pitch: how far the rooms of several copies of the program are apart, in bytes of DRAM or in instances of the memory; 0 for a segment that all
+    of them share, as constants are.
     """
 
     address: int
@@ -37,6 +40,13 @@ class Segment:
     register: int = -1
     memory: str = ""
     instance: int = 0
+    pitch: int = 0
+
+    def room(self, number: int) -> "Segment":
+        """The segment as one copy of the program sees it."""
+        if self.memory:
+            return replace(self, instance=self.instance + number * self.pitch, pitch=0)
+        return replace(self, address=self.address + number * self.pitch, pitch=0)
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,9 @@ class DramMap:
     inputs, outputs: what the host writes before a run and reads after it. tensors: every tensor that has an address there, or in a memory on chip
     that streams share; what is no
     output is there only while operations need it, its room serves others later.
+
+    rooms: how many copies of the program run side by side, each on images of its own, in a room of its own of each segment with a pitch. streams:
+    of each copy, those of a copy one behind the other. A tensor's shape is that of one copy.
     """
 
     memory: str
@@ -82,6 +95,19 @@ class DramMap:
     tensors: Mapping[str, StoredTensor]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    rooms: int = 1
+    streams: int = 1
+
+    def room(self, number: int) -> "DramMap":
+        """The map as one copy of the program sees it."""
+        return replace(self, rooms=1, segments={name: segment.room(number) for name, segment in self.segments.items()})
+
+    def set_registers(self, machine: Machine, state: State) -> None:
+        """What the host does before a run: each stream's registers hold where the segments of its own room begin."""
+        for segment in (each for each in self.segments.values() if each.register >= 0):
+            held = state.host[self.registers]
+            stream = np.arange(len(held)) * machine.streams // len(held)
+            held[:, segment.register] = segment.address + np.minimum(stream // self.streams, self.rooms - 1) * segment.pitch
 
     def state(self, machine: Machine, constants: Mapping[str, bytes]) -> State:
         """A new state with constants and registers in place; constants: bytes by segment."""
@@ -89,8 +115,7 @@ class DramMap:
         for name, segment in self.segments.items():
             data = b"" if segment.memory else constants.get(name, b"")
             state.memories[self.memory][:, segment.address : segment.address + len(data)] = np.frombuffer(data, np.uint8)
-            if segment.register >= 0:
-                state.host[self.registers][:, segment.register] = segment.address
+        self.set_registers(machine, state)
         return state
 
     def write(self, machine: Machine, state: State, values: Mapping[str, Array]) -> None:
@@ -137,7 +162,8 @@ class DramMap:
         """Raises KeyError or TypeError for anything that `plain` did not write."""
         tensors = {name: _stored(held) for name, held in data["tensors"].items()}
         segments = {name: Segment(**held) for name, held in data["segments"].items()}
-        return cls(data["memory"], data["registers"], segments, tensors, tuple(data["inputs"]), tuple(data["outputs"]))
+        inputs, outputs = tuple(data["inputs"]), tuple(data["outputs"])
+        return cls(data["memory"], data["registers"], segments, tensors, inputs, outputs, data.get("rooms", 1), data.get("streams", 1))
 
 
 def _stored(held: Mapping[str, Any]) -> StoredTensor:

@@ -37,10 +37,22 @@ class Origins:
         """These origins with other indices for operations, by the present ones."""
         return replace(self, operation=np.array([*order, NONE], np.int64)[self.operation])
 
+    def only(self, mine: NDArray[np.bool_]) -> "Origins":
+        """These origins for some of the instructions, NONE for the others. mine: bool [n]."""
+        return replace(self, **{name: np.where(mine, getattr(self, name), NONE) for name in ("operation", "step", "instance")})
+
     def does(self, *kinds: str) -> NDArray[np.bool_]:
         """bool [n]: whether an instruction belongs to a step of one of these kinds."""
         wanted = [number for number, name in enumerate(self.steps) if name.kind in kinds]
         return np.isin(self.step, wanted)
+
+
+def join_origins(parts: Sequence[Origins]) -> Origins:
+    """The origins of instructions that follow one another."""
+    steps = tuple(dict.fromkeys(name for part in parts for name in part.steps))
+    numbers = [np.array([*(steps.index(name) for name in part.steps), NONE], np.int64) for part in parts]
+    step = np.concatenate([own[part.step] for own, part in zip(numbers, parts, strict=True)])
+    return Origins(steps, np.concatenate([part.operation for part in parts]), step, np.concatenate([part.instance for part in parts]))
 
 
 class Run(NamedTuple):

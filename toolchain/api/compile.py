@@ -33,6 +33,7 @@ def compile_model(
     fallback: bool = True,
     schedule: str | Path = "",
     streams: int = 1,
+    images: int = 0,
     folder: str | Path = ROOT,
     say: Say | None = None,
 ) -> Compiled:
@@ -44,12 +45,16 @@ def compile_model(
     place: `pays` for regions that save time, `all` for whatever the machine takes; where left out, what the model's file says.
     calibration: recorded inputs, [count, *shape] by name, or an .npz file of these; without them, what the model's file says, else made-up ones.
     fallback: whether the host may run what the machine cannot. schedule: the file of a region's schedule, or a folder of such files.
-    streams: how many of the machine's share the work of every operation. folder: for all files; one build is done again only where something changed.
+    streams: how many of the machine's share the work of every operation. images: how many a run takes, each on so many streams of its own; 0: as few
+    as the machine can. folder: for all files; one build is done again only where something changed.
     say: is told what goes on. Raises UserError.
     """
     root, own = Path(folder).absolute(), str(Path(schedule).absolute()) if schedule else ""
     sizes, changed = _sizes(dims or {}), _changed(params or {})
-    variables = Variables(_targets(target), (_model(model, root),), changed, sizes, fallback, _place(place), schedule=own, streams=_streams(streams))
+    runs, several = _count("streams", streams, 1), _count("images", images, 0)
+    variables = Variables(
+        _targets(target), (_model(model, root),), changed, sizes, fallback, _place(place), schedule=own, streams=runs, images=several
+    )  # fmt: skip
     built = _planned(variables if calibration is None else _calibrated(variables, calibration, root), root, say)
     fulfil(built.steps["bundle"], built.say)
     return built
@@ -135,13 +140,13 @@ def _size(name: str, size: int) -> int:
     raise fail("E1202", f"the dimension '{name}' cannot be {size!r}", hint="a size is a whole number, and 0 only of one axis, INPUT.AXIS")
 
 
-def _streams(streams: int) -> int:
+def _count(name: str, given: int, least: int) -> int:
     try:
-        if index(streams) > 0:
-            return index(streams)
+        if index(given) >= least:
+            return index(given)
     except TypeError:
         pass
-    raise fail("E1202", f"'streams' is a whole number from 1 on, not {streams!r}")
+    raise fail("E1202", f"'{name}' is a whole number from {least} on, not {given!r}")
 
 
 def _place(place: str) -> str:

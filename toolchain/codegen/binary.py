@@ -37,7 +37,7 @@ def binary_code(compiled: CompiledRegion) -> RegionCode:
         schedule=write_schedule(compiled.schedule),
         map=stored,
         constants=compiled.constants,
-        images=stored.tensors[stored.outputs[0]].shape.batch,
+        images=stored.rooms * stored.tensors[stored.outputs[0]].shape.batch,
         cycles=compiled.cycles,
     )
 

@@ -45,7 +45,7 @@ class CallText:
 
 def c99_source(machine: Machine, plan: PlannedCalls) -> str:
     """The text of the region's C file."""
-    each = zip(plan.problems, plan.region.operations, plan.placed.scopes, strict=True)
+    each = zip(plan.problems, plan.region.operations, plan.placed.scopes[0], strict=True)
     calls = [_call_text(machine, problem, bound, scope) for problem, bound, scope in each]
     header, size = library_call(plan.problems[0]).library.header, plan.placed.map.bytes
     return render("c99", "region.c.j2", name=plan.region.name, machine=machine.label, header=header, bytes=size, align=ALIGN, calls=calls)

@@ -45,6 +45,22 @@ def build_program(machine: Machine, streams: Sequence[bytes], kind: Ints, stream
     return program
 
 
+def join_programs(programs: Sequence[Program], apart: int) -> Program:
+    """Programs of one machine, on streams of their own, as one. apart: how many streams on each is to run from the one before."""
+    machine = programs[0].machine
+    streams = [b""] * machine.streams
+    for number, program in enumerate(programs):
+        for stream in np.unique(program.stream).tolist():
+            streams[stream + number * apart] = program.streams[stream]
+    kind, offset = (np.concatenate([getattr(program, name) for program in programs]) for name in ("kind", "offset"))
+    stream = np.concatenate([program.stream + number * apart for number, program in enumerate(programs)])
+    columns = [
+        {field: np.concatenate([each.columns[number][field] for each in programs]) for field in programs[0].columns[number]}
+        for number in range(len(machine.instructions))
+    ]
+    return build_program(machine, streams, kind, stream, offset, tuple(columns))
+
+
 def _route(program: Program, kind: int, rows: Ints) -> Ints | int:
     machine = program.machine
     expr = machine.instructions[kind].unit

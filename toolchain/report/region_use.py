@@ -72,7 +72,7 @@ def use_region(tested: ProgramUnderTest) -> RegionUse:
     checked = prepare_program(tested.program, tested.state({}))
     timeline = time_program(tested.program, checked.footprints, checked.provenance, checked.tokens)
     found = summarise(timeline)
-    images = next(iter(tested.region.tensors.values())).batch
+    images = tested.map.rooms * next(iter(tested.region.tensors.values())).batch
     return RegionUse(
         tested.region.name, tested.program.machine.name, images, len(tested.program), timeline.cycles, found.bound_cycles, found.bound_by,
         tuple(_operations(tested, timeline)), tuple(_memories(checked.footprints)), found.constants,
@@ -117,7 +117,8 @@ def _operations(tested: ProgramUnderTest, timeline: Timeline) -> Iterator[Operat
             operation, longest = tested.region.operations[number].operation, float(each.max())
             cycles = (done - before) * (longest / total if total else 1 / len(members))
             keeps = units[int(each.argmax()) % len(units)].name, longest
-            yield OperationUse(operation.name, operation.kind.name, len(mine), cycles, *keeps, operation.macs, int(moved[mine].sum()))
+            amount = tested.map.rooms * operation.macs, int(moved[mine].sum())
+            yield OperationUse(operation.name, operation.kind.name, len(mine), cycles, *keeps, *amount)
         before = done
 
 

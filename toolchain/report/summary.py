@@ -128,7 +128,8 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     placement = place_nodes(built.floating, built.partitioned, stages)
     costs = built_costs(built, placement)
     machines = built.machines
-    images = images_per_run(machine) if len(machines) == 1 else samples_of(manifest.regions)
+    alone = [region.images for region in manifest.regions] or [images_per_run(machine)]
+    images = max(alone) if len(machines) == 1 else samples_of(manifest.regions)
     return Summary(
         manifest.model, " + ".join(each.label for each in machines.values()), images, machine.timing.clock_khz, machine.timing.peak_macs, placement,
         calibration_kind(built.integer), tuple(uses), modelled(machines, manifest), costs,

@@ -51,7 +51,4 @@ class EmulatedProgram:
             return run_in(memory, self.image.map, writes, reads, lambda: self.engine(self.program, self.state, self.order), self._set_registers)
 
     def _set_registers(self) -> None:
-        held = self.image.map
-        for segment in held.segments.values():
-            if segment.register >= 0:
-                self.state.host[held.registers][:, segment.register] = segment.address
+        self.image.map.set_registers(self.program.machine, self.state)

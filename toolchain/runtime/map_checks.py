@@ -21,11 +21,13 @@ def check_map(name: str, machine: Machine, held: DramMap, constants: Mapping[str
     if memory is None or memory.kind != "dram" or (held.registers and (registers is None or not registers.host)):
         raise fail("E1104", f"the map of region '{name}' names memories that {machine.name} does not have")
     count = registers.depths[0] if registers else 0
+    if held.rooms * held.streams > machine.streams:
+        raise fail("E1104", f"the map of region '{name}' is for {held.rooms * held.streams} streams, {machine.name} runs {machine.streams}")
     for part, segment in held.segments.items():
         last = segment.address + max(segment.bytes, len(constants.get(part, b"")))
         inner = machine.memory.get(segment.memory) if segment.memory else memory
         instances = machine.instances(inner.scope) if inner and segment.memory else 1
-        if inner is None or not 0 <= segment.instance < instances:
+        if inner is None or not 0 <= segment.instance <= segment.room(held.rooms - 1).instance < instances:
             raise fail("E1104", f"the segment '{part}' of region '{name}' is in a memory that {machine.name} does not have")
         if not 0 <= segment.address <= last <= inner.bytes or not -1 <= segment.register < count:
             raise fail("E1104", f"the segment '{part}' of region '{name}' is outside '{held.memory}' of {machine.name}")

@@ -76,12 +76,13 @@ def _members(bundle: Bundle) -> Iterator[str]:
 
 def _region(region: RegionProgram) -> Iterator[str]:
     where, held = f"of region '{region.name[:80]}'", region.map
-    if not 1 <= region.images <= MAX_IMAGES or region.cycles < 0 or not region.outputs:
+    if not 1 <= region.images <= MAX_IMAGES or region.cycles < 0 or not region.outputs or min(held.rooms, held.streams) < 1:
         yield f"the images, cycles or outputs {where} are out of range"
-    yield from (f"the segment '{name[:80]}' {where} has no proper place" for name, s in held.segments.items() if min(s.address, s.bytes) < 0)
+    yield from (f"the segment '{name[:80]}' {where} has no proper place" for name, s in held.segments.items() if min(s.address, s.bytes, s.pitch) < 0)
     for name, stored in held.tensors.items():
         segment = held.segments.get(stored.segment)
-        inside = segment is not None and min(stored.offset, stored.bytes, stored.channel) >= 0 and stored.offset + stored.bytes <= segment.bytes
+        last = stored.offset + stored.bytes + (held.rooms - 1) * (segment.pitch if segment and not segment.memory else 0)
+        inside = segment is not None and min(stored.offset, stored.bytes, stored.channel) >= 0 and last <= segment.bytes
         if not inside or not _sizes(stored.shape) or not _sizes(stored.extents):
             yield f"the tensor '{name[:80]}' {where} has no proper place"
     for port in (*region.inputs, *region.outputs):
@@ -94,7 +95,8 @@ def _holds(stored: tuple[int, ...], shape: tuple[int, ...], region: RegionProgra
     """Whether a region's tensor is a run's images, each of the shape that the graph has for one, or one whole sample."""
     if region.whole:
         return bool(shape) and math.prod(stored) == math.prod(shape)
-    return bool(shape) and shape[0] == region.batch and stored[0] == region.images and math.prod(stored[1:]) == math.prod(shape[1:])
+    images = stored[0] * region.map.rooms
+    return bool(shape) and shape[0] == region.batch and images == region.images and math.prod(stored[1:]) == math.prod(shape[1:])
 
 
 def _order(manifest: Manifest) -> Iterator[str]:

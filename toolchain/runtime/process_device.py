@@ -47,6 +47,9 @@ class ProcessDevice:
     def start(self, machine: str, program: bytes, held: DramMap, constants: Mapping[str, bytes]) -> "ProcessProgram":
         """program: bytes as the process expects them. held: its segments are in one memory. constants: by segment. Raises UserError as `load`."""
         segments = {name: segment for name, segment in held.segments.items() if not segment.memory}
+        if held.registers and held.rooms > 1:
+            hint = "build without 'images=', or run it on the emulator"
+            raise fail("E0713", "a device in another process gets one address for each register, and copies of a program need their own", hint=hint)
         size = -(-held.bytes // PAGE) * PAGE
         name, shared = _shared_file(size + max(len(program), 1))
         try:

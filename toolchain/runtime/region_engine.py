@@ -48,7 +48,8 @@ class PackedEngine:
         """One run of the program; its results image by image."""
         start = perf_counter()
         writes = pack(self.machine, self.region, images)
-        reads = list(dict.fromkeys(buffer_of(self.region.map, port.tensor) for port in self.region.outputs))
+        rooms = range(-(-len(images) * self.region.map.rooms // self.region.images))
+        reads = list(dict.fromkeys(buffer_of(self.region.map, port.tensor, room) for port in self.region.outputs for room in rooms))
         packed = perf_counter()
         ran = self.program.run(writes, reads)
         unpacking = perf_counter()

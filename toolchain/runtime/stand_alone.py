@@ -165,6 +165,8 @@ class _Writer:
             return
         if run.whole:
             raise self.refused(f"region '{run.name}' is a graph for an engine, {run.target}")
+        if run.map.rooms > 1:
+            raise self.refused(f"region '{run.name}' takes {run.images} images a run, and a program takes one: build without 'images='")
         if run.batch > 1:
             raise self.refused(f"region '{run.name}' takes {run.batch} images of a sample")
         self.rounding = machine.quantisation.rounding if machine.quantisation else self.rounding

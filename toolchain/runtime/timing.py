@@ -71,12 +71,13 @@ class RegionTime:
         return sum(self.copies.values())
 
 
-def region_time(machine: Machine, cycles: float, runs: int, buffers: Mapping[str, Buffer], kept: Collection[str] = ()) -> RegionTime:
-    """cycles: of one run of the program. buffers: the tensors at its border, by the graph's names. kept: those that are copied as they are stored."""
+def region_time(machine: Machine, cycles: float, runs: int, buffers: Mapping[str, Buffer], kept: Collection[str] = (), rooms: int = 1) -> RegionTime:
+    """cycles: of one run of the program. buffers: the tensors at its border, by the graph's names. kept: those that are copied as they are stored.
+    rooms: how many of each buffer a run has."""
     host, layouts = machine.host, {layout.name: layout for layout in machine.layouts}
-    sizes = {name: runs * stored.bytes for name, stored in buffers.items()}
+    sizes = {name: runs * rooms * stored.bytes for name, stored in buffers.items()}
     rearranged = {name: None if name in kept else layouts.get(stored.layout) for name, stored in buffers.items()}
-    copies = {name: runs * copy_ms(stored.bytes, rearranged[name], host) for name, stored in buffers.items()} if host else {}
+    copies = {name: runs * rooms * copy_ms(stored.bytes, rearranged[name], host) for name, stored in buffers.items()} if host else {}
     launch = runs * host.launch_us.value / 1e3 if host else None
     return RegionTime(runs, runs * cycles, runs * cycles / machine.timing.clock_khz, copies, sizes, launch)
 
@@ -89,7 +90,7 @@ def region_times(machines: Mapping[str, Machine], manifest: Manifest) -> dict[st
 
 def _program_time(machine: Machine, region: RegionProgram, samples: int, kept: Collection[str]) -> RegionTime:
     border = {port.name: region.map.tensors[port.tensor] for port in ports_of(region)}
-    return region_time(machine, region.cycles, region.runs(samples), border, kept)
+    return region_time(machine, region.cycles, region.runs(samples), border, kept, region.map.rooms)
 
 
 def samples_of(regions: Iterable[RegionProgram]) -> int:

@@ -1,6 +1,7 @@
 """Samples to the stored bytes of a region's buffers and back, through the machine's layouts."""
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,10 @@ Array = NDArray[Any]
 Sample = Mapping[str, Value]
 
 
-def buffer_of(held: DramMap, tensor: str) -> ByteRange:
-    """The range of the whole buffer that holds a tensor; tensors side by side share one."""
+def buffer_of(held: DramMap, tensor: str, room: int = 0) -> ByteRange:
+    """The range of the whole buffer that holds a tensor; tensors side by side share one. room: of which copy of the program."""
     stored = held.tensors[tensor]
-    return ByteRange(stored.segment, stored.offset, stored.bytes)
+    return ByteRange(stored.segment, stored.offset + room * held.segments[stored.segment].pitch, stored.bytes)
 
 
 def split_images(region: RegionProgram, samples: Sequence[Sample]) -> list[dict[str, Value]]:
@@ -41,14 +42,15 @@ def join_images(region: RegionProgram, images: Sequence[Sample]) -> list[dict[st
 
 
 def pack(machine: Machine, region: RegionProgram, images: Sequence[Sample]) -> dict[ByteRange, Bytes]:
-    """The region's input buffers. images: tensors by the graph's names, at most as many as a run takes; the rest is zeros.
+    """The region's input buffers. images: tensors by the graph's names, at most as many as a run takes; the rest is zeros, and rooms without any
+    image stay as they are.
 
     Raises UserError E1104 for a tensor that is not what the region expects.
     """
     found: dict[ByteRange, Bytes] = {}
-    for port in region.inputs:
-        where, stored = buffer_of(region.map, port.tensor), region.map.tensors[port.tensor]
-        parts = [image[port.name] for image in images]
+    for port, (room, held) in product(region.inputs, enumerate(_rooms(region, len(images)))):
+        where, stored = buffer_of(region.map, port.tensor, room), region.map.tensors[port.tensor]
+        parts = [image[port.name] for image in images[held]]
         if (kept := bytes_as_stored(region, port, parts)) is not None:
             found[where] = kept
             continue
@@ -58,6 +60,12 @@ def pack(machine: Machine, region: RegionProgram, images: Sequence[Sample]) -> d
         except ValueError as error:
             raise fail("E1104", f"the tensor '{port.name}' does not fit region '{region.name}': {error}") from None
     return found
+
+
+def _rooms(region: RegionProgram, images: int) -> list[slice]:
+    """The images of each room that has some, of so many."""
+    size = region.images // region.map.rooms
+    return [slice(first, min(first + size, images)) for first in range(0, images, size)]
 
 
 def _together(parts: Sequence[Array], stored: StoredTensor) -> Array:
@@ -75,11 +83,11 @@ def unpack(
 ) -> list[dict[str, Value]]:
     """The first `count` images of a run's results, by the graph's names: [1, ...] each, `kept` ones as they are stored."""
     found: list[dict[str, Value]] = [{} for _ in range(count)]
-    for port in region.outputs:
-        result = StoredResult(machine, region.map.tensors[port.tensor], data[buffer_of(region.map, port.tensor)])
-        for number, image in enumerate(found):
-            held = StoredImage(result, number, port.shape)
-            image[port.name] = held if port.name in kept else array_of(held)
+    for port, (room, held) in product(region.outputs, enumerate(_rooms(region, count))):
+        result = StoredResult(machine, region.map.tensors[port.tensor], data[buffer_of(region.map, port.tensor, room)])
+        for number, image in enumerate(found[held]):
+            stored = StoredImage(result, number, port.shape)
+            image[port.name] = stored if port.name in kept else array_of(stored)
     return found
 
 

@@ -13,7 +13,7 @@ from toolchain.schedule.emit import Emitted
 from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.realise import kept_problem, realise
-from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.schedule import Copies, Schedule
 from toolchain.schedule.form.shares import even_shares, tile_count
 from toolchain.schedule.groups.fused import TileGroups
 from toolchain.schedule.groups.members import Members
@@ -36,6 +36,7 @@ from toolchain.schedule.tile_following import follow_makers
 from toolchain.schedule.tiling.ring import find_rings
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
+from toolchain.timing.sharing import part_of_ports
 from toolchain.timing.simulate import time_program
 
 CLOSE = 1.002
@@ -49,6 +50,7 @@ class Options:
     check: the race checker looks at the whole program. resident: tensors stay on chip where they can. grouped: neighbours share a loop of rows or
     tiles where that is quicker. timed_groups: quicker by exact time, else by the estimate. streams: how many of the machine's may share the
     tiles of an operation, where no schedule is given. timed_streams: an operation is dealt to as many as are quickest by exact time, else to all.
+    copies: of the region, side by side, each on images of its own and on `streams` of the machine's.
     stored: every tensor is stored to DRAM as well, so that it can be looked at. progress: is told which operation of how many is compiled now.
     """
 
@@ -60,6 +62,7 @@ class Options:
     timed_groups: bool = True
     streams: int = 1
     timed_streams: bool = True
+    copies: int = 1
     stored: bool = False
     progress: Callable[[int, int, str], None] | None = None
 
@@ -84,8 +87,21 @@ def compile_region(
 
 
 def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Schedule:
-    """The search's. Raises UserError E1003, E1004, E1007, E1008, and where programs are timed, all of `compile_region`."""
+    """The search's. A copy is timed alone, with its part of the ports that copies share: all are alike, so each gets as much as any other.
+
+    Raises UserError E1003, E1004, E1007, E1008, and where programs are timed, all of `compile_region`."""
     options = options or Options()
+    copies = Copies(options.copies, options.streams)
+    if copies.times == 1:
+        return _found_schedule(machine, kernels, region, options)
+    if copies.times * copies.streams > machine.streams:
+        text = f"{copies.times} copies of a region on {copies.streams} streams each cannot run: the machine runs {machine.streams}"
+        raise fail("E1007", text)
+    return replace(_found_schedule(part_of_ports(machine, *copies), kernels, region, options), copies=copies)
+
+
+def _found_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Schedule:
+    """That of one copy."""
     planner = _planner(machine, kernels, region, options)
     every = (options.streams,) * len(region.operations)
     if options.streams == 1 or not options.timed_streams:
@@ -143,7 +159,8 @@ class _Planner:
         """counts: by operation, how many streams run its tiles. Raises UserError E1003, E1004, E1007, E1008."""
         if max(counts) > self.machine.streams:
             raise fail("E1007", f"{max(counts)} streams cannot share the work: the machine runs {self.machine.streams}")
-        candidates = shareable(self.machine, self.storage) if self.options.resident else dict[str, SharedSlot]()
+        copies = Copies(self.options.copies, self.options.streams)
+        candidates = shareable(self.machine, self.storage, copies) if self.options.resident else dict[str, SharedSlot]()
         streams = {name: max(counts[user] for user in users(self.region, self.storage, name)) for name in candidates}
         shared = place_shared(self.machine, self.storage, candidates, streams)
         while True:

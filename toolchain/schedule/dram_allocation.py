@@ -1,14 +1,16 @@
 """Addresses in DRAM: inputs, results, tensors between operations (rooms shared over time), and constants, each content once."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolchain.abi.dram_map import DramMap, Segment, StoredTensor, packing_of
 from toolchain.abi.packing import PAGE, Array
+from toolchain.schedule.form.schedule import ONE, Copies
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.arena import Need, share_room
-from toolchain.schedule.placement.dram_buffers import Storage
+from toolchain.schedule.placement.dram_buffers import SharedPlace, Storage
+from toolchain.schedule.placement.shared_memory import streams_together
 from toolchain.schedule.placement.tensor_values import tensor_packing, tensor_values
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.writer import POOL
@@ -41,17 +43,21 @@ class Constants:
 
 @dataclass(frozen=True)
 class PlacedRegion:
-    """scopes: what the templates of each operation see of its tensors (X_base, X_channels, X_segment, and of the pool of constants)."""
+    """scopes: by copy of the program, what the templates of each operation see of its tensors (X_base, X_channels, X_segment, and of the pool of
+    constants)."""
 
     map: DramMap
     constants: Mapping[str, bytes]
-    scopes: tuple[Mapping[str, int], ...]
+    scopes: tuple[tuple[Mapping[str, int], ...], ...]
 
 
-def place_region(machine: Machine, region: Region, problems: Sequence[Problem], storage: Storage, pool: tuple[str, bytes]) -> PlacedRegion:
-    """pool: the view that constants of control memories stand behind, and their bytes; both empty where there are none.
+def place_region(
+    machine: Machine, region: Region, problems: Sequence[Problem], storage: Storage, pool: tuple[str, bytes], copies: Copies = ONE
+) -> PlacedRegion:
+    """pool: the view that constants of control memories stand behind, and their bytes; both empty where there are none. copies: each has a room
+    of its own for all but the constants.
 
-    Raises UserError E1004 where DRAM is too small, E1007 where a tensor starts inside an element.
+    Raises UserError E1004 where DRAM is too small, E1007 where a tensor starts inside an element, or copies share the registers of addresses.
     """
     step = _step(machine)
     constants = Constants(step)
@@ -59,16 +65,20 @@ def place_region(machine: Machine, region: Region, problems: Sequence[Problem], 
     pool_at = constants.add(pool[1]) if pool[1] else 0
     tensors, sizes = _tensors(machine, region, storage, step)
     memory = _memory(machine, problems)
-    segments = _segments(machine, memory, {**sizes, "constants": constants.top}, problems[0].kernel.segments, step)
-    segments |= {b.segment: Segment(0, machine.memory[b.place.memory].bytes, -1, *b.place[:2]) for b in storage.buffers.values() if b.place}
+    segments = _segments(machine, memory, {**sizes, "constants": constants.top}, problems[0].kernel.segments, step, copies.times)
+    segments |= {b.segment: _on_chip(machine, b.place, copies) for b in storage.buffers.values() if b.place}
     registers = problems[0].kernel.registers
-    found = DramMap(memory, registers, segments, tensors, region.inputs, region.outputs)
-    bases = _Bases(machine, segments, bool(registers))
-    own = bases.scope(POOL, pool[0], "constants", pool_at) if pool[1] else {}
-    scopes = tuple(
-        {**own, **bases.operation(problem, tensors, region.operations[index].tensors, known[index])} for index, problem in enumerate(problems)
-    )
-    return PlacedRegion(found, {"constants": b"".join(constants.parts)}, scopes)
+    if registers and copies.times > 1 and streams_together(machine, registers) > copies.streams:
+        raise fail("E1007", f"copies of a program need addresses of their own, and streams share the registers '{registers}' that hold them")
+    found = DramMap(memory, registers, segments, tensors, region.inputs, region.outputs, *copies)
+
+    def scopes(room: DramMap) -> Iterator[Mapping[str, int]]:
+        bases = _Bases(machine, room.segments, bool(registers))
+        own = bases.scope(POOL, pool[0], "constants", pool_at) if pool[1] else {}
+        for problem, bound, values in zip(problems, region.operations, known, strict=True):
+            yield {**own, **bases.operation(problem, tensors, bound.tensors, values)}
+
+    return PlacedRegion(found, {"constants": b"".join(constants.parts)}, tuple(tuple(scopes(found.room(k))) for k in range(copies.times)))
 
 
 def stored_tensors(machine: Machine, region: Region, storage: Storage) -> dict[str, StoredTensor]:
@@ -128,13 +138,21 @@ def _whole(region: Region, storage: Storage, name: str) -> StoredTensor:
     return StoredTensor(region.tensors[name], buffer.segment, 0, 0, buffer.view, buffer.layout, buffer.extents)
 
 
-def _segments(machine: Machine, memory: str, sizes: Mapping[str, int], registers: Mapping[str, int], step: int) -> dict[str, Segment]:
+def _on_chip(machine: Machine, place: SharedPlace, copies: Copies) -> Segment:
+    """The whole of a memory's instance; copies have others, so many instances on."""
+    pitch = copies.streams // streams_together(machine, place.memory) if copies.times > 1 else 0
+    return Segment(0, machine.memory[place.memory].bytes, -1, place.memory, place.instance, pitch)
+
+
+def _segments(machine: Machine, memory: str, sizes: Mapping[str, int], registers: Mapping[str, int], step: int, rooms: int) -> dict[str, Segment]:
     """One after the other, none at address 0: that means nothing on real machines."""
     found: dict[str, Segment] = {}
     at = -(-PAGE // step) * step
     for name in SEGMENTS:
-        found[name] = Segment(at, sizes[name], registers.get(name, -1))
-        at += -(-sizes[name] // math.lcm(PAGE, step)) * math.lcm(PAGE, step)
+        size = -(-sizes[name] // math.lcm(PAGE, step)) * math.lcm(PAGE, step)
+        several = rooms > 1 and name != "constants"
+        found[name] = Segment(at, size * (rooms - 1) * several + sizes[name], registers.get(name, -1), pitch=size * several)
+        at += size * (rooms if several else 1)
     if at > machine.memory[memory].bytes:
         raise fail("E1004", f"the region takes {at} bytes of '{memory}', which has {machine.memory[memory].bytes}")
     return found

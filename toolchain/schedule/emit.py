@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolchain.abi.origins import NONE, Origins, Run, origins_of
+from toolchain.abi.origins import NONE, Origins, Run, join_origins, origins_of
 from toolchain.analysis.state import State
 from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.checks import join_programs
 from toolchain.isa.program import Program
 from toolchain.schedule.emission_errors import blamed
 from toolchain.schedule.kernels.constants import Residency, constant_bytes, plan_residency
@@ -40,6 +41,13 @@ def pool_kernel(parts: Sequence[OperationPart]) -> Kernel | None:
     if len(kept) > 1:
         raise fail("E1007", f"the kernels of one program keep constants in several places: {', '.join(map(str, sorted(kept)))}", found[0].span)
     return found[0] if found else None
+
+
+def together(copies: Sequence[Emitted], apart: int) -> Emitted:
+    """Programs that run side by side as one. apart: how many streams on each is to run from the one before; 0 where they already do."""
+    texts = [f"{TURN}{apart * number}\n" * bool(number and apart) + each.text for number, each in enumerate(copies)]
+    labels = tuple(label for each in copies for label in each.listing)
+    return Emitted(join_programs([each.program for each in copies], apart), "".join(texts), labels, join_origins([each.origins for each in copies]))
 
 
 Sequenced = Sequence[tuple[int, int]]

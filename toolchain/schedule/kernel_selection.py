@@ -1,6 +1,5 @@
 """Kernel selection: the quickest kernel that can do an operation; for an integer call, in the first way of computing it that the machine takes."""
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,8 +29,8 @@ Key = tuple[str, tuple[tuple[str, int], ...], tuple[str, ...]]
 
 
 def images_per_run(machine: Machine) -> int:
-    """How many images one run of a program takes: the instances of all levels that run in lockstep."""
-    return math.prod(level.count for level in machine.levels if level.lockstep)
+    """How many images one stream's program takes in a run: the instances of all levels that run in lockstep."""
+    return machine.lockstep
 
 
 @dataclass(frozen=True)

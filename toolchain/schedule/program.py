@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from toolchain.schedule.dram_allocation import PlacedRegion, place_region
-from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel
+from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel, together
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.rows.row_group import RowGroup
@@ -39,13 +39,20 @@ def turned(plan: Plan) -> Plan:
 
 
 def write_program(machine: Machine, plan: Plan, steps: Steps) -> tuple[PlacedRegion, Emitted]:
-    """Raises UserError E1004, E1005, E1007, and all of `emit`."""
+    """Copies have the same instructions, but for addresses where these are absolute. Raises UserError E1004, E1005, E1007, and all of `emit`."""
     residency = plan_constants(machine, steps.parts, steps.sequence)
     kernel = pool_kernel(steps.parts)
     view = kernel.loading.view if kernel and kernel.loading else ""
-    placed = place_region(machine, plan.region, plan.problems, plan.dram, (view, residency.pool))
+    placed = place_region(machine, plan.region, plan.problems, plan.dram, (view, residency.pool), plan.copies)
     state = placed.map.state(machine, placed.constants)
-    return placed, emit(machine, plan.region.name, steps.parts, steps.sequence, residency, placed.scopes, state, steps.dealt, plan.barriers)
+    written: list[Emitted] = []
+    for number, scopes in enumerate(placed.scopes):
+        dealt = [stream + number * plan.copies.streams for stream in steps.dealt] if steps.dealt else None
+        if number and not dealt and scopes == placed.scopes[0]:
+            written.append(written[0])
+        else:
+            written.append(emit(machine, plan.region.name, steps.parts, steps.sequence, residency, scopes, state, dealt, plan.barriers))
+    return placed, written[0] if len(written) == 1 else together(written, 0 if steps.dealt else plan.copies.streams)
 
 
 def ordered_steps(plan: Plan, rings: Mapping[str, Ring]) -> Steps:

@@ -25,6 +25,7 @@ class _Known:
     notes: str
     models: tuple[str, ...]
     streams: int
+    lockstep: int
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Target:
 
     sections: hash of each section of the elaborated machine that can change a result, the order of its entries included.
     placing: hash of what placing operations reads of the section `timing`. notes: hash of all that it says, for people too. streams: that it runs.
+    lockstep: images that each of them takes at once.
     """
 
     given: str
@@ -45,6 +47,7 @@ class Target:
     notes: str
     models: tuple[str, ...]
     streams: int
+    lockstep: int
     text: str = field(repr=False)
 
     @property
@@ -76,7 +79,8 @@ def load_target(given: str, params: tuple[tuple[str, str], ...], cache: Path) ->
     if found is None:
         found = _elaborated(text, path, config, params)
         _keep(kept, found)
-    return Target(given, found.name, found.config, params, path, found.sections, found.placing, found.notes, found.models, found.streams, text)
+    sections, runs = (found.sections, found.placing, found.notes), (found.streams, found.lockstep)
+    return Target(given, found.name, found.config, params, path, *sections, found.models, *runs, text)
 
 
 def _code() -> tuple[str, ...]:
@@ -92,7 +96,8 @@ def _elaborated(text: str, path: Path, config: str, params: tuple[tuple[str, str
     check_machine(machine)
     sections = section_hashes(machine, ordered=True)
     del sections["target"]  # its name is the folder's, the rest are notes
-    return _Known(machine.name, machine.config, sections, placing_hash(machine), notes_hash(machine), machine.models, machine.streams)
+    hashes = sections, placing_hash(machine), notes_hash(machine)
+    return _Known(machine.name, machine.config, *hashes, machine.models, machine.streams, machine.lockstep)
 
 
 def _read(path: Path) -> _Known | None:

@@ -24,6 +24,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "calibration": "an .npz file of recorded inputs, an array of the input's name for each; left out: what the model's file says",
         "schedule": "the file of a region's schedule, or a folder of such files, to be obeyed; left out: what the search finds",
         "streams": "how many of the machine's programs share the work of every operation; left out: 1",
+        "images": "how many images a run takes, each on `streams` of its own; left out: as few as the machine can",
         "html": "yes: `report` writes a page for a browser as well; no",
     }
 )

@@ -43,6 +43,7 @@ def plan_of(variables: Variables, root: Path) -> Plan:
     if variables.schedule and len(jobs) > 1:
         raise fail("E1202", f"schedule= is for one model, and there are {len(jobs)}", hint="name one with model=")
     _check_streams(max(targets, key=lambda target: target.streams), variables.streams)
+    _check_images(max(targets, key=lambda target: target.streams * target.lockstep), variables)
     code = code_hashes(sorted({name for stage in STAGES for name in stage.packages}), sorted({name for stage in STAGES for name in stage.libraries}))
     return Plan(jobs, tuple(steps_of(job, code) for job in jobs))
 
@@ -110,6 +111,14 @@ def _check_streams(target: Target, streams: int) -> None:
     if streams > target.streams:
         runs = "one stream" if target.streams == 1 else f"{target.streams} streams"
         raise fail("E1202", f"streams={streams}: machine '{target.name}' runs {runs}", hint=f"at most streams={target.streams}")
+
+
+def _check_images(target: Target, variables: Variables) -> None:
+    """target: the machine that takes most. Raises UserError E1202."""
+    most = target.streams // variables.streams * target.lockstep
+    if variables.images > most:
+        runs = f"on {variables.streams} of its {target.streams} streams each " if target.streams > 1 else ""
+        raise fail("E1202", f"images={variables.images}: machine '{target.name}' takes at most {most} {runs}a run", hint=f"at most images={most}")
 
 
 def _models(target: Target, variables: Variables) -> tuple[str, ...]:

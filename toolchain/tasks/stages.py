@@ -46,7 +46,7 @@ STAGES = (
         (*_MACHINE, "models"),
         GRAPH_LIBRARIES,
         after=("graph",),
-        options=("schedule", "streams"),
+        options=("schedule", "streams", "images"),
         edited=True,
     ),
     Stage(

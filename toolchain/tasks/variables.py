@@ -26,6 +26,7 @@ class Variables:
     calibration: an .npz file with an array of recorded inputs for each input, empty for what the model's file says.
     schedule: the file of a region's schedule or a folder of such files, empty for what the search finds.
     streams: how many of the machine's share the tiles of every operation that the search schedules.
+    images: how many a run takes, each on `streams` of its own; 0 for as few as the machine can.
     html: whether a report is written as a page for a browser as well.
     """
 
@@ -39,6 +40,7 @@ class Variables:
     html: bool = False
     schedule: str = ""
     streams: int = 1
+    images: int = 0
 
 
 def read_variables(given: Mapping[str, str]) -> Variables:
@@ -59,6 +61,7 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         _yes("html", given.get("html", "no")),
         given.get("schedule", ""),
         _count("streams", given.get("streams", "1")),
+        _count("images", given["images"]) if "images" in given else 0,
     )
 
 

@@ -1,5 +1,7 @@
 """How a transfer uses a shared resource: replicas below a stream share out its bytes, each through a port of its own."""
 
+from dataclasses import replace
+
 from toolchain.isa.columns import Value
 from toolchain.spec.model import Machine, Resource
 
@@ -12,6 +14,16 @@ def ports_of_stream(machine: Machine, resource: Resource) -> int:
 def through_one_port(machine: Machine, resource: Resource, moved: Value) -> Value:
     """The bytes of a transfer that go through one port."""
     return -(-moved // ports_of_stream(machine, resource))
+
+
+def part_of_ports(machine: Machine, copies: int, streams: int) -> Machine:
+    """The machine as one of several copies of a program finds it that all run at once: of each port that copies share, it has its part.
+
+    streams: of each copy.
+    """
+    sharing = {r.name: max(min(copies, machine.streams // machine.instances(r.scope) // streams), 1) for r in machine.timing.resources}
+    resources = tuple(replace(resource, per=resource.per * sharing[resource.name]) for resource in machine.timing.resources)
+    return replace(machine, timing=replace(machine.timing, resources=resources))
 
 
 def cycles_alone(resource: Resource, share: Value) -> Value:

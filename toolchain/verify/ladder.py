@@ -25,7 +25,6 @@ from toolchain.runtime.executor import Executor, joinable, open_bundle
 from toolchain.runtime.open_region import Stored
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.compile_region import Options, compile_region
-from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.model import Machine, Tolerance
 from toolchain.verify.built import Built
@@ -55,7 +54,8 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
     Raises UserError E0910 and E0914 (ONNX Runtime), E0923 for a float stage that does not compute what the file does, E11xx for a bundle
     that is not this model's, E05xx for a deadlock, E07xx for what an engine refuses.
     """
-    count = compared_images(_macs(built.floating), lcm(*(images_per_run(machine) for machine in built.machines.values())), sample_count(samples))
+    runs = (region.images for region in built.bundle.manifest.regions)
+    count = compared_images(_macs(built.floating), lcm(*(machine.lockstep for machine in built.machines.values()), *runs), sample_count(samples))
     images = first_samples(samples, count)
     _check_floats(built, images, say)
     say("the file beside the integer network")

@@ -1,7 +1,7 @@
 """The program under test: a region's program from a bundle, or as it was just compiled, beside the operations that it should compute."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,8 @@ Bytes = NDArray[np.uint8]
 class ProgramUnderTest:
     """listing: of each instruction, what it is for, for a reader. origins: the same by numbers. constants: bytes by segment.
 
-    order: of the instructions, one in which they could run one by one, an operation of the schedule being done with the last one that is its own.
+    order: of the instructions, one in which they could run one by one, an operation of the schedule being done with the last one that is its own;
+    of a copy of the program, only its own.
     """
 
     region: Region
@@ -49,28 +50,38 @@ class ProgramUnderTest:
 
     @cached_property
     def rank(self) -> Ints:
-        """int64 [n], the place of each instruction in that order."""
-        return np.argsort(self.order)
+        """int64 [n], the place of each instruction in that order; those that it leaves out stand behind."""
+        found = np.full(len(self.program), len(self.program))
+        found[self.order] = np.arange(len(self.order))
+        return found
+
+    @property
+    def rooms(self) -> "tuple[ProgramUnderTest, ...]":
+        """By copy of the program, what is its own: its instructions, and its room in memory."""
+        held = self.map
+        copy = self.program.stream[self.order] // held.streams
+        return tuple(replace(self, map=held.room(room), order=self.order[copy == room]) for room in range(held.rooms)) if held.rooms > 1 else (self,)
 
     @property
     def owner(self) -> Ints:
         """int64 [n], the index of each instruction's operation, -1 for none."""
         return self.origins.operation
 
-    def state(self, inputs: Mapping[str, NDArray[Any]]) -> State:
-        """A new state with everything in DRAM that the program reads."""
+    def state(self, *inputs: Mapping[str, NDArray[Any]]) -> State:
+        """A new state with everything in DRAM that the program reads. inputs: of each of its copies; those behind the last get none."""
         state = self.map.state(self.program.machine, self.constants)
-        self.map.write(self.program.machine, state, inputs)
+        for room, own in zip(self.rooms, inputs, strict=False):
+            room.map.write(self.program.machine, state, own)
         return state
 
-    def restarts(self, state: State, inputs: Iterable[str]) -> Callable[[], State]:
+    def restarts(self, state: State) -> Callable[[], State]:
         """Makes further states like `state`, which did not run yet; the inputs that it holds are not packed again."""
-        held = {name: self.stored(state, name).copy() for name in inputs}
+        held = [(room, name, room.stored(state, name).copy()) for room in self.rooms for name in self.region.inputs]
 
         def start() -> State:
             fresh = self.map.state(self.program.machine, self.constants)
-            for name, data in held.items():
-                self.stored(fresh, name)[:] = data
+            for room, name, data in held:
+                room.stored(fresh, name)[:] = data
             return fresh
 
         return start

@@ -1,7 +1,7 @@
 """One region on the machine against the integer network: every tensor, as soon as it is complete."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,15 +39,17 @@ def climb_region(tested: ProgramUnderTest, expected: Mapping[str, Array], size: 
     orders of the units and sampled by the reference engine. peek: for tensors on chip.
     Raises UserError E05xx for a deadlock and E07xx for what an engine refuses; races and bad addresses are in the verdict.
     """
-    wanted, *others = split_runs(tested.region, expected)
-    inputs = _inputs(tested.region, wanted)
-    state = tested.state(inputs)
-    start = tested.restarts(state, inputs)
+    wanted = split_runs(tested.region, expected)
+    runs = [wanted[first : first + tested.map.rooms] for first in range(0, len(wanted), tested.map.rooms)]
+    state = _state(tested, runs[0])
+    start = tested.restarts(state)
     checked, hazards, warnings = _checked(tested, state)
-    comparing = _Comparing(TensorReader(tested, peek), wanted, checked.footprints)
-    compared = unite([comparing.run(state), *(_further(comparing, number, other) for number, other in enumerate(others, 1))])
+    readings = [TensorReader(room, peek.room(number) if peek else None) for number, room in enumerate(tested.rooms)]
+    comparing = [_Comparing(readings[number % len(readings)], own, checked.footprints, number) for number, own in enumerate(wanted)]
+    states = [state, *(_state(tested, run) for run in runs[1:])]
+    compared = unite([each.run(states[each.number // len(readings)]) for each in comparing])
     seen = {item.tensor for item in compared}
-    unseen = tuple((name, comparing.reason(name)) for name in tested.region.tensors if name not in seen)
+    unseen = tuple((name, comparing[0].reason(name)) for name in tested.region.tensors if name not in seen)
     ordered = all(_ordered(tested, start(), state, order) for order in _orders(tested.program, checked))
     sampled = sample_reference(tested.program, tested.order, checked.footprints, tested.listing, start, size)
     return RegionVerdict(
@@ -68,13 +70,9 @@ def _pictures(array: Array, shape: Shape) -> Array:
     return to_picture(array.reshape(-1, shape.height, shape.channels)) if rows else array
 
 
-def _inputs(region: Region, wanted: Mapping[str, Array]) -> dict[str, Array]:
-    return {name: wanted[name] for name in region.inputs}
-
-
-def _further(first: "_Comparing", number: int, wanted: Mapping[str, Array]) -> Comparison:
-    """Another run, on other images."""
-    return replace(first, wanted=wanted, number=number).run(first.tested.state(_inputs(first.tested.region, wanted)))
+def _state(tested: ProgramUnderTest, wanted: Sequence[Mapping[str, Array]]) -> State:
+    """The state before a run. wanted: of each copy of the program."""
+    return tested.state(*({name: own[name] for name in tested.region.inputs} for own in wanted))
 
 
 def _checked(tested: ProgramUnderTest, state: State) -> tuple[Checked, tuple[str, ...], tuple[str, ...]]:
@@ -88,7 +86,8 @@ def _checked(tested: ProgramUnderTest, state: State) -> tuple[Checked, tuple[str
 
 @dataclass(frozen=True)
 class _Comparing:
-    """wanted: what the tensors should hold, in the region's shapes. number: of the run."""
+    """A copy of the program in a run. wanted: what the tensors should hold, in the region's shapes. number: how many copies ran before it, in all
+    runs."""
 
     readings: TensorReader
     wanted: Mapping[str, Array]
@@ -170,4 +169,4 @@ def _orders(program: Program, checked: Checked) -> Iterator[Ints]:
 def _ordered(tested: ProgramUnderTest, state: State, finished: State, order: Ints) -> bool:
     """Whether an order in which units issue leaves the same outputs as the schedule's. state: before the program."""
     engine_named("fast")(tested.program, state, order)
-    return all(np.array_equal(tested.stored(state, name), tested.stored(finished, name)) for name in tested.region.outputs)
+    return all(np.array_equal(room.stored(state, name), room.stored(finished, name)) for room in tested.rooms for name in tested.region.outputs)

@@ -20,7 +20,8 @@ def make_schedule(machine: Machine, plan: Plan) -> Schedule:
     groups = tuple(
         replace(_group(plan, members, group, rings), streams=plan.shares.get(number, ())) for number, (members, group) in enumerate(plan.runs())
     )
-    return Schedule(plan.region.name, machine.name, machine.config, fingerprint(machine), tuple(_buffers(plan)), groups, barriers=plan.barriers)
+    head = plan.region.name, machine.name, machine.config, fingerprint(machine)
+    return Schedule(*head, tuple(_buffers(plan)), groups, barriers=plan.barriers, copies=plan.copies)
 
 
 def _group(plan: Plan, members: range, group: RowGroup | TileGroup | None, rings: frozenset[str]) -> Group:

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from toolchain.schedule.form.schedule import Share
+from toolchain.schedule.form.schedule import ONE, Copies, Share
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Storage
@@ -21,7 +21,7 @@ class Plan:
 
     problems, tilings: of each operation, with what stays on chip. dram: the buffers that are needed in DRAM. groups: of several operations each, by
     number. shares: the streams of each group, by number; one that is left out runs on the first. shared: buffers in memories that streams share.
-    barriers: one wait may take the tokens of several streams.
+    barriers: one wait may take the tokens of several streams. copies: of all of it, side by side.
     """
 
     region: Region
@@ -34,6 +34,7 @@ class Plan:
     shares: Mapping[int, tuple[Share, ...]] = field(default_factory=dict[int, tuple[Share, ...]])
     shared: SharedSlots = field(default_factory=dict[str, SharedSlot])
     barriers: bool = False
+    copies: Copies = ONE
 
     def part(self, operations: range) -> "Plan":
         """These operations, whole groups of them, with every tensor where it is: others that are not there make what they read."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from toolchain.schedule.form.schedule import VERSION, ChipBuffer, Cut, Group, GroupLoad, Schedule, ScheduledOperation, Share, Slots
+from toolchain.schedule.form.schedule import ONE, VERSION, ChipBuffer, Copies, Cut, Group, GroupLoad, Schedule, ScheduledOperation, Share, Slots
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.resources import PACKAGE
@@ -23,8 +23,9 @@ def read_schedule(source: Source) -> Schedule:
     groups = tuple(map(_group, root.entries("groups")))
     buffers = tuple(_buffer(node.plain()) for node in root.entries("buffers"))
     region, machine, config, fingerprint = (head.text(key) for key in ("region", "machine", "config", "fingerprint"))
-    barriers = head.get("barriers")
-    return Schedule(region, machine, config, fingerprint, buffers, groups, root, barriers is not None and bool(barriers.value))
+    barriers, copies = head.get("barriers"), head.get("copies")
+    own = Copies(**{key: int(value) for key, value in copies.plain().items()}) if copies else ONE
+    return Schedule(region, machine, config, fingerprint, buffers, groups, root, barriers is not None and bool(barriers.value), own)
 
 
 def _group(node: Node) -> Group:

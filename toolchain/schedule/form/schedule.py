@@ -21,6 +21,18 @@ class Cut(NamedTuple):
     size: int
 
 
+class Copies(NamedTuple):
+    """A region that runs several times side by side, each on images of its own and on so many streams of its own: copy k is on those from
+    k * streams on."""
+
+    times: int = 1
+    streams: int = 1
+
+
+ONE = Copies()
+"""The region by itself."""
+
+
 class Share(NamedTuple):
     """A stream that runs so many successive tiles."""
 
@@ -83,7 +95,7 @@ class Group:
 @dataclass(frozen=True)
 class Schedule:
     """buffers: those that operations make. groups: in the order in which they run. fingerprint: of the machine's architecture. root: the file that it
-    was read from. barriers: one wait may take the tokens of several streams."""
+    was read from. barriers: one wait may take the tokens of several streams. copies: all streams here are those of the first of them."""
 
     region: str
     machine: str
@@ -93,6 +105,7 @@ class Schedule:
     groups: tuple[Group, ...]
     root: Node | None = field(default=None, compare=False, repr=False)
     barriers: bool = False
+    copies: Copies = ONE
 
     def span(self, path: Path) -> Span | None:
         """The place of this entry in the file, or of the nearest one above it; None without a file."""

@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import prod
 
 from toolchain.schedule.form.plan import Plan
-from toolchain.schedule.form.schedule import Schedule, Share
+from toolchain.schedule.form.schedule import Copies, Schedule, Share
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.shared_memory import instances_of
 from toolchain.schedule.tiling.tiles import Tiling
@@ -34,6 +34,17 @@ def read_shares(machine: Machine, schedule: Schedule, plan: Plan) -> Shares:
     if faults:
         raise UserError(*faults)
     return found
+
+
+def read_copies(machine: Machine, schedule: Schedule) -> Copies:
+    """Raises UserError E1414 where the machine runs fewer streams, or a group needs more than a copy has."""
+    copies, used = schedule.copies, 1 + max((share.stream for group in schedule.groups for share in group.streams), default=0)
+    if copies.times > 1 and used > copies.streams:
+        raise schedule.error("E1414", f"the groups are on {used} streams, and each copy has {copies.streams}", ("schedule", "copies"))
+    if copies.times * copies.streams > machine.streams:
+        text = f"{copies.times} copies on {copies.streams} streams each need more than the {machine.streams} of machine '{machine.name}'"
+        raise schedule.error("E1414", text, ("schedule", "copies"))
+    return copies
 
 
 def _faults(machine: Machine, schedule: Schedule, plan: Plan, number: int) -> Iterator[Diagnostic]:

@@ -22,7 +22,8 @@ def write_schedule(schedule: Schedule) -> str:
 def _lines(schedule: Schedule) -> Iterator[str]:
     config = {"config": schedule.config} if schedule.config else {}
     head = {"version": VERSION, "region": schedule.region, "machine": schedule.machine, **config, "fingerprint": schedule.fingerprint}
-    yield f"schedule: {_flow(head | ({'barriers': True} if schedule.barriers else {}))}"
+    copies = {"copies": dict(schedule.copies._asdict())} if schedule.copies.times > 1 else {}
+    yield f"schedule: {_flow(head | ({'barriers': True} if schedule.barriers else {}) | copies)}"
     yield "buffers:" if schedule.buffers else "buffers: []"
     yield from (f"  - {_buffer(buffer)}" for buffer in schedule.buffers)
     yield "groups:"

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from toolchain.abi.packing import view_packing
+from toolchain.schedule.form.schedule import Copies
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.arena import Need, share_room
@@ -25,18 +26,25 @@ SharedSlots = Mapping[str, SharedSlot]
 """By buffer."""
 
 
+def streams_together(machine: Machine, memory: str) -> int:
+    """How many streams have one instance of a memory."""
+    return max(machine.streams // machine.instances(machine.memory[memory].scope), 1)
+
+
 def instances_of(machine: Machine, memory: str, streams: Iterable[int]) -> set[int]:
     """The instances of a memory that are these streams' own."""
-    together = max(machine.streams // machine.instances(machine.memory[memory].scope), 1)
+    together = streams_together(machine, memory)
     return {stream // together for stream in streams}
 
 
-def shareable(machine: Machine, storage: Storage) -> dict[str, SharedSlot]:
-    """Every buffer between operations that all of its kernels can have in the same shared memory, without a place yet."""
+def shareable(machine: Machine, storage: Storage, copies: Copies) -> dict[str, SharedSlot]:
+    """Every buffer between operations that all of its kernels can have in the same shared memory, without a place yet. Copies of the program must not
+    meet in one instance."""
     found: dict[str, SharedSlot] = {}
     for name, buffer in storage.buffers.items():
-        if buffer.shared and buffer.segment == "swap":
-            memory, size = machine.view[buffer.shared].memory, view_packing(machine, buffer.shared, buffer.layout, buffer.extents).bytes
+        memory = machine.view[buffer.shared].memory if buffer.shared and buffer.segment == "swap" else ""
+        if memory and (copies.times == 1 or copies.streams % streams_together(machine, memory) == 0):
+            size = view_packing(machine, buffer.shared, buffer.layout, buffer.extents).bytes
             found[name] = SharedSlot(memory, Slot(0, 0), -(-size // machine.memory[memory].element.bytes))
     return found
 

@@ -109,6 +109,11 @@ class Machine:
         """Every field as it stands in the file, once however many instructions share its format."""
         return tuple({f.span: f for i in self.instructions for f in i.fields}.values())
 
+    @property
+    def lockstep(self) -> int:
+        """How many images one stream takes at once: instances of all levels in lockstep."""
+        return math.prod(level.count for level in self.levels if level.lockstep)
+
     @cached_property
     def streams(self) -> int:
         """How many programs run side by side: instances of the level marked `streams`, or one."""

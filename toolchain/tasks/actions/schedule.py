@@ -1,6 +1,7 @@
 """Schedule each region: by search, or from the user's own file."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from toolchain.schedule.backend import Backend
@@ -13,9 +14,11 @@ from toolchain.schedule.form.write import write_schedule
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
+from toolchain.spec.model import Machine
 from toolchain.tasks.actions.paths import schedule_file
 from toolchain.tasks.actions.regions import regions_of
 from toolchain.tasks.stage import Say, Step
+from toolchain.tasks.variables import Variables
 from toolchain.tasks.work import Made
 
 
@@ -26,11 +29,17 @@ def make_schedules(step: Step, say: Say) -> Made:
     check_regions(given, [region.name for _, region in tiled])
     texts: dict[Path, str] = {}
     for number, (backend, region) in enumerate(tiled):
-        options = Options(progress=_progress(number, len(tiled), say), streams=min(step.job.variables.streams, backend.machine.streams))
+        options = replace(_options(step.job.variables, backend.machine), progress=_progress(number, len(tiled), say))
         texts[schedule_file(step.job, region.name)] = write_schedule(_schedule(backend, region, given, options))
     for path, text in texts.items():
         write_atomic(path, text.encode())
     return Made([*texts])
+
+
+def _options(variables: Variables, machine: Machine) -> Options:
+    """Of several machines, one that runs fewer streams, or takes fewer images, does as much as it can."""
+    streams = min(variables.streams, machine.streams)
+    return Options(streams=streams, copies=max(min(-(-variables.images // machine.lockstep), machine.streams // streams), 1))
 
 
 def _given(step: Step) -> dict[str, Schedule]:

@@ -6,12 +6,14 @@ run as a group, a tensor may never be there as a whole: its stores are executed 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.abi.dram_map import DramMap
 from toolchain.abi.origins import Origins
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
@@ -40,12 +42,26 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class OnChipReader:
-    """stored: the region, compiled so that every tensor is stored to DRAM."""
+    """stored: the region, compiled so that every tensor is stored to DRAM. number: of the copy of the program that is looked at."""
 
     stored: CompiledRegion
+    number: int = 0
+
+    def room(self, number: int) -> "OnChipReader":
+        """The reader of another copy of the program."""
+        return replace(self, number=number)
+
+    @cached_property
+    def map(self) -> DramMap:
+        return self.stored.map.room(self.number)
+
+    @cached_property
+    def origins(self) -> Origins:
+        """Of the instructions of the copy."""
+        return self.stored.origins.only(self.stored.program.stream // self.map.streams == self.number)
 
     def knows(self, tensor: str) -> bool:
-        return tensor in self.stored.map.tensors and bool(len(self._stores(tensor)))
+        return tensor in self.map.tensors and bool(len(self._stores(tensor)))
 
     def pieces(self, tensor: str, origins: Origins) -> list[Piece]:
         """In the order of the real program's schedule, in which its origins are given; one for a tensor that no group makes."""
@@ -57,7 +73,7 @@ class OnChipReader:
             return [Piece(stop, tensor, self._stores(tensor))]
         found: dict[int, list[Ints]] = {}
         for maker in makers:
-            for stop, stores in after_work(origins, self.stored.origins, maker):
+            for stop, stores in after_work(origins, self.origins, maker):
                 found.setdefault(stop, []).append(stores)
         return [Piece(stop, tensor, np.concatenate(found[stop])) for stop in sorted(found)]
 
@@ -74,18 +90,18 @@ class OnChipReader:
 
     def read(self, beside: State, tensor: str) -> NDArray[Any]:
         """[images, channels, height, width] out of a state that has all pieces."""
-        return self.stored.result(beside, tensor)
+        return self.map.read(self.stored.program.machine, beside, tensor)
 
     def locate(self, state: State, tensor: str, coordinates: Coordinates) -> Element | None:
         """Position of the element on chip; None where no store reaches it."""
-        store, memory = self.store_of(tensor, coordinates), self.stored.map.memory
-        byte = element_address(self.stored.program.machine, self.stored.map, tensor, coordinates)
+        store, memory = self.store_of(tensor, coordinates), self.map.memory
+        byte = element_address(self.stored.program.machine, self.map, tensor, coordinates)
         return _source(Reference(self.stored.program), store, self._beside(state, tensor), memory, byte) if store is not None else None
 
     def store_of(self, tensor: str, coordinates: Coordinates) -> int | None:
         """The last instruction that stores the element; None where none does."""
-        machine, memory = self.stored.program.machine, self.stored.map.memory
-        byte = element_address(machine, self.stored.map, tensor, coordinates)
+        machine, memory = self.stored.program.machine, self.map.memory
+        byte = element_address(machine, self.map, tensor, coordinates)
         runs = self.stored.checked.footprints.runs
         granule, number = byte // machine.memory[memory].granule, machine.memories.index(machine.memory[memory])
         touches = runs.write & (runs.memory == number) & (runs.start <= granule) & (granule < runs.stop)
@@ -94,8 +110,8 @@ class OnChipReader:
 
     def _beside(self, state: State, tensor: str, known: State | None = None) -> State:
         """The real program's memories on chip, and the DRAM of another state, else one in which only the tensor's buffer is marked."""
-        machine, held = self.stored.program.machine, self.stored.map
-        fresh = known or held.state(machine, {})
+        machine, held = self.stored.program.machine, self.map
+        fresh = known or self.stored.map.state(machine, {})
         if known is None:
             buffer = held.tensors[tensor]
             first = held.segments[buffer.segment].address + buffer.offset
@@ -112,7 +128,7 @@ class OnChipReader:
 
     def _stores(self, tensor: str) -> Ints:
         """The instructions that store it."""
-        return np.flatnonzero(np.isin(self.stored.owner, self._makers(tensor)) & self.stored.origins.does("store"))
+        return np.flatnonzero(np.isin(self.origins.operation, self._makers(tensor)) & self.origins.does("store"))
 
 
 def after_work(real: Origins, stored: Origins, operation: int) -> Iterator[tuple[int, Ints]]:
