@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -84,14 +85,17 @@ def random_graph(seed: int, steps: int | None = None) -> Graph:
     """steps: how many to grow by; without it, a random number. Fewer steps of a seed give the beginning of the same graph."""
     rng = np.random.default_rng(seed)
     graph, drawn = Graph(rng), int(rng.integers(2, 13))
+    sequences = bool(np.random.default_rng([seed, 2]).random() < 0.25)
     for number in range(int(rng.choice([1, 1, 1, 2]))):
-        picture = (1, int(rng.choice([1, 2, 3, 4, 7, 8, 13, 16, 17, 33])), int(rng.integers(1, 16)), int(rng.integers(1, 16)))
+        size = (int(rng.integers(1, 48)),) if sequences else (int(rng.integers(1, 16)), int(rng.integers(1, 16)))
+        picture = (1, int(rng.choice([1, 2, 3, 4, 7, 8, 13, 16, 17, 33])), *size)
         graph.inputs["xz"[number]] = graph.shapes["xz"[number]] = picture
     for _ in range(drawn if steps is None else steps):
-        rank = int(rng.choice([4, 4, 4, 4, 3, 2]))
-        tensor = graph.newest(rank) or graph.newest(4)
+        rank = int(rng.choice([3, 3, 3, 3, 4, 2] if sequences else [4, 4, 4, 4, 3, 2]))
+        tensor = graph.newest(rank) or graph.newest(3 if sequences else 4)
         if tensor is not None:
-            grow = KINDS[len(graph.shapes[tensor])]
+            rank = len(graph.shapes[tensor])
+            grow = SEQUENCES if sequences and rank == 3 else KINDS[rank]
             grow[int(rng.integers(len(grow)))](graph, tensor)
     if not graph.nodes:
         graph.add("Relu", ["x"], graph.shapes["x"])
@@ -120,15 +124,16 @@ def _activated(g: Graph, x: str) -> None:
 
 def _convolution(g: Graph, x: str) -> None:
     _, channels, *size = g.shapes[x]
-    kernel, strides, dilations = ([g.integer(1, most) for _ in range(2)] for most in (5, 3, 2))
-    reach = [(kernel[k] - 1) * dilations[k] + 1 for k in range(2)]
-    pads = [g.integer(0, min(reach[k % 2] - 1, 3)) if g.flip(0.6) else 0 for k in range(4)]
-    result = [(size[k] + pads[k] + pads[k + 2] - reach[k]) // strides[k] + 1 for k in range(2)]
+    rank = len(size)
+    kernel, strides, dilations = ([g.integer(1, most) for _ in size] for most in (5, 3, 2))
+    reach = [(kernel[k] - 1) * dilations[k] + 1 for k in range(rank)]
+    pads = [g.integer(0, min(reach[k % rank] - 1, 3)) if g.flip(0.6) else 0 for k in range(2 * rank)]
+    result = [(size[k] + pads[k] + pads[k + rank] - reach[k]) // strides[k] + 1 for k in range(rank)]
     group = g.one_of(*(each for each in range(1, channels + 1) if channels % each == 0)) if g.flip(0.4) else 1
     filters = group * g.integer(1, 3) if group > 1 else g.one_of(1, 3, 8, 16, 17, 35)
-    if min(size[k] + pads[k] + pads[k + 2] - reach[k] for k in range(2)) < 0 or not _fits((1, filters, *result)):
+    if min(size[k] + pads[k] + pads[k + rank] - reach[k] for k in range(rank)) < 0 or not _fits((1, filters, *result)):
         return
-    weights = g.floats(filters, channels // group, *kernel, scale=(channels // group * kernel[0] * kernel[1]) ** -0.5)
+    weights = g.floats(filters, channels // group, *kernel, scale=(channels // group * prod(kernel)) ** -0.5)
     bias = [g.floats(filters)] if g.flip(0.7) else []
     made = g.add("Conv", [x, weights, *bias], (1, filters, *result), strides=strides, pads=pads, group=group, dilations=dilations)
     if g.flip(0.2):
@@ -138,10 +143,11 @@ def _convolution(g: Graph, x: str) -> None:
 
 def _transposed(g: Graph, x: str) -> None:
     _, channels, *size = g.shapes[x]
-    kernel, strides = [g.integer(1, 4) for _ in range(2)], [g.integer(1, 3) for _ in range(2)]
-    pads = [g.integer(0, kernel[k % 2] // 2) for k in range(4)]
-    more = [g.integer(0, strides[k] - 1) for k in range(2)] if g.flip(0.3) else [0, 0]
-    result = [(size[k] - 1) * strides[k] + kernel[k] + more[k] - pads[k] - pads[k + 2] for k in range(2)]
+    rank = len(size)
+    kernel, strides = [g.integer(1, 4) for _ in size], [g.integer(1, 3) for _ in size]
+    pads = [g.integer(0, kernel[k % rank] // 2) for k in range(2 * rank)]
+    more = [g.integer(0, step - 1) for step in strides] if g.flip(0.3) else [0] * rank
+    result = [(size[k] - 1) * strides[k] + kernel[k] + more[k] - pads[k] - pads[k + rank] for k in range(rank)]
     filters = g.one_of(1, 3, 8, 16)
     if _fits((1, filters, *result)):
         weights = g.floats(channels, filters, *kernel, scale=channels**-0.5)
@@ -152,10 +158,11 @@ def _transposed(g: Graph, x: str) -> None:
 def _pool(kind: str) -> Grow:
     def make(g: Graph, x: str) -> None:
         _, channels, *size = g.shapes[x]
-        kernel, strides = [g.integer(1, 4) for _ in range(2)], [g.integer(1, 3) for _ in range(2)]
-        pads = [g.integer(0, kernel[k % 2] - 1) if g.flip(0.4) else 0 for k in range(4)]
-        result = [(size[k] + pads[k] + pads[k + 2] - kernel[k]) // strides[k] + 1 for k in range(2)]
-        if min(size[k] + pads[k] + pads[k + 2] - kernel[k] for k in range(2)) >= 0:
+        rank = len(size)
+        kernel, strides = [g.integer(1, 4) for _ in size], [g.integer(1, 3) for _ in size]
+        pads = [g.integer(0, kernel[k % rank] - 1) if g.flip(0.4) else 0 for k in range(2 * rank)]
+        result = [(size[k] + pads[k] + pads[k + rank] - kernel[k]) // strides[k] + 1 for k in range(rank)]
+        if min(size[k] + pads[k] + pads[k + rank] - kernel[k] for k in range(rank)) >= 0:
             extra = {"count_include_pad": g.integer(0, 1)} if kind == "AveragePool" else {}
             g.add(kind, [x], (1, channels, *result), kernel_shape=kernel, strides=strides, pads=pads, **extra)
 
@@ -167,13 +174,13 @@ def _alone(kind: str, **attributes: Any) -> Grow:
 
 
 def _global(kind: str) -> Grow:
-    return lambda g, x: g.add(kind, [x], (*g.shapes[x][:2], 1, 1))
+    return lambda g, x: g.add(kind, [x], (*g.shapes[x][:2], *(1 for _ in g.shapes[x][2:])))
 
 
 def _reduced(kind: str) -> Grow:
     def make(g: Graph, x: str) -> None:
-        kept = g.integer(0, 1)
-        g.add(kind, [x, g.constant([2, 3])], (*g.shapes[x][:2], 1, 1) if kept else g.shapes[x][:2], keepdims=kept)
+        kept, axes = g.integer(0, 1), range(2, len(g.shapes[x]))
+        g.add(kind, [x, g.constant([*axes])], (*g.shapes[x][:2], *(1 for _ in axes)) if kept else g.shapes[x][:2], keepdims=kept)
 
     return make
 
@@ -201,7 +208,8 @@ def _excited(g: Graph, x: str) -> None:
 def _channelwise(kind: str) -> Grow:
     def make(g: Graph, x: str) -> None:
         values = g.rng.uniform(0.3, 2, g.shapes[x][1]) * g.rng.choice([-1, 1], g.shapes[x][1])
-        form = g.one_of(values.reshape(-1, 1, 1), values.reshape(1, -1, 1, 1), values[:1], values[0])
+        ones = [1] * (len(g.shapes[x]) - 2)
+        form = g.one_of(values.reshape(-1, *ones), values.reshape(1, -1, *ones), values[:1], values[0])
         g.add(kind, [x, g.constant(form, F)], g.shapes[x])
 
     return make
@@ -209,13 +217,14 @@ def _channelwise(kind: str) -> Grow:
 
 def _prelu(g: Graph, x: str) -> None:
     channels = g.shapes[x][1]
-    g.add("PRelu", [x, g.constant(g.rng.uniform(-0.2, 1.2, (channels, 1, 1)), F)], g.shapes[x])
+    g.add("PRelu", [x, g.constant(g.rng.uniform(-0.2, 1.2, (channels, *(1 for _ in g.shapes[x][2:]))), F)], g.shapes[x])
 
 
 def _concat(g: Graph, x: str) -> None:
-    axis = g.one_of(1, 1, 1, 2, 3)
+    rank = len(g.shapes[x])
+    axis = g.one_of(1, 1, 1, *range(2, rank))
     rest = [extent for k, extent in enumerate(g.shapes[x]) if k != axis]
-    fitting = [n for n, shape in g.shapes.items() if len(shape) == 4 and [e for k, e in enumerate(shape) if k != axis] == rest]
+    fitting = [n for n, shape in g.shapes.items() if len(shape) == rank and [e for k, e in enumerate(shape) if k != axis] == rest]
     parts = [x, *(g.one_of(*fitting) for _ in range(g.integer(1, 3)))]
     shape = tuple(sum(g.shapes[part][axis] for part in parts) if k == axis else extent for k, extent in enumerate(g.shapes[x]))
     if _fits(shape):
@@ -223,16 +232,16 @@ def _concat(g: Graph, x: str) -> None:
 
 
 def _pad(g: Graph, x: str) -> None:
-    pads = [g.integer(0, 2) for _ in range(4)]
-    _, channels, height, width = g.shapes[x]
+    _, channels, *size = g.shapes[x]
+    pads, rank = [g.integer(0, 2) for _ in (*size, *size)], len(size)
     value = [g.constant(1, F)] if g.flip(0.3) else []
-    shape = (1, channels, height + pads[0] + pads[2], width + pads[1] + pads[3])
+    shape = (1, channels, *(size[k] + pads[k] + pads[k + rank] for k in range(rank)))
     if _fits(shape):
-        g.add("Pad", [x, g.constant([0, 0, *pads[:2], 0, 0, *pads[2:]]), *value], shape)
+        g.add("Pad", [x, g.constant([0, 0, *pads[:rank], 0, 0, *pads[rank:]]), *value], shape)
 
 
 def _slice(g: Graph, x: str) -> None:
-    axis = g.integer(1, 3)
+    axis = g.integer(1, len(g.shapes[x]) - 1)
     extent, step = g.shapes[x][axis], g.one_of(1, 1, 1, 2)
     first = g.integer(0, extent - 1)
     last = g.integer(first + 1, extent)
@@ -241,7 +250,7 @@ def _slice(g: Graph, x: str) -> None:
 
 
 def _split(g: Graph, x: str) -> None:
-    axis = g.one_of(1, 1, 2, 3)
+    axis = g.one_of(1, *range(1, len(g.shapes[x])))
     extent = g.shapes[x][axis]
     if extent > 1:
         first = g.integer(1, extent - 1)
@@ -273,9 +282,9 @@ def _blocks(g: Graph, x: str) -> None:
 
 
 def _resize(g: Graph, x: str) -> None:
-    _, channels, height, width = g.shapes[x]
-    factors = [g.one_of(1, 2, 3) for _ in range(2)]
-    if _fits(shape := (1, channels, height * factors[0], width * factors[1])):
+    _, channels, *size = g.shapes[x]
+    factors = [g.one_of(1, 2, 3) for _ in size]
+    if _fits(shape := (1, channels, *(extent * factor for extent, factor in zip(size, factors, strict=True)))):
         scales = g.constant([1, 1, *factors], F)
         g.add("Resize", [x, "", scales], shape, mode="nearest", nearest_mode="floor", coordinate_transformation_mode="asymmetric")
 
@@ -350,3 +359,5 @@ KINDS: dict[int, tuple[Grow, ...]] = {
     ),
 }  # fmt: skip
 """By the rank of the tensor that is read."""
+SEQUENCES: tuple[Grow, ...] = (*(kind for kind in KINDS[4] if kind not in (_excited, _shuffle, _blocks, _rows, _heads)), _dense, _scores, _normal)
+"""Where tensors of three axes are [n, channels, length]."""

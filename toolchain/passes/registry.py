@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from toolchain.passes.as_pictures import AsPictures
 from toolchain.passes.base import Pass
 from toolchain.passes.correct_bias import CorrectBias
 from toolchain.passes.equalise import Equalise
@@ -22,6 +23,7 @@ ALL: tuple[type[Pass], ...] = (
     RemoveIdentity,
     RemoveQdq,
     MergeLimits,
+    AsPictures,
     MergePads,
     FoldBatchNorm,
     Equalise,

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calibration.table import Table
-from toolchain.graph.equivalence.piecewise import find_mismatch, same_operator
+from toolchain.graph.equivalence.piecewise import find_mismatch, same_but_ones, same_operator
 from toolchain.graph.files.store import Store
 from toolchain.graph.importing.quantized_operators import WRITTEN
 from toolchain.graph.nodes.rewrite import constant, is_float, is_operator, known_shape
@@ -129,6 +129,7 @@ def check_sample(
     common = [value for node in stage.graph for value in node.outputs if value.name in old and known_shape(value) is not None]
     one = run_session(open_model(imported, [old[value.name] for value in common], place, optimise=False), sample, place=place)
     other = run_session(open_model(stage, common, place, optimise=False), sample, place=place)
+    other = {name: array.reshape(one[name].shape) if same_but_ones(one[name].shape, array.shape) else array for name, array in other.items()}
     bad = _first_noisy(common, one, other)
     maker = None if bad is None else bad[0].producer()
     before = None if bad is None else old[bad[0].name].producer()

@@ -77,7 +77,7 @@ def find_mismatch(before: ir.Model, after: ir.Model, deviations: Mapping[str, fl
     wrong: list[tuple[int, Mismatch]] = []
     for group in _groups(pieces, old):
         names = sorted({name for piece in group for name in piece.fed})
-        shapes = {name: cropped(old.values[name], group[0].crop) for name in names}
+        shapes, later = ({name: cropped(form.values[name], group[0].crop) for name in names if name in form.values} for form in (old, new))
         feeds = {
             f"{OPERAND}{name}": _made_up(old.values[name], shape, deviations.get(name, 1.0), number)
             for number, (name, shape) in enumerate(shapes.items())
@@ -85,7 +85,7 @@ def find_mismatch(before: ir.Model, after: ir.Model, deviations: Mapping[str, fl
         found = _compare(
             group,
             _run(before, [(p.tensor, *p.before) for p in group], shapes, feeds, place, store),
-            _run(after, [(p.tensor, *p.after) for p in group], shapes, feeds, place, store),
+            _run(after, [(p.tensor, *p.after) for p in group], later, feeds, place, store),
         )
         wrong += [(next(i for i, p in enumerate(pieces) if p.tensor == found.tensor), found)] if found else []
     return min(wrong, key=lambda item: item[0])[1] if wrong else None
@@ -159,7 +159,8 @@ def _run(
         gathered.add(*piece)
     session = open_model(gathered.model(), place=place, optimise=False, store=store, threads=ONCE)
     wanted = {entry.name for entry in session.get_inputs()}
-    return list(run_session(session, {name: array for name, array in feeds.items() if name in wanted}, place=place).values())
+    fed = {name: array.reshape(shapes[name.removeprefix(OPERAND)]) for name, array in feeds.items() if name in wanted}
+    return list(run_session(session, fed, place=place).values())
 
 
 def _compare(pieces: Sequence[_Piece], before: Sequence[Array], after: Sequence[Array]) -> Mismatch | None:
@@ -173,10 +174,16 @@ def _compare(pieces: Sequence[_Piece], before: Sequence[Array], after: Sequence[
     return None
 
 
+def same_but_ones(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether two shapes differ in axes of extent one at most: a stage may keep a tensor as a picture one pixel wide."""
+    return [size for size in one if size != 1] == [size for size in other if size != 1]
+
+
 def _difference(one: Array, other: Array) -> float:
     """The largest; infinite for other shapes, or where one alone is not a number."""
-    if one.shape != other.shape:
+    if not same_but_ones(one.shape, other.shape):
         return float("inf")
+    other = other.reshape(one.shape)
     equal = (one == other) | (np.isnan(one) & np.isnan(other))
     if equal.all():
         return 0.0
