@@ -90,15 +90,15 @@ def random_graph(seed: int, steps: int | None = None) -> Graph:
         size = (int(rng.integers(1, 48)),) if sequences else (int(rng.integers(1, 16)), int(rng.integers(1, 16)))
         picture = (1, int(rng.choice([1, 2, 3, 4, 7, 8, 13, 16, 17, 33])), *size)
         graph.inputs["xz"[number]] = graph.shapes["xz"[number]] = picture
-    for _ in range(drawn if steps is None else steps):
+    left = drawn if steps is None else steps
+    while left > 0 or not graph.nodes:
+        left -= 1
         rank = int(rng.choice([3, 3, 3, 3, 4, 2] if sequences else [4, 4, 4, 4, 3, 2]))
         tensor = graph.newest(rank) or graph.newest(3 if sequences else 4)
         if tensor is not None:
             rank = len(graph.shapes[tensor])
             grow = SEQUENCES if sequences and rank == 3 else KINDS[rank]
             grow[int(rng.integers(len(grow)))](graph, tensor)
-    if not graph.nodes:
-        graph.add("Relu", ["x"], graph.shapes["x"])
     return graph
 
 
