@@ -1,8 +1,11 @@
 """A bundle of C regions as a program of its own: the same bytes, with sanitizers that find nothing; other bundles are refused with the reason."""
 
+import os
+import random
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +28,7 @@ from toolchain.spec.errors import UserError
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-g", "-O1"]
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SLOW = bool(os.environ.get("TILEWRIGHT_SLOW"))
 DEVICE = [sys.executable, "-m", "toolchain", "device"]
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
 
@@ -93,10 +97,84 @@ def test_programs_say_what_is_wrong_with_bundles_and_devices(tmp_path: Path) -> 
     assert _failed(model, bundle, sys.executable, "-c", "input(); print('failed E0601 it stands')") == (1, "device vta: failed E0601 it stands")
 
 
-def _built(folder: Path) -> Path:
+@needs_compiler
+def test_a_damaged_bundle_is_refused_or_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Bits, lengths and the directory, at places drawn from a seed; sanitizers find nothing. Where a part is damaged that the program does not read,
+    the result is that of the whole file. SLOW draws 2,100."""
+    whole, path = tmp_path / "kinds.bundle", tmp_path / "damaged"
+    write_bundle(whole, compiled().bundle)
+    assert main(["export", "c", str(whole), "-o", str(tmp_path / "c")]) == 0
+    model, given, seen = _built(tmp_path / "c"), pictures(1).tobytes(), Counter[str]()
+    wanted = subprocess.run([model, whole], input=given, capture_output=True, check=True).stdout
+    for seed in range(2100 if SLOW else 60):
+        path.write_bytes(damaged(whole.read_bytes(), seed))
+        done = subprocess.run([model, path], input=given, capture_output=True, check=False)
+        seen["refused" if done.returncode == 1 else "same"] += 1
+        assert done.returncode == 1 or (done.returncode, done.stdout) == (0, wanted), seed
+        assert not done.returncode or done.stderr.startswith(f"{path}: ".encode()), (seed, done.stderr)
+    print(f"{seen['refused']} of {seen.total()} damaged bundles refused, {seen['same']} gave the same bytes")
+    assert seen["refused"] > 10
+
+
+def damaged(data: bytes, seed: int) -> bytes:
+    """A bundle with a bit turned over, a byte, a word or a count of its directory replaced, or its end missing."""
+    draw, found = random.Random(seed), bytearray(data)
+    end = found.rfind(b"PK\5\6")
+    first = int.from_bytes(found[end + 16 : end + 20], "little")
+    match seed % 5:
+        case 0:
+            found[draw.randrange(len(found))] ^= 1 << draw.randrange(8)
+        case 1:
+            found[draw.randrange(first, len(found))] = draw.choice([0, 0x7F, 0x80, 0xFF])
+        case 2:
+            del found[draw.randrange(len(found)) :]
+        case 3:
+            at, word = draw.randrange(first, len(found) - 4), draw.choice([0, 1, len(found) - 1, len(found), 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
+            found[at : at + 4] = word.to_bytes(4, "little")
+        case _:
+            at = end + draw.randrange(4, 20)
+            found[at : at + 2] = draw.choice([0, 1, 0x7FFF, 0xFFFF]).to_bytes(2, "little")
+    return bytes(found)
+
+
+@needs_compiler
+def test_every_bit_of_a_constant_counts(tmp_path: Path) -> None:
+    bundle, path = compiled().bundle, tmp_path / "kinds.bundle"
+    write_bundle(path, bundle)
+    assert main(["export", "c", str(path), "-o", str(tmp_path / "c")]) == 0
+    model = _built(tmp_path / "c")
+    name = next(name for region in bundle.manifest.regions for name in region.constants.values())
+    data = bytearray(path.read_bytes())
+    data[data.find(bundle.members[name]) + len(bundle.members[name]) - 1] ^= 1
+    path.write_bytes(data)
+    assert _failed(model, path) == (1, f"{path}: damaged: {name}")
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("import time; time.sleep(60)", "the process does not answer in time"),
+        ("import os, time; os.close(1); time.sleep(60)", "the process has ended without an answer"),
+        (
+            "import os; os.truncate(os.open(input().split()[1], os.O_RDWR), 0); print('done', flush=True); input()",
+            "the process has ended without an answer",
+        ),
+    ],
+)
+def test_devices_end_no_host_and_keep_none_waiting(device: str, message: str, tmp_path: Path) -> None:
+    """Neither one that is silent, nor one that closes its output and lives on, nor one that cuts off the memory that both map."""
+    write_bundle(tmp_path / "plain.bundle", plain("vta").bundle)
+    assert main(["export", "c", str(tmp_path / "plain.bundle"), "-o", str(tmp_path / "c")]) == 0
+    model = _built(tmp_path / "c", "-DTILEWRIGHT_SECONDS=1")
+    code, text = _failed(model, tmp_path / "plain.bundle", sys.executable, "-c", device)
+    assert (code, text.splitlines()[-1]) == (1, f"device vta: {message}")
+
+
+def _built(folder: Path, *options: str) -> Path:
     """The program of these files, with warnings as errors and sanitizers."""
     sources = sorted(str(path) for path in folder.glob("*.c"))
-    subprocess.run(["cc", *STRICT, *SANITIZED, *sources, "-lm", "-o", str(folder / "model")], check=True)
+    subprocess.run(["cc", *STRICT, *options, *SANITIZED, *sources, "-lm", "-o", str(folder / "model")], check=True)
     return folder / "model"
 
 

@@ -64,7 +64,7 @@ def shape_graph(name: str, network: Network, inputs: Mapping[str, Shape]) -> Sha
         emitter.constants,
         value_info=[_info(key, shape) for key, shape in shapes.items() if key not in inputs and key not in network.outputs],
     )
-    libraries = {layer.operator.library for layer in network.layers if isinstance(layer.operator, Call)}
+    libraries = dict.fromkeys(layer.operator.library for layer in network.layers if isinstance(layer.operator, Call))
     opsets = [helper.make_opsetid("", OPSET), *([helper.make_opsetid(DOMAIN, 1)] if libraries else [])]
     proto = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="tilewright")
     for library in libraries:

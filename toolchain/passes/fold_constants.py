@@ -79,7 +79,8 @@ def _fold_rest(graph: ir.Graph, max_bytes: int, ir_version: int) -> None:
             folded.append(node)
             known.update(node.outputs)
     inside = set(folded)
-    wanted = [value for value in known if not value.is_graph_output() and any(user not in inside for user, _ in value.uses())]
+    made = [value for node in folded for value in node.outputs if not value.is_graph_output()]
+    wanted = [value for value in made if any(user not in inside for user, _ in value.uses())]
     if not wanted:
         return
     wanted.sort(key=lambda value: value.name or "")

@@ -92,7 +92,7 @@ class RecordCache:
         if strange or not records:
             what = f"a field '{strange[0]}'" if strange else "no records"
             raise fail("E1123", f"a kernel of '{self.residency.memory.name}' has {what}", hint=f"fields: {', '.join(sorted(known))}")
-        columns = {name: np.array([record.get(name, 0) for record in records], np.int64) for name in known}
+        columns = {name: np.array([record.get(name, 0) for record in records], np.int64) for name in sorted(known)}
         content = pack_records(element, columns, len(records), f"a kernel of '{self.residency.memory.name}'")
         return self.made.setdefault(content, Records(content, len(records)))
 

@@ -31,7 +31,7 @@ def check_map(name: str, machine: Machine, held: DramMap, constants: Mapping[str
             raise fail("E1104", f"the segment '{part}' of region '{name}' is in a memory that {machine.name} does not have")
         if not 0 <= segment.address <= last <= inner.bytes or not -1 <= segment.register < count:
             raise fail("E1104", f"the segment '{part}' of region '{name}' is outside '{held.memory}' of {machine.name}")
-    for tensor in {*held.inputs, *held.outputs}:
+    for tensor in dict.fromkeys((*held.inputs, *held.outputs)):
         stored = held.tensors.get(tensor)
         if stored is None or not _known(machine, held.memory, stored) or held.segments[stored.segment].memory:
             raise fail("E1104", f"the tensor '{tensor}' of region '{name}' is stored in a way that {machine.name} does not know")

@@ -2,20 +2,19 @@
 
 The first line says `load FILE MEMORY PROGRAM REGISTER=VALUE ...`: FILE, which both map, holds MEMORY bytes of device memory, constants in place,
 and from the next multiple of 4096 on the PROGRAM bytes of the program. Every line `run` runs it once. The answer to each is one line: `done`,
-or `failed` with the reason. The process ends when its input does.
+or `failed` with the reason. The process ends when its input does. Nothing here waits for it without a limit, and its file keeps its size.
 """
 
-import mmap
 import os
 import selectors
 import subprocess
-import tempfile
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import monotonic
+from typing import IO
 
 import numpy as np
 
@@ -23,14 +22,17 @@ from toolchain.abi.dram_map import DramMap
 from toolchain.isa.binary.container import write_container
 from toolchain.runtime.device import ByteRange, Bytes, Image, Ran
 from toolchain.runtime.flat_memory import run_in
+from toolchain.runtime.shared_memory import SharedMemory, sharing
 from toolchain.spec.errors import UserError, fail
 
 PAGE = 4096
 """Bytes; what the program starts on a multiple of, behind the memory."""
-SHARED = Path("/dev/shm")
-"""A folder in memory, where the system has one."""
 LONGEST = 4096
 """Bytes of an answer."""
+SECONDS = 600.0
+"""The default limit for each answer."""
+END_SECONDS = 2.0
+"""How long a process that has closed its output, or that was killed, may take to end."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class ProcessDevice:
     """command: starts the process; the machine's name becomes its last word. seconds: at most, for each answer."""
 
     command: tuple[str, ...]
-    seconds: float = 600.0
+    seconds: float = SECONDS
 
     def load(self, image: Image) -> "ProcessProgram":
         """Raises UserError E0713 where the process does not start, answers otherwise or too late, or refuses the program."""
@@ -51,32 +53,16 @@ class ProcessDevice:
             hint = "build without 'images=', or run it on the emulator"
             raise fail("E0713", "a device in another process gets one address for each register, and copies of a program need their own", hint=hint)
         size = -(-held.bytes // PAGE) * PAGE
-        name, shared = _shared_file(size + max(len(program), 1))
-        try:
-            memory = np.frombuffer(shared, np.uint8)
+        with sharing(size + max(len(program), 1)) as shared:
+            memory = np.frombuffer(shared.memory, np.uint8)
             for part, data in constants.items():
                 first = segments[part].address
                 memory[first : first + len(data)] = np.frombuffer(data, np.uint8)
             memory[size : size + len(program)] = np.frombuffer(program, np.uint8)
             registers = [f"{segment.register}={segment.address}" for segment in segments.values() if segment.register >= 0]
-            talk = _Conversation.start((*self.command, machine), self.seconds)
-            talk.ask(" ".join(["load", name, str(size), str(len(program)), *registers]))
-        finally:
-            Path(name).unlink(missing_ok=True)
+            talk = _Conversation.start((*self.command, machine), self.seconds, shared)
+            talk.ask(" ".join(["load", shared.path, str(size), str(len(program)), *registers]))
         return ProcessProgram(held, memory, talk)
-
-
-def _shared_file(size: int) -> tuple[str, mmap.mmap]:
-    """A file of zeros that other processes can map, by its path. Raises UserError E0713 where there is no room."""
-    try:
-        number, name = tempfile.mkstemp(prefix="tilewright-", dir=SHARED if SHARED.is_dir() else None)
-        try:
-            os.truncate(number, size)
-            return name, mmap.mmap(number, size)
-        finally:
-            os.close(number)
-    except OSError as error:
-        raise fail("E0713", f"no memory of {size} bytes can be shared with a device: {error.strerror}") from None
 
 
 @dataclass(frozen=True)
@@ -91,62 +77,95 @@ class ProcessProgram:
     def run(self, writes: Mapping[ByteRange, Bytes], reads: Sequence[ByteRange]) -> Ran:
         """Raises UserError E0713 where the process fails."""
         with self._lock:
+            self._talk.check_memory()
             return run_in(self.memory, self.map, writes, reads, lambda: self._talk.ask("run"))
 
 
 class _Conversation:
-    """A process that answers each line with a line. It is stopped when this object goes."""
+    """A process that answers each line with a line, about memory that it shares. It is stopped when this object goes."""
 
-    def __init__(self, process: subprocess.Popen[bytes], name: str, seconds: float) -> None:
-        self.process, self.name, self.seconds = process, name, seconds
-        weakref.finalize(self, _stop, process)
+    def __init__(self, process: subprocess.Popen[bytes], name: str, seconds: float, shared: SharedMemory) -> None:
+        self.process, self.name, self.seconds, self.shared = process, name, seconds, shared
+        weakref.finalize(self, _end, process, shared)
 
     @classmethod
-    def start(cls, command: Sequence[str], seconds: float) -> "_Conversation":
+    def start(cls, command: Sequence[str], seconds: float, shared: SharedMemory) -> "_Conversation":
         """Raises UserError E0713 where the command cannot be started."""
         try:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         except OSError as error:
             raise fail("E0713", f"the device's process '{command[0]}' does not start: {error.strerror}") from None
-        return cls(process, command[0], seconds)
+        assert process.stdin is not None
+        os.set_blocking(process.stdin.fileno(), False)
+        return cls(process, command[0], seconds, shared)
 
     def ask(self, line: str) -> None:
-        """Raises UserError E0713 for any answer but `done`."""
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(f"{line}\n".encode())
-        except BrokenPipeError:
-            raise self._failed("has ended") from None
-        answer = self._answer()
+        """Raises UserError E0713 for any answer but `done`, and for shared memory that has become shorter."""
+        end = monotonic() + self.seconds
+        self._say(f"{line}\n".encode(), end)
+        answer = self._answer(end)
         if answer != "done":
             failed = answer.startswith("failed ")
             raise self._failed(f"says: {answer.removeprefix('failed ')[:300]}" if failed else f"answers {answer[:80]!a}, not 'done' or 'failed'")
+        self.check_memory()
 
-    def _answer(self) -> str:
-        assert self.process.stdout is not None
-        held, end = b"", monotonic() + self.seconds
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.process.stdout, selectors.EVENT_READ)
-            while b"\n" not in held:
-                if len(held) > LONGEST:
-                    raise self._failed(f"answers more than {LONGEST} bytes without the end of a line")
-                if not selector.select(max(end - monotonic(), 0.0)):
-                    raise self._failed(f"does not answer within {self.seconds:g} s")
-                part = os.read(self.process.stdout.fileno(), LONGEST)
-                if not part:
-                    raise self._failed(f"has ended with code {self.process.wait()}")
-                held += part
+    def check_memory(self) -> None:
+        """Raises UserError E0713 where the file of the shared memory has become shorter, so that nothing behind its end is touched."""
+        if not self.shared.is_whole():
+            raise self._failed("has made the file of the shared memory shorter")
+
+    def _say(self, data: bytes, end: float) -> None:
+        try:
+            for pipe in self._ready(self.process.stdin, selectors.EVENT_WRITE, end):
+                data = data[os.write(pipe, data) :]
+                if not data:
+                    return
+        except BrokenPipeError:
+            raise self._failed("has ended") from None
+
+    def _answer(self, end: float) -> str:
+        held = b""
+        for pipe in self._ready(self.process.stdout, selectors.EVENT_READ, end):
+            part = os.read(pipe, LONGEST)
+            if not part:
+                raise self._failed(self._how_it_ended())
+            held += part
+            if b"\n" in held:
+                break
+            if len(held) > LONGEST:
+                raise self._failed(f"answers more than {LONGEST} bytes without the end of a line")
         return held.decode("utf-8", "replace").split("\n", 1)[0].strip()
+
+    def _ready(self, pipe: IO[bytes] | None, event: int, end: float) -> Iterator[int]:
+        """The pipe each time that it can be written or read, until `end` at most."""
+        assert pipe is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(pipe, event)
+            while selector.select(max(end - monotonic(), 0.0)):
+                yield pipe.fileno()
+        raise self._failed(f"does not answer within {self.seconds:g} s")
+
+    def _how_it_ended(self) -> str:
+        try:
+            return f"has ended with code {self.process.wait(END_SECONDS)}"
+        except subprocess.TimeoutExpired:
+            return "has closed its output without an answer"
 
     def _failed(self, text: str) -> UserError:
         _stop(self.process)
         return fail("E0713", f"the device's process '{self.name}' {text}")
 
 
+def _end(process: subprocess.Popen[bytes], shared: SharedMemory) -> None:
+    _stop(process)
+    shared.close()
+
+
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process that may have ended already."""
+    """Ends a process that may have ended already. One that the system cannot end is left to it."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()
     process.kill()
-    process.wait()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(END_SECONDS)

@@ -2,7 +2,6 @@
 
 import math
 import re
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -12,6 +11,7 @@ import onnx_ir as ir
 from toolchain.codegen.templates import FOLDER, render
 from toolchain.graph.integers.calls import BOUNDARY
 from toolchain.graph.integers.functions import kind_of
+from toolchain.runtime.archive import digest
 from toolchain.runtime.bundle import manifest_text
 from toolchain.runtime.c_packing import Loop, c_packing
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Port, RegionProgram
@@ -39,7 +39,7 @@ def stand_alone(bundle: Bundle, machines: Mapping[str, Machine], place: str = ""
         files[f"{region.function}.c"] = bundle.members[region.binary]
         files |= {name: bundle.members[member] for name, member in region.files.items()}
     sources = " ".join(["program.c", *sorted(name for name in files if name.endswith(".c"))])
-    manifest = zlib.crc32(manifest_text(bundle).encode())
+    manifest = digest(manifest_text(bundle).encode())
     text = render(
         "c99", "program.c.j2", model=bundle.manifest.model, sources=sources, manifest=manifest, memories=memories,
         tensors=writer.tensors.values(), steps=writer.steps, rounded=ROUNDED[writer.rounding],
@@ -79,9 +79,10 @@ class _Tensor:
 
 @dataclass(frozen=True)
 class _Part:
-    """A member of the bundle, and where it stands in a region's memory."""
+    """A member of the bundle, and where it stands in a region's memory. digest: its SHA-256 in hex."""
 
     member: str
+    digest: str
     address: int
     bytes: int
 
@@ -212,10 +213,11 @@ class _Writer:
 
     def memory(self, region: RegionProgram) -> _Memory:
         segments = {name: segment for name, segment in region.map.segments.items() if not segment.memory}
-        constants = tuple(_Part(member, segments[name].address, self.bytes(member)) for name, member in region.constants.items())
+        constants = tuple(self.part(member, segments[name].address) for name, member in region.constants.items())
         registers = tuple(_Register(segment.register, segment.address) for segment in segments.values() if segment.register >= 0)
-        machine, program = "" if region.function else region.target, _Part(region.binary, 0, self.bytes(region.binary))
+        machine, program = "" if region.function else region.target, self.part(region.binary, 0)
         return _Memory(region.name, region.map.bytes, constants, region.function, machine, program, registers)
 
-    def bytes(self, member: str) -> int:
-        return len(self.bundle.members[member])
+    def part(self, member: str, address: int) -> _Part:
+        data = self.bundle.members[member]
+        return _Part(member, digest(data), address, len(data))

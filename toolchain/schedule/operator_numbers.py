@@ -79,7 +79,7 @@ def operator_numbers(node: ir.Node, known: Mapping[str, Array]) -> Mapping[str, 
     """The value of each of `number_names`. An attribute that is not there has ONNX's default, or is 0.
 
     known: constants by name, those of the whole model or of the region that the node is in, where they are inputs like others."""
-    found = dict.fromkeys(number_names(node.op_type), 0)
+    found = dict.fromkeys(sorted(number_names(node.op_type)), 0)
     found |= dict(_of_attributes(node))
     shapes = [known_shape(value) or () if value is not None else () for value in node.inputs[:PLACES]]
     result = (known_shape(node.outputs[0]) if node.outputs else None) or ()

@@ -63,7 +63,7 @@ def ordered_steps(plan: Plan, rings: Mapping[str, Ring]) -> Steps:
 
 def dealt_steps(plan: Plan) -> Steps:
     """The steps of a plan whose work several streams share."""
-    rings = {stream: find_rings(plan.problems) for stream in {0, *(share.stream for shares in plan.shares.values() for share in shares)}}
+    rings = {stream: find_rings(plan.problems) for stream in sorted({0, *(share.stream for shares in plan.shares.values() for share in shares)})}
     placed: list[list[Dealt]] = []
     for number, (members, group) in enumerate(plan.runs()):
         own, shares = _own(plan, members), plan.shares.get(number)

@@ -119,7 +119,7 @@ def _turns_of(nest: Nest) -> _Turns:
             continue
         for condition in conjuncts(item.condition):
             variables = outer_vars(condition) & {var for var, _, _ in loops}
-            line = _line(condition, next(iter(variables))) if len(variables) == 1 else None
+            line = _line(condition, min(variables)) if len(variables) == 1 else None
             if not variables and not isinstance(condition, Exists):
                 conditions.append(condition)
             elif line is not None:

@@ -38,8 +38,8 @@ def cropped(value: ir.Value, crop: Crop) -> tuple[int, ...]:
 def enough(fed: Sequence[ir.Value], forms: Sequence[Sequence[ir.Node]], functions: Functions) -> Crop:
     """Rows and columns of operands that show whatever the nodes of each form do. With windows there is one operand and no branch: tensors of two
     sizes would not go together any more."""
-    shapes = {known_shape(value) for value in fed}
-    shape = next(iter(shapes), None)
+    shapes = list(dict.fromkeys(known_shape(value) for value in fed))
+    shape = shapes[0] if shapes else None
     if len(shapes) != 1 or shape is None or len(shape) < 3:
         return WHOLE
     found = [[window for node in nodes for window in _windows(node, functions, len(shape))] for nodes in forms]

@@ -57,7 +57,7 @@ class Store:
         try:
             yield own.save(f".lent.{os.getpid()}", model)
         finally:
-            for path in {*own.written} - {*self.written}:
+            for path in sorted({*own.written} - {*self.written}):
                 path.unlink(missing_ok=True)
 
     def _copy(self, tensors: list[ir.ExternalTensor]) -> None:

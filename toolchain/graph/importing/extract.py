@@ -62,7 +62,7 @@ def _check_names(graph: onnx.GraphProto, names: Iterable[str], path: Path) -> No
 def _hidden(node: onnx.NodeProto) -> Iterator[str]:
     """Tensors of the graphs inside a node."""
     for inner in subgraphs(node):
-        yield from own_names(inner)
+        yield from sorted(own_names(inner))
         for part in inner.node:
             yield from _hidden(part)
 

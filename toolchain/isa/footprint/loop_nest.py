@@ -120,13 +120,11 @@ def project(machine: Machine, o: Occurrence, uniform: frozenset[str], also: froz
 
 def closure(names: frozenset[str], loops: Mapping[str, Loop]) -> frozenset[str]:
     """The loops that these variables and their bounds need."""
-    found: set[str] = set()
-    waiting = [n for n in names if n in loops]
+    found = set[str]()
+    waiting = names & loops.keys()
     while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += [n for n in free_vars(loops[name].start) | free_vars(loops[name].stop) if n in loops]
+        found |= waiting
+        waiting = frozenset[str]().union(*(free_vars(loops[n].start) | free_vars(loops[n].stop) for n in waiting)) & loops.keys() - found
     return frozenset(found)
 
 
@@ -162,7 +160,8 @@ def existential(path: Path, loops: Mapping[str, Loop], needed: frozenset[str]) -
         if not extra:
             yield from conditions
         elif len(extra) == 1 and not conditions:
-            yield Compare("<", loops[next(iter(extra))].start, loops[next(iter(extra))].stop)
+            (name,) = extra
+            yield Compare("<", loops[name].start, loops[name].stop)
         else:
             yield Exists(tuple(loops[n] for n in loops if n in extra), tuple(conditions))
 

@@ -56,10 +56,11 @@ def _unordered(machine: Machine, touching: list[Occurrence]) -> str:
     loops = {tuple(item for item in o.path if isinstance(item, Loop)) for o in touching}
     if not any(o.kind == "write" for o in touching):
         return "write nothing"
-    if len(loops) > 1 or not next(iter(loops)):
+    if len(loops) > 1 or () in loops:
         return "do not stand in the same loops, so they are not steps of one pipeline"
-    names = {loop.var for loop in next(iter(loops))}
-    if any((free_vars(loop.start) | free_vars(loop.stop)) & names for loop in next(iter(loops))):
+    (nest,) = loops
+    names = {loop.var for loop in nest}
+    if any((free_vars(loop.start) | free_vars(loop.stop)) & names for loop in nest):
         return "stand in loops whose bounds depend on each other"
     if any(item.var not in names for nest in _nests(machine, touching) for item in nest.path if isinstance(item, Loop)):
         return "go to what lockstep copies share"

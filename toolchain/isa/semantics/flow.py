@@ -15,10 +15,10 @@ def value_flows(semantics: ir.Semantics) -> Mapping[str, frozenset[int]]:
         match stmt:
             case ir.Store(access=access, value=value, accumulate=accumulate):
                 own = frozenset((access.view.memory,)) if accumulate else frozenset[str]()
-                for memory in _sources(value, temps) | own:
+                for memory in sorted(_sources(value, temps) | own):
                     found[memory] = found.get(memory, frozenset()) | {access.number}
             case ir.SetTemp(value=value):
-                for memory in _sources(value, temps):
+                for memory in sorted(_sources(value, temps)):
                     found.setdefault(memory, frozenset())
             case _:
                 pass

@@ -62,15 +62,16 @@ class RingPlaces:
 
     def placed(self, chip: OnChip, group: RowGroup) -> Iterator[Residents]:
         """Every way in which the rings can stand: going round pools that wrap and hold nothing else, in as few of them as possible first; then in
-        stretches beside all else, at whose ends they begin again."""
+        stretches beside all else, at whose ends they begin again. None for rings of several memories, which are not laid out together."""
         streams = self._streams(chip, group)
-        for memory in {chip.kept[name].memory for name in chip.ringed}:
-            taken = {self.base.slots[name].bank for name in chip.whole if chip.kept[name].memory == memory}
-            free = [pool for pool in self.base.pools[memory] if pool.bank not in taken and wraps(self.machine.memory[memory], pool)]
-            ways = [self._laid(parts, max(stream.rows for stream in streams)) for parts in _splits(streams, free)]
-            ways += [self._turning(chip, group, streams, memory, slabs) for slabs in SLABS]
-            yield from (found for way in ways if way is not None and (found := self._residents(chip, group, way)) is not None)
+        memory, *others = dict.fromkeys(chip.kept[name].memory for name in chip.ringed)
+        if others:
             return
+        taken = {self.base.slots[name].bank for name in chip.whole if chip.kept[name].memory == memory}
+        free = [pool for pool in self.base.pools[memory] if pool.bank not in taken and wraps(self.machine.memory[memory], pool)]
+        ways = [self._laid(parts, max(stream.rows for stream in streams)) for parts in _splits(streams, free)]
+        ways += [self._turning(chip, group, streams, memory, slabs) for slabs in SLABS]
+        yield from (found for way in ways if way is not None and (found := self._residents(chip, group, way)) is not None)
 
     def _residents(self, chip: OnChip, group: RowGroup, laid: Laid) -> Residents | None:
         """With these rings; None where rows meet, or cross the end of a ring."""

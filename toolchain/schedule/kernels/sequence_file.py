@@ -193,7 +193,7 @@ class SequenceReader:
 
     def _roles(self, given: Mapping[str, Node], names: Names) -> dict[str, str]:
         """Arguments that are places, constants or instructions; a number of the same name goes first."""
-        known = {**{word: word for word in (*self.scene.words, *self.machine.instruction)}, **self.roles}
+        known = {**{word: word for word in (*sorted(self.scene.words), *self.machine.instruction)}, **self.roles}
         return {
             key: known[node.value] for key, node in given.items() if isinstance(node.value, str) and node.value in known and node.value not in names
         }

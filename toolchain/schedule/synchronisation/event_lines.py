@@ -142,7 +142,7 @@ def signals(machine: Machine, events: Events, goals: Goals) -> Iterator[tuple[in
 
 def boxes(goals: set[tuple[int, ...]]) -> Iterator[tuple[tuple[int, ...], ...]]:
     """Products of index sets that cover the goals, each once."""
-    sides = [tuple(sorted(set(side))) for side in zip(*goals, strict=True)]
+    sides = [tuple(sorted(set(side))) for side in zip(*sorted(goals), strict=True)]
     if set(itertools.product(*sides)) == goals:
         yield tuple(sides)
         return

@@ -104,6 +104,6 @@ def _columns(program: Program, table: Table) -> Columns:
 
 def _set(columns: Columns, bits: Mapping[tuple[int, int, str, str], Bit], what: tuple[str, str], who: Ints, place: tuple[Ints, Ints, Ints]) -> None:
     kind, unit, row = (column[who] for column in place)
-    for k, u in set(zip(kind.tolist(), unit.tolist(), strict=True)):
+    for k, u in sorted(set(zip(kind.tolist(), unit.tolist(), strict=True))):
         bit = bits[k, u, *what]
         columns[k][bit.field][row[(kind == k) & (unit == u)]] |= 1 << bit.bit

@@ -15,11 +15,11 @@ struct tilewright_bundle {
     uint32_t entries, count;
 };
 
-/* manifest: the CRC-32 of the member manifest.json of the bundle that this program was made for. */
-int tilewright_open_bundle(struct tilewright_bundle *bundle, const char *path, uint32_t manifest);
+/* manifest: the SHA-256, in hex, of the member manifest.json of the bundle that this program was made for. */
+int tilewright_open_bundle(struct tilewright_bundle *bundle, const char *path, const char *manifest);
 
-/* Reads a whole member of so many bytes to `place`. */
-int tilewright_read(const struct tilewright_bundle *bundle, const char *member, unsigned char *place, size_t bytes);
+/* Reads a whole member of so many bytes to `place`. digest: its SHA-256 in hex; with another one the bytes are not to be used. */
+int tilewright_read(const struct tilewright_bundle *bundle, const char *member, const char *digest, unsigned char *place, size_t bytes);
 
 void tilewright_close_bundle(struct tilewright_bundle *bundle);
 
@@ -37,7 +37,7 @@ struct tilewright_device {
     size_t memory_bytes, program_bytes, room;
     const char *machine;
     char file[64];
-    int to, from;
+    int to, from, shared, sealed;
     long handle;
 };
 

@@ -3,21 +3,34 @@
  *     load FILE MEMORY PROGRAM REGISTER=VALUE ...     FILE has MEMORY bytes of memory, then PROGRAM bytes of the program
  *     run
  *
- * It answers each with `done`, or with `failed` and the reason, and ends when its input does. */
+ * It answers each with `done`, or with `failed` and the reason, and ends when its input does. Where the system can seal memory, neither side can make
+ * the file shorter; elsewhere its size is looked at before its bytes are. An answer may take TILEWRIGHT_SECONDS (-DTILEWRIGHT_SECONDS=60 sets it). */
+#if defined(__linux__)
+#define _GNU_SOURCE
+#else
 #define _POSIX_C_SOURCE 200809L
+#endif
 #include "tilewright.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, WORDS = 64, LINE = 4096 };
+#ifndef TILEWRIGHT_SECONDS
+#define TILEWRIGHT_SECONDS 600
+#endif
+
+enum { PAGE = 4096, WORDS = 64, LINE = 4096, END_MILLISECONDS = 2000, STEP_MILLISECONDS = 10 };
 
 static int failed(const struct tilewright_device *device, const char *text, const char *reason)
 {
@@ -25,17 +38,58 @@ static int failed(const struct tilewright_device *device, const char *text, cons
     return 0;
 }
 
+/* Gives the file its size and maps it. */
+static int map(struct tilewright_device *device, int file)
+{
+    void *shared = ftruncate(file, (off_t)device->room) ? MAP_FAILED : mmap(NULL, device->room, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (shared == MAP_FAILED) return close(file), 0;
+    fcntl(file, F_SETFD, FD_CLOEXEC);
+    device->memory = shared, device->shared = file;
+    device->program = device->memory + device->memory_bytes;
+    return 1;
+}
+
+/* A file in a folder, whose size the other side can change. */
 static int share(struct tilewright_device *device, const char *pattern)
 {
     strcpy(device->file, pattern);
     const int file = mkstemp(device->file);
-    if (file < 0) return 0;
-    void *shared = ftruncate(file, (off_t)device->room) ? MAP_FAILED : mmap(NULL, device->room, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
-    if (shared == MAP_FAILED) return unlink(device->file), 0;
-    device->memory = shared;
-    device->program = device->memory + device->memory_bytes;
+    return file >= 0 && (map(device, file) || (unlink(device->file), 0));
+}
+
+/* Memory whose size nobody can change, which the other side opens by our number and that of the file. */
+static int share_sealed(struct tilewright_device *device)
+{
+#if defined(MFD_ALLOW_SEALING) && defined(F_ADD_SEALS)
+    const int file = access("/proc/self/fd", X_OK) ? -1 : memfd_create("tilewright", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (file < 0 || !map(device, file)) return 0;
+    device->sealed = !fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    snprintf(device->file, sizeof device->file, "/proc/%ld/fd/%d", (long)getpid(), file);
     return 1;
+#else
+    (void)device;
+    return 0;
+#endif
+}
+
+/* Whether all of the memory may be read and written. */
+static int whole(const struct tilewright_device *device)
+{
+    struct stat now;
+    return device->sealed || (!fstat(device->shared, &now) && (size_t)now.st_size >= device->room)
+        || failed(device, "the process has made the file of the shared memory shorter", "");
+}
+
+static void unshare(const struct tilewright_device *device)
+{
+    if (strncmp(device->file, "/proc/", 6)) unlink(device->file);
+}
+
+static int64_t milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 static int start(struct tilewright_device *device, char *const *command)
@@ -58,6 +112,7 @@ static int start(struct tilewright_device *device, char *const *command)
     }
     close(to[0]), close(from[1]);
     fcntl(to[1], F_SETFD, FD_CLOEXEC), fcntl(from[0], F_SETFD, FD_CLOEXEC); /* processes that start later must not hold these ends open */
+    fcntl(to[1], F_SETFL, O_NONBLOCK);
     device->to = to[1], device->from = from[0], device->handle = child;
     return child > 0 || failed(device, "no process: ", strerror(errno));
 }
@@ -65,31 +120,48 @@ static int start(struct tilewright_device *device, char *const *command)
 int tilewright_open_device(struct tilewright_device *device, const char *machine, char *const *command, size_t memory_bytes, size_t program_bytes)
 {
     memset(device, 0, sizeof *device);
-    device->machine = machine, device->to = device->from = -1;
+    device->machine = machine, device->to = device->from = device->shared = -1;
     device->memory_bytes = (memory_bytes + PAGE - 1) / PAGE * PAGE, device->program_bytes = program_bytes;
     device->room = device->memory_bytes + program_bytes + 1;
-    if (!share(device, "/dev/shm/tilewright-XXXXXX") && !share(device, "/tmp/tilewright-XXXXXX")) return failed(device, "no memory to share: ", strerror(errno));
+    if (!share_sealed(device) && !share(device, "/dev/shm/tilewright-XXXXXX") && !share(device, "/tmp/tilewright-XXXXXX"))
+        return failed(device, "no memory to share: ", strerror(errno));
     if (start(device, command)) return 1;
-    unlink(device->file);
+    unshare(device);
     return 0;
+}
+
+/* Waits until a pipe is ready, or until `end`. */
+static int ready(const struct tilewright_device *device, int pipe, short event, int64_t end)
+{
+    for (;;) {
+        struct pollfd one = { pipe, event, 0 };
+        const int64_t left = end - milliseconds();
+        const int found = poll(&one, 1, left > 0 ? (int)(left < INT_MAX ? left : INT_MAX) : 0);
+        if (found > 0) return 1;
+        if (found == 0 && left <= 0) return failed(device, "the process does not answer in time", "");
+        if (found < 0 && errno != EINTR) return failed(device, "its pipe fails: ", strerror(errno));
+    }
 }
 
 static int ask(struct tilewright_device *device, const char *line)
 {
     char answer[LINE];
     size_t size = strlen(line), held = 0;
+    const int64_t end = milliseconds() + (int64_t)TILEWRIGHT_SECONDS * 1000;
     while (size) {
+        if (!ready(device, device->to, POLLOUT, end)) return 0;
         const ssize_t sent = write(device->to, line, size);
         if (sent <= 0) return failed(device, "the process has ended without an answer", ""); /* it may end before or after it is asked */
         line += sent, size -= (size_t)sent;
     }
     while (!held || answer[held - 1] != '\n') {
+        if (held < sizeof answer && !ready(device, device->from, POLLIN, end)) return 0;
         const ssize_t got = held < sizeof answer ? read(device->from, answer + held, sizeof answer - held) : 0;
         if (got <= 0) return failed(device, "the process has ended without an answer", "");
         held += (size_t)got;
     }
     answer[held - 1] = 0;
-    return !strcmp(answer, "done") || failed(device, "", answer);
+    return (!strcmp(answer, "done") || failed(device, "", answer)) && whole(device);
 }
 
 int tilewright_load(struct tilewright_device *device, const struct tilewright_register *registers, size_t count)
@@ -98,10 +170,10 @@ int tilewright_load(struct tilewright_device *device, const struct tilewright_re
     int used = snprintf(line, sizeof line, "load %s %zu %zu", device->file, device->memory_bytes, device->program_bytes);
     for (size_t k = 0; k < count && used < LINE; k++)
         used += snprintf(line + used, sizeof line - (size_t)used, " %u=%" PRIu64, registers[k].index, registers[k].address);
-    if (used >= LINE - 1) return unlink(device->file), failed(device, "too many registers", "");
+    if (used >= LINE - 1) return unshare(device), failed(device, "too many registers", "");
     strcat(line, "\n");
     const int done = ask(device, line);
-    unlink(device->file);
+    unshare(device);
     return done;
 }
 
@@ -110,11 +182,24 @@ int tilewright_run(struct tilewright_device *device)
     return ask(device, "run\n");
 }
 
+/* Its input is closed: it ends by itself, or is ended. */
+static void end_process(pid_t child)
+{
+    const struct timespec step = { 0, STEP_MILLISECONDS * 1000000L };
+    for (int spent = 0; spent < 2 * END_MILLISECONDS; spent += STEP_MILLISECONDS) {
+        if (waitpid(child, NULL, WNOHANG) != 0) return;
+        if (spent == END_MILLISECONDS) kill(child, SIGKILL);
+        nanosleep(&step, NULL);
+    }
+}
+
 void tilewright_close_device(struct tilewright_device *device)
 {
+    if (!device->machine) return;
     if (device->to >= 0) close(device->to);
     if (device->from >= 0) close(device->from);
-    if (device->handle > 0) waitpid((pid_t)device->handle, NULL, 0);
+    if (device->handle > 0) end_process((pid_t)device->handle);
     if (device->memory) munmap(device->memory, device->room);
-    device->to = device->from = -1, device->handle = 0, device->memory = NULL;
+    if (device->shared >= 0) close(device->shared);
+    device->to = device->from = device->shared = -1, device->handle = 0, device->memory = NULL;
 }
