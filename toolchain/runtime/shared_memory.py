@@ -9,7 +9,7 @@ import mmap
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import FileIO
@@ -43,7 +43,7 @@ class SharedMemory:
 
 
 @contextmanager
-def sharing(size: int) -> Iterator[SharedMemory]:
+def sharing(size: int) -> Generator[SharedMemory]:
     """New memory of so many bytes, which other processes can open until the end. Raises UserError E0713 where there is no room."""
     try:
         shared = _sealed(size) or _plain(size)
