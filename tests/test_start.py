@@ -23,6 +23,51 @@ sys.exit(main())
 """
 
 
+LOST = """
+import builtins, os, signal, sys
+real, how = builtins.__import__, sys.argv.pop(1)
+def losing(name, *given, **named):
+    if name == "onnxruntime" and "onnxruntime" not in sys.modules:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            if how == "another":
+                raise ImportError("a module of C did not load") from None
+    return real(name, *given, **named)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from toolchain.start import main
+builtins.__import__ = losing
+sys.exit(main())
+"""
+"""An interrupt while the module of C is imported becomes an ImportError, or nothing at all."""
+
+
+@pytest.mark.parametrize("how", ["another", "none"])
+def test_an_interrupt_that_an_import_turns_into_something_else_is_one_line(how: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LOST, how, "build", "target=vta", "model=digits"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if not line.endswith((" ...", " s"))]) == (130, ["interrupted"])
+
+
+IGNORED = """
+import os, signal, sys
+from toolchain.interrupts import watch_interrupts
+watch_interrupts()
+class Lost:
+    def __del__(self): os.kill(os.getpid(), signal.SIGINT)
+try:
+    Lost()
+    import time; time.sleep(20)
+except KeyboardInterrupt:
+    print("heard")
+"""
+
+
+def test_an_interrupt_in_a_finalizer_comes_again() -> None:
+    done = subprocess.run([sys.executable, "-c", IGNORED], env=environment(), capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("heard\n", "")
+
+
 @pytest.mark.parametrize("number", [1, 2, 10, 40, 100, 200, 400, 700, 1000, 1500, 2000, 2800])
 def test_an_interrupt_at_any_import_is_one_line(number: int, tmp_path: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTED, str(number), "build", "target=vta", "model=digits"]

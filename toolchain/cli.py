@@ -12,6 +12,7 @@ from typing import Any
 
 from toolchain import __version__
 from toolchain.commands.completion import SHELLS, answer_shell, complete_machine, complete_variable
+from toolchain.interrupts import INTERRUPTED, stop_if_interrupted, was_interrupted
 from toolchain.spec.errors import UserError
 from toolchain.tasks.names import TASKS, variables_text
 
@@ -21,6 +22,16 @@ MACHINE = "name of a machine, NAME:CONFIG, or the path of a machine file"
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and answers with the exit code."""
     try:
+        return _run(argv)
+    except BaseException as error:  # what an interrupt becomes on its way through an import may be anything
+        if not (was_interrupted() or isinstance(error, KeyboardInterrupt)):
+            raise
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
         commands = parser()
         answer_shell(commands)
         arguments = commands.parse_args(argv)
@@ -28,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
+        stop_if_interrupted()
         for diagnostic in error.diagnostics:
             print(diagnostic.render(), file=sys.stderr)
         return 1
@@ -35,12 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         _close_output()
         return 1
     except OSError as error:
+        stop_if_interrupted()
         _close_output()
         print(f"{error.filename or 'standard output'}: E0005 the system refused: {error.strerror}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
 
 
 def _close_output() -> None:

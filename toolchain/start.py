@@ -4,29 +4,23 @@ import gc
 import os
 import signal
 import sys
-from types import FrameType
 
+from toolchain.interrupts import INTERRUPTED, leave_at_once, watch_interrupts
 from toolchain.tasks.garbage import RARELY
-
-INTERRUPTED = 130
-"""The exit code, as shells have it."""
 
 
 def main() -> int:
     """Runs the command line and answers with the exit code."""
     gc.set_threshold(*RARELY)
-    before = signal.signal(signal.SIGINT, _leave)
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as a shell has it for what runs in the background
+    if not ignored:
+        signal.signal(signal.SIGINT, leave_at_once)
     from toolchain.cli import main as run
 
-    signal.signal(signal.SIGINT, before)  # from here on there may be something to put in order
+    if not ignored:
+        watch_interrupts()  # from here on there may be something to put in order
     code = run()
     if code == INTERRUPTED:
         sys.stdout.flush()
         os._exit(code)  # Python itself would end with another code where the interrupt passed through an `exec`
     return code
-
-
-def _leave(_number: int, _frame: FrameType | None) -> None:
-    """Exit at once: no work has begun that needs an orderly end."""
-    os.write(2, b"interrupted\n")
-    os._exit(INTERRUPTED)

@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+from toolchain.interrupts import stop_if_interrupted
 from toolchain.spec.errors import UserError
 
 ANSWER = "answer"
@@ -25,7 +26,8 @@ class Reporter:
         self._wanted = [task for task in [*named, *inside] if ANSWER in (task.meta or {})]
 
     def add_failure(self, _task: Any, fail: Any) -> None:
-        """One line for a user's mistake; a mistake of ours keeps its traceback."""
+        """One line for a user's mistake; a mistake of ours keeps its traceback. Raises KeyboardInterrupt for a task that an interrupt made fail."""
+        stop_if_interrupted()
         print((fail.get_msg() if fail.traceback else fail.message).rstrip(), file=sys.stderr)
 
     def runtime_error(self, msg: str) -> None:

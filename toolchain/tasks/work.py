@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
+from toolchain.interrupts import stop_if_interrupted
 from toolchain.spec.errors import UserError, fail
 from toolchain.tasks.deferred import rare_modules_deferred
 from toolchain.tasks.hashes import Seen, changed
@@ -42,6 +43,7 @@ def fulfil(step: Step, say: Say) -> None:
 
 def perform(step: Step, say: Say) -> None:
     """Makes what the step says unless another build just did. Raises UserError of whatever goes wrong; nothing half made is believed."""
+    stop_if_interrupted()
     with ExitStack() as held:
         for folder in dict.fromkeys((step.home, *(before.home for before in step.before))):
             held.enter_context(locked(folder))
