@@ -5,7 +5,7 @@ most of the time of a network of small operators.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,7 +54,7 @@ class Stepper:
         reads = [value for node in nodes for value in reads_of(node)]
         made = [value for node in nodes for value in node.outputs if value.name]
         operands = [value for value in dict.fromkeys(reads) if value in self._values]
-        last = {value for value, count in Counter(reads).items() if self._left[value] == count}
+        last = dict.fromkeys(value for value, count in Counter(reads).items() if self._left[value] == count)
         results = [value for value in made if value not in last]
         session = open_model(_alone(self.model, nodes, operands, results), place=self.place, optimise=False)
         names = {entry.name for entry in session.get_inputs()}
@@ -66,7 +66,7 @@ class Stepper:
         self._values.update(zip(results, arrays, strict=True))
         self._forget(reads, last)
 
-    def _forget(self, reads: Sequence[ir.Value], last: set[ir.Value]) -> None:
+    def _forget(self, reads: Sequence[ir.Value], last: Iterable[ir.Value]) -> None:
         for value in reads:
             self._left[value] -= 1
         for value in last:
