@@ -88,7 +88,7 @@ def _correlation(one: Sequence[Array], other: Sequence[Array]) -> float:
 
 def _quantised(job: Job, model: Model, form: str, floats: Results, samples: Mapping[str, Array]) -> Figure:
     """The user's file by ONNX Runtime's static quantiser; kept beside the model's stages, as it depends on no machine."""
-    path = job.shared / "onnxruntime" / f"{form}.onnx"
+    path = job.home("onnx") / "onnxruntime" / f"{form}.onnx"
     told = path.with_suffix(".txt")
     if not path.is_file() and not told.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 """Deployments: the machines, links and rules of one system."""
 
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,16 +34,19 @@ rules:
 def planned(folder: Path, text: str = BOARD, **more: str) -> Job:
     path = folder / "board.yaml"
     path.write_text(text)
-    return make_plan({"target": str(path), "model": "digits", **more}, folder / "build").jobs[0]
+    with chdir(folder):
+        return make_plan({"target": str(path), "model": "digits", **more}, folder / "build").jobs[0]
 
 
 def test_its_machines_are_the_build_s(tmp_path: Path) -> None:
     job = planned(tmp_path)
     assert [(target.name, target.params) for target in job.targets] == [("dpuv3", ()), ("vta", (("LOG_ACC_BUFF", "16"),))]
-    assert job.folder == tmp_path / "build" / "board" / "digits"
+    with chdir(tmp_path):
+        assert job.folder == tmp_path / "build" / "board" / "digits"
     changed = planned(tmp_path, params="vta.LOG_ACC_BUFF:15")
     assert changed.targets[1].params == (("LOG_ACC_BUFF", "15"),)
-    assert changed.folder == tmp_path / "build" / "board+vta.LOG_ACC_BUFF-15" / "digits"
+    with chdir(tmp_path):
+        assert changed.folder == tmp_path / "build" / "board+vta.LOG_ACC_BUFF-15" / "digits"
 
 
 def test_costs_are_the_system_s_and_else_the_machine_s(tmp_path: Path) -> None:

@@ -22,6 +22,6 @@ def test_every_stage_with_what_it_depends_on(tmp_path: Path, monkeypatch: pytest
     text = info_text(make_plan(GIVEN))
     assert "digits/digits.npz" in text
     assert "build/vta/digits/bundle, 3 files" in text
-    others = {name: state_text(step) for name, step in make_plan(GIVEN | {"place": "all"}).steps[0].items()}
-    assert others["graph"] == "to be made: option place"
+    others = {name: state_text(step) for name, step in make_plan(GIVEN | {"fallback": "no"}).steps[0].items()}
+    assert others["graph"] == "to be made: option fallback"
     assert others["bundle"] == "to be made after graph"

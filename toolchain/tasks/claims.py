@@ -24,10 +24,12 @@ GATE, OWNER, USER = ".claim.lock", ".owner", ".user-"
 
 def claims_of(job: Job) -> Iterator[tuple[Path, str]]:
     """Folders of a job, each with all that it is built from and that its name does not say."""
-    model, chosen = str(job.path.resolve()), job.variables
-    yield job.shared, repr((model, chosen.calibration))
-    machines = [target.path for target in job.targets] + ([job.deployment.path] if job.deployment else [])
-    yield job.folder, repr((model, chosen.calibration, *(str(path.resolve()) for path in machines), chosen.fallback, chosen.place, chosen.html))
+    files = [job.path, *(target.path for target in job.targets)] + ([job.deployment.path] if job.deployment else [])
+    model, *machines = (str(path.resolve()) for path in files)
+    yield job.home("onnx"), model
+    yield job.home("calibration"), model
+    for stage in ("graph", "bundle"):
+        yield job.home(stage), repr((model, *machines, job.variables.fallback, job.variables.html))
 
 
 @dataclass

@@ -5,13 +5,15 @@ import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from toolchain.spec.files import write_atomic
-from toolchain.spec.load import companion, find_target, read_text
+from toolchain.spec.load import companion, find_target, list_targets, read_text
 from toolchain.spec.resources import PACKAGE
 from toolchain.spec.typed_json import from_json, to_json
 from toolchain.tasks.code import package_hash
+from toolchain.tasks.folders import from_elsewhere
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,15 @@ class Target:
     def label(self) -> str:
         """A name for folders: different machines have different ones."""
         changed = "".join(f"+{name}-{value}" for name, value in self.params)
-        return f"{self.name}.{self.config}{changed}" if self.config else f"{self.name}{changed}"
+        return f"{self.name}{self._copy}{f'.{self.config}' if self.config else ''}{changed}"
+
+    @cached_property
+    def _copy(self) -> str:
+        """The place of a file that is not the one which commands find by the machine's name."""
+        known, where = list_targets().get(self.name), from_elsewhere(self.name, self.path)
+        if known is None:
+            return where
+        return "" if known.resolve() == self.path.resolve() else where or f"@{self.path.name}"
 
     @property
     def command(self) -> str:

@@ -9,8 +9,9 @@ from toolchain.models.names import find_model
 from toolchain.spec.errors import UserError, fail
 from toolchain.tasks.code import code_hashes
 from toolchain.tasks.deployment import Deployment, Member, check_rules, find_deployment
+from toolchain.tasks.folders import folder_name
 from toolchain.tasks.machines import Target, load_target
-from toolchain.tasks.stage import Job, Step, folder_name
+from toolchain.tasks.stage import Job, Step
 from toolchain.tasks.stages import STAGES
 from toolchain.tasks.variables import Variables, read_variables
 
@@ -135,7 +136,7 @@ def _job(given: str, targets: tuple[Target, ...], variables: Variables, root: Pa
 
 def _no_two_alike(jobs: tuple[Job, ...]) -> None:
     """Raises UserError E1202 where two models would be built in one folder."""
-    if alike := _two_alike(jobs, lambda job: job.model):
+    if alike := _two_alike(jobs, lambda job: str(job.folder)):
         text = f"'{alike[0].given}' and '{alike[1].given}' would both be built in '{alike[1].folder}'"
         raise fail("E1202", text, hint="rename one of them, or build one after the other")
 

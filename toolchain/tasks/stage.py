@@ -1,17 +1,23 @@
 """One stage of a build: what it depends on, where its files are, and what makes them."""
 
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from toolchain.tasks.deployment import Deployment
+from toolchain.tasks.folders import chosen, folder_name, from_elsewhere, path_name
 from toolchain.tasks.hashes import Seen, digest_of, seen
 from toolchain.tasks.machines import Target
 from toolchain.tasks.receipts import Receipt, read_receipt
 from toolchain.tasks.variables import Variables
 
 GRAPH_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxruntime")
+SHARED = ("onnx", "calibration")
+"""Stages whose results no machine changes."""
+EVERY = ("calibration", "place", "schedule", "streams")
+NAMING: Mapping[str, tuple[str, ...]] = MappingProxyType({"onnx": (), "calibration": EVERY[:1], "graph": EVERY[:2], "explain": EVERY[:2]})
+"""Options that are in the names of a stage's folder; those of other stages have all of EVERY."""
 
 
 @dataclass(frozen=True)
@@ -62,21 +68,39 @@ class Job:
         """Their names, or the deployment's, for folders and for messages."""
         if self.deployment is None:
             return "+".join(target.label for target in self.targets)
-        return self.deployment.name + "".join(f"+{name}-{value}" for name, value in self.variables.params)
+        name, path = self.deployment.name, self.deployment.path
+        return name + from_elsewhere(name, path) + "".join(f"+{name}-{value}" for name, value in self.variables.params)
 
     @property
     def folder(self) -> Path:
-        """Everything made for these machines."""
-        return self.root / self.machines / self.label
-
-    @property
-    def shared(self) -> Path:
-        """Everything of the model that no machine changes."""
-        return self.root / "models" / self.label
+        """The folder of what is made last: the programs, and every result of theirs."""
+        return self.home("bundle")
 
     @property
     def label(self) -> str:
-        return folder_name(self.model + "".join(f"+{name}-{size}" for name, size in self.variables.dims))
+        """The model's name for folders, with the sizes of its open dimensions; different for each file."""
+        where = "" if self.path.is_relative_to(self.root) else path_name(Path(self.given).parent)
+        return folder_name(self.model + (where and f"@{where}") + "".join(f"+{name}-{size}" for name, size in self.variables.dims))
+
+    @property
+    def unguided(self) -> Path:
+        """The folder of the same build without a schedule of the user's."""
+        return replace(self, variables=replace(self.variables, schedule="")).folder
+
+    def home(self, stage: str) -> Path:
+        """The folder of a stage: named by the options that its results depend on, so that builds share all before the first that differs."""
+        options = "".join(chosen(name, self._option(name)) for name in NAMING.get(stage, EVERY))
+        return self.root / ("models" if stage in SHARED else self.machines) / f"{self.label}{options}"
+
+    def _option(self, name: str) -> str:
+        """The value of an option in a folder's name; empty where it was not given."""
+        value = getattr(self.variables, name)
+        if name == "streams":
+            return "" if value == 1 else str(value)
+        if not value or name == "place":
+            return str(value)
+        path = Path(value).with_suffix("")
+        return path.name if path.is_relative_to(self.root) else path_name(path)
 
 
 @dataclass(frozen=True)
@@ -96,7 +120,7 @@ class Step:
     @property
     def home(self) -> Path:
         """The folder that one build at a time works in."""
-        return self.job.shared if self.stage.of_model else self.job.folder
+        return self.job.home(self.stage.name)
 
     @property
     def folder(self) -> Path:
@@ -164,11 +188,6 @@ class Step:
 
 def _of_machine(part: str, target: Target, job: Job) -> str:
     return part if len(job.targets) == 1 else f"{part} of {target.name}"
-
-
-def folder_name(text: str) -> str:
-    """A text of the user's as the name of one visible folder."""
-    return re.sub(r"[^\w.+-]", "_", text).lstrip(".") or "_"
 
 
 def _inside(folder: Path) -> list[Path]:

@@ -45,7 +45,7 @@ def perform(step: Step, say: Say) -> None:
     """Makes what the step says unless another build just did. Raises UserError of whatever goes wrong; nothing half made is believed."""
     stop_if_interrupted()
     with ExitStack() as held:
-        for folder in dict.fromkeys((step.home, *(before.home for before in step.before))):
+        for folder in sorted({step.home, *(before.home for before in step.before)}):  # one order for all builds, so that none waits for ever
             held.enter_context(locked(folder))
         if not step.changes():
             return

@@ -12,7 +12,7 @@ from toolchain.spec.errors import UserError, fail
 from toolchain.spec.load import load_text
 from toolchain.spec.model import Machine
 from toolchain.tasks.deployment import deployed, deployment_of
-from toolchain.tasks.receipts import read_receipt
+from toolchain.tasks.receipts import Receipt, read_receipt
 from toolchain.tasks.stage import Job
 
 if TYPE_CHECKING:  # a build that has nothing to do needs no model
@@ -21,22 +21,22 @@ if TYPE_CHECKING:  # a build that has nothing to do needs no model
 
 def onnx_file(job: Job) -> Path:
     """The float model."""
-    return job.shared / "onnx" / f"{job.model}.onnx"
+    return job.home("onnx") / "onnx" / f"{job.model}.onnx"
 
 
 def sizes_file(job: Job) -> Path:
     """The sizes of its open dimensions."""
-    return job.shared / "onnx" / "sizes.json"
+    return job.home("onnx") / "onnx" / "sizes.json"
 
 
 def preparations_file(job: Job) -> Path:
     """How raw numbers become its inputs."""
-    return job.shared / "onnx" / "preparations.json"
+    return job.home("onnx") / "onnx" / "preparations.json"
 
 
 def table_file(job: Job) -> Path:
     """Its calibration table."""
-    return job.shared / "calibration" / "calibration.json"
+    return job.home("calibration") / "calibration" / "calibration.json"
 
 
 def graph_file(job: Job) -> Path:
@@ -49,12 +49,17 @@ def import_file(job: Job) -> Path:
     return graph_files(job)[0]
 
 
+def graph_receipt(job: Job) -> Receipt | None:
+    """None where the graph is not built."""
+    return read_receipt(job.home("graph") / "graph.receipt.json")
+
+
 def graph_files(job: Job) -> list[Path]:
     """The stages of the graph in their order, as their receipt lists them.
 
     Raises UserError E0001 where the graph is not built, E1205 for a further ONNX file among them, which would count as a stage by its name.
     """
-    folder, receipt = job.folder / "graph", read_receipt(job.folder / "graph.receipt.json")
+    folder, receipt = job.home("graph") / "graph", graph_receipt(job)
     names = sorted(name for name in receipt.written if name.endswith(".onnx")) if receipt else []
     if not names:
         raise fail("E0001", "there are no stages of a graph here", hint="build the model first", place=str(folder))
@@ -96,7 +101,7 @@ def report_file(job: Job) -> Path:
 
 def explain_file(job: Job) -> Path:
     """Why each node is where it is."""
-    return job.folder / "explain" / "explain.txt"
+    return job.home("explain") / "explain" / "explain.txt"
 
 
 class MachineKey(NamedTuple):

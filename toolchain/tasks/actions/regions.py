@@ -11,8 +11,7 @@ from toolchain.graph.graph_region import GraphRegion
 from toolchain.graph.regions import region_calls
 from toolchain.schedule.backend import Backend, backend_of, load_backends
 from toolchain.schedule.regions.region import Region
-from toolchain.tasks.actions.paths import MachineKey, graph_file, machine_keys, machine_named
-from toolchain.tasks.receipts import read_receipt
+from toolchain.tasks.actions.paths import MachineKey, graph_file, graph_receipt, machine_keys, machine_named
 from toolchain.tasks.stage import Job
 
 
@@ -26,7 +25,7 @@ class Partitioned:
 
 def regions_of(job: Job) -> Partitioned:
     """Regions that machines compute of a model. Raises UserError E0001 where the graph is not built, E10xx."""
-    receipt = read_receipt(job.folder / "graph.receipt.json")
+    receipt = graph_receipt(job)
     return _regions(graph_file(job), receipt.result if receipt else "", machine_keys(job))
 
 

@@ -47,7 +47,7 @@ def _given(step: Step) -> dict[str, Schedule]:
     if not step.job.variables.schedule:
         return {}
     path = Path(step.job.variables.schedule)
-    if path.resolve().is_relative_to(step.folder.resolve()):
+    if any(path.resolve().is_relative_to(folder.resolve()) for folder in (step.folder, step.job.unguided / step.stage.name)):
         raise fail("E1408", "schedule= names the files that the build itself writes", hint=f"copy them elsewhere (SCHEDULE{SUFFIX})", place=str(path))
     return read_schedules(path)
 

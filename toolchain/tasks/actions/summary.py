@@ -29,7 +29,7 @@ def built_of(job: Job) -> tuple[Built, Path, Told]:
 def artefacts_of(job: Job) -> dict[str, str]:
     """Paths of a build's files, for readers of a report."""
     page = {"page": str(page_file(job))} if job.variables.html else {}
-    return page | {"bundle": str(bundle_file(job)), "programs": str(bundle_file(job).parent), "stages": str(job.folder / "graph")}
+    return page | {"bundle": str(bundle_file(job)), "programs": str(bundle_file(job).parent), "stages": str(job.home("graph") / "graph")}
 
 
 def page_file(job: Job) -> Path:
