@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,16 @@ def run(folder: Path, task: str, model: str, machine: str, *more: str, seed: str
 def words_of(task: str, model: str, machine: str, *more: str) -> list[str]:
     """The command of a task. more: further variables."""
     return [*COMMAND, task, f"target={machine}", f"model={model}", *more]
+
+
+def home_of(folder: Path, model: str, machine: str, *more: str, stage: str = "bundle") -> Path:
+    """The folder of a stage of such a command."""
+    from toolchain.tasks.plan import make_plan
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with chdir(folder):  # folders are named by paths from there
+        job = make_plan({"target": machine, "model": model, **dict(word.split("=", 1) for word in more)}).jobs[0]
+        return folder / job.home(stage)
 
 
 def environment(seed: str = "0") -> dict[str, str]:

@@ -56,7 +56,8 @@ def test_streams_are_a_build_of_their_own_and_no_more_than_there_are(tmp_path: P
     path, said = tmp_path / "wide.yaml", list[str]()
     path.write_text(WIDE)
     one, two = (toolchain.compile(path, "stcp920", streams=count, folder=tmp_path, say=said.append) for count in (1, 2))
-    assert one.bundle == two.bundle
+    assert one.bundle.name == two.bundle.name
+    assert two.folder.name == f"{one.folder.name}@streams-2"
     assert said.count("bundle wide for stcp920: region 1 of 1: its program") == 2
     assert sum(text.startswith("graph wide for stcp920: pass 1 of ") for text in said) == 1
     assert two.figures["regions"][0]["streams"] == 2

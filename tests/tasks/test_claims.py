@@ -14,7 +14,7 @@ def job(root: Path, **given: str) -> Job:
     return make_plan({"target": "vta", "model": "digits", **given}, root).jobs[0]
 
 
-@pytest.mark.parametrize("other", [{"place": "all"}, {"fallback": "no"}, {"html": "yes"}, {"calibration": "some.npz"}])
+@pytest.mark.parametrize("other", [{"fallback": "no"}, {"html": "yes"}])
 def test_another_build_in_the_folder_waits_for_the_first(other: dict[str, str], tmp_path: Path) -> None:
     done = threading.Event()
 
@@ -37,7 +37,8 @@ def test_the_same_build_and_builds_for_other_machines_do_not_wait(tmp_path: Path
         first.hold(job(tmp_path))
         first.hold(job(tmp_path))
         second.hold(job(tmp_path))
-        third.hold(job(tmp_path, target="vta:ultra96", place="all"))
+        third.hold(job(tmp_path, target="vta:ultra96", fallback="no"))
+        third.hold(job(tmp_path, place="all", fallback="no"))
 
 
 def test_what_a_killed_build_left_holds_no_one(tmp_path: Path) -> None:
@@ -46,7 +47,7 @@ def test_what_a_killed_build_left_holds_no_one(tmp_path: Path) -> None:
         claims.hold(job(tmp_path))
     (folder / f"{USER}1-dead.lock").touch()
     with Claims() as claims:
-        claims.hold(job(tmp_path, place="all"))
+        claims.hold(job(tmp_path, fallback="no"))
     assert {path.name for path in folder.iterdir()} == {GATE, OWNER}
 
 

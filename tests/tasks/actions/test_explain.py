@@ -19,7 +19,7 @@ def test_it_answers_before_anything_is_compiled(tmp_path: Path, monkeypatch: pyt
     split(tmp_path / "split.onnx")
     assert cli.main(["explain", "target=vta", "model=split.onnx", "place=all"]) == 0
     told = capfd.readouterr()
-    folder = tmp_path / "build" / "vta" / "split"
+    folder = tmp_path / "build" / "vta" / "split@place-all"
     assert told.out.rstrip().endswith((folder / "explain" / "explain.txt").read_text().rstrip())
     assert not (folder / "bundle").exists()
     found = from_json(Explanation, json.loads((folder / "explain" / "explain.json").read_text()))
