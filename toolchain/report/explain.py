@@ -14,6 +14,7 @@ from toolchain.report.advice import advisor_for
 from toolchain.report.costs import Costs, cost_rows
 from toolchain.report.placement import FOLDED, Placement
 from toolchain.report.reasons import Cause, find_causes
+from toolchain.report.remarks import Remark, remarks_of, run_remarks, stream_remarks
 from toolchain.runtime.contents import runs_of, samples_a_run
 from toolchain.runtime.timing import region_time
 from toolchain.schedule.backend import Backend, backend_of
@@ -73,6 +74,7 @@ class Explanation:
     kept: tuple[str, ...]
     folded: Mapping[str, int]
     targets: tuple[TargetShare, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
 
 def explain(
@@ -97,8 +99,11 @@ def explain(
     causes = find_causes(costs, advisor_for(names[3], templates, placement))
     kept, folded = [node.node for node in placement.nodes if keeps(node.reasons)], Counter(node.reason for node in placement.on(FOLDED))
     shares = share_targets([b.machine.name for b in backends], placement)
+    idle = (remark for backend in backends if backend.tiled for remark in stream_remarks(backend.machine, int(backend.machine in machines.values())))
+    remarks = remarks_of((*idle, *run_remarks(model, {name: (time.runs, images[name]) for name, time in times.items()})), names[3])
     return Explanation(
-        names[0], names[1], names[2], placement, costs, tuple(operations), causes, tuple(find_widened(model)), tuple(kept), folded, tuple(shares)
+        names[0], names[1], names[2], placement, costs, tuple(operations), causes, tuple(find_widened(model)), tuple(kept), folded, tuple(shares),
+        remarks,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from toolchain.report.costs import CostRow, Costs
 from toolchain.report.explain import Explanation
 from toolchain.report.placement import HOST, MACHINE, Placement
 from toolchain.report.reasons import Cause, nodes_text
-from toolchain.report.tables import counted, scaled, table_text, tally
+from toolchain.report.tables import counted, scaled, share_text, table_text, tally
 
 ROWS, OPERATIONS, NODES, REGIONS = 20, 8, 3, 5
 """How many of each are shown; all are in the JSON and in the table of comma-separated values beside the text."""
@@ -43,7 +43,12 @@ def _head(found: Explanation) -> Iterator[str]:
     costs = found.costs
     several = f"{costs.samples} samples" if costs.samples > 1 else "one sample"
     yield f"{found.model} on {found.machine}: about {ms_text(costs.total_ms)} ms for {several} a run, estimated before it is built"
-    rows = [("on the machine", placed_text(found.placement)), *time_rows(costs), ("calibrated", found.calibration)]
+    rows = [
+        ("on the machine", placed_text(found.placement)),
+        *time_rows(costs),
+        ("calibrated", found.calibration),
+        *(("remark", each.text) for each in found.remarks),
+    ]
     wide = max(len(name) for name, _ in rows)
     yield from (f"  {name:<{wide}}  {text}" for name, text in rows)
 
@@ -103,7 +108,7 @@ def _cells(row: CostRow, costs: Costs) -> list[str]:
 
 def _operations(found: Explanation, terminal: bool, width: int) -> str:
     shown = found.operations[:OPERATIONS]
-    cells = [[o.operation, o.kind, o.region, ms_text(o.ms), scaled(o.macs), "-" if o.share is None else f"{o.share:.0f}"] for o in shown]
+    cells = [[o.operation, o.kind, o.region, ms_text(o.ms), scaled(o.macs), share_text(o.share)] for o in shown]
     title = f"The longest of {counted(len(found.operations), 'operation')} on the machine:\n"
     return title + table_text(("operation", "computes", "region", "ms", "MACs", "% of peak"), cells, (0, 1, 2), terminal, width)
 

@@ -16,7 +16,7 @@ from toolchain.report.plan_line import LANES, Span
 from toolchain.report.reasons import nodes_text
 from toolchain.report.summary import Summary
 from toolchain.report.summary_text import summary_rows
-from toolchain.report.tables import counted, scaled
+from toolchain.report.tables import counted, scaled, share_text
 from toolchain.verify.text import Verified
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
@@ -51,13 +51,15 @@ class Bar:
     title: str
 
 
-def report_page(summary: Summary, line: Sequence[Span], inferred: Inference, verified: Verified) -> str:
-    """Ends in one line feed. line: of a run. inferred, verified: what the tasks of these names left."""
+def report_page(summary: Summary, line: Sequence[Span], inferred: Inference, verified: Verified, timelines: Sequence[str] = ()) -> str:
+    """Ends in one line feed. line: of a run. inferred, verified: results of the tasks of these names. timelines: regions with a page of their own
+    beside this one."""
     costs, template = summary.costs, _environment(summary.costs.total_ms).get_template("report.html.j2")
     return template.render(
         s=summary, costs=costs, facts=list(summary_rows(summary)), parts=time_parts(costs), warnings=list(_warnings(summary)),
         cards=list(_cards(summary)), bars=list(_bars(line)), lanes=LANES, lane=LANE, wide=WIDE, total=costs.total_ms, open=OPEN,
         task=inferred.task.get("emulator"), longest=max((row.ms for row in costs.rows), default=0.0) or 1.0, worst=_worst(verified), silent=SILENT,
+        timelines=timelines,
         operations=[(region.region, use) for region in summary.regions for use in region.operations],
     )  # fmt: skip
 
@@ -67,7 +69,12 @@ def _environment(total: float) -> Environment:
     made = Environment(loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=True)
     made.keep_trailing_newline = True
     filters: dict[str, Callable[..., str]] = {"ms": ms_text, "scaled": scaled, "counted": counted}
-    filters |= {"code": _code, "names": partial(nodes_text, shown=NODES), "share": partial(percent, whole=total)}
+    filters |= {
+        "code": _code,
+        "peak": partial(share_text, digits=1),
+        "names": partial(nodes_text, shown=NODES),
+        "share": partial(percent, whole=total),
+    }
     made.filters.update(filters)
     return made
 
@@ -88,14 +95,17 @@ def _cards(s: Summary) -> Iterator[Card]:
     found = [output.worst for output in s.closeness.outputs.values() if output.worst is not None] if s.closeness else []
     if s.closeness:
         worst = min(found, default=SILENT)
-        yield Card("outputs", f"{worst:.1f} dB" if found else "no noise", "integers against the file in floating point", worst < LEAST)
+        yield Card(
+            "outputs", f"{worst:.1f} dB" if found else "no noise", "integers against the file in floating point", worst < LEAST and not s.stand_in
+        )
 
 
 def _warnings(s: Summary) -> Iterator[str]:
     if s.exact is False:
         yield "What the machine computes is not what the integer model computes: see `verify`."
     if s.closeness:
-        yield from s.closeness.warnings()
+        yield from () if s.stand_in else s.closeness.warnings()
+    yield from (each.text for each in s.remarks)
     if s.calibration == MADE_UP:
         yield f"Calibrated {calibration_text(s.calibration)}."
 

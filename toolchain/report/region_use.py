@@ -49,7 +49,7 @@ class RegionUse:
     """machine: its name. images: of a run. streams: how many of the machine's work at it. constants: the numbers of the machine's file that the
     cycles rest on. peak_macs: multiply-accumulates that the device could do in a cycle, None where its file does not say. assumed: fields with
     the values whose meaning the machine's file assumes, as `POOL.pool_type 1`. stated: those with values that a public description allows and no
-    program shows."""
+    program shows. runs: of the program, in a run of the plan; all else is of one."""
 
     region: str
     machine: str
@@ -65,6 +65,7 @@ class RegionUse:
     peak_macs: int | None
     assumed: tuple[str, ...] = ()
     stated: tuple[str, ...] = ()
+    runs: int = 1
 
 
 def use_region(tested: ProgramUnderTest) -> RegionUse:

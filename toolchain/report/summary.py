@@ -1,7 +1,7 @@
 """The costs of a model on a machine, and how right it is: the last thing that a build or a report says."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,12 @@ from toolchain.report.graph_use import use_graph
 from toolchain.report.placement import MACHINE, Placement, place_nodes
 from toolchain.report.reasons import Cause, find_causes
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
+from toolchain.report.remarks import Remark, peak_remarks, remarks_of, run_remarks, stream_remarks
 from toolchain.runtime.contents import Manifest, RegionProgram
 from toolchain.runtime.timing import Modelled, modelled, region_times, samples_of
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.model import Host, Machine, Quantity
+from toolchain.spec.reason import Reason
 from toolchain.timing.usage import Basis
 from toolchain.verify.built import Built
 from toolchain.verify.program_under_test import program_of_build
@@ -82,6 +84,7 @@ class Summary:
     stand_in: str = ""
     shares: tuple[MachineShare, ...] = ()
     allowed: str = ""
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def frames_per_second(self) -> float:
@@ -123,7 +126,8 @@ class Told:
 def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
     """stages: the folder of the graph's stages. Raises UserError E11xx for a bundle that is damaged, E0501 for a program that deadlocks."""
     machine, manifest, verified = built.machine, built.bundle.manifest, tell.verified
-    uses = [_use(built, call) for call in region_calls(built.partitioned)]
+    times = region_times(built.machines, manifest)
+    uses = [replace(_use(built, call), runs=times[call.op_type].runs) for call in region_calls(built.partitioned)]
     right = dict[str, float | None]() if tell.inferred is None else tell.inferred.right
     placement = place_nodes(built.floating, built.partitioned, stages)
     costs = built_costs(built, placement)
@@ -138,7 +142,16 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
         {way: share for way, share in right.items() if share is not None}, verified.right if verified else None,
         verified.tensors if verified else 0, verified.closeness if verified else None, tell.artefacts, tell.stand_in,
         tuple(_shares(machines, manifest, placement)), verified.allowed if verified else "",
+        remarks_of(_remarks(built, uses), tell.command or machine.name),
     )  # fmt: skip
+
+
+def _remarks(built: Built, uses: Sequence[RegionUse]) -> Iterator[Reason]:
+    for name, machine in built.machines.items():
+        own = [use for use in uses if use.machine == name]
+        yield from stream_remarks(machine, max((use.streams for use in own), default=0))
+        yield from peak_remarks(machine, own)
+    yield from run_remarks(built.partitioned, {use.region: (use.runs, use.images) for use in uses})
 
 
 def _use(built: Built, call: ir.Node) -> RegionUse:

@@ -8,7 +8,10 @@ from toolchain.graph.calibration.calibrated import calibration_text
 from toolchain.report.explain_text import ms_text, placed_text
 from toolchain.report.region_use import RegionUse
 from toolchain.report.summary import MachineShare, Summary
-from toolchain.report.tables import counted, scaled, table_text
+from toolchain.report.tables import counted, scaled, share_text, table_text
+
+ALL = 100.0
+"""Per cent."""
 
 
 def summary_text(summary: Summary) -> str:
@@ -38,9 +41,10 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
         yield "streams", f"{most} share the work"
     yield "with the host", _whole(s)
     yield "borders", _borders(s)
-    if s.utilisation is not None:
-        bound = f"; no schedule of these instructions uses more than {_bound(s):.1f} %" if s.regions else ""
-        yield "utilisation", f"{s.utilisation:.1f} % of {s.peak_macs} multiply-accumulates a cycle{bound}"
+    if s.utilisation is not None and s.peak_macs is not None:
+        bound = f"; no schedule of these instructions uses more than {_bound(s):.1f} %" if s.regions and s.utilisation <= ALL else ""
+        yield "utilisation", _use_text(s.utilisation, s.peak_macs) + bound
+    yield from (("remark", each.text) for each in s.remarks)
     if s.regions:
         if moved := [f"{m.memory} {scaled(m.read, 'B')} read, {scaled(m.written, 'B')} written" for m in s.memories if not m.on_chip]:
             yield "moved", "; ".join(moved)
@@ -52,7 +56,7 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
     yield "exact", _exact(s)
     if s.closeness and s.closeness.text():
         yield "quantised", f"integers against floating point: {s.closeness.text()}"
-        yield from (("warning", text) for text in s.closeness.warnings())
+        yield from () if s.stand_in else (("warning", text) for text in s.closeness.warnings())
     yield "rests on", _basis(s)
     if fields := list(dict.fromkeys(name for region in s.regions for name in region.assumed)):
         yield "assumes", f"the meaning of values of {counted(len(fields), 'field')} of its instructions: {', '.join(fields)}"
@@ -64,7 +68,14 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
 def _share(share: MachineShare) -> str:
     text = f"{share.ms:.3f} ms in {counted(share.regions, 'region')}, {share.cycles:,.0f} cycles at {share.clock_khz / 1000:g} MHz"
     use = share.utilisation
-    return text if use is None else f"{text}, {use:.1f} % of {share.peak_macs} multiply-accumulates a cycle"
+    return text if use is None or share.peak_macs is None else f"{text}, {_use_text(use, share.peak_macs)}"
+
+
+def _use_text(use: float, peak: int) -> str:
+    """A figure above all that a machine can do would be none: the machine's file contradicts itself there."""
+    if use <= ALL:
+        return f"{use:.1f} % of {peak} multiply-accumulates a cycle"
+    return f"{use * peak / ALL:,.1f} multiply-accumulates a cycle, more than the {peak} that the machine's file declares"
 
 
 def _whole(s: Summary) -> str:
@@ -83,7 +94,7 @@ def _borders(s: Summary) -> str:
 
 def _bound(s: Summary) -> float:
     assert s.utilisation is not None
-    return s.utilisation * s.time.cycles / max(sum(region.bound for region in s.regions), 1.0)
+    return min(s.utilisation * s.time.cycles / max(sum(region.runs * region.bound for region in s.regions), 1.0), ALL)
 
 
 def _exact(s: Summary) -> str:
@@ -108,7 +119,7 @@ def operations_text(regions: Sequence[RegionUse], terminal: bool = False, width:
     rows: list[list[str]] = []
     for region in regions:
         for use in region.operations:
-            share = f"{100 * use.macs / use.busy / region.peak_macs:.1f}" if region.peak_macs and use.busy else "-"
+            share = share_text(100 * use.macs / use.busy / region.peak_macs if region.peak_macs and use.busy else None, 1)
             numbers = [str(use.instructions), f"{use.cycles:,.0f}", f"{use.unit} {use.busy:,.0f}", scaled(use.macs), share, scaled(use.bytes)]
             rows.append([region.region, use.operation, use.kind, *numbers])
     head = ["region", "operation", "computes", "instructions", "cycles", "busy", "MACs", "% of peak", "DRAM bytes"]
@@ -127,7 +138,9 @@ def summary_data(summary: Summary) -> dict[str, Any]:
         "macs": placed.macs,
         "macs_on_machine": placed.machine_macs,
     }
+    whole = {"cycles": summary.time.cycles, "machine_ms": summary.time.execute_ms, "total_ms": summary.time.total_ms}
     percents = {"node_percent": round(placed.node_percent, 3), "mac_percent": round(placed.mac_percent, 3)}
     use = None if summary.utilisation is None else round(summary.utilisation, 3)
+    rates = {"utilisation": use, "frames_per_second": round(summary.frames_per_second, 3)}
     memories = [asdict(memory) for memory in summary.memories]
-    return {**found, **shares, **percents, "utilisation": use, "frames_per_second": round(summary.frames_per_second, 3), "memories": memories}
+    return {**found, **whole, **shares, **percents, **rates, "memories": memories}

@@ -34,6 +34,11 @@ def scaled(value: float, unit: str = "") -> str:
     return f"{value:.0f} {unit}".rstrip()
 
 
+def share_text(share: float | None, digits: int = 0) -> str:
+    """A share in per cent; no more than all of what a machine's file declares is shown as a figure."""
+    return "-" if share is None else ">100" if round(share, digits) > 100 else f"{share:.{digits}f}"
+
+
 def counted(number: int, what: str) -> str:
     """`1 node`, `2 nodes`."""
     return f"{number} {what}" + ("" if number == 1 else "s")

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from toolchain.abi.dram_map import Shape
 from toolchain.graph.integers.calls import read_call
 from toolchain.graph.nodes.rewrite import shape_of
-from toolchain.graph.regions import BATCH, KERNEL, WAY, describe_inputs, region_function
+from toolchain.graph.regions import BATCH, KERNEL, ROW_BY_ROW, WAY, describe_inputs, region_function
 from toolchain.passes.fuse import sources_of
 from toolchain.schedule.kernel_selection import Chosen, Selection, images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
@@ -19,6 +19,8 @@ from toolchain.schedule.regions.views import channel_block, first_channel, is_vi
 from toolchain.schedule.unit_relief import relieved
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
+from toolchain.spec.reason import reasons_json
+from toolchain.spec.reasons import reasons_of_error
 
 REFUSED = ("E1003", "E1004", "E1008")
 """Codes that refuse a kernel which takes no more than one row."""
@@ -41,6 +43,7 @@ def settle_region(selection: Selection, model: ir.Model, call: ir.Node) -> None:
         except UserError as error:
             if any(reason.code not in REFUSED for reason in error.diagnostics):
                 raise
+            region_function(model, call).metadata_props[ROW_BY_ROW] = reasons_json(reasons_of_error(error))
     return _settle(selection, model, call, images)
 
 

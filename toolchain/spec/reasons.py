@@ -16,6 +16,9 @@ KERNEL = (
     "The limit is of this kernel in the machine's kernels.yaml. A layer within it goes onto the machine; so does another kernel (docs/kernels.md)."
 )
 NOTHING = "Nothing of its own: it goes where the node before it goes."
+PEAK = (
+    "The peak changes shares, never cycles: compare `peak_macs` in the machine's file with its timing classes (`tilewright target show {machine}`)."
+)
 TOGETHER = "Join along the channels. " + CUT
 
 
@@ -215,6 +218,23 @@ class Why(Enum):
     )
     ENGINE_TYPE = Wording("{tensor:tensor} is {dtype}, and the engine computes in float32", "Export the model in float32. " + CUT)
     REFUSED = Wording("{note} ({error})", "docs/errors/{error}.md is the page of this code.")
+
+    # a build as a whole
+    UNUSED_STREAMS = Wording(
+        "{used} of the machine's {streams} programs at a time work on it",
+        "Build it with `streams={streams}`: they share the work of every operation.",
+    )
+    RUNS = Wording(
+        "{region:node} runs {runs} times, as its program takes {images} of {batch} rows or pictures at a time",
+        "Samples of fewer rows or pictures, or a machine that takes more at a time, run it less often.",
+    )
+    ROW_RUNS = Wording(
+        "{region:node} runs {runs} times, once for each row: {because}", "A kernel that takes all rows runs it once (docs/kernels.md)."
+    )
+    UNREACHED_PEAK = Wording("no operation keeps its unit above {best:.0f} % of the declared peak of {peak} multiply-accumulates a cycle", PEAK)
+    EXCEEDED_PEAK = Wording(
+        "the timing classes of the machine's file allow {reached:,.1f} multiply-accumulates a cycle, more than its declared peak of {peak}", PEAK
+    )
 
     # nodes that nobody computes
     FOLDED = Wording("taken away by the pass {step}")

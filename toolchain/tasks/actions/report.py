@@ -46,10 +46,17 @@ def make_report(step: Step, say: Say) -> Made:
     write_atomic(sheet, rows_sheet(summary.costs).encode())
     written = [*write_report(report_file(job), text, summary_data(summary)), sheet]
     if job.variables.html:
-        write_atomic(page_file(job), report_page(summary, plan_line(built.machines, built.bundle.manifest), inferred, verified).encode())
+        write_atomic(
+            page_file(job), report_page(summary, plan_line(built.machines, built.bundle.manifest), inferred, verified, _tiled(built)).encode()
+        )
         written.append(page_file(job))
     say("drawing timelines")
     return Made([*written, *_timelines(job, built)])
+
+
+def _tiled(built: Built) -> list[str]:
+    """Regions with instructions."""
+    return [call.op_type for call in region_calls(built.partitioned) if built.backend(call).tiled]
 
 
 def _timelines(job: Job, built: Built) -> Iterator[Path]:
