@@ -24,8 +24,10 @@ from toolchain.schedule.groups.timed import TimedGroups
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
+from toolchain.schedule.placement.bank_choice import apart, tiles_apart
 from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_candidates, in_dram, place_residents, without
+from toolchain.schedule.placement.rivals import Rivals, among_buffers, find_rivals, has_ports
 from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing, users
 from toolchain.schedule.program import dealt_steps, ordered_steps, turned, write_program
 from toolchain.schedule.regions.region import Bound, Region
@@ -105,7 +107,7 @@ def _found_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Reg
     planner = _planner(machine, kernels, region, options)
     every = (options.streams,) * len(region.operations)
     if options.streams == 1 or not options.timed_streams:
-        return make_schedule(machine, turned(planner.plan(every)))
+        return make_schedule(machine, turned(planner.planned_apart() if options.streams == 1 else planner.plan(every)))
 
     def timed(schedule: Schedule) -> Trial:
         compiled = compile_region(machine, kernels, region, replace(options, check=False), schedule)
@@ -155,7 +157,29 @@ class _Planner:
     def storage(self) -> Storage:
         return plan_storage(self.machine, self.region, [p.kernel for p in self.problems], [p.numbers for p in self.problems])
 
-    def plan(self, counts: Counts) -> Plan:
+    def planned_apart(self) -> Plan:
+        """The plan for one stream; where units wait for ports of banks, with buffers in other pools as long as the program gets quicker so."""
+        counts = (1,) * len(self.region.operations)
+        plan = self.plan(counts)
+        if not has_ports(self.machine):
+            return plan
+        cycles, rivals = self._rivals(plan)
+        while True:
+            other = self.plan(counts, rivals)
+            quicker, rivals = self._rivals(other)
+            if quicker >= cycles:
+                return plan
+            plan, cycles = other, quicker
+
+    def _rivals(self, plan: Plan) -> tuple[float, Rivals]:
+        """Cycles of the plan's program, and what units need at the same time there."""
+        whole = turned(plan)
+        placed, emitted = write_program(self.machine, whole, ordered_steps(whole, find_rings(whole.problems)))
+        checked = prepare_program(emitted.program, placed.map.state(self.machine, placed.constants))
+        timeline = time_program(emitted.program, checked.footprints, checked.provenance, checked.tokens)
+        return timeline.cycles, find_rivals(whole, emitted.origins, timeline)
+
+    def plan(self, counts: Counts, rivals: Rivals | None = None) -> Plan:
         """counts: by operation, how many streams run its tiles. Raises UserError E1003, E1004, E1007, E1008."""
         if max(counts) > self.machine.streams:
             raise fail("E1007", f"{max(counts)} streams cannot share the work: the machine runs {self.machine.streams}")
@@ -165,19 +189,19 @@ class _Planner:
         shared = place_shared(self.machine, self.storage, candidates, streams)
         while True:
             own = [sharing(self.region, self.storage, problem, index, shared) for index, problem in enumerate(self.problems)]
-            plan = self._planned(own, counts)
+            plan = self._planned(own, counts, rivals or {})
             wanted = {name: slot for name, slot in shared.items() if name in plan.dram.buffers}
             shared = place_shared(self.machine, plan.dram, wanted, streams)
             if len(shared) == len(wanted):
                 return replace(plan, shared=shared)
 
-    def _planned(self, problems: Sequence[Problem], counts: Counts) -> Plan:
+    def _planned(self, problems: Sequence[Problem], counts: Counts, rivals: Rivals) -> Plan:
         """The plan where it is settled which tensors stand in shared memories. Raises UserError E1004."""
         region, storage, options, choice = self.region, self.storage, self.options, self.choice
         possible = find_candidates(region, problems, storage) if options.resident else dict[str, Candidate]()
         every = candidates = {name: c for name, c in possible.items() if all(counts[use.operation] == 1 for use in (*c.writes, *c.reads))}
         while True:
-            residents = place_residents(candidates, problems[0].pools, len(problems))
+            residents = apart(place_residents(candidates, problems[0].pools, len(problems)), among_buffers(rivals))
             own = [kept_problem(region, storage, residents, problem, index) for index, problem in enumerate(problems)]
             found, crowded = _tilings(own, choice, residents, options, counts)
             own, tilings = [problem for problem, _ in found], [tiling for _, tiling in found]
@@ -187,6 +211,7 @@ class _Planner:
                 return Plan(region, self.order, own, tilings, residents, in_dram(storage, residents), shares=shares)
             if crowded is None:
                 planned = run_side_by_side(region, storage, follow_makers(region, found, choice), choice)
+                planned = tiles_apart(planned, residents, rivals)
                 own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
                 plan = Plan(region, self.order, own, tilings, residents, in_dram(storage, residents))
                 if not options.grouped:

@@ -83,7 +83,7 @@ class _Groups:
         for (held, buffers), number in self.known.items():
             for buffer in buffers:
                 if buffer not in spans:
-                    spans[buffer] = _spans(machine.memory[buffer[0]], *buffer[1:])
+                    spans[buffer] = slot_spans(machine.memory[buffer[0]], *buffer[1:])
             for index, each in enumerate(machine.memories):
                 checked[number, index] = each.name in held and each.kind != "dram"
                 for low, high in _merged([span for buffer in buffers if buffer[0] == each.name for span in spans[buffer]]):
@@ -100,7 +100,7 @@ class _Groups:
         return int(wrong[0]) if len(wrong) else None
 
 
-def _spans(memory: Memory, slot: Slot, room: int) -> list[tuple[int, int]]:
+def slot_spans(memory: Memory, slot: Slot, room: int) -> list[tuple[int, int]]:
     """A slot's granules in one bank, in a memory without pools counted through all banks; two stretches where a ring wraps."""
     unit, granule = memory.element.bytes, memory.granule
     base = sum(memory.depths[: slot.bank])

@@ -1,0 +1,78 @@
+"""Rivals go to different pools: never dearer, never on top of each other, and a real network is quicker by it."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.operations import made
+from tests.schedule.convolutions import convolution
+from tests.schedule.placement.test_on_chip_allocation import CANDIDATES, candidate
+from tests.schedule.test_compile_region import proven
+from tests.schedule.test_tile_following import KERNELS, MACHINE, NARROW, WIDE
+from toolchain.abi.dram_map import Shape
+from toolchain.schedule.compile_region import compile_region, plan_region
+from toolchain.schedule.form.make import make_schedule
+from toolchain.schedule.kernels.pools import Pool, Slot
+from toolchain.schedule.placement.bank_choice import Costs, apart
+from toolchain.schedule.placement.on_chip_allocation import Residents, place_residents
+from toolchain.schedule.program import turned
+from toolchain.schedule.regions.region import Bound, Region
+from toolchain.spec.load import load_machine
+
+POOLS = {"fm": (Pool(0, 8), Pool(4, 8), Pool(8, 4))}
+
+
+def spent(found: Residents, costs: Costs) -> float:
+    slots = found.slots
+    return sum(cycles for one, others in costs.items() for other, cycles in others.items() if slots[one].bank == slots[other].bank) / 2
+
+
+@given(CANDIDATES, st.data())
+def test_what_moves_costs_less_and_collides_with_nothing(given_sizes: list[tuple[int, int, int]], data: st.DataObject) -> None:
+    candidates = {f"n{k}": candidate(f"n{k}", size, first, first + length) for k, (size, first, length) in enumerate(given_sizes)}
+    candidates |= {
+        name: replace(c, over=tuple(other.name for other in candidates.values() if other.size == c.size and other.last == c.first and other is not c))
+        for name, c in candidates.items()
+    }
+    before = place_residents(candidates, POOLS, 13)
+    names = sorted(before.slots)
+    costs: dict[str, dict[str, float]] = {name: {} for name in names}
+    for one, other in [(a, b) for a in names for b in names if a < b]:
+        costs[one][other] = costs[other][one] = float(data.draw(st.integers(0, 5)))
+    after = apart(before, costs)
+    assert set(after.slots) == set(before.slots)
+    assert not list(after.collisions())
+    assert all(slot.address + candidates[name].size <= {0: 8, 4: 8, 8: 4}[slot.bank] for name, slot in after.slots.items())
+    assert spent(after, costs) <= spent(before, costs)
+
+
+def test_one_that_is_in_the_way_makes_room() -> None:
+    """`a` and `b` are rivals, and `c`, which has none, fills the only other pool."""
+    candidates = {"a": candidate("a", 4, 0, 2), "b": candidate("b", 4, 0, 2), "c": candidate("c", 4, 0, 2)}
+    before = Residents({"a": Slot(0, 0), "b": Slot(0, 4), "c": Slot(4, 0)}, candidates, range(3), {"fm": (Pool(0, 8), Pool(4, 4))})
+    assert apart(before, {"a": {"b": 1.0}, "b": {"a": 1.0}}).slots == {"a": Slot(4, 0), "b": Slot(0, 4), "c": Slot(0, 0)}
+
+
+def bottleneck() -> Region:
+    """An addition runs beside the convolution before it, whose operand, result and shortcut are as many buffers as there are groups of banks."""
+    bound = (
+        Bound(replace(convolution(NARROW, (512, 1, 1), 0, 500), name="first"), {"x": "x", "y": "a"}),
+        Bound(replace(convolution(WIDE, (128, 1, 1), 1, 500), name="second"), {"x": "a", "y": "b"}),
+        Bound(replace(convolution(NARROW, (512, 1, 1), 1, 500), name="third"), {"x": "b", "y": "c"}),
+        Bound(made.add("add", WIDE, 1, 1, made.Requantise(1)), {"x": "c", "z": "a", "y": "s"}),
+        Bound(replace(convolution(WIDE, (128, 1, 1), 2, 500), name="last"), {"x": "s", "y": "y"}),
+    )
+    shapes = {"x": NARROW, "a": WIDE, "b": NARROW, "c": WIDE, "s": WIDE, "y": NARROW}
+    return Region("bottleneck", {name: Shape(*size) for name, size in shapes.items()}, ("x",), ("y",), bound, {})
+
+
+def test_a_block_is_quicker_with_its_buffers_apart() -> None:
+    region = bottleneck()
+    plan = plan_region(MACHINE, KERNELS, region)
+    plain = compile_region(MACHINE, KERNELS, region, schedule=make_schedule(MACHINE, turned(plan)))
+    parted = compile_region(MACHINE, KERNELS, region)
+    assert parted.cycles < 0.95 * plain.cycles
+    assert proven(parted, MACHINE)
+    free = load_machine("dpuv3", overrides={"BANK_PORTS": "0"})
+    assert compile_region(free, KERNELS, region).schedule.buffers == make_schedule(free, turned(plan)).buffers
