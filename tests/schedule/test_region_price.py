@@ -1,7 +1,7 @@
 """What a region saves and costs, by a host whose numbers are easy to multiply."""
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import onnx_ir as ir
@@ -12,18 +12,20 @@ from tests.graph.imported import imported, normal
 from tests.runtime import small
 from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.importing.versions import OPSET
+from toolchain.graph.integers.calls import reasons_of
 from toolchain.graph.integers.functions import INTEGER, kind_of
 from toolchain.graph.integers.numerics import Numerics
-from toolchain.passes.context import Context
+from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 from toolchain.report.costs import cost_rows
 from toolchain.runtime.timing import region_times
 from toolchain.schedule.kernel_selection import images_per_run
-from toolchain.schedule.region_price import region_price, tariff
+from toolchain.schedule.region_price import recurrence_reason, region_price, tariff
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Host, Machine, Quantity
+from toolchain.spec.reasons import text_of
 
 n = helper.make_node
 
@@ -47,6 +49,26 @@ def network(folder: Path) -> list[ir.Node]:
     table = calibrate(base, {"x": normal(1, 2, 1, 8, 6, 6)})
     model = run_passes(base, [Fuse(), Quantize()], Context(numerics=Numerics(), table=table))
     return [node for node in model.graph if node.domain == INTEGER and kind_of(node) == "conv2d"]
+
+
+def test_a_recurrence_says_what_its_products_would_cost(tmp_path: Path) -> None:
+    """Five steps of four numbers, three states in four gates, either way: products of inputs in one run, those of states in one for each step."""
+    nodes = [n("LSTM", ["x", "w", "r"], ["y"], "lstm", hidden_size=3, direction="bidirectional")]
+    graph = imported(tmp_path, nodes, (5, 1, 4), {"w": normal(0, 2, 12, 4), "r": normal(1, 2, 12, 3)})
+    (lstm,) = graph.graph
+    reason, run = recurrence_reason(machine(), lstm), (100 + 2 * 10) / 1e3 / images_per_run(machine())
+    assert reason is not None
+    given, peak = reason.arguments, machine().timing.peak_macs * machine().timing.clock_khz
+    border = 1 / 8.0 / 1e6 + 5 / 4.0 / 1e6
+    assert given["steps"] == 5
+    assert given["inputs_host_ms"] == pytest.approx(5 * 2 * 12 * 4 / 1.0 / 1e6)
+    assert given["states_host_ms"] == pytest.approx(5 * 2 * 12 * 3 / 1.0 / 1e6)
+    assert given["inputs_machine_ms"] == pytest.approx(5 * (4 + 2 * 12) * border + run + 5 * 2 * 12 * 4 / peak, rel=1e-5)
+    assert given["states_machine_ms"] == pytest.approx(5 * 2 * (3 + 12) * border + 10 * run + 5 * 2 * 12 * 3 / peak, rel=1e-5)
+    Fuse().run(graph, Context(device=Device("vta", lambda _: (), recurrence=partial(recurrence_reason, machine()))))
+    assert reasons_of(lstm) == (reason,)
+    assert "of its 5 steps the products with the inputs alone would take" in text_of(reason)
+    assert recurrence_reason(replace(machine(), host=None), lstm) is None
 
 
 MACS, ELEMENTS = 8 * 8 * 36, 8 * 36

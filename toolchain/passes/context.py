@@ -55,6 +55,10 @@ def _unpriced(nodes: Sequence[ir.Node]) -> Price | None:  # noqa: ARG001
     return None
 
 
+def _unknown(node: ir.Node) -> Reason | None:  # noqa: ARG001
+    return None
+
+
 @dataclass(frozen=True)
 class Device:
     """A machine that takes operations. refuses: why it does not take an integer call of the graph; none where it does.
@@ -62,7 +66,8 @@ class Device:
     prices: a region, given by its calls; None where the machine's file does not say what the host costs, as tariff is then.
     computes: names of the operations that it may take; None where nothing is known of that.
     settles: writes into the function of a region, given by its call, which kernel does each operation of it. domain: of its integer functions.
-    limits: the most that a region may have.
+    limits: the most that a region may have. recurrence: why an operator of ONNX's that steps through a sequence is on the host, with prices; None
+    for other operators, and where the machine's file does not say what the host costs.
     """
 
     name: str
@@ -73,6 +78,7 @@ class Device:
     domain: str = INTEGER
     tariff: Tariff | None = None
     limits: RegionLimits = field(default_factory=RegionLimits)
+    recurrence: Callable[[ir.Node], Reason | None] = _unknown
 
     @property
     def floats(self) -> bool:

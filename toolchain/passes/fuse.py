@@ -13,7 +13,7 @@ from toolchain.graph.nodes.rewrite import add_constant, drop_unused_constants, s
 from toolchain.operations.kind import OperationKind
 from toolchain.passes.base import Pass
 from toolchain.passes.bindings import Fused, New, bind
-from toolchain.passes.context import Context
+from toolchain.passes.context import Context, Device
 from toolchain.passes.matching import Match, find
 from toolchain.passes.templates import Template, default_templates
 from toolchain.passes.wishes import wish_for
@@ -46,16 +46,16 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "move of data": "Reshape Transpose Slice Split Gather GatherND Squeeze Unsqueeze Expand Tile Concat Pad Flatten DepthToSpace SpaceToDepth",
         "normalisation": "Softmax LogSoftmax LayerNormalization InstanceNormalization GroupNormalization RMSNormalization LRN LpNormalization "
         "ReduceMean ReduceSum",
-        "recurrence": "LSTM GRU RNN",
+        "recurrence": "LSTM GRU RNN DynamicQuantizeLSTM",
         "product": "MatMul Gemm Einsum ConvTranspose ConvInteger MatMulInteger",
     }
 )
 """Operators of ONNX by what they are, for reasons why no template begins with them."""
 
 
-def unknown(node: ir.Node) -> Reason:
+def unknown(node: ir.Node, device: Device | None = None) -> Reason:
     """The reason for a node with which no template of the machine begins."""
-    return Why.NO_TEMPLATE(family=family_of(node.op_type) or f"operator like {node.op_type}")
+    return (device and device.recurrence(node)) or Why.NO_TEMPLATE(family=family_of(node.op_type) or f"operator like {node.op_type}")
 
 
 def family_of(operator: str) -> str:
@@ -79,7 +79,7 @@ class Fuse(Pass):
                 _fuse(model, node, templates, context)
         for node in model.graph:
             if node.domain != FUSED and not is_integer(node) and REASON not in node.metadata_props:
-                note_reasons(node, unknown(node))
+                note_reasons(node, unknown(node, context.device))
         drop_unused_constants(model.graph)
         return model
 
@@ -108,7 +108,7 @@ def _fuse(model: ir.Model, node: ir.Node, templates: list[Template], context: Co
             return
         if isinstance(found, Reason):
             reasons[found.key] = found
-    note_reasons(node, *(reasons.values() or (unknown(node),)))
+    note_reasons(node, *(reasons.values() or (unknown(node, context.device),)))
 
 
 def _unwanted(match: Match, context: Context) -> Reason | None:

@@ -16,7 +16,7 @@ from toolchain.passes.context import Device
 from toolchain.schedule.kernel_selection import Selection, images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.read_region import settle_region
-from toolchain.schedule.region_price import region_price, tariff
+from toolchain.schedule.region_price import recurrence_reason, region_price, tariff
 from toolchain.schedule.regions.lowering import Lowered
 from toolchain.schedule.regions.pictures import (
     array_of,
@@ -45,7 +45,8 @@ def device_of(machine: Machine, kernels: Mapping[str, Kernel], number: int = 0) 
     kinds = selection.kinds
     free = [kind.name for kind in kinds.values() if kind.placed or kind.absorbed or kind.viewed or reachable(kind, kinds) & made]
     refusal, price, settle = _Offload(selection).refusal, partial(region_price, machine), partial(settle_region, selection)
-    return Device(machine.name, refusal, price, frozenset(free), settle, integer_domain(number, machine.name), tariff(machine), machine.limits)
+    recur = partial(recurrence_reason, machine)
+    return Device(machine.name, refusal, price, frozenset(free), settle, integer_domain(number, machine.name), tariff(machine), machine.limits, recur)
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,14 @@ import onnx_ir as ir
 from toolchain.graph.integers.calls import BOUNDARY
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.nodes.rewrite import known_shape
-from toolchain.graph.operators.work import host_work
+from toolchain.graph.operators.work import host_work, recurrence_of
 from toolchain.operations.library import Kinds, kinds_of
 from toolchain.passes.context import NodeCost, Price, Tariff
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.model import Host, Machine
-from toolchain.timing.host import work_ms
+from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import Why
+from toolchain.timing.host import operators_ms, work_ms
 
 FLOAT_BYTES = 4
 PICTURE = {"n", "h", "w", "c"}
@@ -36,6 +38,31 @@ def region_price(machine: Machine, nodes: Sequence[ir.Node]) -> Price | None:
     crossing = sum(_crossing_ms(value, machine, host, _is_converted(value)) for value in (*inputs, *outputs))
     border = crossing + _starts_ms(machine, host, len(inputs) + len(outputs), _batch(nodes[0].outputs[0]))
     return Price(cost.host, cost.machine, border)
+
+
+def recurrence_reason(machine: Machine, node: ir.Node) -> Reason | None:
+    """Why the host has an LSTM, a GRU or an RNN: the least that its products would take on the machine, and what they take on the host, of a sample.
+
+    The products with the inputs are one run, those with the states one for each step. None for other operators, and for a machine whose file does
+    not say what the host costs.
+    """
+    host, found = machine.host, recurrence_of(node)
+    if host is None or found is None:
+        return None
+    results, runs = found.directions * found.gates, found.directions * found.steps
+    inputs = _products_ms(machine, host, found.input_macs, found.rows * (found.size + results), 1)
+    states = _products_ms(machine, host, found.state_macs, found.rows * (found.directions * found.hidden + results), runs)
+    times = {"inputs_machine_ms": inputs, "states_machine_ms": states}
+    floats = {"inputs_host_ms": found.input_macs, "states_host_ms": found.state_macs}
+    spent = {name: operators_ms(node.op_type, macs, 0, host) for name, macs in floats.items()}
+    return Why.RECURRENT(steps=found.steps, **{name: float(f"{ms:.6g}") for name, ms in (times | spent).items()})
+
+
+def _products_ms(machine: Machine, host: Host, macs: int, elements: int, runs: int) -> float:
+    """Products at peak, in so many runs, with the conversions and transfers of what they read and make in all."""
+    peak = machine.timing.peak_macs
+    crossing = elements * (1 / host.transfer_gb_per_s.value + (1 + FLOAT_BYTES) / host.gb_per_s.value) / 1e6 + elements * _rearranging_ms(machine)
+    return crossing + runs * _starts_ms(machine, host, 2, 1) + (macs / peak / machine.timing.clock_khz if peak else 0.0)
 
 
 def tariff(machine: Machine) -> Tariff | None:

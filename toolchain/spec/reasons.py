@@ -35,6 +35,14 @@ class Why(Enum):
 
     # no operation or kernel for it
     NO_TEMPLATE = Wording("the machine computes no such {family}")
+    RECURRENT = Wording(
+        "the machine computes no recurrence; of its {steps} steps the products with the inputs alone would take {inputs_machine_ms:.3g} ms "
+        "on the machine at least ({inputs_host_ms:.3g} ms on the host), those with the states, a run for each step, {states_machine_ms:.3g} ms "
+        "({states_host_ms:.3g} ms)",
+        "The host computes a recurrent layer as a whole. Where the products with the inputs are worth it, let the model multiply all steps in "
+        "one MatMul in front of the loop; written as operators of its steps (MatMul, Sigmoid, Tanh, Mul, Add), each goes where it pays. "
+        "Convolutions over time do not depend on steps before.",
+    )
     NO_KERNEL = Wording("the machine has no kernel for {operation:name}")
     UNLISTED = Wording(
         "the machine's file does not list the operator {operator}", "If the engine has it, list it in `operators` of the machine's file."

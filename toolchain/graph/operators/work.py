@@ -110,17 +110,44 @@ def _macs(kind: str, node: ir.Node) -> int:
     if kind in ("MatMul", "MatMulInteger"):
         return math.prod(result) * _shape(node.inputs[0])[-1]
     if kind in RECURRENT:
-        return _recurrent(kind, node)
+        return _recurrent(node)
     return 0
 
 
-def _recurrent(kind: str, node: ir.Node) -> int:
-    """Every step multiplies its input and its state with all gates' weights: x [steps, batch, size] or [batch, steps, size], either way."""
-    data, weights = _shape(node.inputs[0]), _shape(node.inputs[1])
-    if len(data) != 3 or len(weights) != 3:
-        return 0
-    hidden = weights[1] // RECURRENT[kind]
-    return data[0] * data[1] * weights[0] * weights[1] * (data[2] + hidden)
+@dataclass(frozen=True)
+class Recurrence:
+    """The sizes of an LSTM, a GRU or an RNN: `rows` are steps times batch, `gates` the rows of all gates' weights."""
+
+    steps: int
+    rows: int
+    size: int
+    hidden: int
+    gates: int
+    directions: int
+
+    @property
+    def input_macs(self) -> int:
+        """Of all steps' inputs with their weights."""
+        return self.rows * self.directions * self.gates * self.size
+
+    @property
+    def state_macs(self) -> int:
+        """Of all steps' states with their weights."""
+        return self.rows * self.directions * self.gates * self.hidden
+
+
+def recurrence_of(node: ir.Node) -> Recurrence | None:
+    """x is [steps, batch, size], or [batch, steps, size] by the attribute layout. None for other operators, and where shapes are not known."""
+    if not is_operator(node, *RECURRENT) or len(data := _shape(node.inputs[0])) != 3 or len(weights := _shape(node.inputs[1])) != 3:
+        return None
+    steps = data[1] if integer(node, "layout", 0) else data[0]
+    return Recurrence(steps, data[0] * data[1], data[2], weights[1] // RECURRENT[node.op_type], weights[1], weights[0])
+
+
+def _recurrent(node: ir.Node) -> int:
+    """Every step multiplies its input and its state with all gates' weights."""
+    found = recurrence_of(node)
+    return 0 if found is None else found.input_macs + found.state_macs
 
 
 def _shape(value: ir.Value | None) -> tuple[int, ...]:
