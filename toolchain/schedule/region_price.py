@@ -52,10 +52,9 @@ def recurrence_reason(machine: Machine, node: ir.Node) -> Reason | None:
     results, runs = found.directions * found.gates, found.directions * found.steps
     inputs = _products_ms(machine, host, found.input_macs, found.rows * (found.size + results), 1)
     states = _products_ms(machine, host, found.state_macs, found.rows * (found.directions * found.hidden + results), runs)
-    times = {"inputs_machine_ms": inputs, "states_machine_ms": states}
-    floats = {"inputs_host_ms": found.input_macs, "states_host_ms": found.state_macs}
-    spent = {name: operators_ms(node.op_type, macs, 0, host) for name, macs in floats.items()}
-    return Why.RECURRENT(steps=found.steps, **{name: float(f"{ms:.6g}") for name, ms in (times | spent).items()})
+    floats = [operators_ms(node.op_type, macs, 0, host) for macs in (found.input_macs, found.state_macs)]
+    given, after, here, there = (float(f"{ms:.6g}") for ms in (inputs, states, *floats))
+    return Why.RECURRENT(steps=found.steps, inputs_machine_ms=given, inputs_host_ms=here, states_machine_ms=after, states_host_ms=there)
 
 
 def _products_ms(machine: Machine, host: Host, macs: int, elements: int, runs: int) -> float:
