@@ -204,21 +204,28 @@ def test_a_bounded_counter_is_at_least_what_the_vendor_needs() -> None:
         load_machine("dpuv3", overrides={"EDGE_DEPTH": "3"})
 
 
-HAND = "resnet50_hand"
+HAND, UNLIMITED = "resnet50_hand", {"EDGE_DEPTH": "0", "QUEUE_DEPTH": "0"}
 
 
 def vendor_cycles(path: Path, edges: int, queues: int) -> float:
     """Raises UserError E0501 for a deadlock. The machine is one that its file's own checks may refuse."""
-    limits = load_machine("dpuv3", overrides={"EDGE_DEPTH": "0", "QUEUE_DEPTH": "0"})
+    limits = load_machine("dpuv3", overrides=UNLIMITED | {"BANK_PORTS": "0"})
     counters = tuple(replace(counter, depth=edges) for counter in limits.counters)
     chip = replace(limits, counters=counters, units=tuple(replace(unit, depth=queues) for unit in limits.units))
     return timed(load_program(chip, path)).cycles
 
 
 def test_every_vendor_program_runs_undelayed_with_the_declared_counters_and_queues_together(vendor_streams: Path) -> None:
-    chip, free = load_machine("dpuv3"), load_machine("dpuv3", overrides={"EDGE_DEPTH": "0", "QUEUE_DEPTH": "0"})
+    """With ports of banks that are free; with one to read and one to write, counters of 4 delay the hand-tuned program by 0.05 %."""
+    chip, free = (load_machine("dpuv3", overrides={"BANK_PORTS": "0"} | more) for more in ({}, UNLIMITED))
     for path in sorted(vendor_streams.glob("*.hex")):
         assert timed(load_program(chip, path)).cycles == timed(load_program(free, path)).cycles, path.stem
+    chip, free = (load_machine("dpuv3", overrides=more) for more in ({}, UNLIMITED))
+    assert (
+        1
+        <= timed(load_program(chip, vendor_streams / f"{HAND}.hex")).cycles / timed(load_program(free, vendor_streams / f"{HAND}.hex")).cycles
+        < 1.001
+    )
 
 
 def test_the_declared_counters_and_queues_are_the_strictest_such_ones(vendor_streams: Path) -> None:
