@@ -1,5 +1,6 @@
 """Operations of the tests, by the numbers that matter to them."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -8,9 +9,18 @@ from numpy.typing import NDArray
 
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.operation import Operation, make_operation
+from toolchain.spec.load import load_machine as load
+from toolchain.spec.model import Machine
 
+LEAST = {"dpuv3": {"LOWEST": "-128"}}
+"""Parameters of machines that have the least activation of operations that tests make, -128."""
 Picture = tuple[int, int, int, int]
 Array = NDArray[Any]
+
+
+def load_machine(name: str, config: str = "", overrides: Mapping[str, str] | None = None) -> Machine:
+    """The machine, one that stores -128 where its file lets one choose."""
+    return load(name, config, {**LEAST.get(name.partition(":")[0], {}), **(overrides or {})})
 
 
 @dataclass(frozen=True)

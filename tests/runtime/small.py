@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tests.operations import made
+from tests.operations.made import load_machine
 from toolchain.abi.dram_map import Shape
 from toolchain.codegen.binary import binary_code
 from toolchain.graph.importing.versions import OPSET
@@ -23,7 +24,6 @@ from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
 LIMITS = {"low": -128, "high": 127}

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from tests.operations import made
+from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import expected
 from toolchain.abi.dram_map import Shape
@@ -15,7 +16,6 @@ from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
 MACHINE = load_machine("dpuv3")

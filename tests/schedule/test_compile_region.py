@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.operations import made
+from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import Builder, expected
 from toolchain.abi.dram_map import DramMap, Shape
@@ -27,7 +28,6 @@ from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import UserError
-from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from bench.corner_cases import Case, corner_cases, place_case, run_case
 from tests.operations import made
+from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from tests.schedule.test_compile_region import proven
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region, Slice
-from toolchain.spec.load import load_machine
 
 CASES = {case.name: case for case in corner_cases() if case.small}
 MACHINES = {name: load_machine(name) for name in ("dpuv3", "dnnvm", "vta", "stcp920")}

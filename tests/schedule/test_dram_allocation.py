@@ -6,13 +6,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from toolchain.abi.dram_map import DramMap, Shape
 from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region, Slice
 from toolchain.spec.errors import UserError
-from toolchain.spec.load import load_machine
 
 MACHINE = load_machine("vta")
 KERNELS = load_kernels(MACHINE)

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from tests.operations import made
+from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from toolchain.schedule.fusion.reach import touched
 from toolchain.schedule.handover import Handover
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
-from toolchain.spec.load import load_machine
 
 MACHINE = load_machine("dpuv3")
 KERNELS = load_kernels(MACHINE)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.operations import made
+from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from toolchain.abi.dram_map import Shape
 from toolchain.graph.integers.calls import Call
@@ -17,7 +18,6 @@ from toolchain.schedule.regions.lowering import Lowered
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import fold
 from toolchain.spec.expr import Expr, parse_expr
-from toolchain.spec.load import load_machine
 from toolchain.spec.model import Constraint, Quantity
 
 ENDS = {"bias_shift": 0, "shift": 5, "low": -128, "high": 127}

@@ -4,11 +4,11 @@ from itertools import pairwise
 
 import pytest
 
+from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from toolchain.schedule.compile import compile_operation
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.redundant_latches import Latched, repeatable
-from toolchain.spec.load import load_machine
 
 DPUV3 = load_machine("dpuv3")
 

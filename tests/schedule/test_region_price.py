@@ -9,6 +9,7 @@ import pytest
 from onnx import helper
 
 from tests.graph.imported import imported, normal
+from tests.operations.made import load_machine
 from tests.runtime import small
 from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.importing.versions import OPSET
@@ -23,7 +24,6 @@ from toolchain.report.costs import cost_rows
 from toolchain.runtime.timing import region_times
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.region_price import recurrence_reason, region_price, tariff
-from toolchain.spec.load import load_machine
 from toolchain.spec.model import Host, Machine, Quantity
 from toolchain.spec.reasons import text_of
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.operations import made
+from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import expected
 from toolchain.abi.dram_map import Shape
@@ -18,7 +19,6 @@ from toolchain.schedule.placement.dram_buffers import plan_storage
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.side_by_side import run_side_by_side
 from toolchain.schedule.tile_choice import TileChoice
-from toolchain.spec.load import load_machine
 
 MACHINE = load_machine("dpuv3")
 KERNELS = load_kernels(MACHINE)

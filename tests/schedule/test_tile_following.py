@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.operations import made
+from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import expected
 from toolchain.abi.dram_map import Shape
@@ -15,7 +16,6 @@ from toolchain.schedule import compile_region as compiler
 from toolchain.schedule.compile_region import CompiledRegion, Options, compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.spec.load import load_machine
 
 MACHINE = load_machine("dpuv3")
 KERNELS = load_kernels(MACHINE)

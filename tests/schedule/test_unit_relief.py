@@ -10,6 +10,7 @@ from onnx import helper
 import toolchain
 from tests.graph.onnx_builder import model, save
 from tests.operations import made
+from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import expected
 from toolchain.abi.dram_map import Shape
@@ -21,7 +22,6 @@ from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.unit_relief import relieved
-from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
 SIZE = (4, 32, 28, 28)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from toolchain.schedule.compile import pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel
@@ -16,7 +17,6 @@ from toolchain.schedule.placement.tensor_values import box_of, tensor_packing, t
 from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import UserError
 from toolchain.spec.expr import Binary, Const, Index, Name
-from toolchain.spec.load import load_machine
 
 MACHINE = load_machine("vta")
 OPERATION = convolution((1, 20, 3, 2), (17, 2, 3), pads=(0, 1, 0, 1), bias=200_000)

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from tests.operations.made import load_machine
 from toolchain.abi.origins import NONE
 from toolchain.analysis.checks import prepare_program
 from toolchain.operations.library import kinds_of
@@ -18,7 +19,6 @@ from toolchain.schedule.tiling.step_cost import items_cycles, step_instructions
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings, tile_fits
 from toolchain.schedule.writer import part_of, step_frame
 from toolchain.spec.errors import UserError
-from toolchain.spec.load import load_machine
 from toolchain.timing.cost import instruction_costs
 from toolchain.verify.random_operation import draw_operation
 

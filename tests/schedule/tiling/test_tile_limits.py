@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tests.operations import made
+from tests.operations.made import load_machine
 from toolchain.operations.operation import Operation
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.field_limits import faults
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.tiling import tile_limits
 from toolchain.schedule.tiling.tiles import even_sizes, tile_names
-from toolchain.spec.load import load_machine
 
 WEIGHT, BIAS = np.ones((2048, 1024, 3, 3), np.int8), np.zeros(2048, np.int32)
 OPERATIONS = [

@@ -6,6 +6,7 @@ from math import prod
 
 import pytest
 
+from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from toolchain.analysis.checks import prepare_program
 from toolchain.schedule.compile import compile_operation, emit_alone, pack_tensors
@@ -14,7 +15,6 @@ from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.tiling.tiles import even_sizes, rank_tilings
 from toolchain.spec.errors import UserError
-from toolchain.spec.load import load_machine
 from toolchain.timing.simulate import time_program
 
 MACHINE = load_machine("vta")

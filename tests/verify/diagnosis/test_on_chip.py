@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution, direct, image
 from tests.verify.regions import labelled, with_field
 from toolchain.abi.dram_map import Shape
@@ -17,7 +18,6 @@ from toolchain.emulator.engines import engine_named
 from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.spec.load import load_machine
 from toolchain.verify.diagnosis.on_chip import OnChipReader, after_work
 from toolchain.verify.diagnosis.tensor_reader import ON_CHIP, TensorReader
 from toolchain.verify.program_under_test import ProgramUnderTest, program_of_region
