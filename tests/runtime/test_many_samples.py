@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from onnx import helper
+from onnx import TensorProto, helper
 
 from bench.in_process import Target
 from tests.compiled_network import compile_network
@@ -100,6 +100,28 @@ def test_results_of_samples_may_differ_in_shape(tmp_path: Path) -> None:
     assert [each["y"].shape for each in executor.run_samples({"x": given})] == [(2, 1), (2, 2)]
     with pytest.raises(UserError, match="E1108 the results of these samples have different shapes"):
         executor.run({"x": given[:, 0]})
+    assert mixed_samples(executor, {"x": given}, executor.run_samples({"x": given})) == {"y": 0}
+
+
+def test_results_that_are_no_tensors(tmp_path: Path) -> None:
+    """A list of tensors is one sample's own; texts are elements like others."""
+    proto = model([node("SequenceConstruct", ["x", "x"], ["s"])], {"x": [1, 3]}, {"s": None})
+    proto.graph.output[0].CopyFrom(helper.make_tensor_sequence_value_info("s", 1, None))
+    executor, given = host_only(proto, tmp_path), np.arange(6, dtype=np.float32).reshape(2, 1, 3)
+    found = executor.run_samples({"x": given})
+    assert [len(each["s"]) for each in found] == [2, 2]
+    assert mixed_samples(executor, {"x": given}, found) == {"s": 0}
+    with pytest.raises(UserError, match="E1108 's' is no tensor"):
+        executor.run({"x": given[:, 0]})
+
+
+def test_texts(tmp_path: Path) -> None:
+    proto = model([node("Identity", ["x"], ["y"])], {"x": [1, 2]}, {"y": [1, 2]})
+    for entry in (proto.graph.input[0], proto.graph.output[0]):
+        entry.type.tensor_type.elem_type = TensorProto.STRING
+    executor, given = host_only(proto, tmp_path), np.array([[["a", "b"]], [["c", "d"]]], object)
+    assert mixed_samples(executor, {"x": given}, executor.run_samples({"x": given})) == {"y": 0}
+    assert executor.run({"x": given[:, 0]}).outputs["y"].tolist() == [["a", "b"], ["c", "d"]]
 
 
 def test_results_without_axes_stay_so(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from toolchain.spec.model import Tolerance
-from toolchain.verify.compare import Comparison, FirstDifference, differing_bits, distance, distant, first_difference, unite
+from toolchain.verify.compare import Comparison, FirstDifference, differing_bits, distance, distant, first_difference, stacked, unite
 from toolchain.verify.verdict import Compared, Difference
 
 
@@ -59,3 +59,16 @@ def test_an_output_that_was_overwritten_is_told_once() -> None:
     runs = [Comparison((compared("y"),), (compared("y", image),)) for image in (0, 1)]
     found = unite(runs)
     assert [item.difference and item.difference.coordinates[0] for item in found] == [None, 0]
+
+
+def test_results_of_any_kind_are_compared() -> None:
+    """Tensors of different shapes, lists, maps, texts."""
+    one, two, half = np.zeros(3), np.array([[1.0]]), np.array([0.5, np.nan])
+    assert stacked([one, one]).shape == (2, 3)
+    for samples in ([one, two], [[one, two], [half]], [{"a": 1.0, "b": np.nan}, {"c": 2}], ["a", "b"]):
+        assert stacked(samples).shape == (2,)
+        assert differing_bits(stacked(samples), stacked(samples)) == 0
+        assert differing_bits(stacked(samples), stacked(samples[::-1])) > 0
+    texts = np.array([["a", "b"]], object)
+    assert differing_bits(texts, texts[:, ::-1]) == 2
+    assert differing_bits(stacked([[one]]), stacked([[one + 1]])) == 3

@@ -14,6 +14,7 @@ from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, factors_of, zero_o
 from toolchain.graph.integers.integer_graph import integer_tensors
 from toolchain.graph.integers.numerics import Range
 from toolchain.graph.integers.ort_selftest import check_oracle
+from toolchain.graph.nodes.rewrite import is_float
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import run_session
 
@@ -108,7 +109,7 @@ def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, s
     watched = [value for node in reference.graph for value in node.outputs if value.name in names]
     sources = {value.name or "": value for value in (*reference.graph.inputs, *watched)}
     floats, integers = open_model(reference, watched), open_model(integer, values)
-    outputs = [value.name or "" for value in reference.graph.outputs if value.dtype is not None and value.dtype.is_floating_point()]
+    outputs = [value.name or "" for value in reference.graph.outputs if is_float(value) and isinstance(value.type, ir.TensorType)]
     tensors, ends = {name: _Stored() for name in names}, {name: _Ends() for name in outputs}
     for index in range(sample_count(samples)):
         one = sample_at(samples, index)

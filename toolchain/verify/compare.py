@@ -35,11 +35,37 @@ def first_difference(expected: Array, found: Array) -> FirstDifference | None:
     return FirstDifference(place, int(expected[place]), int(found[place]), count)
 
 
+def stacked(samples: Sequence[Any]) -> Array:
+    """[samples, *shape] of the results of samples; where these are no tensors, or have different shapes, [samples] objects."""
+    if all(isinstance(each, np.ndarray) for each in samples) and len({(each.shape, each.dtype) for each in samples}) == 1:
+        return np.stack(samples)
+    held = np.empty(len(samples), object)
+    for number, each in enumerate(samples):
+        held[number] = each
+    return held
+
+
 def differing_bits(expected: Array, found: Array) -> int:
-    """Elements whose bytes differ: -0.0 is not 0.0, and a NaN equals itself. Another shape or type differs everywhere."""
+    """Elements whose bytes differ: -0.0 is not 0.0, and a NaN equals itself. Another shape or type differs everywhere.
+
+    Elements may be objects (see `stacked`); texts are such.
+    """
     if expected.shape != found.shape or expected.dtype != found.dtype:
         return max(expected.size, found.size, 1)
+    if expected.dtype.hasobject:
+        return sum(map(_differing, expected.reshape(-1).tolist(), found.reshape(-1).tolist()))
     return int(np.count_nonzero(distant(expected, found, None)))
+
+
+def _differing(one: Any, other: Any) -> int:
+    """Of two results of any kind: tensors, lists and maps of such, texts, numbers."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return differing_bits(one, other)
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return sum(map(_differing, one, other))
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        return sum(_differing(one[key], other[key]) for key in one)
+    return int(type(one) is not type(other) or (one != other and not (one != one and other != other)))
 
 
 def distant(expected: Array, found: Array, tolerance: Tolerance | None) -> NDArray[np.bool_]:

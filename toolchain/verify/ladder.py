@@ -29,7 +29,7 @@ from toolchain.schedule.regions.region import Region
 from toolchain.spec.model import Machine, Tolerance
 from toolchain.verify.built import Built
 from toolchain.verify.call_ladder import climb_calls
-from toolchain.verify.compare import differing_bits, distance, distant
+from toolchain.verify.compare import differing_bits, distance, distant, stacked
 from toolchain.verify.diagnosis.on_chip import OnChipReader
 from toolchain.verify.graph_ladder import border_names, climb_graph
 from toolchain.verify.oracle import first_samples, oracle_tensors
@@ -152,7 +152,7 @@ def _outputs(built: Built, images: Samples, expected: Mapping[str, Array]) -> li
     mixed = mixed_samples(executor, images, found)
     tolerance = next((machine.allowance for machine in built.machines.values() if machine.allowance), None)
     return [
-        replace(_output(entry.name, expected[entry.name], np.stack([each[entry.name] for each in found]), tolerance), mixed=mixed[entry.name])
+        replace(_output(entry.name, expected[entry.name], stacked([each[entry.name] for each in found]), tolerance), mixed=mixed[entry.name])
         for entry in built.bundle.manifest.outputs
     ]
 
@@ -165,10 +165,18 @@ def mixed_samples(executor: Executor, images: Samples, found: Sequence[Mapping[s
     few = {name: array[:BESIDE] for name, array in images.items()}
     alone = [executor.run_samples({name: array[k : k + 1] for name, array in few.items()})[0] for k in range(sample_count(few))]
     ways = list(zip(alone, found, strict=False))
-    if joinable(executor.manifest.inputs) and all(one[name].shape == alone[0][name].shape for one in alone for name in one):
+    apart = {name: [one[name] for one in alone] for name in alone[0]}
+    if joinable(executor.manifest.inputs) and all(_alike(each) for each in apart.values()):
         together = executor.run({name: joined(array) for name, array in few.items()}).outputs
-        ways.append(({name: np.concatenate([np.atleast_1d(one[name]) for one in alone]) for name in together}, together))
-    return {name: sum(differing_bits(np.atleast_1d(one[name]), np.atleast_1d(other[name])) for one, other in ways) for name in alone[0]}
+        ways.append(
+            ({name: joined(np.stack(each)) for name, each in apart.items()}, {name: np.atleast_1d(array) for name, array in together.items()})
+        )
+    return {name: sum(differing_bits(stacked([one[name]]), stacked([other[name]])) for one, other in ways) for name in apart}
+
+
+def _alike(results: Sequence[Any]) -> bool:
+    """Whether the results of several samples can stand in one array."""
+    return all(isinstance(each, np.ndarray) for each in results) and len({each.shape for each in results}) == 1
 
 
 def _output(name: str, expected: Array, found: Array, tolerance: Tolerance | None) -> OutputVerdict:

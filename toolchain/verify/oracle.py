@@ -12,13 +12,16 @@ from toolchain.graph.integers.integer_graph import integer_tensors
 from toolchain.graph.integers.ort_selftest import check_oracle
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import run_session
+from toolchain.verify.compare import stacked
 
 Array = NDArray[Any]
 Samples = Mapping[str, Array]
 
 
 def oracle_tensors(model: ir.Model, samples: Samples, more: Iterable[str] = ()) -> dict[str, Array]:
-    """By tensor name, outputs included: [samples, *shape]. samples: by input, [samples, *shape]. more: names of other tensors that are asked for.
+    """By tensor name, outputs included: [samples, *shape], or objects, see `stacked`.
+
+    samples: by input, [samples, *shape]. more: names of other tensors that are asked for.
 
     Without ONNX Runtime's own rewriting: it rounds floating-point operators of a part otherwise than those of the whole.
 
@@ -33,7 +36,7 @@ def oracle_tensors(model: ir.Model, samples: Samples, more: Iterable[str] = ()) 
         raise ValueError("there is no sample, or inputs have different numbers of them")
     runs = [run_session(session, sample_at(samples, k)) for k in range(counts.pop())]
     given = {name: array for name, array in samples.items() if name in asked}
-    return given | {name: np.stack([run[name] for run in runs]) for name in runs[0]}
+    return given | {name: stacked([run[name] for run in runs]) for name in runs[0]}
 
 
 def first_samples(samples: Samples, count: int) -> dict[str, Array]:
