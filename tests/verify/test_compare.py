@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 
 from toolchain.spec.model import Tolerance
-from toolchain.verify.compare import Comparison, FirstDifference, differing_bits, distance, distant, first_difference, stacked, unite
+from toolchain.verify.compare import (
+    Comparison,
+    FirstDifference,
+    differing_bits,
+    distance,
+    distant,
+    first_difference,
+    moves_of,
+    nudged,
+    stacked,
+    unite,
+)
 from toolchain.verify.verdict import Compared, Difference
 
 
@@ -72,3 +83,17 @@ def test_results_of_any_kind_are_compared() -> None:
     texts = np.array([["a", "b"]], object)
     assert differing_bits(texts, texts[:, ::-1]) == 2
     assert differing_bits(stacked([[one]]), stacked([[one + 1]])) == 3
+
+
+def test_last_bits_move_finite_numbers_alone() -> None:
+    given = np.array([1, -2, 0, np.inf, np.nan], np.float32)
+    moved = nudged(given)
+    assert np.array_equal(moved, nudged(given), equal_nan=True)
+    assert (np.abs(moved[:3] - given[:3]) > 0).all()
+    assert np.abs(moved[:3] - given[:3]).max() <= np.finfo(np.float32).eps * 2
+    assert np.array_equal(moved[3:], given[3:], equal_nan=True)
+    assert nudged(np.arange(3)).tolist() == [0, 1, 2]
+    assert moves_of(given[3:], moved[3:]).tolist() == [0, 0]
+    near = Tolerance(0.0, 0.0, "a test")
+    assert not distant(given[:3], moved[:3], near, moves_of(given, moved)[:3]).any()
+    assert distant(given[:3], moved[:3], near).all()

@@ -29,7 +29,7 @@ from toolchain.schedule.regions.region import Region
 from toolchain.spec.model import Machine, Tolerance
 from toolchain.verify.built import Built
 from toolchain.verify.call_ladder import climb_calls
-from toolchain.verify.compare import differing_bits, distance, distant, stacked
+from toolchain.verify.compare import differing_bits, distance, distant, moves_of, nudged, stacked
 from toolchain.verify.diagnosis.on_chip import OnChipReader
 from toolchain.verify.graph_ladder import border_names, climb_graph
 from toolchain.verify.oracle import first_samples, oracle_tensors
@@ -151,10 +151,9 @@ def _outputs(built: Built, images: Samples, expected: Mapping[str, Array]) -> li
     found = executor.run_samples(images)
     mixed = mixed_samples(executor, images, found)
     tolerance = next((machine.allowance for machine in built.machines.values() if machine.allowance), None)
-    return [
-        replace(_output(entry.name, expected[entry.name], stacked([each[entry.name] for each in found]), tolerance), mixed=mixed[entry.name])
-        for entry in built.bundle.manifest.outputs
-    ]
+    moved = oracle_tensors(built.integer, {name: nudged(array) for name, array in images.items()}) if tolerance else expected
+    results = {entry.name: stacked([each[entry.name] for each in found]) for entry in built.bundle.manifest.outputs}
+    return [replace(_output(name, expected[name], made, tolerance, moved[name]), mixed=mixed[name]) for name, made in results.items()]
 
 
 def mixed_samples(executor: Executor, images: Samples, found: Sequence[Mapping[str, Array]]) -> dict[str, int]:
@@ -179,11 +178,11 @@ def _alike(results: Sequence[Any]) -> bool:
     return all(isinstance(each, np.ndarray) for each in results) and len({each.shape for each in results}) == 1
 
 
-def _output(name: str, expected: Array, found: Array, tolerance: Tolerance | None) -> OutputVerdict:
-    """tolerance: of a machine that computes in floating point in an order of its own."""
+def _output(name: str, expected: Array, found: Array, tolerance: Tolerance | None, moved: Array) -> OutputVerdict:
+    """tolerance: of a machine that computes in floating point in an order of its own. moved: as expected, of inputs that differ in the last bit."""
     if tolerance is None or expected.dtype.kind != "f" or expected.shape != found.shape:
         return OutputVerdict(name, int(np.size(found)), differing_bits(expected, found))
-    differing = int(np.count_nonzero(distant(expected, found, tolerance)))
+    differing = int(np.count_nonzero(distant(expected, found, tolerance, moves_of(expected, moved))))
     return OutputVerdict(name, int(np.size(found)), differing, distance(expected, found))
 
 
