@@ -62,13 +62,16 @@ def differing_bits(expected: Array, found: Array) -> int:
 
 def _differing(one: Any, other: Any) -> int:
     """Of two results of any kind: tensors, lists and maps of such, texts, numbers."""
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+    kind = type(one)
+    if kind is not type(other):
+        return 1
+    if issubclass(kind, np.ndarray):
         return differing_bits(one, other)
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+    if kind is list and len(one) == len(other):
         return sum(map(_differing, one, other))
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        return sum(_differing(one[key], other[key]) for key in one)
-    return int(type(one) is not type(other) or (one != other and not (one != one and other != other)))
+    if kind is dict and one.keys() == other.keys():
+        return sum(_differing(each, other[key]) for key, each in one.items())
+    return int(one != other and not (one != one and other != other))
 
 
 def distant(expected: Array, found: Array, tolerance: Tolerance | None, moves: Array | float = 0.0) -> NDArray[np.bool_]:
