@@ -234,7 +234,7 @@ def _joined(samples: Sequence[Tensors], names: Sequence[str]) -> Tensors:
     held = [name for name in names if samples and name in samples[0]]
     if len(samples) == 1:
         return {name: samples[0][name] for name in held}
-    if listed := [name for name in held if not isinstance(samples[0][name], np.ndarray)]:
+    if listed := [name for name in held if not hasattr(samples[0][name], "dtype")]:
         raise fail("E1108", f"'{listed[0]}' is no tensor, so the results of several samples are none", hint="run one sample at a time")
     try:
         return {name: np.concatenate([np.atleast_1d(sample[name]) for sample in samples]) for name in held}

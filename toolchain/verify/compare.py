@@ -62,7 +62,7 @@ def differing_bits(expected: Array, found: Array) -> int:
 
 def _differing(one: Any, other: Any) -> int:
     """Of two results of any kind: tensors, lists and maps of such, texts, numbers."""
-    kind = type(one)
+    kind: type[Any] = type(one)
     if kind is not type(other):
         return 1
     if issubclass(kind, np.ndarray):
