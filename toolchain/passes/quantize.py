@@ -1,7 +1,7 @@
 """Turns a fused float network into a machine's integers: int8 tensors between calls whose functions spell the arithmetic."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -35,9 +35,10 @@ from toolchain.operations.ending import of_call, quantize, scaling_operands, zer
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.passes.base import Pass
+from toolchain.passes.budget import Costly, Trials, costly_calls, held_out
 from toolchain.passes.context import Context
 from toolchain.passes.even_borders import Evened, even_borders
-from toolchain.passes.leave import LIMITS, leave_border_activations, leave_calls, leave_unseen, leave_worst
+from toolchain.passes.leave import LIMITS, leave_border_activations, leave_calls, leave_costly, leave_unseen, leave_worst
 from toolchain.passes.placement import place_calls
 from toolchain.passes.refine import affordable, layer_of, refine
 from toolchain.passes.remove_qdq import declares_ranges, keeps_scales
@@ -48,6 +49,8 @@ from toolchain.spec.suggest import nearest
 
 EFFORTS = ("auto", "fast", "accurate")
 WEIGHTS = ("per_tensor", "per_channel")
+ROUNDS = 2
+"""How often calls whose integers cost too much are left to the host: what stays is quantised anew, and held against the budget again."""
 JUDGED = 16
 """The most samples on which ranges are judged."""
 
@@ -85,7 +88,8 @@ class Quantize(Pass):
         if context.numerics is None or context.table is None:
             raise fail("E0918", "there is no calibration table, or no machine to quantise for", place=context.place)
         numerics, table = self._numerics(context.numerics, context.place), context.table
-        choice, budget, evened = self._choice(context), self.float_percent, None
+        choice, budget, evened, fast = self._choice(context), self.float_percent, None, None
+        trials, rounds = self._trials(context, table), ROUNDS
         while True:
             leave_border_activations(model, context.kinds)
             leave_unseen(model, table, context.kinds)
@@ -98,16 +102,20 @@ class Quantize(Pass):
                 leave_calls(model, refused, table, context.kinds)
                 evened = None
             elif evened is None and self._accurate(context, table):  # only now the borders are known
-                evened = self._evened(model, table, context)
+                fast, evened = trial, self._evened(model, table, trials, context)
                 if self.ranges == "output":
                     choice = replace(choice, measured=self._measured(evened, numerics, context))
             else:
-                trial.metadata_props[CALIBRATED] = _calibrated(model, trial, context)
-                errors = self._refine(trial, floating, numerics, context)
-                if not budget or not leave_worst(model, errors, budget):
-                    share_shifts(trial, numerics, context.kinds, context.domain)
-                    return trial
-                budget, evened = 0.0, None
+                errors = self._refine(trial, floating, numerics, trials, context)
+                found = _better(trial, floating.model, fast, model, trials, context)
+                if budget and leave_worst(model, errors, budget):
+                    budget, evened = 0.0, None
+                elif rounds and trials and leave_costly(model, self._costly(found, trials, numerics, context)):
+                    rounds, evened = rounds - 1, None
+                else:
+                    found.integer.metadata_props[CALIBRATED] = _calibrated(model, found.integer, context)
+                    share_shifts(found.integer, numerics, context.kinds, context.domain)
+                    return found.integer
 
     def _numerics(self, numerics: Numerics, place: str) -> Numerics:
         """The machine's, with one shift for all channels where the model does not ask for more."""
@@ -127,12 +135,14 @@ class Quantize(Pass):
         wanted = self.method == "accurate" or (self.method == "auto" and context.recorded)
         return wanted and bool(context.samples) and not table.failure
 
-    def _evened(self, model: ir.Model, table: Table, context: Context) -> Evened:
+    def _evened(self, model: ir.Model, table: Table, trials: Trials | None, context: Context) -> Evened:
         """Factors for the channels at the borders. model: the fused network."""
         if not self.even or declares_ranges(model):
             return Evened(model, table)
         context.say("scales of channels at the borders")
-        return even_borders(model, context.samples or {}, affordable(model, self.samples), table, context.kinds, self.even)
+        return even_borders(
+            model, context.samples or {}, affordable(model, trials.learnt if trials else self.samples), table, context.kinds, self.even
+        )
 
     def _measured(self, floating: Evened, numerics: Numerics, context: Context) -> Mapping[str, float]:
         """By tensor, the scale of least error at the outputs of the layers that read it."""
@@ -145,14 +155,30 @@ class Quantize(Pass):
         judge_scales(model, choices, readers, context.samples or {}, affordable(model, min(self.samples, JUDGED)), numerics)
         return {name: choice.best for name, choice in choices.items()}
 
-    def _refine(self, model: ir.Model, floating: Evened, numerics: Numerics, context: Context) -> Mapping[str, float]:
+    def _trials(self, context: Context, table: Table) -> Trials | None:
+        """None where nothing says how much the integers may lose, or there are no samples to tell."""
+        if context.judge is None or not context.recorded or not context.samples or table.failure:
+            return None
+        held = held_out(context.samples, self.samples)
+        return Trials(context.judge, held.samples, held.learnt, context.place)
+
+    def _costly(self, found: "_Found", trials: Trials, numerics: Numerics, context: Context) -> Sequence[Costly]:
+        """Calls to leave to the host; none where the integers lose no more than they may."""
+        if found.loss <= trials.judge.budget:
+            return ()
+        context.say("calls whose integers cost too much")
+        tariff = context.device.tariff if context.device else None
+        return costly_calls(found.floating, found.integer, trials, numerics, context.kinds, tariff)
+
+    def _refine(self, model: ir.Model, floating: Evened, numerics: Numerics, trials: Trials | None, context: Context) -> Mapping[str, float]:
         """Chooses weights and biases on samples, where that was asked for; the error of each layer."""
         table = floating.table
         if context.samples and self._accurate(context, table):
-            seen = table if table.samples <= self.samples or context.observe is None else context.observe(self.samples)
+            count = trials.learnt if trials else self.samples
+            seen = table if table.samples <= count or context.observe is None else context.observe(count)
             biased = [node for node in floating.model.graph if node.domain == FUSED and context.kinds[kind_of(node)].bias]
             layers = {node.name or "": layer_of(floating.model, node, context.kinds) for node in biased}
-            return refine(model, floating.model, layers, numerics, seen, context.samples, self.samples, context.say)
+            return refine(model, floating.model, layers, numerics, seen, context.samples, count, context.say)
         return {}
 
     def _emit(self, model: ir.Model, numerics: Numerics, table: Table, choice: RangeChoice, context: Context) -> None:
@@ -164,6 +190,28 @@ class Quantize(Pass):
         _Emitter(model, numerics, scales, zeros, weights, means, self.strict, context).emit()
         drop_unused_constants(model.graph)
         _drop_functions(model)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """An integer network, the float network that it was made of, and the share of its work that it loses; 0 where nothing measures it."""
+
+    integer: ir.Model
+    floating: ir.Model
+    loss: float = 0.0
+
+
+def _better(accurate: ir.Model, floating: ir.Model, fast: ir.Model | None, plain: ir.Model, trials: Trials | None, context: Context) -> _Found:
+    """The integers of less noise on samples that neither was fitted to. floating, plain: the float networks of both."""
+    if trials is None:
+        return _Found(accurate, floating)
+    context.say("accuracy on held-out samples")
+    loss, noise = trials.measured(floating, accurate)
+    if fast is not None:
+        loss_of_fast, noise_of_fast = trials.measured(plain, fast)
+        if noise_of_fast < noise:
+            return _Found(fast, plain, loss_of_fast)
+    return _Found(accurate, floating, loss)
 
 
 def _calibrated(model: ir.Model, integer: ir.Model, context: Context) -> str:

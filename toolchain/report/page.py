@@ -15,7 +15,7 @@ from toolchain.report.explain_text import ms_text, percent, time_parts
 from toolchain.report.plan_line import LANES, Span
 from toolchain.report.reasons import nodes_text
 from toolchain.report.summary import Summary
-from toolchain.report.summary_text import summary_rows
+from toolchain.report.summary_text import is_judged, summary_rows, warnings_of
 from toolchain.report.tables import counted, scaled, share_text
 from toolchain.verify.text import Verified
 
@@ -96,15 +96,17 @@ def _cards(s: Summary) -> Iterator[Card]:
     if s.closeness:
         worst = min(found, default=SILENT)
         yield Card(
-            "outputs", f"{worst:.1f} dB" if found else "no noise", "integers against the file in floating point", worst < LEAST and not s.stand_in
+            "outputs",
+            f"{worst:.1f} dB" if found else "no noise",
+            "integers against the file in floating point",
+            worst < LEAST and is_judged(s),
         )
 
 
 def _warnings(s: Summary) -> Iterator[str]:
     if s.exact is False:
         yield "What the machine computes is not what the integer model computes: see `verify`."
-    if s.closeness:
-        yield from () if s.stand_in else s.closeness.warnings()
+    yield from warnings_of(s)
     yield from (each.text for each in s.remarks)
     if s.calibration == MADE_UP:
         yield f"Calibrated {calibration_text(s.calibration)}."

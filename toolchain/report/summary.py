@@ -31,6 +31,7 @@ from toolchain.verify.program_under_test import program_of_build
 if TYPE_CHECKING:  # a build has neither results
     from toolchain.accuracy.closeness import Closeness
     from toolchain.accuracy.inference import Inference
+    from toolchain.accuracy.stated import Stated
     from toolchain.verify.text import Verified
 
 
@@ -61,6 +62,7 @@ class Summary:
     peak_macs: multiply-accumulates that the device could do in a cycle, None where its file does not say. accuracy: share of images with the right
     answer by way (float, integer, emulator), empty where there are no labels or nobody ran them. exact, closeness: what the verification
     said, None before it. allowed: how far results may be from exact ones, empty where not at all.
+    stated: the accuracy that the build measured, None where nothing did.
     artefacts: files and folders by what they are. stand_in: why the model is not the network of its name, empty where it is.
     """
 
@@ -85,6 +87,7 @@ class Summary:
     shares: tuple[MachineShare, ...] = ()
     allowed: str = ""
     remarks: tuple[Remark, ...] = ()
+    stated: "Stated | None" = None
 
     @property
     def frames_per_second(self) -> float:
@@ -121,6 +124,7 @@ class Told:
     verified: "Verified | None" = None
     stand_in: str = ""
     command: str = ""
+    stated: "Stated | None" = None
 
 
 def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
@@ -143,6 +147,7 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
         verified.tensors if verified else 0, verified.closeness if verified else None, tell.artefacts, tell.stand_in,
         tuple(_shares(machines, manifest, placement)), verified.allowed if verified else "",
         remarks_of(_remarks(built, uses), tell.command or machine.name),
+        tell.stated,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from toolchain.graph.calibration.calibrated import calibration_text
+from toolchain.graph.calibration.calibrated import MADE_UP, calibration_text
 from toolchain.report.explain_text import ms_text, placed_text
 from toolchain.report.region_use import RegionUse
 from toolchain.report.summary import MachineShare, Summary
@@ -56,13 +56,30 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
     yield "exact", _exact(s)
     if s.closeness and s.closeness.text():
         yield "quantised", f"integers against floating point: {s.closeness.text()}"
-        yield from () if s.stand_in else (("warning", text) for text in s.closeness.warnings())
+    if not s.accuracy and s.stated and s.stated.text():
+        yield "accuracy", s.stated.text()
+    yield from (("warning", text) for text in warnings_of(s))
     yield "rests on", _basis(s)
     if fields := list(dict.fromkeys(name for region in s.regions for name in region.assumed)):
         yield "assumes", f"the meaning of values of {counted(len(fields), 'field')} of its instructions: {', '.join(fields)}"
     if fields := list(dict.fromkeys(name for region in s.regions for name in region.stated)):
         yield "unshown", f"values that public descriptions allow and no program is known to use: {', '.join(fields)}"
     yield from ((name, path) for name, path in s.artefacts.items())
+
+
+def is_judged(s: Summary) -> bool:
+    """Whether noise is worth a warning: made-up samples, and weights that stand in for others, say little either way."""
+    return s.calibration != MADE_UP and not s.stand_in
+
+
+def warnings_of(s: Summary) -> Iterator[str]:
+    """What a user should know before trusting the integers."""
+    if not is_judged(s):
+        return
+    if s.stated and s.stated.samples:
+        yield from s.stated.warnings()
+    elif s.closeness:
+        yield from s.closeness.warnings()
 
 
 def _share(share: MachineShare) -> str:

@@ -78,7 +78,7 @@ def infer_answer(job: Job) -> str:
     lines += [f"  integers against the file: {close.text()}"] if close.text() else []
     lines += [f"  ONNX Runtime does not take the file itself ({found.reference}); its first stage stands in"] if found.reference else []
     lines += [f"  cycles     {_cycles(found)}", f"  calibrated {calibration_text(found.calibration)}"]
-    lines += [f"  warning: {text}" for text in close.warnings(task is not None and task.share >= GOOD)]
+    lines += [f"  warning: {text}" for text in close.warnings(task is not None and task.share >= GOOD) if found.calibration != MADE_UP]
     told = found.kind == MADE_UP and found.calibration != MADE_UP
     lines += ["  warning: the samples are made up, so figures of accuracy say little"] if told else []
     return "\n".join(lines)

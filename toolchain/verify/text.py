@@ -48,12 +48,15 @@ def read_verified(text: str) -> Verified:
     return Verified(right, tensors, from_json(Closeness, data["closeness"]), noise, allowed)
 
 
-def verdict_text(verdict: ModelVerdict, calibrated: str = "") -> str:
-    """Plain text: one line a region, more where something is wrong. calibrated: where the ranges of the integers come from."""
-    return "\n".join([*_lines(verdict), *([f"calibrated {calibrated}"] if calibrated else [])]) + "\n"
+def verdict_text(verdict: ModelVerdict, calibrated: str = "", warn: bool = True) -> str:
+    """Plain text: one line a region, more where something is wrong. calibrated: where the ranges of the integers come from.
+
+    warn: of integers far from floating point, which made-up samples say nothing of.
+    """
+    return "\n".join([*_lines(verdict, warn), *([f"calibrated {calibrated}"] if calibrated else [])]) + "\n"
 
 
-def _lines(verdict: ModelVerdict) -> Iterator[str]:
+def _lines(verdict: ModelVerdict, warn: bool) -> Iterator[str]:
     elements = sum(item.elements for region in verdict.regions for item in region.compared)
     word = ("close" if verdict.right else "NOT CLOSE") if verdict.allowed else ("exact" if verdict.exact else "NOT EXACT")
     compared = f"{verdict.tensors} tensors of {verdict.images} image{'s' if verdict.images > 1 else ''}, {elements} elements"
@@ -67,16 +70,16 @@ def _lines(verdict: ModelVerdict) -> Iterator[str]:
         yield _output(output, "ONNX Runtime on the integer model" if verdict.integers else "ONNX Runtime", bool(verdict.allowed))
         if output.mixed:
             yield f"output {output.output}: {output.mixed} elements are OTHERS where several samples go through together than where each is alone"
-    yield from _noise(verdict) if verdict.integers else ()
+    yield from _noise(verdict, warn) if verdict.integers else ()
 
 
-def _noise(verdict: ModelVerdict) -> Iterator[str]:
+def _noise(verdict: ModelVerdict, warn: bool) -> Iterator[str]:
     if verdict.closeness.text():
         yield f"integers against floating point: {verdict.closeness.text()}"
     if len(verdict.errors) > 1:
         worst = ", ".join(f"{row.tensor} {row.sqnr:.1f} dB" for row in verdict.errors[:WORST])
         yield f"worst of {len(verdict.errors)} tensors: {worst}"
-    yield from (f"warning: {text}" for text in verdict.closeness.warnings())
+    yield from (f"warning: {text}" for text in verdict.closeness.warnings() if warn)
 
 
 def _region(region: RegionVerdict) -> Iterator[str]:

@@ -3,9 +3,11 @@
 import gc
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
+from toolchain.accuracy.loss import output_noise, task_loss
 from toolchain.graph.calibration.table import read_table
 from toolchain.graph.files.store import Store
 from toolchain.models.model import Model, Recorded
@@ -14,7 +16,7 @@ from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kinds_of
 from toolchain.passes.base import Pass
 from toolchain.passes.build import build_turns, default_pipeline
-from toolchain.passes.context import Context, Policy, Wish
+from toolchain.passes.context import Context, Judge, Policy, Wish
 from toolchain.passes.partition import Partition
 from toolchain.passes.pipeline import Pipeline, with_options
 from toolchain.passes.pipeline import pipeline_of as read_section
@@ -55,7 +57,7 @@ def _write_graph(step: Step, say: Say) -> Made:
     recorded = isinstance(model.calibration, Recorded)
     common = Context(
         str(onnx_file(job)), (), None, table, samples, wishes=_wishes(job, machines, model), policy=policy, recorded=recorded,
-        say=say, kinds=kinds,
+        say=say, kinds=kinds, judge=Judge(model.loss, partial(task_loss, model.task), output_noise) if model.loss < 1 else None,
     )  # fmt: skip
     turns = [_turn(backend, number, job, model, common) for number, backend in enumerate(backends)]
     store = Store(step.folder, lent=_written(job))

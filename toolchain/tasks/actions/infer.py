@@ -61,7 +61,7 @@ def infer_model(step: Step, say: Say) -> Made:
         say("the file in ONNX Runtime")
         floats = [given.run(sample_at(inputs.samples, number), place) for number in range(inputs.count)]
         if model.task is not None:
-            check_task(model.task, floats[0], str(model.path))
+            check_task(model.task, floats[0], str(model.path), sample_at(inputs.samples, 0))
         say("as integers")
         session = open_session(graph_file(job), optimise=False)
         integers = [run_session(session, sample_at(inputs.samples, number), place=place) for number in range(inputs.count)]
@@ -101,7 +101,9 @@ def _inference(
     floats, integers, emulated = ways
     names = ("float", "integer", "emulator")
     right = {name: right_share(model.task, results, _listed(inputs.labels)) for name, results in zip(names, ways, strict=True)}
-    measured = {name: measure_task(model.task, floats, results) for name, results in zip(names[1:], ways[1:], strict=True)} if model.task else {}
+    given = [sample_at(inputs.samples, number) for number in range(inputs.count)]
+    pairs = zip(names[1:], ways[1:], strict=True)
+    measured = {name: measure_task(model.task, floats, results, given) for name, results in pairs} if model.task else {}
     exact = all(np.array_equal(one[name], other[name]) for one, other in zip(integers, emulated, strict=True) for name in one)
     run, clocks = executor.modelled(), {machine.timing.clock_khz for machine in executor.machines.values()}
     clock = clocks.pop() if len(clocks) == 1 else 0

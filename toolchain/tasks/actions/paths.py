@@ -84,6 +84,11 @@ def infer_file(job: Job) -> Path:
     return job.folder / "infer" / "infer.json"
 
 
+def accuracy_file(job: Job) -> Path:
+    """The accuracy that a build states."""
+    return job.folder / "accuracy" / "accuracy.json"
+
+
 def verdict_file(job: Job) -> Path:
     """The verdict of verification in words; beside it the same as JSON."""
     return job.folder / "verify" / "verdict.txt"

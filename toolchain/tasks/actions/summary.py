@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+from toolchain.accuracy.stated import read_stated
 from toolchain.models.load import load_model
 from toolchain.report.summary import Told, summarise_model
 from toolchain.report.summary_text import summary_data, summary_text
-from toolchain.tasks.actions.paths import bundle_file, graph_file, machines_of, onnx_file, report_file, summary_file
+from toolchain.tasks.actions.paths import accuracy_file, bundle_file, graph_file, machines_of, onnx_file, report_file, summary_file
 from toolchain.tasks.actions.reports import write_report
+from toolchain.tasks.actions.results import read_result
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import Built, read_built
@@ -22,7 +24,8 @@ def make_summary(step: Step, say: Say) -> Made:
 def built_of(job: Job) -> tuple[Built, Path, Told]:
     """The build, its folder of stages and the further facts that a summary needs. Raises UserError E11xx for a damaged bundle."""
     stages = graph_file(job).parent
-    told = Told(artefacts_of(job), stand_in=load_model(str(job.path), dict(job.variables.dims)).stand_in, command=job.target.command)
+    stand_in, stated = load_model(str(job.path), dict(job.variables.dims)).stand_in, read_result(accuracy_file(job), read_stated)
+    told = Told(artefacts_of(job), stand_in=stand_in, command=job.target.command, stated=stated)
     return read_built(machines_of(job), stages, bundle_file(job), onnx_file(job)), stages, told
 
 

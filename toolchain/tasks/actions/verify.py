@@ -1,7 +1,7 @@
 """The verification ladder for a bundle: every tensor against the integer model, the reference engine against the fast one."""
 
 from toolchain.codegen.vendor_tool import tool_path
-from toolchain.graph.calibration.calibrated import calibration_kind, calibration_text
+from toolchain.graph.calibration.calibrated import MADE_UP, calibration_kind, calibration_text
 from toolchain.models.model import Recorded
 from toolchain.models.samples import calibration_samples
 from toolchain.spec.errors import fail
@@ -24,7 +24,8 @@ def verify_built(step: Step, say: Say) -> Made:
     recorded |= seen(*(tool_path(machine, machine.tool.device) for machine in machines_of(job) if machine.tool))
     built = read_built(machines_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
     verdict = verify_model(built, calibration_samples(model), SampleSize(), say)
-    found = verdict_text(verdict, calibration_text(calibration_kind(built.integer)))
+    kind = calibration_kind(built.integer)
+    found = verdict_text(verdict, calibration_text(kind), warn=kind != MADE_UP)
     written = write_report(verdict_file(job), found, verdict_data(verdict))
     if not verdict.right:
         raise fail("E1204", "what the machine computes is not what the integer model computes", place=str(bundle_file(job)), more=found)

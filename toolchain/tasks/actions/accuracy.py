@@ -1,0 +1,96 @@
+"""The accuracy of a build's integers, in ONNX Runtime, on a bounded number of samples: the machine computes the same bits."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from toolchain.accuracy.closeness import closeness_of
+from toolchain.accuracy.errors import Errors, measure_errors
+from toolchain.accuracy.fit import check_task
+from toolchain.accuracy.measure import measure_task, right_share
+from toolchain.accuracy.stated import SATURATED, Stated, stated_text
+from toolchain.graph.calibration.table import Samples, sample_at, sample_count
+from toolchain.graph.files.stage_file import read_stage
+from toolchain.graph.operators.work import node_macs
+from toolchain.graph.running.session import open_session, run_session
+from toolchain.models.model import Model, Recorded
+from toolchain.models.samples import calibration_samples, labelled_samples
+from toolchain.passes.budget import held_out
+from toolchain.passes.quantize import Quantize
+from toolchain.passes.truth import Given, open_given
+from toolchain.spec.files import write_atomic
+from toolchain.tasks.actions.paths import accuracy_file, blaming, graph_file, import_file, machines_of, model_of, onnx_file
+from toolchain.tasks.hashes import seen
+from toolchain.tasks.stage import Job, Say, Step
+from toolchain.tasks.work import Made
+from toolchain.verify.built import stage_before
+from toolchain.verify.ladder import stored_ranges
+
+Array = np.typing.NDArray[Any]
+MOST, TENSORS = 64, 4
+"""The most samples that are run, and those on which every tensor is read."""
+MACS = 1 << 34
+"""Multiply-accumulates of a network on all of them; fewer samples where it has more, at least one."""
+
+
+def measure_accuracy(step: Step, say: Say) -> Made:
+    """Raises UserError E0808 (samples), E0812 (task), E0910."""
+    job = step.job
+    model = model_of(job)
+    recorded = [each for each in (model.calibration, model.test.samples if model.test else None) if isinstance(each, Recorded)]
+    found = Stated(0)
+    if isinstance(model.calibration, Recorded):
+        with blaming(job):
+            found = _stated(job, model, say)
+    write_atomic(accuracy_file(job), stated_text(found).encode())
+    return Made([accuracy_file(job)], seen(*(each.file for each in recorded)))
+
+
+def _stated(job: Job, model: Model, say: Say) -> Stated:
+    floating, integer = (read_stage(stage_before(graph_file(job).parent, *names)) for names in (("fuse", "partition"), ("partition",)))
+    samples, labels, kind = _samples(model)
+    macs = max(sum(node_macs(node) for node in floating.graph), 1)
+    count = max(min(sample_count(samples), MOST, MACS // macs), 1)
+    place, inputs = str(onnx_file(job)), [sample_at(samples, number) for number in range(count)]
+    given = open_given(onnx_file(job), import_file(job), place)
+    say(f"{count} samples in floating point and in integers")
+    floats = [given.run(one, place) for one in inputs]
+    session = open_session(graph_file(job), optimise=False)
+    integers = [run_session(session, one, place=place) for one in inputs]
+    if model.task is not None:
+        check_task(model.task, floats[0], str(model.path), inputs[0])
+    few = {name: array[: max(min(TENSORS, count // 2), 1)] for name, array in samples.items()}
+    errors = measure_errors(_runs(given, place), floating, integer, few, stored_ranges(machines_of(job)))
+    shares = [right_share(model.task, results, labels[:count] if labels else None) for results in (floats, integers)]
+    right = (shares[0], shares[1]) if shares[0] is not None and shares[1] is not None else None
+    task = measure_task(model.task, floats, integers, inputs) if model.task else None
+    return Stated(count, kind, _calibrating(model), right, task, closeness_of(errors), *_saturated(errors))
+
+
+def _runs(given: Given, place: str) -> Any:
+    def run(sample: Mapping[str, Array]) -> Mapping[str, Array]:
+        return given.run(sample, place)
+
+    return run
+
+
+def _samples(model: Model) -> tuple[Samples, Sequence[int] | None, str]:
+    """And the right classes, where they are known, and their kind."""
+    tested = labelled_samples(model)
+    if tested is not None:
+        return tested[0], None if tested[1] is None else tested[1].tolist(), "test"
+    samples = calibration_samples(model)
+    used = int(model.quantisation.get("samples", Quantize.samples))
+    held = held_out(samples, used)
+    return held.samples, None, "held-out" if held.learnt < sample_count(samples) else "calibration"
+
+
+def _calibrating(model: Model) -> int:
+    return sample_count(calibration_samples(model))
+
+
+def _saturated(errors: Errors) -> tuple[str, float]:
+    """The tensor with most values outside its range, and their share; none where that is little."""
+    worst = max(errors.tensors, key=lambda row: (row.cut, row.tensor), default=None)
+    return ("", 0.0) if worst is None or worst.cut < SATURATED else (worst.tensor, round(worst.cut, 4))
