@@ -86,7 +86,7 @@ class Held:
 
 
 def held_out(samples: Samples, used: int) -> Held:
-    """used: samples that a method would look at. Those behind them are held out, else the last fifth; of very few none, which are measured on then."""
+    """used: samples that a method would look at. Those behind them are held out, else the last fifth; of very few none, which then measure, too."""
     count = sample_count(samples)
     learnt = used if count > used else count - min(count // 5, HELD) if count >= ENOUGH else count
     first = learnt if learnt < count else 0
