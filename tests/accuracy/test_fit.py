@@ -5,7 +5,7 @@ import pytest
 
 from toolchain.accuracy.fit import check_task
 from toolchain.accuracy.measure import measure_task
-from toolchain.models.task import Classification, Detection, Segmentation, Task, Text
+from toolchain.models.task import Classification, Detection, Embedding, Segmentation, Task, Text
 from toolchain.spec.errors import UserError
 
 OUTPUTS = {
@@ -52,3 +52,13 @@ def test_what_does_not_fit_is_told(told: str) -> None:
     with pytest.raises(UserError) as caught:
         check_task(UNFIT[told], OUTPUTS, "net.yaml")
     assert str(caught.value).startswith(f"net.yaml: E0812 {told}")
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [(Embedding("v", mask="mask"), "which the model does not have"), (Embedding("v", mask="ids"), "has 3 numbers, the output has 2 vectors")],
+)
+def test_a_mask_has_a_number_for_each_vector(task: Embedding, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        check_task(task, {"v": np.zeros((1, 2, 4))}, "m.yaml", {"ids": np.zeros((1, 3))})
+    check_task(Embedding("v", mask="ids"), {"v": np.zeros((1, 3, 4))}, "m.yaml", {"ids": np.zeros((1, 3))})

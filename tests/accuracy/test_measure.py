@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.accuracy.measure import agreement, answers, edit_distance, mask_iou, measure_task, readings, right_share
-from toolchain.models.task import Classification, Detection, Segmentation, Task, Text
+from toolchain.models.task import Classification, Detection, Embedding, Segmentation, Task, Text
 
 RNG = np.random.default_rng(0)
 SCORES = [{"y": RNG.normal(size=(1, 10))} for _ in range(5)]
@@ -111,3 +111,20 @@ def test_a_distance_that_everybody_knows() -> None:
 def test_the_distance_is_a_metric(one: tuple[int, ...], other: tuple[int, ...], third: tuple[int, ...]) -> None:
     assert (edit_distance(one, other) == 0) == (one == other)
     assert edit_distance(one, other) == edit_distance(other, one) <= edit_distance(one, third) + edit_distance(third, other)
+
+
+def test_vectors_by_their_direction_without_padding() -> None:
+    """Two sentences of two words: of one the second word is padding."""
+    one, other = np.array([[[1.0, 0], [0, 1]]]), np.array([[[2.0, 0], [1, 0]]])
+    wanted, found = [{"v": one}] * 2, [{"v": other}] * 2
+    assert measure_task(Embedding(), wanted, found).share == pytest.approx(0.5)
+    masks = [{"mask": np.array([[1, 0]])}, {"mask": np.array([[1, 1]])}]
+    measured = measure_task(Embedding(mask="mask"), wanted, found, masks)
+    assert measured.share == pytest.approx(2 / 3)
+    assert measured.text == "cosine 0.6667 with the float network's, the worst 0.0000"
+
+
+def test_vectors_that_are_zero() -> None:
+    zero, one = np.zeros((1, 3)), np.ones((1, 3))
+    assert measure_task(Embedding(), [{"v": zero}], [{"v": zero}]).share == 1
+    assert measure_task(Embedding(), [{"v": zero}], [{"v": one}]).share == 0

@@ -13,9 +13,10 @@ from onnx import helper
 from tests.graph.imported import F, run
 from tests.graph.onnx_builder import model
 from tests.passes.test_quantize import NARROW, branchy, folded, samples
+from tests.reasons import said
 from toolchain.accuracy.loss import output_noise, task_loss
 from toolchain.graph.calibration.table import calibrate, sample_at
-from toolchain.graph.integers.calls import REASON, is_candidate
+from toolchain.graph.integers.calls import is_candidate
 from toolchain.graph.integers.functions import is_integer
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.library import builtin_kinds
@@ -72,7 +73,7 @@ def test_calls_whose_integers_cost_too_much_stay_in_floating_point(tmp_path: Pat
     plain, kept = (quantised(spiky(), given, allowed, tmp_path) for allowed in (None, 0.05))
     assert noise(spiky(), plain, tmp_path) > 0.3
     assert noise(spiky(), kept, tmp_path) < 0.05
-    stay = [node.name for node in kept.graph if "put the outputs off by" in node.metadata_props.get(REASON, "")]
+    stay = [node.name for node in kept.graph if "put the outputs off by" in said(node)]
     assert stay
     assert "third" not in stay
     assert any(is_integer(node) and node.name == "third" for node in kept.graph)
@@ -85,9 +86,8 @@ def test_nothing_stays_where_the_integers_lose_little(tmp_path: Path) -> None:
 
 def test_the_same_twice(tmp_path: Path) -> None:
     one, other = (quantised(spiky(), inputs(40, 1), 0.05, tmp_path) for _ in range(2))
-    assert [(node.name, node.metadata_props.get(REASON)) for node in one.graph] == [
-        (node.name, node.metadata_props.get(REASON)) for node in other.graph
-    ]
+    told = [[(node.name, said(node)) for node in each.graph] for each in (one, other)]
+    assert told[0] == told[1]
 
 
 @pytest.mark.parametrize("numerics", [NARROW, Numerics(zero_points=True, form="float32")], ids=["narrow", "zeros"])

@@ -117,8 +117,9 @@ def leave_costly(model: ir.Model, costly: Sequence[Costly]) -> bool:
     """Leaves calls whose integers cost the outputs too much to the host. Answers whether one is left."""
     calls = {node.name or "": node for node in model.graph if is_candidate(node)}
     for each in costly:
-        ms = "" if each.ms is None else f", and costs {each.ms:.3g} ms there"
-        calls[each.name].metadata_props[REASON] = f"its integers put the outputs off by {100 * each.share:.2g} %, so it stays in floating point{ms}"
+        percent = float(f"{100 * each.share:.6g}")
+        reason = Why.COSTLY_UNPRICED(percent=percent) if each.ms is None else Why.COSTLY(percent=percent, ms=float(f"{each.ms:.6g}"))
+        note_reasons(calls[each.name], reason)
     return bool(costly)
 
 

@@ -106,8 +106,9 @@ class Quantize(Pass):
                 if self.ranges == "output":
                     choice = replace(choice, measured=self._measured(evened, numerics, context))
             else:
+                unfitted = trial.clone() if trials else trial
                 errors = self._refine(trial, floating, numerics, trials, context)
-                found = _better(trial, floating.model, fast, model, trials, context)
+                found = _better(_Found(trial, unfitted, floating.model), _Found(fast, fast, model) if fast else None, trials, context)
                 if budget and leave_worst(model, errors, budget):
                     budget, evened = 0.0, None
                 elif rounds and trials and leave_costly(model, self._costly(found, trials, numerics, context)):
@@ -168,7 +169,7 @@ class Quantize(Pass):
             return ()
         context.say("calls whose integers cost too much")
         tariff = context.device.tariff if context.device else None
-        return costly_calls(found.floating, found.integer, trials, numerics, context.kinds, tariff)
+        return costly_calls(found.floating, found.unfitted, trials, numerics, context.kinds, tariff)
 
     def _refine(self, model: ir.Model, floating: Evened, numerics: Numerics, trials: Trials | None, context: Context) -> Mapping[str, float]:
         """Chooses weights and biases on samples, where that was asked for; the error of each layer."""
@@ -194,24 +195,25 @@ class Quantize(Pass):
 
 @dataclass(frozen=True)
 class _Found:
-    """An integer network, the float network that it was made of, and the share of its work that it loses; 0 where nothing measures it."""
+    """An integer network, and the share of the float network's work that it loses; 0 where nothing measures it.
+
+    unfitted: before its weights were fitted to samples, which also makes up for errors of the calls before them. floating: what it was made of.
+    """
 
     integer: ir.Model
+    unfitted: ir.Model
     floating: ir.Model
     loss: float = 0.0
 
 
-def _better(accurate: ir.Model, floating: ir.Model, fast: ir.Model | None, plain: ir.Model, trials: Trials | None, context: Context) -> _Found:
-    """The integers of less noise on samples that neither was fitted to. floating, plain: the float networks of both."""
+def _better(accurate: _Found, fast: _Found | None, trials: Trials | None, context: Context) -> _Found:
+    """The integers of less noise on samples that neither was fitted to."""
     if trials is None:
-        return _Found(accurate, floating)
+        return accurate
     context.say("accuracy on held-out samples")
-    loss, noise = trials.measured(floating, accurate)
-    if fast is not None:
-        loss_of_fast, noise_of_fast = trials.measured(plain, fast)
-        if noise_of_fast < noise:
-            return _Found(fast, plain, loss_of_fast)
-    return _Found(accurate, floating, loss)
+    rows = [(each, *trials.measured(each.floating, each.integer)) for each in (accurate, fast) if each]
+    found, loss, _ = min(rows, key=lambda row: row[2])
+    return replace(found, loss=loss)
 
 
 def _calibrated(model: ir.Model, integer: ir.Model, context: Context) -> str:

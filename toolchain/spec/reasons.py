@@ -15,6 +15,7 @@ LIMIT = "The limit is the machine's own: `tilewright target manual {machine}` ha
 KERNEL = (
     "The limit is of this kernel in the machine's kernels.yaml. A layer within it goes onto the machine; so does another kernel (docs/kernels.md)."
 )
+RAISE = "Raise `loss` under `accuracy` in the model's file to have it on the machine all the same (docs/graph.md)."
 NOTHING = "Nothing of its own: it goes where the node before it goes."
 PEAK = (
     "The peak changes shares, never cycles: compare `peak_macs` in the machine's file with its timing classes (`tilewright target show {machine}`)."
@@ -79,6 +80,12 @@ class Why(Enum):
         "its integers put its output off by {percent:.2g} %, and 'float_percent' allows it to stay",
         "Lower 'float_percent' under 'quantisation' in the model's file to have it on the machine all the same.",
     )
+    COSTLY = Wording(
+        "its integers alone put the outputs off by {percent:.2g} %, and with others by more than the model may lose; in floating point it takes "
+        "{ms:.3g} ms more",
+        RAISE,
+    )
+    COSTLY_UNPRICED = Wording("its integers alone put the outputs off by {percent:.2g} %, and with others by more than the model may lose", RAISE)
     NO_INTEGERS = Wording("node {node:node} ({operation}) cannot be quantised: {because}", LIMIT)
     NO_WEIGHT_SCALE = Wording("no scale of its weights keeps the sum within the accumulator")
     SHIFT = Wording("it needs a shift by {needed}, the machine has {low} to {high}")
