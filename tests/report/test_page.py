@@ -96,7 +96,11 @@ def test_names_of_a_model_stay_text(told: tuple[Summary, tuple[Span, ...]]) -> N
 
 def test_noise_is_a_warning(told: tuple[Summary, tuple[Span, ...]]) -> None:
     noisy = Closeness({"y": OutputCloseness(1.0, 1, 3, -5.0, 0.9)}, "t", 0.1, {"t": 0.1})
-    text = page(replace(told[0], closeness=noisy), told[1])
+    made_up = page(replace(told[0], closeness=noisy), told[1])
+    assert told[0].calibration == "made-up"
+    assert '<b class="bad">-5.0 dB</b>' not in made_up
+    assert "cannot be trusted" not in made_up
+    text = page(replace(told[0], closeness=noisy, calibration="recorded"), told[1])
     assert '<b class="bad">-5.0 dB</b>' in text
     assert "stored tensors that are mostly noise: t 0.1 dB" in text
     assert "-5.0 dB at 3 of axis 1" in text
