@@ -175,6 +175,23 @@ def test_clean_and_info_take_the_variables_of_a_build(tmp_path: Path, monkeypatc
     assert "did you mean 'target'?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("words", "near"), [(["emulat"], "emulate"), (["target", "shw"], "show"), (["completion", "bassh"], "bash")])
+def test_a_misspelt_command_is_told_the_nearest(words: list[str], near: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == 2
+    assert f"'{words[-1]}' is unknown; did you mean '{near}'?" in capsys.readouterr().err
+
+
+def test_show_and_manual_say_what_each_parameter_may_be(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["target", "show", "vta", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["parameters"]
+    assert found["LOG_BLOCK"] == {"values": "2 to 7", "doc": "log2 of both block sizes of the GEMM core"}
+    assert found["OUT"]["values"] == "acc or buffer"
+    assert main(["target", "manual", "vta"]) == 0
+    assert "| LOG_BLOCK | 4 | 2 to 7 | log2 of both block sizes of the GEMM core |" in capsys.readouterr().out
+
+
 def test_show_gives_json_that_reads_back(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["target", "show", RIPPLE, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["target"]["name"] == "ripple"

@@ -14,6 +14,7 @@ from toolchain import __version__
 from toolchain.commands.completion import SHELLS, answer_shell, complete_machine, complete_variable
 from toolchain.interrupts import INTERRUPTED, stop_if_interrupted, was_interrupted
 from toolchain.spec.errors import UserError
+from toolchain.spec.suggest import nearest
 from toolchain.tasks.names import TASKS, variables_text
 
 MACHINE = "name of a machine, NAME:CONFIG, or the path of a machine file"
@@ -64,9 +65,19 @@ def _command(where: str) -> Callable[[argparse.Namespace], int | None]:
     return getattr(import_module(f"toolchain.commands.{module}"), name)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Names the nearest of the words that may stand where a misspelt one does."""
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        near = nearest(str(value), map(str, action.choices)) if action.choices is not None and value not in action.choices else ""
+        if near:
+            raise argparse.ArgumentError(action, f"'{value}' is unknown; {near}")
+        super()._check_value(action, value)
+
+
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(prog="tilewright", description="Tools of a DNN accelerator, made from its YAML description.")
+    top = _Parser(prog="tilewright", description="Tools of a DNN accelerator, made from its YAML description.")
     top.add_argument("--version", action="version", version=f"tilewright {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _target_commands(commands.add_parser("target", help="list, show, check and compare machines; write their manuals"))

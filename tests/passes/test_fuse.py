@@ -13,8 +13,10 @@ from tests.reasons import said
 from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import REASON
+from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.running.session import open_session, run_session
-from toolchain.passes.context import Context
+from toolchain.passes.build import build_graph, calibration_table
+from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.runner import run_passes
 from toolchain.passes.templates import read_templates
@@ -259,3 +261,21 @@ def test_a_scale_of_doubles_is_no_convolution(tmp_path: Path) -> None:
     kinds, reasons = fused(nodes, {"x": [1, 3, 4, 4]}, {"f": np.array(2.0)}, tmp_path)
     assert kinds == ["Cast", "Mul", "Cast"]
     assert any("double" in reason for reason in reasons)
+
+
+SOFT = """
+fusion:
+  - name: soft
+    computes: softmax
+    pattern: {op: Softmax, as: soft, inputs: [x]}
+"""
+
+
+def test_stages_in_floating_point_have_no_integers(tmp_path: Path) -> None:
+    """A kernel for such an operation changes nothing: nothing says what its integers are."""
+    path = save(model([n("Softmax", ["x"], ["y"], "soft")], {"x": [1, 4, 8]}, {"y": [1, 4, 8]}), tmp_path)
+    table = calibration_table(path, {}, {"x": np.ones((1, 1, 4, 8), np.float32)})
+    templates = read_templates(Source("soft.yaml", SOFT))
+    context = Context(str(path), numerics=Numerics(), table=table, policy="all", device=Device("some", lambda _: ()), templates=templates)
+    (node,) = build_graph(path, {}, context, Store(tmp_path / "stages")).graph
+    assert said(node) == "node 'soft' (softmax) cannot be quantised: its stages compute in floating point, and say nothing of integers"

@@ -12,13 +12,12 @@ from toolchain.spec.reasons import Why
 
 PICTURES = Advisor("vta --set LOG_WGT_BUFF=17", ("Relu", "Clip"))
 ROWS = Advisor("vta", ("Relu",), convolutional=False)
-NO_ADVICE = {Why.CONVERTS, Why.FOLDED, Why.UNUSED, Why.OUT_OF_RANGE}
-"""Nodes that need none, and a part of other reasons."""
+NO_ADVICE = {Why.CONVERTS, Why.FOLDED, Why.UNUSED}
 BEHIND = {
-    member
-    for member in Why
-    if member.name in ["NO_WEIGHT_SCALE", "SHIFT", "SUM_BITS", "PRODUCT_BITS", "EXACT_BITS", "NO_MULTIPLIER", "NO_FACTOR_SCALE"]
-}
+    Why.OUT_OF_RANGE, Why.STAGES, Why.NO_WEIGHT_SCALE, Why.SHIFT, Why.SUM_BITS, Why.PRODUCT_BITS, Why.EXACT_BITS, Why.NO_MULTIPLIER,
+    Why.NO_FACTOR_SCALE,
+}  # fmt: skip
+"""Reasons behind others, which have the advice."""
 COMMAND = re.compile(r"`(tilewright [^`]*)`")
 
 

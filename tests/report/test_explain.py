@@ -13,7 +13,7 @@ from toolchain.report.explain import Explanation, Widened, explain, find_widened
 from toolchain.report.summary import built_costs
 from toolchain.spec.typed_json import from_json, to_json
 
-NAMES = "m", "t", "on paper"
+NAMES = "m", "t", "on paper", "t --set A=1"
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ def test_every_name_of_a_machine_is_in_its_manual(name: str) -> None:
 
 
 def test_choices_stand_by_their_names() -> None:
-    assert "\n| SHR | full |\n" in manual_markdown(load_machine("vta"))
+    assert "\n| SHR | full | " in manual_markdown(load_machine("vta"))
 
 
 def test_tables_keep_their_columns() -> None:

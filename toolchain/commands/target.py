@@ -34,7 +34,7 @@ def show(arguments: argparse.Namespace) -> None:
     if arguments.assumptions:
         print("\n".join(machine.assumptions) or "nothing is assumed")
     else:
-        data = render(machine)
+        data = render(machine) | {"parameters": {name: {"values": each.values, "doc": each.doc} for name, each in machine.parameters.items()}}
         print(json.dumps(data, indent=2) + "\n" if arguments.json else to_yaml(data), end="")
 
 

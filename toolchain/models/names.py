@@ -17,6 +17,9 @@ def find_model(name: str) -> Path:
 
     Raises UserError E0001, and E0006 for a name of two packages.
     """
+    if name.endswith(".tflite"):
+        hint = "convert it: python -m tf2onnx.convert --tflite FILE --output MODEL.onnx"
+        raise fail("E0001", f"'{name}' is a TensorFlow Lite model, which is not read; models are ONNX files", hint=hint)
     if "/" in name or name.endswith((".yaml", ".yml", ".onnx")):
         path = Path(name)
         if path.is_file():

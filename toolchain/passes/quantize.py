@@ -44,7 +44,7 @@ from toolchain.passes.refine import affordable, layer_of, refine
 from toolchain.passes.remove_qdq import declares_ranges, keeps_scales
 from toolchain.passes.shared_shifts import share_shifts
 from toolchain.spec.errors import UserError, fail
-from toolchain.spec.reasons import reasons_of_error
+from toolchain.spec.reasons import Why, reasons_of_error, refuse
 from toolchain.spec.suggest import nearest
 
 EFFORTS = ("auto", "fast", "accurate")
@@ -289,6 +289,8 @@ class _Emitter:
             return None
 
     def _stored(self, call: Call) -> Stored:
+        if call.operation.meaning.stages:
+            raise refuse("E0919", Why.NO_INTEGERS([Why.STAGES()], node=call.name, operation=call.kind))
         operation, given, result = call.operation, [self.scales[name] for name in call.data], self.scales[call.output]
         zeros = self._zeros_of(call)
         if operation.form == "weighted":

@@ -91,7 +91,8 @@ def _cards(s: Summary) -> Iterator[Card]:
     yield Card("machine alone", f"{ms_text(s.time.execute_ms)} ms", f"{s.frames_per_second:,.1f} frames/s")
     yield Card("on the machine", f"{placed.mac_percent:.1f} %", f"of {scaled(placed.macs, 'MAC')}, in {counted(len(s.regions), 'region')}")
     way = "as far as the machine's file allows" if s.allowed else "bit for bit"
-    yield Card("exact", ("near" if s.allowed else "yes") if s.exact else "NO", f"{s.tensors} tensors compared, {way}", not s.exact)
+    if s.regions:
+        yield Card("exact", ("near" if s.allowed else "yes") if s.exact else "NO", f"{s.tensors} tensors compared, {way}", not s.exact)
     found = [output.worst for output in s.closeness.outputs.values() if output.worst is not None] if s.closeness else []
     if s.closeness:
         worst = min(found, default=SILENT)

@@ -115,6 +115,8 @@ def _bound(s: Summary) -> float:
 
 
 def _exact(s: Summary) -> str:
+    if not s.regions:
+        return "nothing to compare: no node runs on the machine"
     if s.exact is None:
         return "not verified yet: `verify` compares every tensor"
     other = "the integer network in ONNX Runtime" if s.calibration else "ONNX Runtime"

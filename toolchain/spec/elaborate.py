@@ -10,7 +10,7 @@ from toolchain.spec.sections.assumptions import assumptions
 from toolchain.spec.sections.instructions import block, instructions, portable
 from toolchain.spec.sections.interlocks import interlock
 from toolchain.spec.sections.nops import idle
-from toolchain.spec.sections.params import assumed_params, resolve_params
+from toolchain.spec.sections.params import assumed_params, parameter_notes, resolve_params
 from toolchain.spec.sections.quantisation import quantisation
 from toolchain.spec.sections.timing import timing
 from toolchain.spec.yaml_nodes import Node
@@ -57,7 +57,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
         layouts=stored, program=ending, portable=warnings, assumptions=assumptions(root),
         choices={(p, c): i for p, names in context.choices.items() for i, c in enumerate(names)}, host=host, interlock=locked,
         configs=tuple(dict(root.members("configs"))), nops=nops, settable=tuple(dict(root.members("params"))), quantisation=numerics,
-        assumed_params=assumed_params(root),
+        parameters=parameter_notes(root, context), assumed_params=assumed_params(root),
         operators=offloaded, fusion=offloading.outline(root, "fusion"), pipeline=offloading.outline(root, "pipeline"), path=root.span.source.path,
         codegen=root.text("codegen", "binary"), tool=conventions.tool(root), limits=conventions.limits(context),
         half=conventions.half(context), tolerance=conventions.tolerance(root),

@@ -61,9 +61,10 @@ def _lines(verdict: ModelVerdict, warn: bool) -> Iterator[str]:
     word = ("close" if verdict.right else "NOT CLOSE") if verdict.allowed else ("exact" if verdict.exact else "NOT EXACT")
     compared = f"{verdict.tensors} tensors of {verdict.images} image{'s' if verdict.images > 1 else ''}, {elements} elements"
     other = "the integer network" if verdict.integers else "ONNX Runtime"
-    yield f"{verdict.model} on {verdict.machine}: {word}; {compared}, compared with {other}"
-    if not verdict.regions:
-        yield "nothing runs on the machine"
+    if verdict.regions:
+        yield f"{verdict.model} on {verdict.machine}: {word}; {compared}, compared with {other}"
+    else:
+        yield f"{verdict.model} on {verdict.machine}: nothing runs on the machine, so there is nothing to compare with {other}"
     for region in verdict.regions:
         yield from _region(region)
     for output in verdict.outputs:

@@ -2,7 +2,7 @@
 
 from toolchain.spec.model.conventions import Copies, Host, Layout, Outline, Quantity, RegionLimits, Rule, Tolerance, Tool
 from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, Pipelined, ProgramRules, Text
-from toolchain.spec.model.machine import Machine
+from toolchain.spec.model.machine import Machine, Parameter
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.model.storage import Level, Memory, Ports, Unit, View
 from toolchain.spec.model.sync import Counter, Illegal, Interlock, Nop, SyncRule, Watch
@@ -27,6 +27,7 @@ __all__ = [
     "Nop",
     "Numerics",
     "Outline",
+    "Parameter",
     "Pipelined",
     "Ports",
     "ProgramRules",

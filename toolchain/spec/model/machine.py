@@ -14,6 +14,20 @@ from toolchain.spec.model.timing import Timing
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """range: least and largest value, None where choices say which there are."""
+
+    doc: str
+    range: tuple[int, int] | None
+    choices: tuple[str, ...]
+
+    @property
+    def values(self) -> str:
+        """The values that it may have, for readers."""
+        return " or ".join(self.choices) if self.choices else f"{self.range[0]} to {self.range[1]}" if self.range else ""
+
+
+@dataclass(frozen=True)
 class Machine:
     """A machine with every parameter in place."""
 
@@ -48,6 +62,8 @@ class Machine:
     interlock: Interlock | None = None
     settable: tuple[str, ...] = ()
     """the parameters that a user may override; others follow from them"""
+    parameters: Mapping[str, Parameter] = field(default_factory=dict[str, Parameter])
+    """the same with what the file says of each"""
     assumed_params: Mapping[str, str] = field(default_factory=dict[str, str])
     """parameters whose values are assumed, and why they are what they are"""
     quantisation: Numerics | None = None

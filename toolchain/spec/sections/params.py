@@ -9,6 +9,7 @@ from toolchain.spec.errors import Source, Span, fail
 from toolchain.spec.evaluate import FUNCTIONS, constant
 from toolchain.spec.expr import parse_expr
 from toolchain.spec.findings import Findings
+from toolchain.spec.model import Parameter
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 
@@ -50,6 +51,15 @@ def resolve_params(root: Node, config: str, overrides: Mapping[str, str]) -> Con
         if not context.number(check.value["that"]):
             raise fail("E0106", check.text("message"), check.value["that"].span)
     return context
+
+
+def parameter_notes(root: Node, context: Context) -> dict[str, Parameter]:
+    """By the name of each parameter, its range or choices, and its description."""
+    found: dict[str, Parameter] = {}
+    for name, node in root.members("params"):
+        low, *high = (context.number(each) for each in node.entries("range")) if node.get("range") else (0,)
+        found[name] = Parameter(node.text("doc"), (low, high[0]) if high else None, context.choices.get(name, ()))
+    return found
 
 
 def assumed_params(root: Node) -> dict[str, str]:
