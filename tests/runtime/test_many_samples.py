@@ -103,6 +103,34 @@ def test_results_of_samples_may_differ_in_shape(tmp_path: Path) -> None:
     assert mixed_samples(executor, {"x": given}, executor.run_samples({"x": given})) == {"y": 0}
 
 
+def test_results_without_axes_of_a_machine_of_several_images() -> None:
+    """A run takes four samples; each has a number of its own, with no axis more than the model says, and the verification sees the same."""
+    draw = np.random.default_rng(0)
+    nodes = [node("Conv", ["x", "w"], ["c"]), node("ReduceMax", ["c"], ["y"], keepdims=0)]
+    constants = {"w": draw.normal(size=(8, 8, 3, 3)).astype(np.float32)}
+    given = draw.normal(size=(SAMPLES, 1, 8, 8, 8)).astype(np.float32)
+    compiled = compile_network(model(nodes, {"x": [1, 8, 8, 8]}, {"y": [], "c": None}, constants), "scalar", MACHINES["dpuv3"], given)
+    assert (compiled.regions, compiled.executor.group) == (1, 4)
+    session = open_session(compiled.integer, optimise=False)
+    found = compiled.executor.run_samples({"x": given})
+    for each, one in zip(found, given, strict=True):
+        assert each["y"].shape == ()
+        assert all(np.array_equal(each[name], array) for name, array in run_session(session, {"x": one}).items())
+    assert_apart(compiled.executor, given)
+
+
+def test_an_output_may_be_called_like_a_stored_tensor() -> None:
+    """'a.int8' is what the quantiser would call the stored form of 'a'."""
+    draw = np.random.default_rng(0)
+    nodes = [node("Conv", ["x", "w"], ["a"]), node("Relu", ["a"], ["a.int8"]), node("Conv", ["a", "w"], ["y"])]
+    constants, given = {"w": draw.normal(size=(4, 4, 1, 1)).astype(np.float32)}, draw.normal(size=(SAMPLES, 1, 4, 5, 5)).astype(np.float32)
+    compiled = compile_network(model(nodes, {"x": [1, 4, 5, 5]}, {"y": None, "a.int8": None}, constants), "clash", MACHINES["vta"], given)
+    session = open_session(compiled.integer, optimise=False)
+    for each, one in zip(compiled.executor.run_samples({"x": given}), given, strict=True):
+        assert all(np.array_equal(each[name], array) for name, array in run_session(session, {"x": one}).items())
+        assert each["a.int8"].dtype == np.float32
+
+
 def test_results_that_are_no_tensors(tmp_path: Path) -> None:
     """A list of tensors is one sample's own; texts are elements like others."""
     proto = model([node("SequenceConstruct", ["x", "x"], ["s"])], {"x": [1, 3]}, {"s": None})
