@@ -76,3 +76,9 @@ def test_what_is_no_such_picture_is_one_line(picture: Any) -> None:
 def test_an_input_that_takes_no_picture_is_one_line(held: Interface) -> None:
     with pytest.raises(UserError, match="E1112"):
         prepare_picture(PICTURE, held)
+
+
+def test_numbers_outside_an_integer_type_become_its_limits() -> None:
+    given = np.array([[np.nan, -1, 0.5, 1.5], [255.4, 256, np.inf, -np.inf]], np.float32)
+    found = prepare_picture(given, entry((1, 1, 2, 4), "uint8", None))
+    assert found.ravel().tolist() == [0, 0, 0, 2, 255, 255, 255, 0]

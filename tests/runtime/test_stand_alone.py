@@ -188,6 +188,21 @@ def test_an_operator_of_the_host_is_named() -> None:
         stand_alone(compiled(softmax=True).bundle, {"clib": clib().machine})
 
 
+@needs_compiler
+def test_an_output_may_be_an_input_and_no_constant(tmp_path: Path) -> None:
+    pool = helper.make_node("MaxPool", ["x"], ["y"], "pool", kernel_shape=[1, 2], strides=[1, 2])
+    given, constant = np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 1, 1, 8), {"k": np.zeros(2, np.float32)}
+    proto = model([pool], {"x": [1, 1, 1, 8]}, {"y": [1, 1, 1, 4], "x": [1, 1, 1, 8]})
+    built = compile_network(proto, "through", Target("clib"), given[None])
+    write_bundle(tmp_path / "through.bundle", built.bundle)
+    assert main(["export", "c", str(tmp_path / "through.bundle"), "-o", str(tmp_path / "c")]) == 0
+    done = subprocess.run([_built(tmp_path / "c"), tmp_path / "through.bundle"], input=given.tobytes(), capture_output=True, check=True)
+    assert done.stdout == b"".join(array.tobytes() for array in built.executor.run({"x": given}).outputs.values())
+    fixed = compile_network(model([pool], {"x": [1, 1, 1, 8]}, {"y": None, "k": [2]}, constant), "fixed", Target("clib"), given[None])
+    with pytest.raises(UserError, match="E1114 the output 'k' is a constant"):
+        stand_alone(fixed.bundle, {"clib": clib().machine})
+
+
 def test_a_region_of_several_images_is_named() -> None:
     bundle = plain("vta").bundle
     (region,) = bundle.manifest.regions

@@ -35,7 +35,13 @@ def prepare_picture(picture: Array, entry: Interface, resize: bool = False) -> A
         numbers = resized(numbers, height, width)
     raw = numbers if raw_channels_last(shape, entry.preparation) else np.moveaxis(numbers, -1, 0)
     made = prepare(raw[None], shape, entry.preparation)
-    return (made if entry.dtype.startswith("float") else np.rint(made)).astype(entry.dtype)
+    return made.astype(entry.dtype) if entry.dtype.startswith("float") else _whole(made, entry.dtype)
+
+
+def _whole(numbers: Array, dtype: str) -> Array:
+    """Integers, ties to even; NaN is 0, and what is too large the type's limit, as at a region's border."""
+    limits = np.iinfo(dtype)
+    return np.clip(np.rint(np.nan_to_num(numbers.astype(np.float64))), limits.min, limits.max).astype(dtype)
 
 
 def _picture_shape(entry: Interface) -> tuple[int, ...]:

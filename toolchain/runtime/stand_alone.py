@@ -130,7 +130,7 @@ class _Writer:
                 self.host(run)
         for entry in manifest.outputs:
             if entry.name not in self.tensors:
-                raise self.refused(f"the output '{entry.name}' is an input")
+                raise self.refused(f"the output '{entry.name}' is a constant")
             self.steps.append(_Step("write", self.tensors[entry.name].name, size=self.size(entry)))
 
     def refused(self, text: str) -> UserError:
