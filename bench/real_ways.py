@@ -28,7 +28,11 @@ from toolchain.tasks.stage import Job
 
 Array = np.typing.NDArray[Any]
 Results = list[dict[str, Array]]
-FORMS: Mapping[str, Mapping[str, Any]] = {"tensor": {}, "channel": {"per_channel": True}}
+FORMS: Mapping[str, Mapping[str, Any]] = {
+    "tensor": {},
+    "channel": {"per_channel": True},
+    "products": {"op_types_to_quantize": ["MatMul", "Conv"]},
+}
 """Options of ONNX Runtime's static quantiser; the rest as it comes."""
 
 
@@ -56,7 +60,7 @@ def measure(job: Job, pictures: int) -> dict[str, Figure]:
     found: dict[str, Results] = {"integers": [run_session(integer, sample_at(samples, k)) for k in range(count)]}
     ran = open_bundle(read_bundle(bundle_file(job)), machines_of(job), EmulatorDevice(), optimise=False).run_samples(samples)
     found["emulator"] = [sample_at(ran, k) for k in range(count)]
-    figures = {way: figure(model, floats, results) for way, results in found.items()}
+    figures = {way: figure(model, floats, results, samples) for way, results in found.items()}
     same = all(np.array_equal(one[name], other[name]) for one, other in zip(*found.values(), strict=True) for name in one)
     figures["equal"] = Figure(float(same), "the emulator's outputs are the integer model's, bit for bit" if same else "the emulator's outputs DIFFER")
     return figures | {form: _quantised(job, model, form, floats, samples) for form in FORMS}
@@ -69,10 +73,10 @@ def test_samples(model: Model, count: int) -> dict[str, Array]:
     return {name: array[:count] for name, array in samples.items()}
 
 
-def figure(model: Model, floats: Results, results: Results) -> Figure:
+def figure(model: Model, floats: Results, results: Results, samples: Mapping[str, Array]) -> Figure:
     """Of the model's task, or how its outputs correlate with the file's."""
     if model.task is not None:
-        measured = measure_task(model.task, floats, results)
+        measured = measure_task(model.task, floats, results, [sample_at(samples, k) for k in range(len(floats))])
         return Figure(measured.share, measured.text)
     names = [name for name in floats[0] if floats[0][name].dtype.kind == "f"]
     least = min(_correlation([one[name] for one in floats], [other[name] for other in results]) for name in names)
@@ -98,7 +102,7 @@ def _quantised(job: Job, model: Model, form: str, floats: Results, samples: Mapp
         return Figure(None, told.read_text())
     try:
         session = open_session(path, optimise=False)  # its own rewriting fails on some files that its own tool makes
-        return figure(model, floats, [run_session(session, sample_at(samples, k)) for k in range(len(floats))])
+        return figure(model, floats, [run_session(session, sample_at(samples, k)) for k in range(len(floats))], samples)
     except UserError as error:
         return Figure(None, str(error.diagnostics[0].message))
 

@@ -9,7 +9,8 @@ from onnx import helper
 from tests.models.small import HEAD, small
 from toolchain.models.build import build_model
 from toolchain.models.load import list_models, load_model, load_text
-from toolchain.models.model import Seeded, Stored
+from toolchain.models.model import LOSS, Seeded, Stored
+from toolchain.models.task import Embedding
 from toolchain.spec.errors import UserError
 from toolchain.spec.search import search_path
 
@@ -94,3 +95,13 @@ def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes(b"model: \xff")
     with pytest.raises(UserError, match="E0001 the model file is not UTF-8 text at byte 0x7"):
         load_model(str(tmp_path / "a.yaml"))
+
+
+def test_a_file_says_what_integers_may_lose(tmp_path: Path) -> None:
+    path = tmp_path / "net.yaml"
+    text = "model: {name: net, summary: a network}\ninputs: {x: [1, 3, 8, 8]}\nlayers: [relu]\n"
+    path.write_text(text)
+    assert load_model(str(path)).loss == LOSS
+    path.write_text(text + "accuracy: {loss: 0.2}\ntask: {embedding: {mask: x}}\n")
+    found = load_model(str(path))
+    assert (found.loss, found.task) == (0.2, Embedding(mask="x"))

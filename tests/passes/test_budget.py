@@ -79,6 +79,20 @@ def test_calls_whose_integers_cost_too_much_stay_in_floating_point(tmp_path: Pat
     assert any(is_integer(node) and node.name == "third" for node in kept.graph)
 
 
+def test_small_channels_beside_large_ones_are_not_lost(tmp_path: Path) -> None:
+    """A concatenation has one scale for all: of channels of 0.01 beside others of 100 nothing is left, in the output as a whole hardly anything."""
+    rng = np.random.default_rng(0)
+    large, small = (rng.normal(size=(4, 3, 1, 1)).astype(F) * size for size in (60, 0.006))
+    nodes = [n("Conv", ["x", "large"], ["a"], "first"), n("Conv", ["x", "small"], ["b"], "second"), n("Concat", ["a", "b"], ["y"], "join", axis=1)]
+    proto = model(nodes, {"x": [1, 3, 8, 8]}, {"y": [1, 8, 8, 8]}, {"large": large, "small": small})
+    plain, kept = (quantised(proto, samples(12), allowed, tmp_path) for allowed in (None, 0.05))
+    x = samples(1, 7)["x"][0]
+    wanted, lost, found = (run(each, {"x": x})["y"][:, 4:] for each in (folded(proto, tmp_path), plain, kept))
+    assert np.abs(lost - wanted).mean() > 0.5 * np.abs(wanted).mean()
+    assert np.abs(found - wanted).mean() < 0.05 * np.abs(wanted).mean()
+    assert "first" in {node.name for node in kept.graph if is_integer(node)}
+
+
 def test_nothing_stays_where_the_integers_lose_little(tmp_path: Path) -> None:
     plain, kept = (quantised(branchy(), samples(12), allowed, tmp_path) for allowed in (None, 0.5))
     assert [node.op_type for node in kept.graph] == [node.op_type for node in plain.graph]

@@ -71,7 +71,7 @@ class _Stored:
 
 
 @dataclass
-class _Ends:
+class Ends:
     """The energies of an output and of its parts; the first sample's shape settles the axis."""
 
     axis: int = 0
@@ -113,7 +113,7 @@ def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, s
     sources = {value.name or "": value for value in (*reference.graph.inputs, *watched)}
     floats, integers = open_model(reference, watched), open_model(integer, values)
     outputs = [value.name or "" for value in reference.graph.outputs if is_float(value) and isinstance(value.type, ir.TensorType)]
-    tensors, ends = {name: _Stored() for name in names}, {name: _Ends() for name in outputs}
+    tensors, ends = {name: _Stored() for name in names}, {name: Ends() for name in outputs}
     for index in range(sample_count(samples)):
         one = sample_at(samples, index)
         wanted, found = run_session(floats, one) | one, run_session(integers, one)

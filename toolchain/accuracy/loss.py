@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from toolchain.accuracy.energy import Energy
+from toolchain.accuracy.errors import Ends
 from toolchain.accuracy.measure import measure_task
 from toolchain.models.task import Embedding, Task
 
@@ -14,17 +15,20 @@ Results = Sequence[Mapping[str, Array]]
 
 
 def output_noise(wanted: Results, found: Results) -> float:
-    """The energy of the error over that of the output, of the output where it is largest; 1 at most. Whole numbers do not count."""
-    energies: dict[str, Energy] = {}
+    """The energy of the error over that of the output, of the output and the part of it where it is largest; 1 at most. Whole numbers do not count.
+
+    A part that is always zero is as right as the whole.
+    """
+    ends: dict[str, Ends] = {}
     for one, other in zip(wanted, found, strict=True):
         for name, array in one.items():
-            if array.dtype.kind == "f" and array.shape == other[name].shape:
-                energies.setdefault(name, Energy()).add(array, other[name])
-    return max((_share(energy) for energy in energies.values()), default=0.0)
+            if array.dtype.kind == "f":
+                ends.setdefault(name, Ends()).add(array, other[name])
+    return max((_share(energy) for end in ends.values() for energy in (end.whole, *end.parts.values())), default=0.0)
 
 
 def _share(energy: Energy) -> float:
-    return 0.0 if energy.noise == 0 else min(energy.noise / energy.signal, 1.0) if energy.signal > 0 else 1.0
+    return min(energy.noise / energy.signal, 1.0) if energy.signal > 0 else 0.0
 
 
 def task_loss(task: Task | None, inputs: Results, wanted: Results, found: Results) -> float:
