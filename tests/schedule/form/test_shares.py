@@ -98,6 +98,8 @@ def test_every_fault_in_its_line(golden: Callable[[str, str], None]) -> None:
     told = {name: refused(machine, region, lambda edit=edit: read(edited(text, edit))) for name, edit in FAULTS.items()}
     alone = edited(text_of("vta"), lambda held: held["groups"][0].update(streams=[[1, 1]]))
     told["a machine with one stream"] = refused(MACHINES["vta"], REGIONS["vta"](), lambda: read(alone))
+    records = edited(text_of("vta"), lambda held: held["groups"][0].update(streams=[[0, 1]]))
+    told["records in a control memory"] = refused(MACHINES["vta"], REGIONS["vta"](), lambda: read(records))
     (short, _), chain = short_machine(), CHAINS["conv -> conv"]
     grouped = edited(write_schedule(scheduled(chain)), lambda held: held["groups"][0].update(streams=[[0, 1]]))
     told["several operations"] = refused(short, chain, lambda: read(grouped))

@@ -20,12 +20,12 @@ def test_a_parameter_may_rest_on_an_earlier_one() -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"LANES": "17"}, "--set:1:7: E0105 LANES = 17 is outside 1..16\nLANES=17\n      ^"),
-        ({"LANES": "2 +"}, "--set:1:7: E0120 cannot read the expression '2 +'\nLANES=2 +\n      ^"),
-        ({"LANES": "many"}, "--set:1:7: E0107 unknown name 'many'\nLANES=many\n      ^"),
-        ({"MODE": "fats"}, "--set:1:6: E0105 MODE is one of fast, exact, not 'fats'; did you mean 'fast'?\nMODE=fats\n     ^"),
+        ({"LANES": "17"}, "parameters:1:7: E0105 LANES = 17 is outside 1..16\nLANES=17\n      ^"),
+        ({"LANES": "2 +"}, "parameters:1:7: E0120 cannot read the expression '2 +'\nLANES=2 +\n      ^"),
+        ({"LANES": "many"}, "parameters:1:7: E0107 unknown name 'many'\nLANES=many\n      ^"),
+        ({"MODE": "fats"}, "parameters:1:6: E0105 MODE is one of fast, exact, not 'fats'; did you mean 'fast'?\nMODE=fats\n     ^"),
         ({"LANE": "1"}, "E0104 unknown parameter 'LANE'; did you mean 'LANES'?"),
-        ({"LANES": ""}, "--set:1:7: E0120 cannot read the expression ''\nLANES=\n      ^"),
+        ({"LANES": ""}, "parameters:1:7: E0120 cannot read the expression ''\nLANES=\n      ^"),
         ({"LANES": "5"}, "small.yaml:8:12: E0106 an odd number of lanes\n  - {that: LANES % 2 == 0, message: an odd number of lanes}\n           ^"),
     ],
 )

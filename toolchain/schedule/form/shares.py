@@ -54,6 +54,9 @@ def _faults(machine: Machine, schedule: Schedule, plan: Plan, number: int) -> It
             hint = f"streams are 0 to {machine.streams - 1}" if machine.streams > 1 else "leave 'streams' out"
             yield schedule.fault("E1414", f"machine '{machine.name}' has no stream {share.stream}", (*path, index, 0), hint)
             return
+    if any(problem.kernel.loading and problem.kernel.constants for problem in plan.problems):
+        yield schedule.fault("E1414", "kernels with records in a control memory run on one stream", path, "leave 'streams' out")
+        return
     if more or group.loads:
         hint = "leave 'streams' out, or put the operations into groups of their own"
         yield schedule.fault("E1414", "operations that share a loop, or load rings of rows, run on the first stream", path, hint)

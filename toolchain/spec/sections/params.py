@@ -98,7 +98,7 @@ def _overrides(overrides: Mapping[str, str], params: Mapping[str, Node]) -> dict
     for name in overrides:
         if name not in params:
             raise fail("E0104", f"unknown parameter '{name}'", hint=nearest(name, params) or f"known: {', '.join(params) or 'none'}")
-    return {name: _Given(text, Span(Source("--set", f"{name}={text}"), 1, len(name) + 2)) for name, text in overrides.items()}
+    return {name: _Given(text, Span(Source("parameters", f"{name}={text}"), 1, len(name) + 2)) for name, text in overrides.items()}
 
 
 def _value(context: Context, name: str, node: Node, given: _Given) -> int:
