@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.schedule.convolutions import convolution
 from tests.schedule.test_compile_region import proven, random_region
 from tests.target_runs import Array, read, run_everywhere
 from toolchain.analysis.checks import check_program
@@ -15,7 +16,9 @@ from toolchain.emulator.engines import engine_named
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.portable import portability
+from toolchain.schedule.compile import compile_operation
 from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
@@ -284,3 +287,21 @@ def test_programs_for_hls_cores_reset_inside_their_buffers_and_keep_destinations
     assert proven(compiled, machine)
     assert [i.pipelined.apart for i in machine.instructions if i.pipelined] == [2, 2]
     assert not len(repeats(compiled.checked.provenance))
+
+
+BOARD = {
+    "a layer of vgg16": convolution((1, 64, 14, 14), (64, 3, 3), pads=(1, 1, 1, 1)),
+    "a dense layer": convolution((1, 512, 1, 1), (112, 1, 1)),
+    "a layer of digits": convolution((1, 16, 8, 8), (16, 3, 3), pads=(1, 1, 1, 1)),
+    "a point-wise layer of mobilenet_v2": convolution((1, 96, 7, 7), (160, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", BOARD)
+@pytest.mark.parametrize("config", ["pynq", "ultra96", "zcu104"])
+def test_layers_on_boards_meet_no_destination_again_within_two_steps(config: str, name: str) -> None:
+    machine = load_machine("vta", config)
+    kernels = load_kernels(machine)
+    choice = compile_operation(machine, choose_kernel(machine, kernels, BOARD[name]).kernel, BOARD[name], timed=1)
+    assert {i.pipelined.apart for i in machine.instructions if i.pipelined} == {2}
+    assert not len(repeats(choice.checked.provenance))
