@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from bench.in_process import Target
+from bench.in_process import Target, compile_file
 from tests.compiled_network import compile_network
 from tests.graph.onnx_builder import model
 from tests.runtime.axis_networks import axis_network
@@ -101,6 +101,25 @@ def test_results_of_samples_may_differ_in_shape(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="E1108 the results of these samples have different shapes"):
         executor.run({"x": given[:, 0]})
     assert mixed_samples(executor, {"x": given}, executor.run_samples({"x": given})) == {"y": 0}
+
+
+@pytest.mark.parametrize("target", MACHINES)
+def test_inputs_of_different_batches_stay_apart(target: str, tmp_path: Path) -> None:
+    """Two pictures, one and three in each sample, joined along the first axis and broadcast over it, in regions of one, two, three and five."""
+    draw, shapes = np.random.default_rng(0), {"x": (2, 4, 5, 5), "z": (1, 4, 5, 5), "v": (3, 4, 5, 5)}
+    nodes = [node("Conv", [name, "w"], [f"{name}c"]) for name in shapes]
+    nodes += [node("Add", ["xc", "zc"], ["sum"]), node("Concat", ["sum", "vc"], ["all"], axis=0), node("Conv", ["all", "w"], ["y"])]
+    proto = model(nodes, {name: list(shape) for name, shape in shapes.items()}, {"y": None}, {"w": draw.normal(size=(4, 4, 1, 1)).astype(np.float32)})
+    onnx.save(proto, tmp_path / "batches.onnx")
+    given = {name: draw.normal(size=(SAMPLES, *shape)).astype(np.float32) for name, shape in shapes.items()}
+    compiled = compile_file(tmp_path / "batches.onnx", MACHINES[target], tmp_path / "stages", {}, given)
+    assert sorted({region.batch for region in compiled.bundle.manifest.regions}) == [1, 2, 3, 5]
+    found = compiled.executor.run_samples(given)
+    session = open_session(compiled.integer, optimise=False)
+    for number, each in enumerate(found):
+        expected = run_session(session, {name: array[number] for name, array in given.items()})
+        assert np.array_equal(each["y"], expected["y"])
+    assert mixed_samples(compiled.executor, given, found) == {"y": 0}
 
 
 def test_results_without_axes_of_a_machine_of_several_images() -> None:
