@@ -46,8 +46,8 @@ class MemoryRoom:
 
 @dataclass(frozen=True)
 class RegionUse:
-    """machine: its name. images: of a run. streams: how many of the machine's work at it. constants: the numbers of the machine's file that the
-    cycles rest on. peak_macs: multiply-accumulates that the device could do in a cycle, None where its file does not say. assumed: fields with
+    """machine: its name. images: of a run. streams: how many of the machine's work at it, of those `available`; copies: in so many parts, each with
+    images of its own. constants: the numbers of the machine's file that the cycles rest on. peak_macs: multiply-accumulates that the device could do in a cycle, None where its file does not say. assumed: fields with
     the values whose meaning the machine's file assumes, as `POOL.pool_type 1`. stated: those with values that a public description allows and no
     program shows. runs: of the program, in a run of the plan; all else is of one."""
 
@@ -66,6 +66,8 @@ class RegionUse:
     assumed: tuple[str, ...] = ()
     stated: tuple[str, ...] = ()
     runs: int = 1
+    available: int = 1
+    copies: int = 1
 
 
 def use_region(tested: ProgramUnderTest) -> RegionUse:
@@ -78,7 +80,7 @@ def use_region(tested: ProgramUnderTest) -> RegionUse:
         tested.region.name, tested.program.machine.name, images, len(tested.program), timeline.cycles, found.bound_cycles, found.bound_by,
         tuple(_operations(tested, timeline)), tuple(_memories(checked.footprints)), found.constants,
         len(np.unique(tested.program.stream[tested.owner >= 0])), tested.program.machine.timing.peak_macs,
-        *unshown_values(tested.program),
+        *unshown_values(tested.program), available=tested.program.machine.streams, copies=tested.map.rooms,
     )  # fmt: skip
 
 

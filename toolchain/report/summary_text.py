@@ -37,8 +37,8 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
         yield from ((share.machine, _share(share)) for share in s.shares)
     else:
         yield "time", f"{s.time.execute_ms:.3f} ms on the machine ({machine}), {s.frames_per_second:,.1f} frames/s"
-    if (most := max((region.streams for region in s.regions), default=1)) > 1:
-        yield "streams", f"{most} share the work"
+    if busiest := max(s.regions, key=lambda region: region.streams, default=None):
+        yield from _streams(s, busiest)
     yield "with the host", _whole(s)
     yield "borders", _borders(s)
     if s.utilisation is not None and s.peak_macs is not None:
@@ -80,6 +80,18 @@ def warnings_of(s: Summary) -> Iterator[str]:
         yield from s.stated.warnings()
     elif s.closeness:
         yield from s.closeness.warnings()
+
+
+def _streams(s: Summary, busiest: RegionUse) -> Iterator[tuple[str, str]]:
+    """Of a machine on which several work: who does what, and the rate of those that do. busiest: the region with most of them."""
+    if busiest.streams > 1:
+        each = busiest.streams // busiest.copies
+        apart = "an image on each" if each == 1 else f"an image on every {each}"
+        text = f"{busiest.streams} of {busiest.available}, " + (apart if busiest.copies > 1 else "which share the work of an image")
+        if s.utilisation is not None:
+            rate = 2 * s.placement.machine_macs * s.images / s.time.execute_ms / 1e9
+            text += f": {rate:.3f} TOP/s, {s.utilisation * busiest.available / busiest.streams:.1f} % of what they could do"
+        yield "streams", text
 
 
 def _share(share: MachineShare) -> str:

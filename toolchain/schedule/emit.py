@@ -14,6 +14,7 @@ from toolchain.schedule.emission_errors import blamed
 from toolchain.schedule.kernels.constants import Residency, constant_bytes, plan_residency
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.synchronisation.across import synchronise_streams
+from toolchain.schedule.synchronisation.phases import stopping_events, synchronise_phases
 from toolchain.schedule.synchronisation.synchronise import synchronise
 from toolchain.schedule.writer import TURN, OperationPart, Writer
 from toolchain.spec.errors import Source, UserError, fail
@@ -136,7 +137,11 @@ def emit(
     except UserError as error:
         raise blamed(error, f"{name}.asm", writer.labels, writer.sources) from None
     order = np.argsort(np.argsort(writer.streams, kind="stable"), kind="stable")
-    found = synchronise_streams(program, order, state, barriers) if dealt else synchronise(program, state)
+    events = stopping_events(machine) if dealt else None
+    if events:
+        found = synchronise_phases(program, order, state, events)
+    else:
+        found = synchronise_streams(program, order, state, barriers) if dealt else synchronise(program, state)
     labels = [*(label for label, line in zip(writer.labels, writer.lines, strict=True) if not line.startswith(TURN)), ""]
     source = np.append(np.argsort(order), NONE)[found.source]
     lines: list[int] = source.tolist()

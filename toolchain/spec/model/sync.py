@@ -10,7 +10,8 @@ from toolchain.spec.expr import Expr
 class Counter:
     """A counting counter array. source and target: unit names, for drawings and messages; empty for events.
 
-    scope: instances as for memories. mode: counting | flag | all_prior. depth None is unbounded.
+    scope: instances as for memories. mode: counting | flag | all_prior. depth None is unbounded. stops: whoever posts to it, or waits for it, stands
+    still as a whole: all units of the stream are done before, and none goes on until it is done.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Counter:
     scope: str = "device"
     mode: str = "counting"
     doc: str = ""
+    stops: bool = False
 
 
 @dataclass(frozen=True, slots=True)

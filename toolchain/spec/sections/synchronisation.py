@@ -66,7 +66,7 @@ def _counters(context: Context, name: str, node: Node, units: Collection[str]) -
     for end in [*node.entries("pairs"), *(n for key in ("from", "to") if (n := node.get(key)))]:
         one_of("unit", end, units)
     if node.get("pairs") is None:
-        return [Counter(name, node.text("from"), node.text("to"), *shape)]
+        return [Counter(name, node.text("from"), node.text("to"), *shape, stops=node.flag("stops"))]
     ends = [n.value for n in node.entries("pairs")]
     if len(ends) > MAX_PAIRED:
         raise fail("E0139", f"pairs of {len(ends)} units are more than those of {MAX_PAIRED}", node.value["pairs"].span)
