@@ -49,6 +49,7 @@ def job(**more: str) -> Job:
         ({"calibration": "data/seen.npz"}, "vta/digits@calibration-data~seen"),
         ({"schedule": "mine.yaml"}, "vta/digits@schedule-mine"),
         ({"target": "stcp920", "streams": "8", "place": "least"}, "stcp920/digits@place-least@streams-8"),
+        ({"target": "stcp920", "streams": "8", "images": "4"}, "stcp920/digits@streams-8@images-4"),
         ({"streams": "1", "fallback": "no", "html": "yes"}, "vta/digits"),
     ],
 )

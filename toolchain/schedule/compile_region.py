@@ -114,9 +114,10 @@ def _found_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Reg
         return Trial(schedule, compiled.cycles, spent(compiled))
 
     found = quickest_dealing(len(region.operations), options.streams, lambda counts: timed(make_schedule(machine, turned(planner.plan(counts)))))
-    if not any(group.streams for group in found.schedule.groups):
-        return found.schedule
-    return min(timed(replace(found.schedule, barriers=True)), found, key=lambda trial: trial.cycles).schedule
+    tried = [timed(_found_schedule(machine, kernels, region, replace(options, streams=1))), found]  # one stream has an order of its own, and groups
+    if any(group.streams for group in found.schedule.groups):
+        tried.insert(1, timed(replace(found.schedule, barriers=True)))
+    return min(tried, key=lambda trial: trial.cycles).schedule
 
 
 def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Plan:

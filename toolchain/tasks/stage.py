@@ -15,7 +15,7 @@ from toolchain.tasks.variables import Variables
 GRAPH_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxruntime")
 SHARED = ("onnx", "calibration")
 """Stages whose results no machine changes."""
-EVERY = ("calibration", "place", "schedule", "streams")
+EVERY = ("calibration", "place", "schedule", "streams", "images")
 NAMING: Mapping[str, tuple[str, ...]] = MappingProxyType({"onnx": (), "calibration": EVERY[:1], "graph": EVERY[:2], "explain": EVERY[:2]})
 """Options that are in the names of a stage's folder; those of other stages have all of EVERY."""
 
@@ -95,8 +95,8 @@ class Job:
     def _option(self, name: str) -> str:
         """The value of an option in a folder's name; empty where it was not given."""
         value = getattr(self.variables, name)
-        if name == "streams":
-            return "" if value == 1 else str(value)
+        if name in ("streams", "images"):
+            return "" if value == {"streams": 1, "images": 0}[name] else str(value)
         if not value or name == "place":
             return str(value)
         path = Path(value).with_suffix("")

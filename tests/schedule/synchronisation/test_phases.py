@@ -55,6 +55,7 @@ def test_all_units_of_a_core_are_done_when_it_stops_and_none_goes_on_before_it_s
 def test_a_region_that_the_host_s_price_would_slow_down_stays_on_one_core() -> None:
     one, two = (compile_region(cores(), load_kernels(cores()), two_convolutions(), Options(streams=count)) for count in (1, 2))
     assert two.cycles == one.cycles < shared().cycles
+    assert two.schedule == one.schedule
     assert not named(two, "STOP")
 
 
