@@ -22,7 +22,8 @@ def test_programs_that_stand_idle_are_said_with_the_variable_that_uses_them() ->
     machine = load_machine("stcp920")
     (remark,) = remarks_of(stream_remarks(machine, 1), "stcp920")
     assert remark.reason == Why.UNUSED_STREAMS(used=1, streams=32)
-    assert remark.text == ("1 of the machine's 32 programs at a time work on it. Build it with `streams=32`: they share the work of every operation.")
+    advice = "Build it with `images=32`: each has an image of its own; or with `streams=32`: they share the work of one."
+    assert remark.text == f"1 of the machine's 32 programs at a time work on it. {advice}"
     assert [*stream_remarks(machine, 32), *stream_remarks(load_machine("vta"), 1), *stream_remarks(machine, 0)] == []
 
 

@@ -49,7 +49,7 @@ class RegionUse:
     """machine: its name. images: of a run. streams: how many of the machine's work at it, of those `available`; copies: in so many parts, each with
     images of its own. constants: the numbers of the machine's file that the cycles rest on. peak_macs: multiply-accumulates that the device could do
     in a cycle, None where its file does not say. assumed: fields with the values whose meaning the machine's file assumes, as `POOL.pool_type 1`.
-    stated: those with values that a public description allows and no program shows. runs: of the program, in a run of the plan; all else is of one."""
+    stated: those with values that a public description allows and no program shows. runs: of the program in a run of the plan; else all is of one."""
 
     region: str
     machine: str
