@@ -49,7 +49,7 @@ def _phases(program: Program, order: Ints, state: State) -> Ints:
     numbers: list[int] = order.tolist()
     for index in numbers:
         earlier = needs[index][needs[index] >= 0]
-        phase[index] = np.max(phase[earlier] + (stream[earlier] != stream[index]), initial=current[stream[index]])
+        phase[index] = np.max(phase[earlier] + (stream[earlier] != stream[index]), initial=int(current[stream[index]]))
         current[stream[index]] = phase[index]
     phase[[np.flatnonzero(stream == number)[-1] for number in np.unique(stream)]] = phase.max()
     return phase
