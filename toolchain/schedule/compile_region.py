@@ -43,6 +43,8 @@ from toolchain.timing.simulate import time_program
 
 CLOSE = 1.002
 """Tiles that leave room for the neighbours' tensors may take so many times the estimate of the best."""
+LITTLE = 1e-3
+"""The share of the cycles that another plan must gain for the search to go on."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,9 @@ class _Planner:
             quicker, rivals = self._rivals(other)
             if quicker >= cycles:
                 return plan
-            plan, cycles = other, quicker
+            gained, plan, cycles = cycles - quicker, other, quicker
+            if gained < LITTLE * cycles:
+                return plan
 
     def _rivals(self, plan: Plan) -> tuple[float, Rivals]:
         """Cycles of the plan's program, and what units need at the same time there."""
