@@ -22,14 +22,15 @@ from toolchain.schedule.synchronisation.plan_clock import Durations
 from toolchain.spec.model import Machine
 
 
-def list_order(program: Program, runs: Runs, provenance: Provenance, taken: Durations) -> Ints:
+def list_order(program: Program, runs: Runs, provenance: Provenance, taken: Durations, turns: Needs | None = None) -> Ints:
     """int64 [n], indices of instructions in the order in which they start, where that is quicker; else their own. runs: the footprints of the program
-    in its own order, which has no tokens and one stream. taken: cycles of each instruction."""
+    in its own order, which has no tokens and one stream. taken: cycles of each instruction. turns: whom else instructions wait for."""
     free = free_units(program, runs, provenance)
     if not free:
         return np.arange(len(program), dtype=np.int64)
     bundles = _bundles(program, provenance, free)
     needs = _needs(program, runs, provenance)
+    needs = needs if turns is None else np.maximum(needs, turns)
     given, moved = (_Clock(program, bundles, units, taken, needs).run() for units in (frozenset[int](), free))
     if moved.end >= given.end:
         return np.arange(len(program), dtype=np.int64)

@@ -6,21 +6,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.dependences import Dependences, Needs, find_dependences
 from toolchain.analysis.footprints.dispatch import footprints
 from toolchain.analysis.interlock import held_instructions, is_ordered
 from toolchain.analysis.state import State
+from toolchain.isa.footprint.footprints import Footprints, Runs
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_encoding import SyncEncoding, sync_encoding
 from toolchain.isa.sync_tokens import Moves, sync_tokens
 from toolchain.schedule.synchronisation.capacity import fit_counters
 from toolchain.schedule.synchronisation.issue_order import is_limited, is_reordered, put_in_issue_order
-from toolchain.schedule.synchronisation.list_schedule import list_order
+from toolchain.schedule.synchronisation.list_schedule import free_units, list_order
 from toolchain.schedule.synchronisation.plan import ADDED, Plan, ending_kind
 from toolchain.schedule.synchronisation.plan_clock import Durations, durations
 from toolchain.schedule.synchronisation.rewrite import reordered, rewritten, without_tokens
 from toolchain.schedule.synchronisation.tokens import TokenChoice
+from toolchain.schedule.synchronisation.turns import find_turns, placed_turns
+from toolchain.timing.simulate import time_program
 
 
 @dataclass(frozen=True)
@@ -42,19 +46,61 @@ def synchronise(program: Program, state: State) -> Synchronised:
     is sent, all after a wait comes after it. Raises UserError E0520 where the machine has no way to say what is needed.
     """
     found = sync_encoding(program.machine)
-    plain = without_tokens(program, found)
+    plain, prints = _ordered(without_tokens(program, found), state)
+    if plain.taken is None or not is_reordered(program.machine):
+        return plain.synchronised(found)
+    done = plain.reordered(found).synchronised(found)
+    turns = find_turns(prints, free_units(plain.program, plain.runs, plain.provenance))
+    if turns is None:
+        return done
+    return min(done, plain.reordered(found, turns).synchronised(found), key=lambda each: _cycles(each.program, state))
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """A program without tokens, with what is known of it in its order. order: int64 [n], its instructions by their indices in the program as it was
+    given. turns: whom they wait for beside those that they depend on."""
+
+    program: Program
+    state: State
+    runs: Runs
+    provenance: Provenance
+    taken: Durations | None
+    order: Ints
+    turns: Needs | None = None
+
+    def reordered(self, found: SyncEncoding, turns: Needs | None = None) -> "_Ordered":
+        """In the order in which its instructions start, where that is quicker; with tokens for these turns."""
+        assert self.taken is not None
+        order = list_order(self.program, self.runs, self.provenance, self.taken, turns)
+        if not (order[1:] < order[:-1]).any():
+            return replace(self, turns=turns)
+        program = reordered(self.program, order, found)
+        provenance = Provenance(program, self.state, np.arange(len(program)))
+        moved = None if turns is None else placed_turns(turns, order)
+        return _Ordered(program, self.state, self.runs.reordered(order), provenance, self.taken.reordered(order), self.order[order], moved)
+
+    def synchronised(self, found: SyncEncoding) -> Synchronised:
+        """With tokens. Raises UserError E0520."""
+        needs = find_dependences(self.program, self.runs, self.provenance)
+        if self.turns is not None:
+            needs = replace(needs, needs=np.maximum(needs.needs, self.turns))
+        held = held_instructions(self.program, self.runs, self.provenance).latest
+        done = choose_tokens(self.program, needs, held, found, self.taken)
+        return replace(done, source=np.append(self.order, ADDED)[done.source])
+
+
+def _ordered(plain: Program, state: State) -> tuple[_Ordered, Footprints]:
     order = np.arange(len(plain))
     provenance = Provenance(plain, state, order)
     prints = footprints(plain, state, order, provenance)
-    runs, taken = prints.runs, durations(plain, prints, provenance) if is_limited(plain.machine) else None
-    if taken and is_reordered(plain.machine):
-        order = list_order(plain, runs, provenance, taken)
-        if (order[1:] < order[:-1]).any():
-            plain, runs, taken = reordered(plain, order, found), runs.reordered(order), taken.reordered(order)
-            provenance = Provenance(plain, state, np.arange(len(plain)))
-    needs, held = find_dependences(plain, runs, provenance), held_instructions(plain, runs, provenance).latest
-    done = choose_tokens(plain, needs, held, found, taken)
-    return replace(done, source=np.append(order, ADDED)[done.source])
+    taken = durations(plain, prints, provenance) if is_limited(plain.machine) else None
+    return _Ordered(plain, state, prints.runs, provenance, taken, order), prints
+
+
+def _cycles(program: Program, state: State) -> float:
+    checked = prepare_program(program, state)
+    return time_program(program, checked.footprints, checked.provenance, checked.tokens).cycles
 
 
 def choose_tokens(program: Program, dependences: Dependences, held: Needs, known: SyncEncoding, taken: Durations | None = None) -> Synchronised:
