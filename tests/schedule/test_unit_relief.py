@@ -45,16 +45,21 @@ def region(machine: Machine, beside: int, mean: Operation) -> Region:
     return Region("block", dict.fromkeys(names, Shape(*SIZE)), ("in",), ("a", "b") if beside else ("b",), chosen, {})
 
 
+FREE = {"BANK_PORTS": "0", "MISC_ROWS": "4"}
+"""Where units do not hold each other up."""
+
+
 @pytest.mark.parametrize(
     ("overrides", "beside", "multiply", "moved"),
     [
-        ({}, 5, 7, {2: "mean_pool"}),
-        ({}, 1, 7, {}),
-        ({}, 0, 7, {}),
-        ({}, 5, 9, {}),
-        ({"ASSUMED": "refuse"}, 5, 7, {}),
+        (FREE, 5, 7, {2: "mean_pool"}),
+        (FREE, 1, 7, {}),
+        (FREE, 0, 7, {}),
+        (FREE, 5, 9, {}),
+        (FREE | {"ASSUMED": "refuse"}, 5, 7, {}),
+        ({}, 5, 7, {}),
     ],
-    ids=["beside much work", "beside too little", "alone", "a multiplier that the unit lacks", "assumptions refused"],
+    ids=["beside much work", "beside too little", "alone", "a multiplier that the unit lacks", "assumptions refused", "ports that both units need"],
 )
 def test_an_average_moves(overrides: dict[str, str], beside: int, multiply: int, moved: dict[int, str]) -> None:
     machine = load_machine("dpuv3", overrides=overrides)
@@ -67,7 +72,7 @@ def test_a_machine_with_one_unit_for_all_work_moves_no_operation() -> None:
 
 
 def test_an_average_whose_neighbours_are_stored_otherwise_stays() -> None:
-    machine = load_machine("dpuv3")
+    machine = load_machine("dpuv3", overrides=FREE)
     block, kernels = region(machine, 5, average()), load_kernels(machine)
     plain = next(layout for layout in machine.layouts if layout.name == kernels["mean_pool"].tensors[0].layout)
     machine = replace(machine, layouts=(*machine.layouts, replace(plain, name="other")))
@@ -77,7 +82,7 @@ def test_an_average_whose_neighbours_are_stored_otherwise_stays() -> None:
 
 
 def test_what_moves_is_exact_and_quicker() -> None:
-    machine = load_machine("dpuv3")
+    machine = load_machine("dpuv3", overrides=FREE)
     kernels, before = load_kernels(machine), region(machine, 5, average())
     kernel = relieved(machine, kernels, before)[2]
     after = replace(before, operations=tuple(replace(b, kernel=kernel) if b.operation.name == "mean" else b for b in before.operations))
@@ -106,9 +111,9 @@ def inception(folder: Path) -> Path:
 
 
 def test_a_build_moves_it_and_says_that_it_is_assumed(tmp_path: Path) -> None:
-    built = toolchain.compile(inception(tmp_path), "dpuv3", place="all", folder=tmp_path / "build")
+    built = toolchain.compile(inception(tmp_path), "dpuv3", place="all", params=FREE, folder=tmp_path / "build")
     assert built.verify().data["exact"]
     assert "POOL.pool_type" in built.summary
-    refused = toolchain.compile(inception(tmp_path), "dpuv3", place="all", params={"ASSUMED": "refuse"}, folder=tmp_path / "refused")
+    refused = toolchain.compile(inception(tmp_path), "dpuv3", place="all", params=FREE | {"ASSUMED": "refuse"}, folder=tmp_path / "refused")
     assert "POOL" not in refused.summary
     assert built.figures["time"]["cycles"] < refused.figures["time"]["cycles"]

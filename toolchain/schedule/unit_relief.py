@@ -18,11 +18,12 @@ from toolchain.spec.model import Machine
 
 def relieved(machine: Machine, kernels: Mapping[str, Kernel], region: Region) -> dict[int, str]:
     """The kernel of each operation that moves, by its index. There it takes no longer than the busy unit works between its operands and its readers,
-    and all operations off the busy unit together take no longer than those on it. Estimates of each operation's best tiles alone decide."""
+    and all operations off the busy unit together take no longer than those on it. Where ports of banks are limited, it may hold up the busy unit all
+    the while, so it must be quicker there even alone. Estimates of each operation's best tiles alone decide."""
     if any(bound.kernel not in kernels or kernels[bound.kernel].call for bound in region.operations):
         return {}
     problems = [state_problem(machine, kernels[bound.kernel], bound.operation) for bound in region.operations]
-    main, choice = main_unit(problems), TileChoice(CONTEXTS, 1)
+    main, choice, crowded = main_unit(problems), TileChoice(CONTEXTS, 1), any(memory.ports for memory in machine.memories)
     moving = {index: list(_others(machine, kernels, region, index, main)) for index, p in enumerate(problems) if main in working_units(p.steps)}
     if not any(moving.values()):
         return {}
@@ -34,7 +35,7 @@ def relieved(machine: Machine, kernels: Mapping[str, Kernel], region: Region) ->
             continue
         beside = sum(cycles[other] for other in _beside(region, index) if other in moving and other not in found)
         own, kernel = min((choice.best(problem).estimate, problem.kernel.name) for problem in able)
-        if own <= beside and others + own <= busy - cycles[index]:
+        if own <= beside and others + own <= busy - cycles[index] and (own < cycles[index] or not crowded):
             found[index], busy, others = kernel, busy - cycles[index], others + own
     return found
 
