@@ -1,4 +1,5 @@
-"""ONNX files of networks whose packages bring weights alone; torch exports them, ONNX Runtime's own tool quantises one of them."""
+"""ONNX files of networks whose packages bring weights alone; torch exports them, ONNX Runtime's own tool quantises
+one of them; and small ones that are trained here."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -100,12 +101,20 @@ def quantised(path: Path) -> None:
     ready.unlink()
 
 
+def trained(path: Path) -> None:
+    """A small network of sequences, trained here."""
+    import sequence_networks
+
+    sequence_networks.export(path, path.stem)
+
+
 EXPORTS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
     {
         "efficientnet_lite0": partial(efficientnet, dynamo=True),
         "efficientnet_lite0_legacy": partial(efficientnet, dynamo=False),
         **dict.fromkeys(FORMS, quantised),
         "minilm": partial(sentence_encoder, length=32),
+        **dict.fromkeys(("eeg_unet", "sound_cnn", "sound_lstm", "gru_tagger"), trained),
         "mtcnn_pnet": partial(mtcnn, stage="p", size=(120, 160), outputs=["boxes", "faces"]),
         "mtcnn_rnet": partial(mtcnn, stage="r", size=(24, 24), outputs=["boxes", "faces"]),
         "mtcnn_onet": partial(mtcnn, stage="o", size=(48, 48), outputs=["boxes", "points", "faces"]),

@@ -1,6 +1,7 @@
 """What calibrates and tests each network of this folder: arrays [samples, height, width, channels] of bytes as its package feeds them."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from pictures import OTHERS, PHOTOS, Bytes, boxed, line, lines_on, picture, scaled, small_faces, square
+from sequences import MADE, held_out
 
 Arrays = Mapping[str, np.typing.NDArray[Any]]
 CALIBRATION_TEXTS = (
@@ -221,6 +223,7 @@ SAMPLES: Mapping[str, Callable[[], Arrays]] = MappingProxyType(
         "file_contents": file_contents,
         "sounds": sounds,
         "sentences": sentences,
+        **{name: partial(held_out, name) for name in MADE},
     }
 )
 """By the name of the .npz file."""
