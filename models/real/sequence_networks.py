@@ -84,7 +84,7 @@ TRAININGS: Mapping[str, Training] = MappingProxyType(
         "eeg_unet": Training(UNet, "spindles", nn.functional.binary_cross_entropy_with_logits, 120),
         "sound_cnn": Training(partial(Sounds, False), "sound_kinds", nn.functional.cross_entropy),
         "sound_lstm": Training(partial(Sounds, True), "sound_kinds", nn.functional.cross_entropy),
-        "gru_tagger": Training(Tagger, "sentences", _tags, 300),
+        "gru_tagger": Training(Tagger, "tagged_words", _tags, 300),
     }
 )
 """By the name of the model."""

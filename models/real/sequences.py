@@ -49,7 +49,7 @@ def sentences(count: int, random: np.random.Generator) -> Batch:
 
 
 MADE: Mapping[str, Callable[[int, np.random.Generator], Batch]] = MappingProxyType(
-    {"spindles": spindles, "sound_kinds": sounds, "sentences": sentences}
+    {"spindles": spindles, "sound_kinds": sounds, "tagged_words": sentences}
 )
 """By the name of the file of samples."""
 
