@@ -58,8 +58,8 @@ def measure(job: Job, pictures: int) -> dict[str, Figure]:
     floats = [given.run(sample_at(samples, k)) for k in range(count)]
     integer = open_session(graph_file(job), optimise=False)
     found: dict[str, Results] = {"integers": [run_session(integer, sample_at(samples, k)) for k in range(count)]}
-    ran = open_bundle(read_bundle(bundle_file(job)), machines_of(job), EmulatorDevice(), optimise=False).run_samples(samples)
-    found["emulator"] = [sample_at(ran, k) for k in range(count)]
+    bundle = open_bundle(read_bundle(bundle_file(job)), machines_of(job), EmulatorDevice(), optimise=False)
+    found["emulator"] = bundle.run_samples(samples)
     figures = {way: figure(model, floats, results, samples) for way, results in found.items()}
     same = all(np.array_equal(one[name], other[name]) for one, other in zip(*found.values(), strict=True) for name in one)
     figures["equal"] = Figure(float(same), "the emulator's outputs are the integer model's, bit for bit" if same else "the emulator's outputs DIFFER")
