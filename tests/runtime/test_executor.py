@@ -20,6 +20,7 @@ from toolchain.runtime.bundle import write_bundle
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, load, open_bundle
+from toolchain.runtime.stand_alone import stand_alone
 from toolchain.spec.errors import UserError
 
 TARGETS = ["vta", "dpuv3"]
@@ -68,6 +69,11 @@ def test_copies_take_a_sample_each_and_none_knows_of_the_others(count: int) -> N
         found, wanted = several.run({"x": pictures}), one.run({"x": pictures})
         assert all(np.array_equal(found.outputs[name], wanted.outputs[name]) for name in wanted.outputs)
         assert (found.runs, wanted.runs) == (2 * -(-count // 3), 2 * count)
+
+
+def test_a_program_of_its_own_takes_one_image() -> None:
+    with pytest.raises(UserError, match="E1114 region 'region0' takes 3 images a run, and a program takes one: build without 'images='"):
+        stand_alone(bundle("stcp920", 3), {"stcp920": network("stcp920")[0]})
 
 
 def test_a_map_for_more_streams_than_there_are_is_one_line() -> None:
