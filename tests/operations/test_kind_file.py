@@ -34,6 +34,16 @@ WRONG = [
     ("x[n, c] + x[n, c]", "0 * 3", "E1301 no summand of the meaning reads an element"),
     ('{value: "x[n, c] + x[n, c]"}', '{max: "x[n, i] * x[n, i]", over: {i: channels}}', "E1301 a max is one of elements"),
     ("operation: double", "operation: do-uble", "E0116"),
+    ("y: {axes: {n: batch, c: channels}", "y: {axes: {n: batch, c: min}", "E1301 nothing says how long 'min' of the result is"),
+    ('{value: "x[n, c] + x[n, c]"}', '{stages: [{name: y, axes: [n, c], value: "exp(total[n, c])"}]}', "E0107 unknown tensor 'total'"),
+    ("attributes:", "onnx: {float: 'r = Add (x, x'}\nattributes:", "double.yaml:5:8: E1301 the ONNX body cannot be read: Expected"),
+    ("attributes:", "onnx:\n  float: |\n    a = Add (x, x)\n    r = Add x, a)\nattributes:", "double.yaml:8:13: E1301 the ONNX body cannot be read"),
+    ("attributes:", "onnx: {float: .nan}\nattributes:", "E1301 the ONNX body cannot be read"),
+    (
+        'attributes: {factor: factor}\nmeaning: {value: "x[n, c] + x[n, c]"}',
+        'onnx: {integer: "total = Identity (x)"}\nmeaning: {stages: [{name: y, axes: [n, c], value: "x[n, c]"}]}',
+        "E1301 stages are computed in floating point, so they have no integer body",
+    ),
     ("axes: {n: batch, c: channels}}", "axis: [n]}", "E0108 unknown key 'axis'"),
 ]
 

@@ -80,7 +80,7 @@ def test_doit_does_the_same(folder: Path) -> None:
 
 
 def test_doit_cleans_informs_and_helps(tmp_path: Path) -> None:
-    """`help` and `info` are commands of ours where pyproject.toml says so, as in the repository."""
+    """`help`, `info` and `forget` are commands of ours where pyproject.toml says so, as in the repository."""
     (tmp_path / "dodo.py").write_text((ROOT / "dodo.py").read_text())
     section = (ROOT / "pyproject.toml").read_text().partition("[tool.doit.plugins.command]")
     (tmp_path / "pyproject.toml").write_text("".join(section[1:]).partition("\n\n")[0])
@@ -91,6 +91,10 @@ def test_doit_cleans_informs_and_helps(tmp_path: Path) -> None:
     words = ("target=vta", "model=digits")
     assert "graph digits for vta: to be made after onnx, calibration" in _doit(tmp_path, "info", *words).stdout
     assert _doit(tmp_path, "build", *words).returncode == 0
+    assert "onnx digits: up to date" in _doit(tmp_path, "info", *words).stdout
+    assert "forgot build/vta/digits/graph" in _doit(tmp_path, "forget", *words).stdout
+    assert "onnx digits: to be made" in _doit(tmp_path, "info", *words).stdout
+    assert _doit(tmp_path, "forget", *words).stdout == "there is nothing to forget\n"
     assert "would remove build/vta/digits/graph" in _doit(tmp_path, "clean", "-n", *words).stderr
     assert (tmp_path / "build" / "vta" / "digits" / "graph").is_dir()
     assert "removed build/models/digits/onnx" in _doit(tmp_path, "clean", *words).stderr

@@ -55,6 +55,26 @@ def test_a_wrong_kernel_is_found_out(target: str, kernel: str, old: str, new: st
         check_kernel(machine, load_kernels(machine)[kernel], kinds_of(machine), 8)
 
 
+ROUNDED = [
+    ("dnnvm", "average_pool", "dnnvm.yaml", "\n  rounding: half_up", "\n  rounding: half_away"),
+    ("stcp920", "add", "stcp920.yaml", "\n  rounding: half_even", "\n  rounding: half_up"),
+    ("dnnvm", "add", "dnnvm/kernels.yaml", "nonlinear: act, limit: high", "nonlinear: act, limit: 127"),
+]
+"""Machines whose file, or a kernel of which, says another rounding than their instructions have, or no upper limit."""
+
+
+@pytest.mark.parametrize(("target", "kernel", "file", "old", "new"), ROUNDED)
+def test_a_wrong_rounding_or_limit_shows_in_a_dozen_shapes(target: str, kernel: str, file: str, old: str, new: str, tmp_path: Path) -> None:
+    shutil.copy(TARGETS / f"{target}.yaml", tmp_path)
+    shutil.copytree(TARGETS / target, tmp_path / target)
+    text = (tmp_path / file).read_text()
+    assert old in text
+    (tmp_path / file).write_text(text.replace(old, new))
+    machine = load_machine(str(tmp_path / f"{target}.yaml"))
+    with pytest.raises(UserError, match=f"E1305 kernel '{kernel}' makes"):
+        check_kernel(machine, load_kernels(machine)[kernel], kinds_of(machine), 12)
+
+
 def test_a_kernel_that_takes_no_random_operation(tmp_path: Path) -> None:
     shutil.copy(TARGETS / "vta.yaml", tmp_path)
     shutil.copytree(TARGETS / "vta", tmp_path / "vta")

@@ -19,6 +19,17 @@ def test_every_operation_is_equal_in_all_its_forms(name: str) -> None:
     assert bool(found.ways) == bool(kind.ways)
 
 
+def test_numbers_that_the_checks_state_are_drawn() -> None:
+    """And larger ones where small ones do not fit."""
+    text = (FOLDER / "add.yaml").read_text().replace("operation: add", "operation: own")
+    checks = 'checks: [{that: "channels == 128 and height > 1", message: m}, {that: "width % 12 == 0", message: m}]\n'
+    kind = read_kind(Source("own.yaml", text + checks))
+    assert check_operation(kind, {**KINDS, "own": kind}, 2).shapes == 2
+    never = read_kind(Source("own.yaml", text + 'checks: [{that: "width == 1 and width == 2", message: m}]\n'))
+    with pytest.raises(UserError, match=r"own.yaml:2:12: E1304 no extents from 1 to 5 and 6, 8"):
+        check_operation(never, KINDS, 1)
+
+
 WRONG = [
     ("conv2d", "p * sh + u * dh - pad_top", "p * sh + u - pad_top", "the float body"),
     ("conv2d", "ConvInteger <strides: ints = @strides, pads: ints = @pads", "ConvInteger <strides: ints = @strides", "the integer body"),

@@ -1,5 +1,6 @@
 """Reads descriptions of operations, every name in them checked."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,14 @@ SCHEMA = PACKAGE / "schemas" / "operation.schema.json"
 REDUCTIONS = ("sum", "mean", "max", "min")
 FORMS = (*REDUCTIONS, "value", "table", "join", "stages", "opaque")
 UNIT = "unit"
+FUNCTION = """<domain: "own", opset_import: ["" : 21]>
+body ({operands}) => (y)
+{{
+{text}
+}}"""
+"""A body as a function of its own, for the parser of ONNX."""
+FIRST = 4
+"""The line of a function in which its body begins."""
 
 
 def read_kind(source: Source, valid: bool = False) -> OperationKind:
@@ -30,7 +39,27 @@ def read_kind(source: Source, valid: bool = False) -> OperationKind:
     root = parse_yaml(source)
     if not valid:
         validate(root, SCHEMA)
-    return _Reader(root, Context(root, "", {}, {})).kind()
+    kind = _Reader(root, Context(root, "", {}, {})).kind()
+    if not valid and not kind.meaning.join:  # whose bodies have a list in place of their one operand
+        for _, node in root.members("onnx"):
+            _parse_body(kind, node)
+    return kind
+
+
+def _parse_body(kind: OperationKind, node: Node) -> None:
+    """Raises UserError E1301 at the place where a body cannot be read."""
+    from onnx import parser  # a module that loads slowly, for users' own operations alone
+
+    text = FUNCTION.format(operands=", ".join(each.name for each in kind.operands), text=str(node.value))
+    try:
+        parser.parse_function(text)
+    except parser.ParseError as error:
+        told = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
+        found = re.search(r"line: (\d+) column: (\d+)", told)
+        line, column = (int(found[1]) - FIRST, int(found[2]) - 1) if found else (0, 0)
+        inside = 0 <= line < str(node.value).count("\n") + 1
+        where = node.locate(line + 1 if node.style in ("|", ">") else 1, max(column, 0)) if inside else node.where()
+        raise fail("E1301", f"the ONNX body cannot be read: {told.splitlines()[-1]}", where) from None
 
 
 @dataclass(frozen=True)
@@ -62,6 +91,7 @@ class _Reader:
             root.value["operation"].span, {key: node.key_span or node.span for key, node in root.members("onnx")},
         )  # fmt: skip
         self.scaled(kind)
+        self.known_extents(kind)
         ways = tuple(self.way(node, kind) for node in root.entries("ways"))
         return replace(kind, ways=ways)
 
@@ -75,6 +105,17 @@ class _Reader:
             raise fail("E1301", f"with weights, every product is one element of '{kind.data[0]}' times one of '{kind.weights}'", where)
         if kind.form == "computed" and not kind.factors.total:
             raise fail("E1301", "no summand of the meaning reads an element", where)
+
+    def known_extents(self, kind: OperationKind) -> None:
+        """Raises UserError E1301 for an extent of the result that nothing gives, and for an integer body of a meaning in floating point."""
+        known = {extent for each in kind.operands for extent in each.extents} | {number for each in kind.attributes for number in each.numbers}
+        known |= {*kind.defaults, *kind.fixed, *kind.shape}
+        for extent, node in zip(kind.result.extents, self.root.value["tensors"].value[kind.result.name].value["axes"].children(), strict=True):
+            if extent not in known and not kind.meaning.join:  # the length of what stands side by side follows from all of them
+                raise fail("E1301", f"nothing says how long '{extent}' of the result is", node.span, "an operand has it, or `shape` computes it")
+        if kind.integers and kind.meaning.stages:
+            where = self.root.value["onnx"].value["integer"].where()
+            raise fail("E1301", "stages are computed in floating point, so they have no integer body", where, "leave `integer` out")
 
     def operand(self, name: str, node: Node) -> Operand:
         axes = {index: str(extent.value) for index, extent in node.members("axes")}
@@ -154,6 +195,8 @@ class _Reader:
         if wrong:
             raise UserError(*wrong)
         for e in walk(found):
+            if isinstance(e, Index) and isinstance(e.base, Name) and e.base.id not in tensors:
+                raise fail("E0107", f"unknown tensor '{e.base.id}'", e.span, nearest(e.base.id, tensors) or f"known: {', '.join(tensors)}")
             if isinstance(e, Index) and isinstance(e.base, Name) and len(e.index) != len(tensors[e.base.id].axes):
                 raise fail("E1301", f"'{e.base.id}' has {len(tensors[e.base.id].axes)} axes, not {len(e.index)}", e.span)
         return found

@@ -1,11 +1,13 @@
 """The numbers of one operation: extents from shapes, attributes by their names, and what follows from both."""
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from toolchain.operations.kind import Operand, OperationKind
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
+from toolchain.spec.expr import Compare, Const, Expr, Logic, Name
 
 Shape = tuple[int, ...]
 
@@ -63,6 +65,22 @@ def complete(kind: OperationKind, numbers: Mapping[str, int], name: str = "") ->
     if empty is not None:
         raise fail("E1003", f"'{name}' has no output: {empty} is {known[empty]}")
     return known
+
+
+def stated_numbers(kind: OperationKind) -> dict[str, int]:
+    """The numbers that the checks give outright: of `channels == 128 and kh < 9`, that channels is 128."""
+    return dict(pair for check in kind.checks for pair in stated(check.that))
+
+
+def stated(condition: Expr) -> Iterator[tuple[str, int]]:
+    """The numbers that a condition gives outright."""
+    match condition:
+        case Logic(op="and", values=values):
+            yield from itertools.chain.from_iterable(map(stated, values))
+        case Compare(op="==", left=Name(id=name), right=Const(value=value)) | Compare(op="==", left=Const(value=value), right=Name(id=name)):
+            yield name, value
+        case _:
+            pass
 
 
 def result_shape(kind: OperationKind, numbers: Mapping[str, int]) -> Shape:

@@ -24,6 +24,18 @@ def clean_steps(steps: Iterable[Step], dry: bool = False) -> list[Path]:
     return [path for home, inside in homes.items() if home.is_dir() for path in _clean(home, inside, dry)]
 
 
+def forget_plan(plan: Plan) -> list[Path]:
+    """Takes away the receipts of every stage, so that the next build makes all of it again; the folders that had one. Raises UserError E0005."""
+    found = [step for steps in plan.steps for step in steps.values() if step.receipt_path.exists()]
+    try:
+        for step in found:
+            with locked(step.home):
+                step.receipt_path.unlink(missing_ok=True)
+    except OSError as error:
+        raise fail("E0005", f"the system refused: {error.strerror}", place=str(error.filename)) from None
+    return [step.folder for step in found]
+
+
 def _clean(home: Path, steps: Iterable[Step], dry: bool) -> list[Path]:
     """Everything of the steps in one folder, and the folder where nothing else is left in it."""
     found = [path for step in steps for path in (step.folder, step.receipt_path) if path.exists()]

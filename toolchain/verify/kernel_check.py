@@ -15,6 +15,7 @@ from toolchain.emulator.engines import engine_named
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
+from toolchain.operations.numbers import stated as stated_by
 from toolchain.operations.operation import Operation
 from toolchain.operations.ways import stands
 from toolchain.schedule.compile import CompiledOperation, emit_alone, pack_tensors
@@ -23,8 +24,8 @@ from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.dram_buffers import layout_of
 from toolchain.schedule.stray_accesses import check_buffers
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
+from toolchain.spec.described import described
 from toolchain.spec.errors import UserError, fail
-from toolchain.spec.expr import Compare, Const, Expr, Logic, Name
 from toolchain.spec.model import Machine
 from toolchain.verify.compare import told_difference
 from toolchain.verify.group_check import check_in_group
@@ -35,6 +36,8 @@ TRIES = 6000
 """Random operations that are drawn for each that a kernel shall compute."""
 LARGER = 500
 """Random operations after which every second one is large: a kernel has taken too few of the small ones."""
+FEW = 3
+"""The most that small inputs are away from zero."""
 MOST_STEPS = 300
 """Tiles of one program; tilings of more are passed over, so that a check takes seconds."""
 
@@ -55,7 +58,12 @@ class KernelChecked:
 
 def check_kernel(machine: Machine, kernel: Kernel, kinds: Kinds, count: int = 6, seed: int = 0) -> KernelChecked:
     """Raises UserError E1305 for a result that differs, with the numbers and the tile, E1306 where no random operation passes the kernel's
-    conditions, and all that a program that breaks the machine's rules raises."""
+    conditions, E1308 where the kernel cannot be carried out, and all that a program that breaks the machine's rules raises."""
+    with described(kernel.span, f"the check of kernel '{kernel.name}'"):
+        return _checked(machine, kernel, kinds, count, seed)
+
+
+def _checked(machine: Machine, kernel: Kernel, kinds: Kinds, count: int, seed: int) -> KernelChecked:
     rng, computed, refused, tilings = np.random.default_rng(seed), 0, 0, 0
     for problem in operations_for(machine, kernel, kinds[kernel.computes], rng):
         ran = _run(problem, kinds, rng) if problem else 0
@@ -85,23 +93,15 @@ def _run(problem: Problem, kinds: Kinds, rng: np.random.Generator) -> int:
 
 def operations_for(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random.Generator) -> Iterator[Problem | None]:
     """Random operations for the kernel without end, None for one that it does not compute or is never asked for. Every third one of those that are
-    not large has the numbers that the kernel's conditions state."""
-    stated = {name: value for require in kernel.requires for name, value in _stated(require.that) if name in kind.defaults}
+    not large has the numbers that the kernel's conditions state; every second one is drawn for ties and limits."""
+    stated = {name: value for require in kernel.requires for name, value in stated_by(require.that) if name in kind.defaults}
     for number in itertools.count():
         large = number >= LARGER and number % 2 == 1
-        operation = draw_operation(machine, kind, rng, {} if large or number % 3 else stated, large=large)
+        operation = draw_operation(machine, kind, rng, {} if large or number % 3 else stated, large=large, corner=number % 4 in (1, 2))
         try:
             yield None if operation is None or not stands(operation) else state_problem(machine, kernel, operation)
         except UserError:
             yield None
-
-
-def _stated(condition: Expr) -> Iterator[tuple[str, int]]:
-    """The numbers that a condition gives outright: of `sh == 2 and kh < 9`, that sh is 2."""
-    if isinstance(condition, Logic) and condition.op == "and":
-        yield from itertools.chain.from_iterable(map(_stated, condition.values))
-    if isinstance(condition, Compare) and condition.op == "==" and isinstance(condition.left, Name) and isinstance(condition.right, Const):
-        yield condition.left.id, condition.right.value
 
 
 def _tilings(problem: Problem, rng: np.random.Generator) -> list[Tiling]:
@@ -129,8 +129,7 @@ def compare_tiling(problem: Problem, tiling: Tiling, rng: np.random.Generator, m
     Raises UserError E1305 for another result, and all that a program that breaks the machine's rules raises."""
     operation, machine = meant or problem.operation, problem.machine
     numerics = machine.quantisation or Numerics()
-    low, high = numerics.activation.low, numerics.activation.high
-    inputs = {name: rng.integers(low, high + 1, operation.input(name)).astype(numerics.stored) for name in operation.kind.data}
+    inputs = draw_inputs(operation, numerics, rng)
     compiled = emit_alone(problem, tiling, pack_tensors(problem))
     state = compiled.state(**{name: array.transpose(_axes(compiled, name)) for name, array in inputs.items()})
     checked = check_program(compiled.program, state)
@@ -140,6 +139,17 @@ def compare_tiling(problem: Problem, tiling: Tiling, rng: np.random.Generator, m
     wanted = operation.run(inputs, numerics)
     if not np.array_equal(found, wanted):
         raise _differs(problem, tiling, found, wanted)
+
+
+def draw_inputs(operation: Operation, numerics: Numerics, rng: np.random.Generator) -> dict[str, Array]:
+    """Stored integers of every size; as often, those near the one that stands for zero, whose sums stay between the limits."""
+    low, high, near = numerics.activation.low, numerics.activation.high, bool(rng.integers(2))
+    found: dict[str, Array] = {}
+    for name in operation.kind.data:
+        zero = operation.numbers.get(f"zero_{name}", 0)
+        least, most = (max(low, zero - FEW), min(high, zero + FEW)) if near else (low, high)
+        found[name] = rng.integers(least, most + 1, operation.input(name)).astype(numerics.stored)
+    return found
 
 
 def _axes(compiled: CompiledOperation, name: str) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """Holds an operation's ONNX bodies and its other ways against its index expression, on random small shapes."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,11 +16,12 @@ from toolchain.graph.running.session import open_session, run_session
 from toolchain.operations.ending import scaling_operands, zero_names
 from toolchain.operations.kind import Operand, OperationKind
 from toolchain.operations.library import Kinds
-from toolchain.operations.numbers import complete
+from toolchain.operations.numbers import complete, stated_numbers
 from toolchain.operations.operation import make_operation, to_picture
 from toolchain.operations.reference import accumulate
 from toolchain.operations.stages import evaluate_stages, evaluate_table
 from toolchain.operations.ways import ways_of
+from toolchain.spec.described import described
 from toolchain.spec.errors import Span, UserError, fail
 from toolchain.spec.model.quantisation import FirstRounding
 
@@ -28,6 +30,10 @@ Maker = Callable[[ir.Model, list[ir.Value]], ir.Node]
 """Makes a call of some tensors in a model."""
 TRIES = 2000
 """Random numbers that are drawn at most until some fit each other."""
+SMALL, LARGER = 5, (6, 8, 12, 16, 24, 32, 48, 64, 128)
+"""The largest extent that is drawn at first, and what is drawn as well once these have fitted no check often enough."""
+MOST_ELEMENTS = 1 << 16
+"""Of an operand, where extents may be larger: a check takes seconds."""
 TOLERANCE = 1e-5
 """Relative, of what floating point computes in another order."""
 FORMS: tuple[Form, ...] = ("multiplier", "float32", "power_of_two")
@@ -69,7 +75,12 @@ class Checked:
 
 def check_operation(kind: OperationKind, kinds: Kinds, count: int = 20, seed: int = 0) -> Checked:
     """Compares on `count` random shapes. Raises UserError E1303 with the shapes where a body or a way computes something else, E1304 where no
-    numbers fit the description's checks."""
+    numbers fit the description's checks, E1308 where the description cannot be computed."""
+    with described(kind.span, f"the check of operation '{kind.name}'"):
+        return _checked(kind, kinds, count, seed)
+
+
+def _checked(kind: OperationKind, kinds: Kinds, count: int, seed: int) -> Checked:
     rng, floats, integers, ways = np.random.default_rng(seed), 0, 0, 0
     for number in range(count):
         case = draw_case(kind, rng)
@@ -88,23 +99,29 @@ def draw_case(kind: OperationKind, rng: np.random.Generator) -> Case:
     """Raises UserError E1304."""
     if kind.meaning.join:
         return _joined_case(kind, rng)
-    for _ in range(TRIES):
-        numbers = _drawn_numbers(kind, rng)
+    for attempt in range(TRIES):
+        numbers = _drawn_numbers(kind, rng, larger=attempt >= TRIES // 4)
         if numbers is not None:
             return Case(kind, numbers, {each.name: _drawn(each, numbers, rng) for each in kind.operands})
-    raise fail("E1304", f"no extents and attributes from 1 to 5 fit the checks of operation '{kind.name}'", kind.span)
+    told = f"no extents from 1 to {SMALL} and {', '.join(map(str, LARGER))}, and no attributes from 0 to 3 and those that the checks state,"
+    raise fail("E1304", f"{told} fit the checks of operation '{kind.name}'", kind.span)
 
 
-def _drawn_numbers(kind: OperationKind, rng: np.random.Generator) -> dict[str, int] | None:
-    """None for numbers that do not fit each other."""
+def _drawn_numbers(kind: OperationKind, rng: np.random.Generator, larger: bool) -> dict[str, int] | None:
+    """Numbers that the checks state outright, and random ones; None for those that do not fit each other.
+    larger: extents beyond the small ones too."""
     free = [extent for extent in dict.fromkeys(e for each in kind.operands for e in each.extents) if extent not in kind.fixed]
-    drawn = {extent: int(rng.integers(1, 6)) for extent in free}
+    drawn = {extent: int(rng.integers(1, SMALL + 1)) for extent in free}
+    if larger:
+        drawn |= {extent: int(rng.choice(LARGER)) for extent in free if rng.integers(2)}
     for number in (number for each in kind.attributes for number in each.numbers):
         drawn[number] = int(rng.integers(0 if kind.defaults.get(number) == 0 else 1, 4))
+    drawn |= {name: value for name, value in stated_numbers(kind).items() if name in drawn}
     try:
-        return complete(kind, drawn)
+        found = complete(kind, drawn)
     except UserError:
         return None
+    return found if max(math.prod(found[extent] for extent in each.extents) for each in kind.operands) <= MOST_ELEMENTS else None
 
 
 def _joined_case(kind: OperationKind, rng: np.random.Generator) -> Case:

@@ -11,7 +11,7 @@ from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.quantisation.requantisation import LONGEST
 from toolchain.operations.ending import by_channel, of_call, zero_names
 from toolchain.operations.kind import UNIT, OperationKind
-from toolchain.operations.numbers import complete, macs_of
+from toolchain.operations.numbers import complete, macs_of, stated_numbers
 from toolchain.operations.operation import Operation, make_operation, picture_of
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.errors import UserError
@@ -22,6 +22,8 @@ SIZES = (1, 2, 3, 5, 7, 9, 16, 17, 33)
 """Extents that are drawn: corners of blocks, and sizes that divide into none."""
 LARGE = (4099, 8209)
 """Extents beyond the fields of many instructions."""
+LITTLE = 12
+"""The most that a limit or a bias is away from zero where sums are small."""
 MOST_MACS = 1 << 24
 MOST_ELEMENTS = 1 << 20
 """Of an operand: two extents beyond fields would be one beyond memories."""
@@ -35,10 +37,12 @@ def draw_operation(
     large: bool = False,
     most_macs: int = MOST_MACS,
     own_shifts: bool | None = None,
+    corner: bool = False,
 ) -> Operation | None:
     """A random operation of a kind; None for numbers that do not fit each other. fixed: numbers that are not drawn. large: one extent, with all that
     are equal to it, is beyond the fields of many instructions, the others are small. own_shifts: whether channels have different shifts, where the
-    machine has that; None: drawn."""
+    machine has that; None: drawn. corner: weights, biases and shifts are small and factors powers of two, so that small inputs give results between
+    the limits, many of them ties that rounding settles; limits are anywhere near zero."""
     drawn = {extent: int(rng.choice(SIZES[:3] if large else SIZES)) for each in kind.operands for extent in each.extents}
     for number in (number for each in kind.attributes for number in each.numbers):
         drawn[number] = kind.defaults.get(number, 1) if rng.integers(2) else int(rng.integers(0 if kind.defaults.get(number) == 0 else 1, 4))
@@ -49,7 +53,7 @@ def draw_operation(
         size = drawn[str(rng.choice(extents))]
         drawn |= dict.fromkeys((name for name in extents if drawn[name] == size), int(rng.choice(LARGE)))
     drawn["batch"] = images_per_run(machine) * int(rng.integers(1, 3 if images_per_run(machine) == 1 else 2))
-    drawn |= fixed or {}
+    drawn |= {name: value for name, value in stated_numbers(kind).items() if name in drawn} | dict(fixed or {})
     numerics, apart = machine.quantisation or Numerics(), rng.spawn(1)[0]
     plain = of_call(numerics, False)  # shifts of channels come from a generator of their own, so that all else is drawn as without them
     own = numerics if (apart.integers(2) if own_shifts is None else own_shifts) else plain
@@ -57,10 +61,9 @@ def draw_operation(
         numbers = complete(kind, {**drawn, **{e: 1 for e in drawn if e in kind.fixed}})
         if macs_of(kind, numbers) > most_macs or max(math.prod(numbers[e] for e in each.extents) for each in kind.operands) > MOST_ELEMENTS:
             return None
-        numbers |= {**_ends(kind, plain, rng), **(fixed or {})}
-        arrays = {name: _array(kind, name, numbers, numerics, rng) for name in kind.known} | _channels(
-            kind, own, numbers, rng if own is plain else apart
-        )
+        numbers |= {**_ends(kind, plain, rng, corner), **(fixed or {})}
+        arrays = {name: _array(kind, name, numbers, numerics, rng, corner) for name in kind.known}
+        arrays |= _channels(kind, own, numbers, rng if own is plain else apart, corner)
         if kind.form == "table":
             arrays["table"] = rng.integers(-128, 128, 256).astype(numerics.stored)
         pictures = {name: picture_of([numbers[extent] for extent in kind.operand[name].extents]) for name in kind.data}
@@ -70,8 +73,8 @@ def draw_operation(
     return operation if operation.reach(numerics.reach) < 1 << (numerics.accumulator_bits - 1) else None
 
 
-def _ends(kind: OperationKind, numerics: Numerics, rng: np.random.Generator) -> dict[str, int]:
-    """Requantisation: factors around the size of sums, limits of no activation and of ReLU; stored integers that stand for zero."""
+def _ends(kind: OperationKind, numerics: Numerics, rng: np.random.Generator, corner: bool) -> dict[str, int]:
+    """Requantisation: factors around the size of sums, limits of no activation and of ReLU, and others; stored integers that stand for zero."""
     held = numerics.activation
     zeros = {name: int(rng.choice([held.low, held.high, int(rng.integers(held.low, held.high + 1))])) for name in zero_names(kind, numerics)}
     if not kind.scaled:
@@ -80,19 +83,29 @@ def _ends(kind: OperationKind, numerics: Numerics, rng: np.random.Generator) -> 
     unit = {UNIT: 1 << int(rng.integers(0, 8))} if kind.unit else {}
     low = int(rng.choice([-128, 0])) if not numerics.zero_points else int(rng.choice([held.low, zeros["zero_y"]]))
     ends = {"low": low, "high": held.high if numerics.zero_points else 127, **zeros, **multipliers, **unit}
+    if corner:
+        ends |= _near_limits(numerics, zeros.get("zero_y", 0), rng)
     if not by_channel(kind, numerics):
-        ends |= {name: int(value[0]) for name, value in _scales(numerics, 1, rng).items()}
+        ends |= {name: int(value[0]) for name, value in _scales(numerics, 1, rng, corner).items()}
     return ends
 
 
-def _scales(numerics: Numerics, count: int, rng: np.random.Generator) -> dict[str, NDArray[np.int32]]:
-    """Random scales of sums, by the names of an operation's numbers."""
-    shift = rng.integers(0, 12, count)
+def _near_limits(numerics: Numerics, zero: int, rng: np.random.Generator) -> dict[str, int]:
+    """Limits of which one or both, or none, are near the integer that stands for zero."""
+    least, most = numerics.activation.low, numerics.activation.high
+    low = int(rng.choice([least, zero, max(least, zero - int(rng.integers(1, LITTLE)))]))
+    return {"low": low, "high": int(rng.choice([most, min(most, zero + int(rng.integers(1, LITTLE)))]))}
+
+
+def _scales(numerics: Numerics, count: int, rng: np.random.Generator, corner: bool) -> dict[str, NDArray[np.int32]]:
+    """Random scales of sums, by the names of an operation's numbers. corner: powers of two that are not far below 1."""
+    shift = rng.integers(0, 4 if corner else 12, count)
     if numerics.form == "float32":
-        return {"scale_bits": np.ldexp(rng.random(count) + 0.5, -shift).astype(np.float32).view(np.int32)}
+        return {"scale_bits": np.ldexp(1.0 if corner else rng.random(count) + 0.5, -shift).astype(np.float32).view(np.int32)}
     if numerics.form == "power_of_two":
         return {"shift": shift.astype(np.int32)}
-    multiplier = rng.integers(1 << (numerics.multiplier_bits - 1), 1 << numerics.multiplier_bits, count)
+    least = 1 << (numerics.multiplier_bits - 1)
+    multiplier = np.full(count, least) if corner else rng.integers(least, 2 * least, count)
     return {"multiplier": multiplier.astype(np.int32), "shift": np.clip(shift + numerics.multiplier_bits, *_shifts(numerics)).astype(np.int32)}
 
 
@@ -100,22 +113,23 @@ def _shifts(numerics: Numerics) -> tuple[int, int]:
     return numerics.shift.low, min(numerics.shift.high, LONGEST)
 
 
-def _channels(kind: OperationKind, numerics: Numerics, numbers: Mapping[str, int], rng: np.random.Generator) -> dict[str, Array]:
+def _channels(kind: OperationKind, numerics: Numerics, numbers: Mapping[str, int], rng: np.random.Generator, corner: bool) -> dict[str, Array]:
     """Scales per channel, where the machine has them."""
     if not by_channel(kind, numerics):
         return {}
     count = numbers[kind.operand[kind.bias].extents[0]]
     names = {"multiplier": "multipliers", "shift": "shifts", "scale_bits": "scales"}
-    found = {names[name]: array for name, array in _scales(numerics, count, rng).items()}
+    found = {names[name]: array for name, array in _scales(numerics, count, rng, corner).items()}
     if numerics.form == "power_of_two":
         found["shifts"] = np.minimum(found["shifts"] + rng.integers(0, 9), found["shifts"].min() + numerics.shift_span).astype(np.int32)
     return {name: array.view(np.float32) if name == "scales" else array for name, array in found.items()}
 
 
-def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], numerics: Numerics, rng: np.random.Generator) -> Array:
+def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], numerics: Numerics, rng: np.random.Generator, corner: bool) -> Array:
     shape = [numbers[extent] for extent in kind.operand[name].extents]
     if name != kind.bias:
-        return rng.integers(-128, 128, shape).astype(np.int8)
-    stored = rng.integers(max(numerics.bias.low, -9000), min(numerics.bias.high, 9000), shape).astype(np.int32)
+        return rng.integers(-1, 2, shape).astype(np.int8) if corner else rng.integers(-128, 128, shape).astype(np.int8)
+    most = LITTLE if corner else 9000
+    stored = rng.integers(max(numerics.bias.low, -most), min(numerics.bias.high, most), shape).astype(np.int32)
     shift = numerics.bias_shift
     return stored << int(rng.integers(shift.low, min(shift.high, shift.low + 6) + 1)) if shift.high else stored

@@ -2,7 +2,8 @@
 
 The region is compiled once more with every tensor stored as well; what stays on chip stands in the same places. After an operation of the
 real program is done, the store instructions of its counterpart are executed on a copy of the memories, with a DRAM of their own. Where operations
-run as a group, a tensor may never be there as a whole: its stores are executed piece by piece, each as soon as the steps before it are done.
+run as a group, a tensor may never be there as a whole: its stores are executed piece by piece, each as soon as the steps before it are done. A store
+may read registers that an earlier instruction of its program set; that one goes before it.
 """
 
 from collections.abc import Iterator
@@ -19,8 +20,9 @@ from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
 from toolchain.emulator.reference.elements import Element
 from toolchain.emulator.reference.engine import Listener, Reference
-from toolchain.isa.program import Ints
+from toolchain.isa.program import Ints, Program
 from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.redundant_latches import repeatable
 from toolchain.schedule.regions.region import Region
 from toolchain.verify.diagnosis.writers import element_address
 from toolchain.verify.verdict import Coordinates
@@ -85,7 +87,7 @@ class OnChipReader:
     def copy(self, state: State, piece: Piece, known: State | None = None) -> State:
         """A state in whose DRAM the piece stands beside what is known, out of a state of the real program, which stays as it is."""
         beside = self._beside(state, piece.tensor, known)
-        engine_named("fast")(self.stored.program, beside, piece.stores)
+        engine_named("fast")(self.stored.program, beside, with_latches(self.stored.program, piece.stores))
         return beside
 
     def read(self, beside: State, tensor: str) -> NDArray[Any]:
@@ -96,7 +98,11 @@ class OnChipReader:
         """Position of the element on chip; None where no store reaches it."""
         store, memory = self.store_of(tensor, coordinates), self.map.memory
         byte = element_address(self.stored.program.machine, self.map, tensor, coordinates)
-        return _source(Reference(self.stored.program), store, self._beside(state, tensor), memory, byte) if store is not None else None
+        if store is None:
+            return None
+        beside = self._beside(state, tensor)
+        engine_named("fast")(self.stored.program, beside, with_latches(self.stored.program, np.array([store]))[:-1])
+        return _source(Reference(self.stored.program), store, beside, memory, byte)
 
     def store_of(self, tensor: str, coordinates: Coordinates) -> int | None:
         """The last instruction that stores the element; None where none does."""
@@ -129,6 +135,19 @@ class OnChipReader:
     def _stores(self, tensor: str) -> Ints:
         """The instructions that store it."""
         return np.flatnonzero(np.isin(self.origins.operation, self._makers(tensor)) & self.origins.does("store"))
+
+
+def with_latches(program: Program, chosen: Ints) -> Ints:
+    """The chosen instructions, ascending, and of those that only set a register the last one before each: a program leaves out those that set what a
+    register holds already, so that a part of it may lack them."""
+    machine, found = program.machine, [chosen]
+    for name in sorted(repeatable(machine)):
+        latches = program.kind == next(number for number, each in enumerate(machine.instructions) if each.name == name)
+        for stream in range(machine.streams):
+            own = np.flatnonzero(latches & (program.stream == stream))
+            last = np.searchsorted(own, chosen[program.stream[chosen] == stream]) - 1
+            found.append(own[last[last >= 0]])
+    return np.unique(np.concatenate(found))
 
 
 def after_work(real: Origins, stored: Origins, operation: int) -> Iterator[tuple[int, Ints]]:
