@@ -50,6 +50,53 @@ def test_every_bench_tells_how_it_is_called(name: str, capsys: pytest.CaptureFix
     assert capsys.readouterr().out.startswith(f"usage: {name}")
 
 
+SMALL_RUNS = {
+    "kernel_lines": "", "resnet18_c2": "made", "isa/speed.py": "vta --count 20000", "whole_model": "vta digits made",
+}  # fmt: skip
+"""Arguments with which a bench takes seconds."""
+LONGER_RUNS = {
+    "byoc": "digits --folder made", "clib": "--model digits --runs 1", "placement": "digits --target vta --folder made", "resnet50_dpuv3": "made digits",
+    "vta_roofline": "made C9", "build": "vta digits", "corners": "--target vta --share 2000", "many_cores": "--model digits --folder made",
+    "deconvolution": "", "emulator": "", "quantiser_forms": "--model digits --target vta --samples 4 --only QDQ --folder made",
+}  # fmt: skip
+"""Half a minute each on a busy machine: with TILEWRIGHT_SLOW alone."""
+RUN_ELSEWHERE = {
+    "fuzz": "test_fuzz", "matrix": "test_matrix", "node_tests": "test_node_tests", "streaming": "here",
+    "dpuv3_zoo": "here, its table", "real": "here, its table", "torchvision": "here, its table",
+}  # fmt: skip
+RUN_BY_HAND = {"dpuv3_limits": "builds ResNet-50 many times", "vta_resnet18": "builds ResNet-18", "timeline_page": "needs Chromium"}
+
+
+def test_every_bench_is_run_somewhere() -> None:
+    assert {*BENCHES, "isa/speed.py", "timing/sensitivity.py"} == {*SMALL_RUNS, *LONGER_RUNS, *RUN_ELSEWHERE, *RUN_BY_HAND, "timing/sensitivity.py"}
+
+
+def bench(name: str, words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A bench as its user starts it, from another folder; it finds the package itself."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    command = [sys.executable, str(ROOT / "bench" / name), *words.split()]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", [*SMALL_RUNS, *(LONGER_RUNS if os.environ.get("TILEWRIGHT_SLOW") else ())])
+def test_a_bench_runs_to_its_end(name: str, tmp_path: Path) -> None:
+    """Exit 1 is a goal that was missed, which a small input may do."""
+    done = bench(name, (SMALL_RUNS | LONGER_RUNS)[name], tmp_path)
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stdout
+    assert "Traceback" not in done.stderr
+    if name == "resnet18_c2":  # whose program the last of them takes
+        found = bench("timing/sensitivity.py", "vta made/program.bin", tmp_path)
+        assert (found.returncode, found.stdout.splitlines()[0].split()) == (0, ["constant", "value", "program", "ms"]), found.stderr
+        assert bench("timing/sensitivity.py", "", tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize("name", ["resnet18_c2", "resnet50_dpuv3", "vta_resnet18", "vta_roofline", "timing/sensitivity.py", "isa/speed.py"])
+def test_a_bench_looks_for_the_package_beside_itself(name: str) -> None:
+    text = (ROOT / "bench" / name).read_text()
+    assert 0 < text.index("sys.path.insert(0, str(") < text.index("\nfrom toolchain" if "\nfrom toolchain" in text else "\nimport vta_layers")
+
+
 def test_a_real_network(tmp_path: Path) -> None:
     done = table("real", REAL, "vta-magika.json", tmp_path, "--model", "magika", "--target", "vta")
     assert done.returncode == 0, done.stderr

@@ -1,18 +1,23 @@
 """How much a program's time rests on each constant of the timing section: every one halved and doubled.
 
-python bench/timing/sensitivity.py MACHINE PROGRAM...
+Usage: bench/timing/sensitivity.py MACHINE PROGRAM...   MACHINE: a name or a file; PROGRAM: as `tilewright emulate` takes it.
 """
 
+import argparse
 import re
 import sys
 from pathlib import Path
 
-from toolchain.analysis.checks import prepare_program
-from toolchain.analysis.state import new_state
-from toolchain.isa.program_file import load_program
-from toolchain.spec.load import find_target, load_text
-from toolchain.timing.simulate import time_program
-from toolchain.timing.table import table
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from toolchain.analysis.checks import prepare_program  # noqa: E402
+from toolchain.analysis.state import new_state  # noqa: E402
+from toolchain.isa.program_file import load_program  # noqa: E402
+from toolchain.spec.errors import UserError  # noqa: E402
+from toolchain.spec.load import find_target, load_text  # noqa: E402
+from toolchain.timing.simulate import time_program  # noqa: E402
+from toolchain.timing.table import table  # noqa: E402
 
 
 def milliseconds(text: str, path: Path, program: Path) -> float:
@@ -29,6 +34,7 @@ def with_constant(text: str, name: str, value: int) -> str:
 
 
 def main(target: str, *programs: str) -> None:
+    """Prints the table. A constant that the file writes in another form than `NAME: {value: NUMBER, ...}` is refused."""
     path = find_target(target)
     text = path.read_text()
     rows = [["as declared", "", *(f"{milliseconds(text, path, Path(p)):.3f}" for p in programs)]]
@@ -40,4 +46,11 @@ def main(target: str, *programs: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("machine", metavar="MACHINE")
+    parser.add_argument("programs", metavar="PROGRAM", nargs="+")
+    given = parser.parse_args()
+    try:
+        main(given.machine, *given.programs)
+    except UserError as error:
+        sys.exit(str(error))
