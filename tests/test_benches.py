@@ -56,8 +56,10 @@ SMALL_RUNS = {
 """Arguments with which a bench takes seconds."""
 LONGER_RUNS = {
     "byoc": "digits --folder made", "clib": "--model digits --runs 1", "placement": "digits --target vta --folder made",
-    "resnet50_dpuv3": "made digits", "vta_roofline": "made C9", "build": "vta digits", "corners": "--target vta --share 2000", "many_cores": "--model digits --folder made",
-    "deconvolution": "", "emulator": "", "quantiser_forms": "--model digits --target vta --samples 4 --only QDQ --folder made",
+    "resnet50_dpuv3": "made digits", "vta_roofline": "made C9", "build": "vta digits", "corners": "--target vta --share 2000",
+    "many_cores": "--model digits --folder made",
+    "deconvolution": "", "emulator": "",
+    "quantiser_forms": "--model digits --target vta --samples 4 --only QDQ --folder made",
 }  # fmt: skip
 """Half a minute each on a busy machine: with TILEWRIGHT_SLOW alone."""
 RUN_ELSEWHERE = {
