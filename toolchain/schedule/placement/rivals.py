@@ -34,7 +34,7 @@ def find_rivals(plan: Plan, origins: Origins, timeline: Timeline) -> Rivals:
     """Rivals in memories with limited ports. origins: operations by their place in the plan."""
     uses, found = _uses(plan, origins, timeline), dict[Owner, dict[Owner, float]]()
     for first, second, cycles in _overlaps(timeline, uses):
-        for one, other in {(a, b) for a, wrote in uses[first] for b, writes in uses[second] if wrote == writes and a != b}:
+        for one, other in sorted({(a, b) for a, wrote in uses[first] for b, writes in uses[second] if wrote == writes and a != b}):
             for a, b in ((one, other), (other, one)):
                 own = found.setdefault(a, {})
                 own[b] = own.get(b, 0.0) + cycles
