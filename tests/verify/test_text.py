@@ -33,6 +33,11 @@ def told(**changes: object) -> tuple[bool, str]:
     return verdict.exact, verdict_text(verdict)
 
 
+def test_a_name_with_the_end_of_a_line_stays_in_its_line() -> None:
+    text = verdict_text(replace(MODEL, errors=(TensorError("w\nv", "conv2d", 11.25, 0.5, 0.0), *MODEL.errors[1:])))
+    assert text.splitlines()[-1] == "worst of 2 tensors: w\\nv 11.2 dB, v inf dB"
+
+
 def test_an_exact_verdict_is_short() -> None:
     exact, text = told()
     assert exact

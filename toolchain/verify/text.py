@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from toolchain.accuracy.closeness import Closeness
+from toolchain.spec.errors import one_line
 from toolchain.spec.typed_json import from_json
 from toolchain.verify.verdict import Difference, ModelVerdict, OutputVerdict, RegionVerdict, Sampled
 
@@ -53,7 +54,8 @@ def verdict_text(verdict: ModelVerdict, calibrated: str = "", warn: bool = True)
 
     warn: of integers far from floating point, which made-up samples say nothing of.
     """
-    return "\n".join([*_lines(verdict, warn), *([f"calibrated {calibrated}"] if calibrated else [])]) + "\n"
+    told = map(one_line, _lines(verdict, warn))  # a tensor's name may have a line's end in it
+    return "\n".join([*told, *([f"calibrated {calibrated}"] if calibrated else [])]) + "\n"
 
 
 def _lines(verdict: ModelVerdict, warn: bool) -> Iterator[str]:
