@@ -76,7 +76,7 @@ class Checked:
 def check_operation(kind: OperationKind, kinds: Kinds, count: int = 20, seed: int = 0) -> Checked:
     """Compares on `count` random shapes. Raises UserError E1303 with the shapes where a body or a way computes something else, E1304 where no
     numbers fit the description's checks, E1308 where the description cannot be computed."""
-    with described(kind.span, f"the check of operation '{kind.name}'"):
+    with described(kind.span, f"the check of operation '{kind.name}'", (ir.serde.SerdeError,)):
         return _checked(kind, kinds, count, seed)
 
 
