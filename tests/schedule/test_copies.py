@@ -23,7 +23,7 @@ from toolchain.runtime.device import Image
 from toolchain.runtime.process_device import ProcessDevice
 from toolchain.schedule.compile_region import Options, compile_region, find_schedule
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.form.schedule import Copies
+from toolchain.schedule.copies import Copies
 from toolchain.schedule.form.write import write_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region

@@ -5,15 +5,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from toolchain.analysis.checks import check_program, prepare_program
+from toolchain.schedule.bank_choice import apart, tiles_apart
 from toolchain.schedule.branch_order import branch_order
 from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.copies import Copies
 from toolchain.schedule.dealing import Counts, Trial, quickest_dealing, spent
 from toolchain.schedule.dram_allocation import PlacedRegion
 from toolchain.schedule.emit import Emitted
 from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.realise import kept_problem, realise
-from toolchain.schedule.form.schedule import Copies, Schedule
+from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.shares import even_shares, tile_count
 from toolchain.schedule.groups.fused import TileGroups
 from toolchain.schedule.groups.members import Members
@@ -24,13 +26,12 @@ from toolchain.schedule.groups.timed import TimedGroups
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.placement.bank_choice import apart, tiles_apart
 from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_candidates, in_dram, place_residents, without
-from toolchain.schedule.placement.rivals import Rivals, among_buffers, find_rivals, has_ports
 from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing, users
 from toolchain.schedule.program import dealt_steps, ordered_steps, turned, write_program
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.rivals import Rivals, among_buffers, find_rivals, has_ports
 from toolchain.schedule.side_by_side import Planned, run_side_by_side
 from toolchain.schedule.stray_accesses import check_buffers, rooms_of
 from toolchain.schedule.tile_choice import TileChoice

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from toolchain.abi.dram_map import DramMap, Segment, StoredTensor, packing_of
 from toolchain.abi.packing import PAGE, Array
-from toolchain.schedule.form.schedule import ONE, Copies
+from toolchain.schedule.copies import ONE, Copies
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.arena import Need, share_room
 from toolchain.schedule.placement.dram_buffers import SharedPlace, Storage

@@ -4,7 +4,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from toolchain.schedule.form.schedule import ONE, Copies, Share
+from toolchain.schedule.copies import ONE, Copies
+from toolchain.schedule.form.schedule import Share
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Storage

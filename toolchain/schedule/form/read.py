@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from toolchain.schedule.form.schedule import ONE, VERSION, ChipBuffer, Copies, Cut, Group, GroupLoad, Schedule, ScheduledOperation, Share, Slots
+from toolchain.schedule.copies import ONE, Copies
+from toolchain.schedule.form.schedule import VERSION, ChipBuffer, Cut, Group, GroupLoad, Schedule, ScheduledOperation, Share, Slots
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.resources import PACKAGE

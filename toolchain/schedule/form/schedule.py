@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
+from toolchain.schedule.copies import ONE, Copies
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.spec.errors import Diagnostic, Span, UserError
 from toolchain.spec.yaml_nodes import Node, Path
@@ -19,18 +20,6 @@ class Cut(NamedTuple):
 
     dimension: str
     size: int
-
-
-class Copies(NamedTuple):
-    """A region that runs several times side by side, each on images of its own and on so many streams of its own: copy k is on those from
-    k * streams on."""
-
-    times: int = 1
-    streams: int = 1
-
-
-ONE = Copies()
-"""The region by itself."""
 
 
 class Share(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from toolchain.abi.packing import view_packing
-from toolchain.schedule.form.schedule import Copies
+from toolchain.schedule.copies import Copies
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.arena import Need, share_room

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_room
-from toolchain.schedule.placement.rivals import WHOLE, Owner, Rivals
+from toolchain.schedule.rivals import WHOLE, Owner, Rivals
 from toolchain.schedule.tiling.tiles import Tiling
 
 Costs = Mapping[str, Mapping[str, float]]

@@ -9,17 +9,19 @@ from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.schedule.placement.test_on_chip_allocation import CANDIDATES, candidate
 from tests.schedule.test_compile_region import proven
-from tests.schedule.test_tile_following import KERNELS, MACHINE, NARROW, WIDE
+from tests.schedule.test_tile_following import NARROW, WIDE
 from toolchain.abi.dram_map import Shape
+from toolchain.schedule.bank_choice import Costs, apart
 from toolchain.schedule.compile_region import compile_region, plan_region
 from toolchain.schedule.form.make import make_schedule
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.pools import Pool, Slot
-from toolchain.schedule.placement.bank_choice import Costs, apart
 from toolchain.schedule.placement.on_chip_allocation import Residents, place_residents
 from toolchain.schedule.program import turned
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.spec.load import load_machine
 
+MACHINE = made.load_machine("dpuv3")
+KERNELS = load_kernels(MACHINE)
 POOLS = {"fm": (Pool(0, 8), Pool(4, 8), Pool(8, 4))}
 
 
@@ -74,5 +76,5 @@ def test_a_block_is_quicker_with_its_buffers_apart() -> None:
     parted = compile_region(MACHINE, KERNELS, region)
     assert parted.cycles < 0.95 * plain.cycles
     assert proven(parted, MACHINE)
-    free = load_machine("dpuv3", overrides={"BANK_PORTS": "0"})
+    free = made.load_machine("dpuv3", overrides={"BANK_PORTS": "0"})
     assert compile_region(free, KERNELS, region).schedule.buffers == make_schedule(free, turned(plan)).buffers
