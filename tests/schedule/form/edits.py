@@ -6,16 +6,21 @@ from typing import Any
 
 import yaml
 
-from tests.schedule.test_compile_region import KERNELS, MACHINES, block, two_convolutions
+from tests.operations import made
+from tests.schedule.test_compile_region import block, two_convolutions
 from toolchain.schedule.compile_region import Options, compile_region, find_schedule
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.read import read_schedule
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.write import write_schedule
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import Source
 
 Edit = Callable[[dict[str, Any]], object]
+MACHINES = {"vta": made.load_machine("vta"), "dpuv3": made.load_machine("dpuv3", overrides={"BANK_PORTS": "0", "MISC_ROWS": "4"})}
+"""Banks with ports for all: a schedule without the search's choice of banks."""
+KERNELS = {name: load_kernels(machine) for name, machine in MACHINES.items()}
 REGIONS: dict[str, Callable[[], Region]] = {"dpuv3": lambda: block(20), "vta": two_convolutions}
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.schedule.form.edits import compiled, edited, operation, read, text_of
+from tests.schedule.form.edits import KERNELS, MACHINES, compiled, edited, operation, read, text_of
 from tests.schedule.groups.tall_regions import scheduled, short_machine
 from tests.schedule.groups.test_search import CHAINS
-from tests.schedule.test_compile_region import KERNELS, MACHINES, block
+from tests.schedule.test_compile_region import block
 from toolchain.schedule.compile_region import compile_region, find_schedule
 from toolchain.schedule.form.write import write_schedule
 from toolchain.spec.errors import UserError

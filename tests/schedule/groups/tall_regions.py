@@ -29,7 +29,7 @@ def short_machine(depth: int = 128) -> tuple[Machine, dict[str, Kernel]]:
     """The machine of `targets/dpuv3.yaml` with so many words in a bank of feature maps: it wraps more often, and all addresses stay right."""
     text = DPU.read_text()
     assert text.count(LONG) == 1
-    machine = load_text(text.replace(LONG, f"depth: {depth}"), str(DPU))
+    machine = load_text(text.replace(LONG, f"depth: {depth}"), str(DPU), overrides=made.LEAST["dpuv3"])
     return machine, dict(load_kernels(machine))
 
 
