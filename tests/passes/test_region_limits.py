@@ -14,6 +14,7 @@ from toolchain.passes.region_limits import oversize, room_for
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import RegionLimits
+from toolchain.spec.reasons import texts_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,9 +39,9 @@ def test_a_node_weighs_what_it_has() -> None:
 
 def test_an_operation_that_is_too_large_alone_has_a_reason() -> None:
     conv, relu = _nodes()[:2]
-    assert oversize(conv, RegionLimits(macs=29159)) == "it has 29,160 macs, and the machine's file allows 29,159 in a region"
-    assert oversize(conv, RegionLimits(macs=29160)) == ""
-    assert oversize(relu, RegionLimits(result_bytes=4319)) == "it has 4,320 result bytes, and the machine's file allows 4,319 in a region"
+    assert texts_of(oversize(conv, RegionLimits(macs=29159))) == "it has 29,160 macs, and the machine's file allows 29,159 in a region"
+    assert not oversize(conv, RegionLimits(macs=29160))
+    assert texts_of(oversize(relu, RegionLimits(result_bytes=4319))) == "it has 4,320 result bytes, and the machine's file allows 4,319 in a region"
 
 
 def _limited(folder: Path, limits: str) -> Path:
