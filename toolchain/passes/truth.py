@@ -40,9 +40,9 @@ class Given:
         return {name: _values(found) for name, found in run_session(self.session, sample, place=place).items()}
 
 
-def _values(found: Array | Sequence[Any]) -> Array:
-    """found: as ONNX Runtime hands it out."""
-    if isinstance(found, np.ndarray) or not all(isinstance(each, dict) for each in found):
+def _values(found: Array | Sequence[Any] | None) -> Array:
+    """found: as ONNX Runtime hands it out, None for an optional value that is not there."""
+    if found is None or isinstance(found, np.ndarray) or not all(isinstance(each, dict) for each in found):
         return cast("Array", found)
     maps: Sequence[Mapping[Any, float]] = found
     return np.array([list(each.values()) for each in maps], np.float32)
