@@ -189,7 +189,7 @@ def test_work_is_counted_by_hand(tmp_path: Path) -> None:
 
 def test_rates_come_from_the_machine() -> None:
     whole, half = (rates(load_machine("dpuv3", overrides={"PES": pes}), "misc", "fm") for pes in ("4", "2"))
-    assert (whole.macs, whole.written, whole.moved, whole.clock_khz) == (4 * 16 * 16 * 8, 4 * 4 * 16, 64, 300000)
+    assert (whole.macs, whole.written, whole.moved, whole.clock_khz) == (4 * 16 * 16 * 8, 4 * 2 * 16, 64, 300000)
     assert (2 * half.macs, 2 * half.written, half.moved) == (whole.macs, whole.written, whole.moved)
     assert [whole.sizes[name] for name in ("activations", "weights", "bias")] == [1, 1, 4]
 
@@ -198,8 +198,9 @@ def test_the_bound_is_the_longest_time(tmp_path: Path) -> None:
     found = least(load_text(SMALL, tmp_path / "small.yaml"), rates(load_machine("dpuv3"), "misc", "fm"), 4)
     assert found.moved == 148 + 4 * 14 + 4 * 202
     assert found.gb_per_s == pytest.approx(19.2)
-    assert found.bound() == found.moved_ms() == pytest.approx(found.moved / 64 / 300000)
-    assert found.bound(9.6) == pytest.approx(2 * found.bound())
+    assert found.bound() == found.misc_ms == pytest.approx(4 * 784 / 128 / 300000)  # two rows of 16 channels a cycle on each of 4 engines
+    assert found.moved_ms() == pytest.approx(found.moved / 64 / 300000)
+    assert found.bound(9.6) == found.moved_ms(9.6) == pytest.approx(2 * found.moved_ms())
     assert Least(1.0, 2.0, 100, 1.0).bound() == 2.0
 
 

@@ -60,5 +60,5 @@ def test_a_wrong_description_is_found_out(name: str, old: str, new: str, part: s
 
 def test_checks_that_no_numbers_fit() -> None:
     text = (FOLDER / "shuffle.yaml").read_text().replace("channels % groups == 0", "channels % 1009 == 0")
-    with pytest.raises(UserError, match="E1304 no extents from 1 to 5 and .* fit the checks of operation 'shuffle'"):
+    with pytest.raises(UserError, match=r"E1304 no extents from 1 to 5 and .* fit the checks of operation 'shuffle'"):
         check_operation(read_kind(Source("shuffle.yaml", text)), KINDS)
