@@ -28,7 +28,7 @@ SMALL = {
     "vta": {"LOG_DRAM": "20"}, "dpuv3": {"LOG_DDR": "20", "PES": "2"}, "dnnvm": {"LOG_DDR": "20"}, "stcp920": {"LOG_DDR": "20"}, RIPPLE: {},
 }  # fmt: skip
 """Every machine, with little memory to compare."""
-VENDOR = {"conv1_pool1_fused": (85, 63, 58), "resnet50_hand": (295, 295, 266), "resnet50_compiled_plain": (252, 268, 259)}
+VENDOR = {"conv1_pool1_fused": (85, 63, 58), "resnet50_hand": (295, 295, 266), "resnet50_compiled_plain": (252, 268, 245)}
 """Tokens as the vendor has them, as derived for counters without limit, and for those of the machine's file."""
 
 
@@ -98,7 +98,7 @@ def test_what_orders_too_much_becomes_faster(vendor_streams: Path) -> None:
     program = load_program(load_machine("dpuv3"), vendor_streams / "resnet50_compiled_plain.hex")
     found = synchronise(program, new_state(program.machine)).program
     assert round(timed(program).milliseconds, 2) == 10.13
-    assert round(timed(found).milliseconds, 2) == 8.83
+    assert round(timed(found).milliseconds, 2) == 9.42
 
 
 @pytest.mark.parametrize("name", SMALL, ids=lambda name: Path(name).stem)

@@ -16,7 +16,6 @@ from toolchain.schedule.compile import compile_operation
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels
 from toolchain.spec.errors import UserError
-from toolchain.spec.load import load_machine
 
 LIMITS = [{"low": -128, "high": 127}, {"low": 0, "high": 127}, {"low": 0, "high": 96}, {"low": 0, "high": 6}, {"slope": 26, "slope_shift": 8}]
 CHANNELS = [1, 3, 16, 17, 40]
@@ -259,7 +258,7 @@ def test_the_first_layer_of_a_residual_network_takes_a_third() -> None:
 
 
 def test_strips_are_refused_where_the_host_shall_store_a_picture_once() -> None:
-    once = load_machine("dpuv3", overrides={"STRIPS": "refuse"})
+    once = made.load_machine("dpuv3", overrides={"STRIPS": "refuse"})
     operation = convolution((4, 3, 24, 24), (16, 7, 7), strides=(2, 2), pads=(3, 3, 3, 3), shift=11)
     with pytest.raises(UserError, match=r"E1003 .*this configuration refuses strips"):
         compile_operation(once, load_kernel(once, "strips"), operation)

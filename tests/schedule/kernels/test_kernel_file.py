@@ -53,7 +53,7 @@ BARE = Path(__file__).resolve().parents[2] / "data" / "machines" / "masked.yaml"
         ("over: {k: e, o: oc}", "over: {e: e, o: oc}", "E1002 'e' has a meaning here already"),
         ("k: e, o: oc},\n      GEMM", "k: e}, records: {o: k}, GEMM", "E1002 'records' is the same in all rounds that an instruction runs"),
         ("k: e, o: oc},\n      GEMM", "k: e}, records: {o: y_count}, GEMM", "and their number depends on 'y_count'"),
-        ("GEMM: {reset: 1, dst:\n    to.slot + i, src: of.slot}", "LOAD: {}", "E1002 LOAD runs no loops that grow its addresses"),
+        ("GEMM: {dst: y_slot + i, src: of.slot + i, wgt: weight}", "LOAD: {}", "E1002 LOAD runs no loops that grow its addresses"),
         ("else place.memory, sram_base", "else plaice.memory, sram_base", "E0107 'plaice' is not a register"),
         (
             "y_size: count if flat",

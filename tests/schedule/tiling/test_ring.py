@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.operations import made
 from tests.schedule.convolutions import convolution
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.tiling.ring import Ring, Tiles, find_rings
-from toolchain.spec.load import load_machine
 
 STEPS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5)), max_size=40)
 
@@ -53,6 +53,6 @@ def test_another_place_is_gone_round_and_kept() -> None:
 
 @pytest.mark.parametrize(("name", "wanted"), [("vta", []), ("dpuv3", ["pm"])])
 def test_memories_that_hold_constants_alone_are_rings_unless_records_name_their_slots(name: str, wanted: list[str]) -> None:
-    machine = load_machine(name)
+    machine = made.load_machine(name)
     problem = state_problem(machine, load_kernels(machine)["conv2d"], convolution((4, 16, 8, 8), (16, 3, 3)))
     assert list(find_rings([problem])) == wanted
