@@ -103,7 +103,7 @@ def test_a_real_network(tmp_path: Path) -> None:
     done = table("real", REAL, "vta-magika.json", tmp_path, "--model", "magika", "--target", "vta")
     assert done.returncode == 0, done.stderr
     assert [cell.strip() for cell in done.stdout.splitlines()[2].split("|")[1:-1]] == [
-        "magika", "vta", "30.0", "84.7", "4", "2.50", "57.00", "yes", "75.0", "75.0", "-", "-",
+        "magika", "vta", "30.0", "84.7", "4", "2.50", "57.00", "yes", "75.0", "75.0", "-", "-", "-",
     ]  # fmt: skip
     assert "- magika on vta, 12 samples: integers: 9 of 12 texts equal; tensor: quantised already" in done.stdout
     assert "1 of 1 exact" in done.stdout
