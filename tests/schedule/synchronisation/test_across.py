@@ -6,14 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.laws import assert_leaves, assert_ordered, complaints
-from tests.schedule.many_cores import Line, chip, memory, program, programs, token_pairs, without
+from tests.schedule.many_cores import Line, chip, cores_that_never_meet, memory, program, programs, token_pairs, without
 from toolchain.analysis.state import new_state
 from toolchain.emulator import reference
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.schedule.synchronisation.across import synchronise_streams
 from toolchain.schedule.synchronisation.synchronise import Synchronised
 from toolchain.spec.errors import Source, UserError
-from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
 
@@ -113,7 +112,7 @@ def test_what_a_program_had_is_forgotten() -> None:
 
 
 def test_streams_without_events_are_refused_where_they_meet() -> None:
-    machine = load_machine("dnnvm:zu9")
+    machine = cores_that_never_meet()
     moved = "reg=result address=0 ddr_address=0 width=1"
     lines = f".stream 0\nSAVE {moved}\nEND\n.stream 1\nLOAD {moved}\nEND\n.stream 2\nEND"
     made = assemble(machine, Source("test.asm", lines))

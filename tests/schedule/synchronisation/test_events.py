@@ -1,7 +1,7 @@
 """Which instructions move events, read off the machine's rules; and which event is whose."""
 
 from tests.schedule.cells import EVERY, cells
-from tests.schedule.many_cores import chip
+from tests.schedule.many_cores import chip, cores_that_never_meet
 from toolchain.schedule.synchronisation.events import EventPool, find_events
 from toolchain.spec.load import load_machine
 
@@ -30,7 +30,7 @@ def test_a_level_of_one_needs_no_mask() -> None:
 
 def test_machines_without_events_of_a_stream_have_none() -> None:
     assert find_events(load_machine("vta")) is None
-    assert find_events(load_machine("dnnvm:zu9")) is None
+    assert find_events(cores_that_never_meet()) is None
     assert find_events(cells(EVERY, event=True)) is None  # no field says which of the four
 
 
