@@ -112,7 +112,7 @@ def test_the_command_line_takes_the_samples_as_a_file(tmp_path: Path) -> None:
     np.savez(tmp_path / "seen.npz", x=np.full((2, 3), -77.5, np.float32))
     done = build(tmp_path, "build", "target=vta", "model=net.onnx", "calibration=seen.npz")
     assert done.returncode == 0, done.stderr
-    assert '"maximum":77.5' in (tmp_path / "build/models/net/calibration/calibration.json").read_text()
+    assert '"maximum":77.5' in (tmp_path / "build/models/net@calibration-seen/calibration/calibration.json").read_text()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from toolchain.tasks.stage import Step
 
 NO_RESULT = {"name", "config", "summary", "sources", "models", "configs", "settable", "choices", "path"}
 """Of a machine: its names and notes, which folders and messages show, and what is in the parameters' values already."""
-NOTES = {"assumptions"}
+NOTES = {"assumptions", "parameters", "assumed_params"}
 
 
 @pytest.mark.parametrize("field", [f.name for f in fields(Machine) if f.name not in NO_RESULT])

@@ -64,7 +64,8 @@ def _counts(call: Call) -> bool:
 
 def notes_hash(machine: Machine) -> str:
     """SHA-256 in hex of everything that the machine says, documentation, sources and assumptions included."""
-    return _digest(render(machine), ordered=True)
+    parameters = {name: [each.values, each.doc] for name, each in machine.parameters.items()}
+    return _digest([render(machine), parameters, dict(machine.assumed_params)], ordered=True)
 
 
 def _params(machine: Machine, sections: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,9 @@ GRAPH_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxruntime")
 SHARED = ("onnx", "calibration")
 """Stages whose results no machine changes."""
 EVERY = ("calibration", "place", "schedule", "streams", "images")
-NAMING: Mapping[str, tuple[str, ...]] = MappingProxyType({"onnx": (), "calibration": EVERY[:1], "graph": EVERY[:2], "explain": EVERY[:2]})
+NAMING: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"onnx": (), "calibration": EVERY[:1], **dict.fromkeys(("graph", "accuracy", "explain"), EVERY[:2])}
+)
 """Options that are in the names of a stage's folder; those of other stages have all of EVERY."""
 
 

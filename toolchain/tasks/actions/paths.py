@@ -86,7 +86,7 @@ def infer_file(job: Job) -> Path:
 
 def accuracy_file(job: Job) -> Path:
     """The accuracy that a build states."""
-    return job.folder / "accuracy" / "accuracy.json"
+    return job.home("accuracy") / "accuracy" / "accuracy.json"
 
 
 def verdict_file(job: Job) -> Path:
