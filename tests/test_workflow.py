@@ -70,4 +70,4 @@ def test_the_workflow_that_users_copy_runs_their_machine_and_model(tmp_path: Pat
             check=False,
         )
         assert done.returncode == 0, f"{step}\n{done.stderr.decode()}"
-    assert (tmp_path / "build" / "toy" / "first" / "bundle" / "first.bundle").is_file()
+    assert (tmp_path / "build" / "toy" / "first@networks" / "bundle" / "first.bundle").is_file()
