@@ -18,7 +18,7 @@ LOADED = "input(); print('done', flush=True); input(); "
 EMULATOR = (sys.executable, "-m", "toolchain", "device")
 
 
-@pytest.mark.parametrize("target", ["vta", "dpuv3"])
+@pytest.mark.parametrize("target", ["vta", "dnnvm"])
 def test_results_are_those_of_the_emulator_here(target: str) -> None:
     here = open_bundle(bundle(target), network(target)[0], EmulatorDevice())
     there = open_bundle(bundle(target), network(target)[0], ProcessDevice(EMULATOR))

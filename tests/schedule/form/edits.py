@@ -7,27 +7,34 @@ from typing import Any
 import yaml
 
 from tests.operations import made
-from tests.schedule.test_compile_region import block, two_convolutions
+from tests.schedule.test_compile_region import KERNELS, MACHINES, block, two_convolutions
 from toolchain.schedule.compile_region import Options, compile_region, find_schedule
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.read import read_schedule
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.write import write_schedule
+from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import Source
 
 Edit = Callable[[dict[str, Any]], object]
-MACHINES = {"vta": made.load_machine("vta"), "dpuv3": made.load_machine("dpuv3", overrides={"BANK_PORTS": "0", "MISC_ROWS": "4"})}
-"""Banks with ports for all: a schedule without the search's choice of banks."""
-KERNELS = {name: load_kernels(machine) for name, machine in MACHINES.items()}
-REGIONS: dict[str, Callable[[], Region]] = {"dpuv3": lambda: block(20), "vta": two_convolutions}
+REGIONS: dict[str, Callable[[], Region]] = {"dpuv3": lambda: block(20), "free": lambda: block(20), "vta": two_convolutions}
+
+
+FREE = made.load_machine("dpuv3", overrides={"BANK_PORTS": "0", "MISC_ROWS": "4"})
+"""Banks with ports for all: its schedules are without the search's choice of banks."""
 
 
 @cache
 def text_of(name: str) -> str:
     """The search's schedule of the machine's region."""
-    return write_schedule(find_schedule(MACHINES[name], KERNELS[name], REGIONS[name]()))
+    machine = FREE if name == "free" else MACHINES[name]
+    return write_schedule(find_schedule(machine, _kernels(name), REGIONS[name]()))
+
+
+def _kernels(name: str) -> dict[str, Kernel]:
+    return dict(load_kernels(FREE)) if name == "free" else KERNELS[name]
 
 
 def read(text: str) -> Schedule:
@@ -43,7 +50,7 @@ def edited(text: str, edit: Edit) -> str:
 
 def compiled(name: str, text: str, region: Region | None = None, **options: Any) -> CompiledRegion:
     """What becomes of a schedule's text."""
-    return compile_region(MACHINES[name], KERNELS[name], region or REGIONS[name](), Options(**options), read(text))
+    return compile_region(FREE if name == "free" else MACHINES[name], _kernels(name), region or REGIONS[name](), Options(**options), read(text))
 
 
 def operation(data: dict[str, Any], number: int) -> dict[str, Any]:

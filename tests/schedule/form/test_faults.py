@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.schedule.form.edits import KERNELS, MACHINES, compiled, edited, operation, read, text_of
+from tests.schedule.form.edits import FREE, compiled, edited, operation, read, text_of
 from tests.schedule.groups.tall_regions import scheduled, short_machine
 from tests.schedule.groups.test_search import CHAINS
 from tests.schedule.test_compile_region import block
 from toolchain.schedule.compile_region import compile_region, find_schedule
 from toolchain.schedule.form.write import write_schedule
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.errors import UserError
 
 LAST = "tile: {n: 1, oc: 1, oh: 8, ow: 20}\n        slots: {bias: 1, w: 1, y: [[0, 40], [8, 20]]}"
@@ -25,7 +26,7 @@ FAULTS = {
     "another machine": ("machine: dpuv3", "machine: vta"),
     "another fingerprint": ("fingerprint: ", "fingerprint: 0"),
     "unknown key": ("kernel: add", "kernal: add"),
-    "no groups": (text_of("dpuv3")[text_of("dpuv3").index("groups:") :], "groups: []\n"),
+    "no groups": (text_of("free")[text_of("free").index("groups:") :], "groups: []\n"),
     "a size of no kind": ("oh: 20", "oh: all"),
     "a negative size": ("oh: 20", "oh: -1"),
     "no such operation": ("operation: 2", "operation: 4"),
@@ -62,10 +63,10 @@ FAULTS = {
 
 def told(name: str) -> str:
     old, new = FAULTS[name]
-    text = text_of("dpuv3")
+    text = text_of("free")
     assert old in text, name
     with pytest.raises(UserError) as caught:
-        compiled("dpuv3", text.replace(old, new, 1))
+        compiled("free", text.replace(old, new, 1))
     return str(caught.value)
 
 
@@ -83,20 +84,20 @@ def test_an_operation_comes_after_what_it_reads() -> None:
         data["groups"][1:3] = data["groups"][2:0:-1]
 
     with pytest.raises(UserError, match=r"mine.yaml:\d+:\d+: E1403 'sum' reads 'b' before it is made"):
-        compiled("dpuv3", edited(text_of("dpuv3"), swap))
+        compiled("free", edited(text_of("free"), swap))
 
 
 def test_a_result_is_stored() -> None:
     region = replace(block(20), outputs=("out", "b"))
-    text = write_schedule(find_schedule(MACHINES["dpuv3"], KERNELS["dpuv3"], region))
+    text = write_schedule(find_schedule(FREE, load_kernels(FREE), region))
     assert "stored: true" in text
     with pytest.raises(UserError, match=r"mine.yaml:\d+:\d+: E1404 'b' is needed in DRAM as well"):
-        compiled("dpuv3", text.replace("stored: true", "stored: false"), region)
+        compiled("free", text.replace("stored: true", "stored: false"), region)
 
 
 def test_tiles_without_end_are_refused() -> None:
     region = block(2048)
-    text = write_schedule(find_schedule(MACHINES["dpuv3"], KERNELS["dpuv3"], region))
+    text = write_schedule(find_schedule(FREE, load_kernels(FREE), region))
 
     def tiny(data: dict[str, Any]) -> None:
         operation(data, 1)["tile"] |= {"oh": 8, "ow": 1}
@@ -105,7 +106,7 @@ def test_tiles_without_end_are_refused() -> None:
             operation(data, number).pop("slots", None)
 
     with pytest.raises(UserError, match=r"mine.yaml:\d+:\d+: E1405 the region has \d+ tiles, 1048576 of them of 'sum'; at most 1048576"):
-        compiled("dpuv3", edited(text, tiny), region)
+        compiled("free", edited(text, tiny), region)
 
 
 def test_sums_are_innermost() -> None:
