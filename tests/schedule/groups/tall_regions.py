@@ -25,11 +25,13 @@ KINDS = ("conv2d", "conv2d", "max_pool", "add", "upsample", "depthwise")
 
 
 @cache
-def short_machine(depth: int = 128) -> tuple[Machine, dict[str, Kernel]]:
-    """The machine of `targets/dpuv3.yaml` with so many words in a bank of feature maps: it wraps more often, and all addresses stay right."""
+def short_machine(depth: int = 128, quick: bool = False) -> tuple[Machine, dict[str, Kernel]]:
+    """The machine of `targets/dpuv3.yaml` with so many words in a bank of feature maps: it wraps more often, and all addresses stay right.
+    quick: banks without limits of ports, and pools and additions of four rows a cycle."""
+    rates = {"BANK_PORTS": "0", "MISC_ROWS": "4"} if quick else {}
     text = DPU.read_text()
     assert text.count(LONG) == 1
-    machine = load_text(text.replace(LONG, f"depth: {depth}"), str(DPU), overrides=made.LEAST["dpuv3"])
+    machine = load_text(text.replace(LONG, f"depth: {depth}"), str(DPU), overrides={**made.LEAST["dpuv3"], **rates})
     return machine, dict(load_kernels(machine))
 
 
