@@ -66,7 +66,7 @@ def test_the_machine_of_a_folder_targets_is_the_one_of_its_name(tmp_path: Path) 
 def test_builds_share_all_stages_before_the_first_that_differs() -> None:
     plain, guided = job(), job(schedule="mine.yaml")
     same = [stage.name for stage in STAGES if plain.home(stage.name) == guided.home(stage.name)]
-    assert same == ["onnx", "calibration", "graph", "explain"]
+    assert same == ["onnx", "calibration", "graph", "accuracy", "explain"]
     recorded = job(calibration="seen.npz")
     assert [stage.name for stage in STAGES if plain.home(stage.name) == recorded.home(stage.name)] == ["onnx"]
     assert str(recorded.home("calibration")) == "build/models/digits@calibration-seen"
