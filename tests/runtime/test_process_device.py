@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.operations.made import LEAST
 from tests.runtime.small import bundle, images, network
 from toolchain.runtime import process_device, shared_memory
 from toolchain.runtime.emulator_device import EmulatorDevice
@@ -18,10 +19,11 @@ LOADED = "input(); print('done', flush=True); input(); "
 EMULATOR = (sys.executable, "-m", "toolchain", "device")
 
 
-@pytest.mark.parametrize("target", ["vta", "dnnvm"])
+@pytest.mark.parametrize("target", ["vta", "dpuv3"])
 def test_results_are_those_of_the_emulator_here(target: str) -> None:
     here = open_bundle(bundle(target), network(target)[0], EmulatorDevice())
-    there = open_bundle(bundle(target), network(target)[0], ProcessDevice(EMULATOR))
+    settings = [word for name, value in LEAST.get(target, {}).items() for word in ("--set", f"{name}={value}")]
+    there = open_bundle(bundle(target), network(target)[0], ProcessDevice((*EMULATOR, *settings)))
     given = {"x": images(5)}
     expected, found = here.run(given).outputs, there.run(given).outputs
     assert all(np.array_equal(expected[name], found[name]) for name in expected)
