@@ -72,13 +72,12 @@ def test_special_values_are_those_of_the_table(target: str, tmp_path: Path) -> N
 @needs_compiler
 @pytest.mark.parametrize(("target", "wide"), [("vta", False), ("dpuv3", False), ("dpuv3", True), ("dnnvm", False)])
 def test_a_device_in_another_process_gives_the_same_bytes(target: str, wide: bool, tmp_path: Path) -> None:
-    """dpuv3's first layer with a wide kernel has its picture stored four times over."""
+    """dpuv3's first layer with a wide kernel has its picture rearranged by the host."""
     write_bundle(tmp_path / "plain.bundle", plain(target, wide).bundle)
     assert main(["export", "c", str(tmp_path / "plain.bundle"), "-o", str(tmp_path / "c")]) == 0
     model, samples = _built(tmp_path / "c"), pictures(2)
     done = subprocess.run([model, tmp_path / "plain.bundle", *DEVICE], input=samples.tobytes(), capture_output=True, check=True)
     assert (done.stderr, done.stdout) == (b"", plain(target, wide).executor.run({"x": samples[:, 0]}).outputs["y"].tobytes())
-    assert ("k_++" in (tmp_path / "c" / "program.c").read_text()) == wide
 
 
 @needs_compiler

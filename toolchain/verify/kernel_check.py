@@ -32,7 +32,7 @@ from toolchain.verify.group_check import check_in_group
 from toolchain.verify.random_operation import draw_operation
 
 Array = NDArray[Any]
-TRIES = 6000
+TRIES = 20000
 """Random operations that are drawn for each that a kernel shall compute."""
 LARGER = 500
 """Random operations after which every second one is large: a kernel has taken too few of the small ones."""

@@ -81,7 +81,7 @@ def _ends(kind: OperationKind, numerics: Numerics, rng: np.random.Generator, cor
         return zeros
     multipliers = {name: 1 << int(rng.integers(0, 4)) for name in kind.multipliers}
     unit = {UNIT: 1 << int(rng.integers(0, 8))} if kind.unit else {}
-    low = int(rng.choice([-128, 0])) if not numerics.zero_points else int(rng.choice([held.low, zeros["zero_y"]]))
+    low = int(rng.choice([held.low, 0])) if not numerics.zero_points else int(rng.choice([held.low, zeros["zero_y"]]))
     ends = {"low": low, "high": held.high if numerics.zero_points else 127, **zeros, **multipliers, **unit}
     if corner:
         ends |= _near_limits(numerics, zeros.get("zero_y", 0), rng)
