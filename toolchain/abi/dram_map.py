@@ -103,7 +103,7 @@ class DramMap:
         return replace(self, rooms=1, segments={name: segment.room(number) for name, segment in self.segments.items()})
 
     def set_registers(self, machine: Machine, state: State) -> None:
-        """What the host does before a run: each stream's registers hold where the segments of its own room begin."""
+        """Sets the host's registers before a run: each stream's registers hold where the segments of its own room begin."""
         for segment in (each for each in self.segments.values() if each.register >= 0):
             held = state.host[self.registers]
             stream = np.arange(len(held)) * machine.streams // len(held)

@@ -81,7 +81,7 @@ def mask_iou(wanted: Mapping[str, Array], found: Mapping[str, Array], task: Segm
 
 
 def cosines(wanted: Mapping[str, Array], found: Mapping[str, Array], task: Embedding, inputs: Mapping[str, Array]) -> list[float]:
-    """Of the two networks' vectors of one sample; 1 for two that are both zero."""
+    """Cosines of the two networks' vectors of one sample; 1 for two that are both zero."""
     name = task.output or next(iter(wanted))
     one, other = (np.moveaxis(np.asarray(outputs[name], np.float64), task.axis, -1) for outputs in (wanted, found))
     one, other = (vectors.reshape(-1, one.shape[-1]) for vectors in (one, other))

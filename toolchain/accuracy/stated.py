@@ -44,7 +44,7 @@ class Stated:
         return f"{'; '.join(parts) or 'as in floating point'}; on {self.samples} {of}"
 
     def warnings(self) -> Iterator[str]:
-        """What a user should know before trusting the integers."""
+        """Remarks that a user should know before trusting the integers."""
         if not self.samples:
             return
         if self.calibrating < FEW:

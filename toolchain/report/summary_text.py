@@ -73,7 +73,7 @@ def is_judged(s: Summary) -> bool:
 
 
 def warnings_of(s: Summary) -> Iterator[str]:
-    """What a user should know before trusting the integers."""
+    """Remarks that a user should know before trusting the integers."""
     if not is_judged(s):
         return
     if s.stated and s.stated.samples:
@@ -83,7 +83,7 @@ def warnings_of(s: Summary) -> Iterator[str]:
 
 
 def _streams(s: Summary, busiest: RegionUse) -> Iterator[tuple[str, str]]:
-    """Of a machine on which several work: who does what, and the rate of those that do. busiest: the region with most of them."""
+    """Rows on streams that work side by side: their shares and their rate. busiest: the region with most of them."""
     if busiest.streams > 1:
         each = busiest.streams // busiest.copies
         apart = "an image on each" if each == 1 else f"an image on every {each}"

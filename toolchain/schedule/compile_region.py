@@ -106,7 +106,7 @@ def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Regio
 
 
 def _found_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Schedule:
-    """That of one copy."""
+    """The schedule of one copy."""
     planner = _planner(machine, kernels, region, options)
     every = (options.streams,) * len(region.operations)
     if options.streams == 1 or not options.timed_streams:

@@ -278,7 +278,7 @@ def texts_of(reasons: Sequence[Reason]) -> str:
 
 
 def change_of(reason: Reason, facts: Mapping[str, str]) -> str:
-    """What a user can do about it; empty where the code has no advice of its own. facts: `machine`, as commands take it, and `activations`."""
+    """Advice to the user; empty where the code has no advice of its own. facts: `machine`, as commands take it, and `activations`."""
     arguments = {name: str(value) for name, value in reason.arguments.items()}
     return _wording(reason).change.format(**{**facts, **arguments})
 

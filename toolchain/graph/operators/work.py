@@ -127,12 +127,12 @@ class Recurrence:
 
     @property
     def input_macs(self) -> int:
-        """Of all steps' inputs with their weights."""
+        """Products of all steps' inputs with their weights."""
         return self.rows * self.directions * self.gates * self.size
 
     @property
     def state_macs(self) -> int:
-        """Of all steps' states with their weights."""
+        """Products of all steps' states with their weights."""
         return self.rows * self.directions * self.gates * self.hidden
 
 

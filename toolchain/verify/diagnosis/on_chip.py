@@ -59,7 +59,7 @@ class OnChipReader:
 
     @cached_property
     def origins(self) -> Origins:
-        """Of the instructions of the copy."""
+        """Origins of the copy's instructions."""
         return self.stored.origins.only(self.stored.program.stream // self.map.streams == self.number)
 
     def knows(self, tensor: str) -> bool:
