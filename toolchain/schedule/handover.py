@@ -1,9 +1,9 @@
 """The handover of a tensor through an operation between two others: how long the last one waits after the first one's end, and tiles with which
 it waits less."""
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from heapq import heappop, heappush
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from toolchain.schedule.form.shares import tile_count
 from toolchain.schedule.fusion.reach import Reach
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.tiling.order import Tile, tiles_over
+from toolchain.schedule.tiling.order import loops_of
 from toolchain.schedule.tiling.overlap import Floats
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.arrays import Ints
@@ -61,20 +61,37 @@ class Handover:
 
     def wait(self, tiling: Tiling) -> float:
         """Cycles for which the last operation waits after the maker's end, where the units do nothing else meanwhile."""
-        parts, sources = _parts(self.problem, tiling), _parts(self.maker, self.made)
-        needs, wanted = np.ones((len(parts), len(sources)), np.bool_), np.ones(len(parts), np.bool_)
+        parts, sources = _parts(self.problem, tiling), self._sources
+        needs, wanted = np.ones((parts.count, sources.count), np.bool_), np.ones(parts.count, np.bool_)
         for name, reach in self.reaches.items():
-            read = {own: reach.part(*own) for own in dict.fromkeys(part[reach.dimension] for part in parts)}
-            first, count = np.array([read[part[reach.dimension]] for part in parts], np.int64).T
-            other, size = _columns(sources, name)
-            needs &= (first[:, None] < other + size) & (other < (first + count)[:, None])
+            first, stop = (each[:, None] for each in _read(reach, parts.first[reach.dimension]))
+            needs &= (first < sources.stop[name]) & (sources.first[name] < stop)
         for name, (first, count) in self.wanted.items():
-            own, size = _columns(parts, name)
-            wanted &= (own < first + count) & (first < own + size)
-        last = np.where(needs.any(axis=1), len(sources) - np.argmax(needs[:, ::-1], axis=1), 0)
-        done = np.concatenate([[0.0], np.cumsum(_cycles(self.maker, self.made, sources))])
-        end = _end(done[last].tolist(), _cycles(self.problem, tiling, parts).tolist(), wanted.tolist())
+            wanted &= (parts.first[name] < first + count) & (first < parts.stop[name])
+        last = np.where(needs.any(axis=1), sources.count - np.argmax(needs[:, ::-1], axis=1), 0)
+        end = _end(self._done[last].tolist(), _cycles(self.problem, tiling, parts).tolist(), wanted.tolist())
         return max(end - self.made.estimate, 0.0)
+
+    @cached_property
+    def _sources(self) -> "_Parts":
+        return _parts(self.maker, self.made)
+
+    @cached_property
+    def _done(self) -> Floats:
+        """When so many of the maker's parts are done."""
+        return np.concatenate([[0.0], np.cumsum(_cycles(self.maker, self.made, self._sources))])
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """first, stop: int64 [count] by dimension, the first unit of each part and the one after its last."""
+
+    first: Mapping[str, Ints]
+    stop: Mapping[str, Ints]
+
+    @property
+    def count(self) -> int:
+        return len(next(iter(self.first.values())))
 
 
 def _of_sizes(problem: Problem, sizes: Mapping[str, Collection[int]], contexts: int) -> Iterator[Tiling]:
@@ -83,12 +100,25 @@ def _of_sizes(problem: Problem, sizes: Mapping[str, Collection[int]], contexts: 
     yield from (tiling for tiling in ranked if tile_count(problem, tiling) <= MOST_TILES)
 
 
-def _parts(problem: Problem, tiling: Tiling) -> Sequence[Tile]:
+def _parts(problem: Problem, tiling: Tiling) -> _Parts:
     """The tiles in order, cut into as few rows as an instruction takes: dependences are found for instructions, not for tiles."""
-    found: Sequence[Tile] = tiles_over(problem, problem.kernel.loops, tiling.sizes, tiling.order)
+    names = loops_of(problem.kernel.loops, tiling.order)
+    firsts = np.meshgrid(*(np.arange(0, problem.extents[name], tiling.sizes[name]) for name in names), indexing="ij")
+    first = {name: each.ravel() for name, each in zip(names, firsts, strict=True)}
+    stop = {name: np.minimum(each + tiling.sizes[name], problem.extents[name]) for name, each in first.items()}
     for name, step in _multiples(problem).items():
-        found = [{**tile, name: (at, min(step, sum(tile[name]) - at))} for tile in found for at in range(tile[name][0], sum(tile[name]), step)]
-    return found
+        cuts = -((first[name] - stop[name]) // step)
+        inside = np.arange(int(cuts.sum())) - np.repeat(np.cumsum(cuts) - cuts, cuts)
+        first, stop = ({each: np.repeat(column, cuts) for each, column in own.items()} for own in (first, stop))
+        first[name] += inside * step
+        stop[name] = np.minimum(first[name] + step, stop[name])
+    return _Parts(first, stop)
+
+
+def _read(reach: Reach, first: Ints) -> tuple[Ints, Ints]:
+    """First and last unit of the maker, the last not included, for each part of the reader. first: of the parts, which cover the dimension."""
+    starts, which = np.unique(first, return_inverse=True)
+    return np.minimum.reduceat(reach.first, starts)[which], np.maximum.reduceat(reach.stop, starts)[which]
 
 
 def _multiples(problem: Problem) -> dict[str, int]:
@@ -97,17 +127,13 @@ def _multiples(problem: Problem) -> dict[str, int]:
     return {name: size for name, size in found.items() if size > 1}
 
 
-def _cycles(problem: Problem, tiling: Tiling, parts: Sequence[Tile]) -> Floats:
+def _cycles(problem: Problem, tiling: Tiling, parts: _Parts) -> Floats:
     """float64 [n], of each part of the estimate; one with fewer rows takes as long."""
     whole = _multiples(problem)
-    work = np.array([math.prod(size for name, (_, size) in part.items() if name not in whole) for part in parts], np.float64)
+    work = np.ones(parts.count)
+    for name, first in parts.first.items():
+        work = work * (parts.stop[name] - first) if name not in whole else work
     return work * (tiling.estimate / work.sum())
-
-
-def _columns(tiles: Sequence[Tile], name: str) -> tuple[Ints, Ints]:
-    """The first unit of each tile along a dimension, and its units."""
-    first, count = np.array([tile[name] for tile in tiles], np.int64).T
-    return first, count
 
 
 def _end(ready: Sequence[float], cycles: Sequence[float], wanted: Sequence[bool]) -> float:

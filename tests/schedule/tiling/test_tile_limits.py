@@ -12,7 +12,7 @@ from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.field_limits import faults
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.tiling import tile_limits
-from toolchain.schedule.tiling.tiles import even_sizes, tile_names
+from toolchain.schedule.tiling.tile_table import even_sizes, tile_names
 
 WEIGHT, BIAS = np.ones((2048, 1024, 3, 3), np.int8), np.zeros(2048, np.int32)
 OPERATIONS = [

@@ -13,7 +13,8 @@ from toolchain.schedule.compile import compile_operation, emit_alone, pack_tenso
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import state_problem
-from toolchain.schedule.tiling.tiles import even_sizes, rank_tilings
+from toolchain.schedule.tiling.tile_table import even_sizes
+from toolchain.schedule.tiling.tiles import rank_tilings
 from toolchain.spec.errors import UserError
 from toolchain.timing.simulate import time_program
 

@@ -13,18 +13,8 @@ from toolchain.schedule.fusion.reach import Reach
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.kernels.pools import Rooms, Taken
 from toolchain.schedule.tiling.overlap import Floats, overlapped
-from toolchain.schedule.tiling.tiles import (
-    STEP,
-    Candidates,
-    Tiling,
-    allowed,
-    fill_slots,
-    rooms_of,
-    sizes_along,
-    take_slots,
-    tile_names,
-    trips_of,
-)
+from toolchain.schedule.tiling.tile_table import allowed, rooms_of, sizes_along, tile_names, trips_of
+from toolchain.schedule.tiling.tiles import STEP, Candidates, Tiling, fill_slots, take_slots
 from toolchain.spec.arrays import Ints, rows_of
 
 MOST_ROWS = 1 << 16

@@ -246,7 +246,12 @@ def _tile_work(problem: Problem, tiling: Tiling, outer: Tile) -> Iterator[tuple[
 
 def tiles_over(problem: Problem, dimensions: Sequence[Dimension], sizes: Mapping[str, int], order: Sequence[str]) -> list[Tile]:
     """The tiles of these dimensions, one after the other. order: loops, outermost first; those that it leaves out stand around them."""
-    own = [d.name for d in dimensions]
-    names = [*(name for name in own if name not in order), *(name for name in order if name in own)]
+    names = loops_of(dimensions, order)
     ranges = [[(first, min(sizes[n], problem.extents[n] - first)) for first in range(0, problem.extents[n], sizes[n])] for n in names]
     return [dict(zip(names, parts, strict=True)) for parts in itertools.product(*ranges)]
+
+
+def loops_of(dimensions: Sequence[Dimension], order: Sequence[str]) -> list[str]:
+    """The names of these dimensions, outermost first; those that the order leaves out stand around it."""
+    own = [d.name for d in dimensions]
+    return [*(name for name in own if name not in order), *(name for name in order if name in own)]

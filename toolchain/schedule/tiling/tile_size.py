@@ -9,7 +9,7 @@ import numpy as np
 
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.tile_limits import tile_faults
-from toolchain.schedule.tiling.tiles import tile_names
+from toolchain.schedule.tiling.tile_table import tile_names
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.evaluate import constant
 from toolchain.spec.reasons import text_of

@@ -13,13 +13,12 @@ from toolchain.schedule.kernels.constants import constant_length
 from toolchain.schedule.kernels.kernel import Dimension, Place, Step
 from toolchain.schedule.kernels.pools import Rooms, Slot, Taken, slots_of
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.kernels.windows import largest_window
 from toolchain.schedule.tiling.overlap import Floats, overlapped
-from toolchain.schedule.tiling.step_cost import loading_cycles, step_cycles, step_instructions, step_transfers, tile_frame
-from toolchain.schedule.tiling.tile_limits import fitting, tile_faults
-from toolchain.spec.arrays import Ints, evaluate_arrays, rows_of
+from toolchain.schedule.tiling.step_cost import loading_cycles, step_transfers, tile_frame
+from toolchain.schedule.tiling.tile_limits import tile_faults
+from toolchain.schedule.tiling.tile_table import StepCosts, grid_of, legal_tiles, rooms_of, step_costs, tile_names, tile_table, trips_of
+from toolchain.spec.arrays import Ints, rows_of
 from toolchain.spec.errors import Diagnostic, UserError
-from toolchain.spec.evaluate import align, constant
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why, text_of
 
@@ -62,7 +61,8 @@ def rank_tilings(problem: Problem, contexts: int, best: int, streams: int = 1, a
 
     Raises UserError E1004 where not even the smallest tile fits.
     """
-    sizes, names, rooms = _legal(problem, _candidates(problem, among=among))
+    table = tile_table(problem)
+    sizes, names, rooms, chosen = table.among(among)
     free = Rooms(problem.pools, len(next(iter(sizes.values()))))
     taken = take_slots(problem, trips_of(problem, sizes), rooms, contexts, free)
     fits = free.fit
@@ -75,13 +75,14 @@ def rank_tilings(problem: Problem, contexts: int, best: int, streams: int = 1, a
         raise UserError(Diagnostic("E1004", f"'{problem.operation.name}': {text_of(reason)}", problem.kernel.span, reason=reason))
     sizes, names, rooms = (rows_of(part, kept) for part in (sizes, names, rooms))
     held = {name: [Taken(t.pool[kept], t.address[kept], t.count[kept]) for t in parts] for name, parts in taken.items()}
-    return Candidates(problem, sizes, names, rooms, held, contexts, trips_of(problem, sizes), streams).best(best)
+    known = table.costs(streams > 1).taken(kept if chosen is None else chosen[kept])
+    return Candidates(problem, sizes, names, rooms, held, contexts, trips_of(problem, sizes), streams, known=known).best(best)
 
 
 def tile_fits(problem: Problem) -> bool:
     """Whether any tile fits with one slot of each place; small ones are tried first."""
     for count in (1, FEW, None):
-        sizes, _, rooms = _legal(problem, _candidates(problem, count))
+        sizes, _, rooms = legal_tiles(problem, grid_of(problem, count))
         free = Rooms(problem.pools, len(next(iter(sizes.values()))))
         take_slots(problem, trips_of(problem, sizes), rooms, 1, free)
         if bool(free.fit.any()):
@@ -91,7 +92,7 @@ def tile_fits(problem: Problem) -> bool:
 
 def crowded(problem: Problem) -> Reason:
     """The limit that even the smallest tile breaks: a field of an instruction, or a memory, where one place takes more than there is."""
-    smallest = {name: sizes[:1] for name, sizes in _candidates(problem, 1).items()}
+    smallest = {name: sizes[:1] for name, sizes in grid_of(problem, 1).items()}
     names = tile_names(problem, smallest)
     fault = next(tile_faults(problem, names), None)
     if fault is not None:
@@ -106,65 +107,6 @@ def crowded(problem: Problem) -> Reason:
     if place.name in problem.known and not problem.kernel.reductions:
         return Why.UNCUT_ROOM([crowd], kernel=problem.kernel.name)
     return Why.BANK_ROOM([crowd]) if place.memory in problem.kernel.pools else crowd
-
-
-def _legal(problem: Problem, sizes: Mapping[str, Ints]) -> tuple[dict[str, Ints], dict[str, Ints], dict[str, Ints]]:
-    """Sizes that the kernel allows, what expressions may name of them, and the room of each place."""
-    names = tile_names(problem, sizes)
-    legal = allowed(problem, names)
-    rooms = rooms_of(problem, names)
-    return rows_of(sizes, legal), rows_of(names, legal), rows_of(rooms, legal)
-
-
-def allowed(problem: Problem, names: Mapping[str, Ints]) -> NDArray[np.bool_]:
-    """bool [n]: whether the kernel's conditions and the fields of its instructions allow tiles. names: of n full tiles (`tile_names`)."""
-    legal = np.ones(len(next(iter(names.values()))), np.bool_)
-    for condition in problem.kernel.where:
-        legal &= evaluate_arrays(condition, names) != 0
-    return legal & fitting(problem, names)
-
-
-def rooms_of(problem: Problem, names: Mapping[str, Ints]) -> dict[str, Ints]:
-    """int64 [n] by place: elements of one slot; none where a tensor stays on chip, or another operation of the group has left a tile."""
-    return {p.name: evaluate_arrays(p.size, names) * (p.name not in problem.elsewhere) for p in problem.kernel.places}
-
-
-def _candidates(problem: Problem, count: int | None = None, among: Mapping[str, Collection[int]] | None = None) -> dict[str, Ints]:
-    """int64 [n] for each dimension: every combination of sizes that cut an extent as evenly as a number of tiles, and the multiple
-    that a size must be of, allow; of the `count` smallest sizes, or of those `among` given ones, where these are stated."""
-    sizes = {d.name: sizes_along(problem, d)[:count] for d in problem.kernel.tile}
-    kept = [[size for size in found if among is None or size in among[name]] for name, found in sizes.items()]
-    grid = np.meshgrid(*(np.array(each, np.int64) for each in kept), indexing="ij")
-    return {d.name: part.ravel() for d, part in zip(problem.kernel.tile, grid, strict=True)}
-
-
-def sizes_along(problem: Problem, d: Dimension) -> list[int]:
-    """The sizes of a dimension to try, ascending."""
-    extent = problem.extents[d.name]
-    most = constant(d.most, problem.numbers) if d.most else extent
-    unit = constant(d.multiple, problem.numbers) if d.multiple else 1
-    slab = [problem.slab[1]] if problem.slab and problem.slab[0] == d.name else even_sizes(extent)
-    return [s for s in sorted({min(align(size, unit), extent) for size in slab}) if s <= most]
-
-
-def even_sizes(extent: int) -> list[int]:
-    """ceil(extent / k) for every k: those of the first few k, and the small sizes that some k gives."""
-    k = np.arange(1, math.isqrt(extent) + 2)
-    large = -(-extent // k)
-    return sorted({*large.tolist(), *k[-(-extent // large) == k].tolist()})
-
-
-def tile_names(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Ints]:
-    """Everything that sizes and costs may name, for full tiles: columns, the sizes first; what is the same for all tiles has no axes."""
-    names = {**sizes, **{name: value for name, value in problem.arrays.items() if name not in sizes}}
-    for w in problem.kernel.windows:
-        names |= largest_window(w, sizes[w.of], problem.arrays)
-    return names
-
-
-def trips_of(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Floats]:
-    """By dimension, how many full tiles the extent is."""
-    return {name: problem.extents[name] / size for name, size in sizes.items()}
 
 
 def _distinct(trips: Mapping[str, Floats], place: Place) -> Ints:
@@ -205,7 +147,8 @@ def fill_slots(
 class Candidates:
     """Legal tiles, as arrays. names: `tile_names`. rooms, taken: of one slot and of all slots. trips: by dimension, how many tiles there are.
 
-    streams: how many share the tiles. whole: the same for all tiles, where `trips` are those of one stream.
+    streams: how many share the tiles. whole: the same for all tiles, where `trips` are those of one stream. known: costs of steps, where a table has
+    them.
     """
 
     problem: Problem
@@ -217,6 +160,7 @@ class Candidates:
     trips: Mapping[str, Floats]
     streams: int = 1
     whole: "Candidates | None" = None
+    known: StepCosts | None = None
 
     @cached_property
     def slots(self) -> dict[str, Ints]:
@@ -274,41 +218,21 @@ class Candidates:
 
     @cached_property
     def cycles(self) -> list[dict[str, Floats]]:
-        """By step of the problem, then by unit: how long one run of it takes, on average over full tiles and those that are left at the end of each
-        dimension, in runs for full tiles. Tiles that another operation of a group cuts, or that streams share, are all taken for full ones."""
-        if self.whole:
-            return self.whole.cycles
-        full = self._cycles(self.names)
-        mean = [{unit: cycles.astype(np.float64) for unit, cycles in costs.items()} for costs in full]
-        for d in self.problem.kernel.tile if self.streams == 1 else ():
-            left = self.problem.extents[d.name] % self.sizes[d.name]
-            rows = np.flatnonzero((left > 0) & (self.trips[d.name] == self.problem.extents[d.name] / self.sizes[d.name]))
-            if not len(rows):
-                continue
-            trips, last = self.trips[d.name][rows], self._cycles(tile_names(self.problem, {**rows_of(self.sizes, rows), d.name: left[rows]}))
-            for step, own, costs, rest in zip(self.problem.steps, mean, full, last, strict=True):
-                for unit in {**costs, **rest} if self._is_cut(step, d) else ():
-                    whole = costs[unit][rows] if unit in costs else np.zeros(len(rows), np.int64)
-                    own.setdefault(unit, np.zeros(len(left)))
-                    own[unit][rows] += (np.floor(trips) * whole + rest.get(unit, 0)) / trips - whole
-        return mean
-
-    def _cycles(self, names: Mapping[str, Ints]) -> list[dict[str, Ints]]:
-        """By step, then by unit, for tiles of any sizes. names: `tile_names`."""
-        frame = tile_frame(self.problem, names)
-        return [step_cycles(self.problem, step, names, frame) for step in self.problem.steps]
-
-    def _is_cut(self, step: Step, d: Dimension) -> bool:
-        """Whether a step runs for a part of the dimension; those that load do where their place's tiles differ."""
-        if step.kind == "load":
-            return d.name in self.problem.kernel.place(step.place).by
-        return step.kind == "compute" or d in self.problem.kernel.loops
+        """By step of the problem, then by unit: `StepCosts.cycles`."""
+        return self.whole.cycles if self.whole else self._known.cycles
 
     @cached_property
     def instructions(self) -> list[Ints]:
         """By step that there is, how many one run of it is."""
-        frame = tile_frame(self.problem, self.names)
-        return [step_instructions(self.problem, step, frame) for step, _ in self.costs]
+        counts = zip(self.problem.steps, self._known.instructions, strict=True)
+        return [count for step, count in counts if self._is_there(step)]
+
+    @cached_property
+    def _known(self) -> StepCosts:
+        return self.known or step_costs(self.problem, self.sizes, self.names, self.trips, self.streams > 1)
+
+    def _is_there(self, step: Step) -> bool:
+        return step.kind != "load" or bool(self.rooms[step.place].any())
 
     def _exposed(self, step: Step) -> Floats | float:
         """How much of a first load or last store nothing else hides. What is known when compiling is loaded while the operation before still
@@ -380,7 +304,7 @@ class Candidates:
     def costs(self) -> list[tuple[Step, dict[str, Floats]]]:
         """Every step that there is, with its cycles by unit."""
         steps = zip(self.problem.steps, self.cycles, strict=True)
-        return [(step, costs) for step, costs in steps if step.kind != "load" or self.rooms[step.place].any()]
+        return [(step, costs) for step, costs in steps if self._is_there(step)]
 
     def busy(self, order: tuple[str, ...]) -> dict[str, Floats]:
         """Cycles by unit."""

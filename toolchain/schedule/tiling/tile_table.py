@@ -1,0 +1,235 @@
+"""The tiles that a kernel allows for an operation, and what their steps cost: found once for all that differ in their room on chip alone."""
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.schedule.kernels.kernel import Dimension, Kernel, Step
+from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.kernels.sequence import Items, formulas
+from toolchain.schedule.kernels.windows import largest_window
+from toolchain.schedule.tiling.overlap import Floats
+from toolchain.schedule.tiling.step_cost import step_cycles, step_instructions, tile_frame
+from toolchain.schedule.tiling.tile_limits import fitting
+from toolchain.spec.arrays import Ints, evaluate_arrays, rows_of
+from toolchain.spec.evaluate import align, constant
+from toolchain.spec.expr import Expr, Name, walk
+
+Columns = Mapping[str, Ints]
+Key = tuple[str, tuple[tuple[int, int], ...], tuple[tuple[str, int], ...], tuple[str, ...], tuple[str, int] | None]
+
+
+@dataclass(frozen=True)
+class StepCosts:
+    """By step of a problem. cycles: by unit, how long one run of the step takes, on average over full tiles and those that are left at the end of
+    each dimension, in runs for full tiles. instructions: int64 [n], of one run."""
+
+    cycles: list[dict[str, Floats]]
+    instructions: list[Ints]
+
+    def taken(self, rows: Ints) -> "StepCosts":
+        """Of these tiles."""
+        return StepCosts([{unit: cycles[rows] for unit, cycles in costs.items()} for costs in self.cycles], [n[rows] for n in self.instructions])
+
+
+def step_costs(problem: Problem, sizes: Columns, names: Columns, trips: Mapping[str, Floats], even: bool) -> StepCosts:
+    """names: `tile_names` of the sizes. trips: `trips_of` them; where those of another operation of a group, its tiles are all taken for full ones.
+    even: all tiles are taken for full ones, as streams share them."""
+    frame = tile_frame(problem, names)
+    instructions = [step_instructions(problem, step, frame) for step in problem.steps]
+    full = _cycles(problem, names)
+    mean = [{unit: cycles.astype(np.float64) for unit, cycles in costs.items()} for costs in full]
+    for d in () if even else problem.kernel.tile:
+        left = problem.extents[d.name] % sizes[d.name]
+        rows = np.flatnonzero((left > 0) & (trips[d.name] == problem.extents[d.name] / sizes[d.name]))
+        if not len(rows):
+            continue
+        whole_trips, last = trips[d.name][rows], _cycles(problem, tile_names(problem, {**rows_of(sizes, rows), d.name: left[rows]}))
+        for step, own, costs, rest in zip(problem.steps, mean, full, last, strict=True):
+            for unit in {**costs, **rest} if _is_cut(problem, step, d) else ():
+                whole = costs[unit][rows] if unit in costs else np.zeros(len(rows), np.int64)
+                own.setdefault(unit, np.zeros(len(left)))
+                own[unit][rows] += (np.floor(whole_trips) * whole + rest.get(unit, 0)) / whole_trips - whole
+    return StepCosts(mean, instructions)
+
+
+def _cycles(problem: Problem, names: Columns) -> list[dict[str, Ints]]:
+    """By step, then by unit, for tiles of any sizes. names: `tile_names`."""
+    frame = tile_frame(problem, names)
+    return [step_cycles(problem, step, names, frame) for step in problem.steps]
+
+
+def _is_cut(problem: Problem, step: Step, d: Dimension) -> bool:
+    """Whether a step runs for a part of the dimension; those that load do where their place's tiles differ."""
+    if step.kind == "load":
+        return d.name in problem.kernel.place(step.place).by
+    return step.kind == "compute" or d in problem.kernel.loops
+
+
+@dataclass(frozen=True)
+class TileTable:
+    """Every tile that a kernel allows for an operation: sizes, `tile_names` and the room of each place, as columns."""
+
+    problem: Problem
+    sizes: dict[str, Ints]
+    names: dict[str, Ints]
+    rooms: dict[str, Ints]
+    found: dict[bool, StepCosts]
+
+    def among(self, sizes: Mapping[str, Collection[int]] | None) -> tuple[dict[str, Ints], dict[str, Ints], dict[str, Ints], Ints | None]:
+        """Sizes, names and rooms of the tiles with one of these sizes along each dimension, and which they are; all of them, and None, without."""
+        if sizes is None:
+            return self.sizes, self.names, self.rooms, None
+        chosen = np.flatnonzero(np.logical_and.reduce([np.isin(own, [*sizes[name]]) for name, own in self.sizes.items()]))
+        return rows_of(self.sizes, chosen), rows_of(self.names, chosen), rows_of(self.rooms, chosen), chosen
+
+    def costs(self, even: bool) -> StepCosts:
+        """even: as `step_costs` has it."""
+        if even not in self.found:
+            self.found[even] = step_costs(self.problem, self.sizes, self.names, trips_of(self.problem, self.sizes), even)
+        return self.found[even]
+
+
+def tile_table(problem: Problem) -> TileTable:
+    """The table of an operation, found once for all that have the same `tile_key`."""
+    weightless = replace(problem, operation=replace(problem.operation, arrays={}))
+    return _table(_Same(weightless, tile_key(problem)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A problem, equal to all for the same kernel with the same key. Machines and kernels never change, and are compared by identity."""
+
+    problem: Problem
+    key: Key
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Same):
+            return NotImplemented
+        own, its = self.problem, other.problem
+        return own.machine is its.machine and own.kernel is its.kernel and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash((id(self.problem.machine), id(self.problem.kernel), self.key))
+
+
+@lru_cache(maxsize=512)
+def _table(same: _Same) -> TileTable:
+    problem = same.problem
+    return TileTable(problem, *legal_tiles(problem, grid_of(problem)), {})
+
+
+def tile_key(problem: Problem) -> Key:
+    """Kernel, steps, and every number that sizes and costs name; not the room on chip."""
+    wanted, kernel = _wanted(_KernelKey(problem.kernel)), problem.kernel
+    numbers = {name: value for name, value in problem.numbers.items() if name in wanted}
+    numbers |= {f"{name}_all": extent for name, extent in problem.extents.items()}
+    for place, kept in problem.kept.items():
+        numbers |= {f"{place}_{name}": value for name, value in kept.names.items()}
+    steps = tuple((step.span.line, step.span.column) for step in problem.steps)
+    return kernel.name, steps, tuple(sorted(numbers.items())), tuple(problem.kept), problem.slab
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _KernelKey:
+    """A kernel compared by identity."""
+
+    kernel: Kernel
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _KernelKey) and self.kernel is other.kernel
+
+    def __hash__(self) -> int:
+        return id(self.kernel)
+
+
+@lru_cache(maxsize=256)
+def _wanted(key: _KernelKey) -> frozenset[str]:
+    """The names that sizes and costs of a kernel depend on."""
+    kernel = key.kernel
+    sized = (e.id for expr in _sizing(kernel) for e in walk(expr) if isinstance(e, Name))
+    return frozenset(sized).union(*(formula.names for code in _codes(kernel) for formula in formulas(code)))
+
+
+def _sizing(kernel: Kernel) -> Iterator[Expr]:
+    """All expressions that the search evaluates."""
+    yield from kernel.where
+    for d in kernel.tile:
+        yield from (e for e in (d.most, d.multiple) if e is not None)
+    for w in kernel.windows:
+        yield from (w.stride, w.reach, w.before, w.extent, w.step)
+    for p in kernel.places:
+        yield p.size
+        yield from p.names.values()
+    for c in kernel.constants:
+        yield from c.over.values()
+    for s in kernel.steps:
+        if s.cycles is not None:
+            yield s.cycles
+
+
+def _codes(kernel: Kernel) -> Iterator[Items]:
+    """Instructions whose cycles and limits the search derives."""
+    yield from (step.code for step in kernel.steps if not isinstance(step.code, str))
+
+
+def legal_tiles(problem: Problem, sizes: Mapping[str, Ints]) -> tuple[dict[str, Ints], dict[str, Ints], dict[str, Ints]]:
+    """Sizes that the kernel allows, what expressions may name of them, and the room of each place."""
+    names = tile_names(problem, sizes)
+    legal = allowed(problem, names)
+    rooms = rooms_of(problem, names)
+    return rows_of(sizes, legal), rows_of(names, legal), rows_of(rooms, legal)
+
+
+def allowed(problem: Problem, names: Mapping[str, Ints]) -> NDArray[np.bool_]:
+    """bool [n]: whether the kernel's conditions and the fields of its instructions allow tiles. names: of n full tiles (`tile_names`)."""
+    legal = np.ones(len(next(iter(names.values()))), np.bool_)
+    for condition in problem.kernel.where:
+        legal &= evaluate_arrays(condition, names) != 0
+    return legal & fitting(problem, names)
+
+
+def rooms_of(problem: Problem, names: Mapping[str, Ints]) -> dict[str, Ints]:
+    """int64 [n] by place: elements of one slot; none where a tensor stays on chip, or another operation of the group has left a tile."""
+    return {p.name: evaluate_arrays(p.size, names) * (p.name not in problem.elsewhere) for p in problem.kernel.places}
+
+
+def grid_of(problem: Problem, count: int | None = None) -> dict[str, Ints]:
+    """int64 [n] for each dimension: every combination of sizes that cut an extent as evenly as a number of tiles, and the multiple
+    that a size must be of, allow; of the `count` smallest sizes, where that is stated."""
+    sizes = (sizes_along(problem, d)[:count] for d in problem.kernel.tile)
+    grid = np.meshgrid(*(np.array(each, np.int64) for each in sizes), indexing="ij")
+    return {d.name: part.ravel() for d, part in zip(problem.kernel.tile, grid, strict=True)}
+
+
+def sizes_along(problem: Problem, d: Dimension) -> list[int]:
+    """The sizes of a dimension to try, ascending."""
+    extent = problem.extents[d.name]
+    most = constant(d.most, problem.numbers) if d.most else extent
+    unit = constant(d.multiple, problem.numbers) if d.multiple else 1
+    slab = [problem.slab[1]] if problem.slab and problem.slab[0] == d.name else even_sizes(extent)
+    return [s for s in sorted({min(align(size, unit), extent) for size in slab}) if s <= most]
+
+
+def even_sizes(extent: int) -> list[int]:
+    """ceil(extent / k) for every k: those of the first few k, and the small sizes that some k gives."""
+    k = np.arange(1, math.isqrt(extent) + 2)
+    large = -(-extent // k)
+    return sorted({*large.tolist(), *k[-(-extent // large) == k].tolist()})
+
+
+def tile_names(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Ints]:
+    """Everything that sizes and costs may name, for full tiles: columns, the sizes first; what is the same for all tiles has no axes."""
+    names = {**sizes, **{name: value for name, value in problem.arrays.items() if name not in sizes}}
+    for w in problem.kernel.windows:
+        names |= largest_window(w, sizes[w.of], problem.arrays)
+    return names
+
+
+def trips_of(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Floats]:
+    """By dimension, how many full tiles the extent is."""
+    return {name: problem.extents[name] / size for name, size in sizes.items()}
