@@ -39,6 +39,20 @@ def tiles_apart(planned: Sequence[Planned], residents: Residents, rivals: Rivals
     return found
 
 
+def clashes(planned: Sequence[Planned], residents: Residents, rivals: Rivals) -> float:
+    """Cycles in which units need the same banks at the same time: about as much as other banks can save."""
+    banks = {(WHOLE, name): [(residents.candidates[name].memory, slot.bank)] for name, slot in residents.slots.items()}
+    for index, (problem, tiling) in enumerate(planned):
+        banks |= {(index, name): [(problem.memories[name], slot.bank) for slot in slots] for name, slots in tiling.places.items()}
+    pairs = {(min(one, other), max(one, other)): cycles for one, its in rivals.items() for other, cycles in its.items()}
+    return sum(cycles * _shared(banks.get(one, ()), banks.get(other, ())) for (one, other), cycles in pairs.items())
+
+
+def _shared(banks: Sequence[tuple[str, int]], others: Sequence[tuple[str, int]]) -> float:
+    """The share of pairs that are the same bank."""
+    return sum(map(others.count, banks)) / max(len(banks) * len(others), 1)
+
+
 def _banks(slots: Iterable[Slot]) -> tuple[int, ...]:
     return tuple(slot.bank for slot in slots)
 

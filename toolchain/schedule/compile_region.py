@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from toolchain.analysis.checks import check_program, prepare_program
-from toolchain.schedule.bank_choice import apart, tiles_apart
+from toolchain.schedule.bank_choice import apart, clashes, tiles_apart
 from toolchain.schedule.branch_order import branch_order
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.copies import Copies
@@ -45,7 +45,7 @@ from toolchain.timing.simulate import time_program
 CLOSE = 1.002
 """Tiles that leave room for the neighbours' tensors may take so many times the estimate of the best."""
 LITTLE = 1e-3
-"""The share of the cycles that another plan must gain for the search to go on."""
+"""The share of the cycles that another plan must gain for the search to go on, or promise to be timed."""
 
 
 @dataclass(frozen=True)
@@ -168,14 +168,17 @@ class _Planner:
         if not has_ports(self.machine):
             return plan
         cycles, rivals = self._rivals(plan)
-        while True:
+        while (wanted := LITTLE * cycles) <= (lost := _lost(plan, rivals)):
             other = self.plan(counts, rivals)
+            if lost - _lost(other, rivals) < wanted:
+                return plan
             quicker, rivals = self._rivals(other)
             if quicker >= cycles:
                 return plan
             gained, plan, cycles = cycles - quicker, other, quicker
             if gained < LITTLE * cycles:
                 return plan
+        return plan
 
     def _rivals(self, plan: Plan) -> tuple[float, Rivals]:
         """Cycles of the plan's program, and what units need at the same time there."""
@@ -227,6 +230,11 @@ class _Planner:
                 timed = TimedGroups(search, StretchClock(self.machine, choice), partial(with_groups, plan, every, storage))
                 return timed.grouped(timed.best(proposals) if options.timed_groups else search.cut(proposals))
             candidates = without(candidates, [crowded])
+
+
+def _lost(plan: Plan, rivals: Rivals) -> float:
+    """Cycles in which units need the same banks at the same time."""
+    return clashes([*zip(plan.problems, plan.tilings, strict=True)], plan.residents, rivals)
 
 
 def _problem(machine: Machine, kernels: Mapping[str, Kernel], region: Region, bound: Bound) -> Problem:

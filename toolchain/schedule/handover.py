@@ -1,8 +1,8 @@
 """The handover of a tensor through an operation between two others: how long the last one waits after the first one's end, and tiles with which
 it waits less."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heappop, heappush
 
@@ -13,6 +13,7 @@ from toolchain.schedule.fusion.reach import Reach
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.order import loops_of
 from toolchain.schedule.tiling.overlap import Floats
+from toolchain.schedule.tiling.tile_table import tile_key
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.arrays import Ints
 from toolchain.spec.evaluate import constant
@@ -29,13 +30,15 @@ MOST_TILES = 64
 @dataclass(frozen=True)
 class Handover:
     """maker, made: the first operation and its tiles. problem: the one between, whose tiles are sought. reaches: units of the maker that it reads, by
-    the maker's dimensions. wanted: by dimension, first unit and units of the part of its result with which the last one begins."""
+    the maker's dimensions. wanted: by dimension, first unit and units of the part of its result with which the last one begins. known: waits found
+    before, here or in other plans."""
 
     maker: Problem
     made: Tiling
     problem: Problem
     reaches: Mapping[str, Reach]
     wanted: Mapping[str, tuple[int, int]]
+    known: dict[tuple[Hashable, ...], float] = field(default_factory=dict[tuple[Hashable, ...], float])
 
     def best(self, tiling: Tiling, contexts: int) -> tuple[Tiling, Tiling]:
         """Tiles of the maker and of the operation between, the fewest of those with which the last one starts soon; the given ones if no others are
@@ -61,6 +64,18 @@ class Handover:
 
     def wait(self, tiling: Tiling) -> float:
         """Cycles for which the last operation waits after the maker's end, where the units do nothing else meanwhile."""
+        key = (*self._key, *_form(tiling))
+        if key not in self.known:
+            self.known[key] = self._wait(tiling)
+        return self.known[key]
+
+    @cached_property
+    def _key(self) -> tuple[Hashable, ...]:
+        """Everything that decides how long it waits beside the tiles of the operation between."""
+        reaches = ((name, reach.dimension, reach.first.tobytes(), reach.stop.tobytes()) for name, reach in self.reaches.items())
+        return tile_key(self.maker), tile_key(self.problem), *_form(self.made), *reaches, *self.wanted.items()
+
+    def _wait(self, tiling: Tiling) -> float:
         parts, sources = _parts(self.problem, tiling), self._sources
         needs, wanted = np.ones((parts.count, sources.count), np.bool_), np.ones(parts.count, np.bool_)
         for name, reach in self.reaches.items():
@@ -94,6 +109,11 @@ class _Parts:
         return len(next(iter(self.first.values())))
 
 
+def _form(tiling: Tiling) -> tuple[Hashable, ...]:
+    """The facts of a tiling that its tiles and their cycles follow from; not where they stand."""
+    return tuple(tiling.sizes.items()), tiling.order, tiling.estimate
+
+
 def _of_sizes(problem: Problem, sizes: Mapping[str, Collection[int]], contexts: int) -> Iterator[Tiling]:
     """Tilings of these sizes that are not too many tiles."""
     ranked = rank_tilings(problem, contexts, 1 << 20, among=sizes)
@@ -117,7 +137,9 @@ def _parts(problem: Problem, tiling: Tiling) -> _Parts:
 
 def _read(reach: Reach, first: Ints) -> tuple[Ints, Ints]:
     """First and last unit of the maker, the last not included, for each part of the reader. first: of the parts, which cover the dimension."""
-    starts, which = np.unique(first, return_inverse=True)
+    begins = np.zeros(len(reach.first), np.int64)
+    begins[first] = 1
+    starts, which = np.flatnonzero(begins), np.cumsum(begins)[first] - 1
     return np.minimum.reduceat(reach.first, starts)[which], np.maximum.reduceat(reach.stop, starts)[which]
 
 

@@ -1,6 +1,6 @@
 """The tiling of each operation of a region; operations of the same sizes share one search."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -22,11 +22,13 @@ TRIED = 24
 
 @dataclass
 class TileChoice:
-    """contexts: slots of each place, at least. timed: how many tilings are timed exactly; with one, the estimate decides."""
+    """contexts: slots of each place, at least. timed: how many tilings are timed exactly; with one, the estimate decides. waits: those
+    that `Handover` found."""
 
     contexts: int
     timed: int
     found: dict[tuple[Key, int], Tiling] = field(default_factory=dict[tuple[Key, int], Tiling])
+    waits: dict[tuple[Hashable, ...], float] = field(default_factory=dict[tuple[Hashable, ...], float])
 
     def best(self, problem: Problem, streams: int = 1) -> Tiling:
         """streams: that share the tiles; with several, the estimate decides. Raises UserError E1004 where no tile fits."""

@@ -35,7 +35,7 @@ def follow_makers(region: Region, planned: Sequence[Planned], choice: TileChoice
         starts = tuple(int(reach.first[0]) for reach in reaches.values())
         key = choice.key(first), tuple(made.sizes.items()), made.order, choice.key(problem), maker[1], starts, tuple(wanted.items())
         if key not in known:
-            known[key] = Handover(first, made, problem, reaches, wanted).best(tiling, choice.contexts)
+            known[key] = Handover(first, made, problem, reaches, wanted, choice.waits).best(tiling, choice.contexts)
         found[maker[0]], found[index] = (first, known[key][0]), (problem, known[key][1])
     return found
 
