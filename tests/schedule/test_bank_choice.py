@@ -11,7 +11,7 @@ from tests.schedule.placement.test_on_chip_allocation import CANDIDATES, candida
 from tests.schedule.test_compile_region import proven
 from tests.schedule.test_tile_following import NARROW, WIDE
 from toolchain.abi.dram_map import Shape
-from toolchain.schedule.bank_choice import Costs, apart
+from toolchain.schedule.bank_choice import Costs, apart, clashes
 from toolchain.schedule.compile_region import compile_region, plan_region
 from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
@@ -19,6 +19,7 @@ from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.schedule.placement.on_chip_allocation import Residents, place_residents
 from toolchain.schedule.program import turned
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.rivals import WHOLE
 
 MACHINE = made.load_machine("dpuv3")
 KERNELS = load_kernels(MACHINE)
@@ -54,6 +55,17 @@ def test_one_that_is_in_the_way_makes_room() -> None:
     candidates = {"a": candidate("a", 4, 0, 2), "b": candidate("b", 4, 0, 2), "c": candidate("c", 4, 0, 2)}
     before = Residents({"a": Slot(0, 0), "b": Slot(0, 4), "c": Slot(4, 0)}, candidates, range(3), {"fm": (Pool(0, 8), Pool(4, 4))})
     assert apart(before, {"a": {"b": 1.0}, "b": {"a": 1.0}}).slots == {"a": Slot(4, 0), "b": Slot(0, 4), "c": Slot(0, 0)}
+
+
+def test_what_clashes_is_counted_by_hand() -> None:
+    """`a` and `b` stand in one pool, `c` in another one; a buffer that went to DRAM clashes with none."""
+    candidates = {name: candidate(name, 4, 0, 2) for name in "abc"}
+    residents = Residents({"a": Slot(0, 0), "b": Slot(0, 4), "c": Slot(4, 0)}, candidates, range(3), POOLS)
+    pairs = {("a", "b"): 5.0, ("a", "c"): 7.0, ("b", "gone"): 11.0}
+    rivals: dict[tuple[int, str], dict[tuple[int, str], float]] = {}
+    for (one, other), cycles in pairs.items():
+        rivals.setdefault((WHOLE, one), {})[WHOLE, other] = rivals.setdefault((WHOLE, other), {})[WHOLE, one] = cycles
+    assert clashes([], residents, rivals) == 5
 
 
 def bottleneck() -> Region:

@@ -29,7 +29,7 @@ from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_candidates, in_dram, place_residents, without
 from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing, users
-from toolchain.schedule.program import dealt_steps, ordered_steps, turned, write_program
+from toolchain.schedule.program import dealt_steps, ordered_steps, state_before, turned, write_program
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.rivals import Rivals, among_buffers, find_rivals, has_ports
 from toolchain.schedule.side_by_side import Planned, run_side_by_side
@@ -184,7 +184,7 @@ class _Planner:
         """Cycles of the plan's program, and what units need at the same time there."""
         whole = turned(plan)
         placed, emitted = write_program(self.machine, whole, ordered_steps(whole, find_rings(whole.problems)))
-        checked = prepare_program(emitted.program, placed.map.state(self.machine, placed.constants))
+        checked = prepare_program(emitted.program, state_before(self.machine, placed))
         timeline = time_program(emitted.program, checked.footprints, checked.provenance, checked.tokens)
         return timeline.cycles, find_rivals(whole, emitted.origins, timeline)
 

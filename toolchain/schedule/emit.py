@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,10 +16,11 @@ from toolchain.schedule.kernels.constants import Residency, constant_bytes, plan
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.synchronisation.across import synchronise_streams
 from toolchain.schedule.synchronisation.phases import stopping_events, synchronise_phases
-from toolchain.schedule.synchronisation.synchronise import synchronise
+from toolchain.schedule.synchronisation.synchronise import Synchronised, synchronise
 from toolchain.schedule.writer import TURN, OperationPart, Writer
 from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.expr import Name, walk
+from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Machine
 
 
@@ -133,16 +135,46 @@ def emit(
         writer.add(last, last.end, {}, "end", Run(0, NONE, None, NONE))
     text = "".join(writer.lines)
     try:
-        program = assemble(machine, Source(f"{name}.asm", text))
+        program = _assembled(MachineKey(machine), f"{name}.asm", text)
     except UserError as error:
         raise blamed(error, f"{name}.asm", writer.labels, writer.sources) from None
     order = np.argsort(np.argsort(writer.streams, kind="stable"), kind="stable")
-    events = stopping_events(machine) if dealt else None
-    if events:
-        found = synchronise_phases(program, order, state, events)
-    else:
-        found = synchronise_streams(program, order, state, barriers) if dealt else synchronise(program, state)
+    found = _synchronised(_Unsynchronised(program, state, tuple(order.tolist()) if dealt else None, barriers))
     labels = [*(label for label, line in zip(writer.labels, writer.lines, strict=True) if not line.startswith(TURN)), ""]
     source = np.append(np.argsort(order), NONE)[found.source]
     lines: list[int] = source.tolist()
     return Emitted(found.program, text, tuple(labels[i] for i in lines), origins_of(writer.runs).taken(source))
+
+
+@lru_cache(maxsize=4)
+def _assembled(machine: MachineKey, name: str, text: str) -> Program:
+    """A build emits the program again that its search has chosen, so the last ones are kept."""
+    return assemble(machine.machine, Source(name, text))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Unsynchronised:
+    """A program and what stands in memory before it runs, both compared by identity. order: of its instructions, where streams share the work."""
+
+    program: Program
+    state: State
+    order: tuple[int, ...] | None
+    barriers: bool
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Unsynchronised):
+            return NotImplemented
+        return self.program is other.program and self.state is other.state and (self.order, self.barriers) == (other.order, other.barriers)
+
+    def __hash__(self) -> int:
+        return hash((id(self.program), id(self.state), self.order, self.barriers))
+
+
+@lru_cache(maxsize=4)
+def _synchronised(given: _Unsynchronised) -> Synchronised:
+    if given.order is None:
+        return synchronise(given.program, given.state)
+    order, events = np.array(given.order, np.int64), stopping_events(given.program.machine)
+    if events:
+        return synchronise_phases(given.program, order, given.state, events)
+    return synchronise_streams(given.program, order, given.state, given.barriers)

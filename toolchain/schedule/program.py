@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
+from toolchain.abi.dram_map import DramMap
+from toolchain.analysis.state import State
 from toolchain.schedule.dram_allocation import PlacedRegion, place_region
 from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel, together
 from toolchain.schedule.form.plan import Plan
@@ -44,7 +47,7 @@ def write_program(machine: Machine, plan: Plan, steps: Steps) -> tuple[PlacedReg
     kernel = pool_kernel(steps.parts)
     view = kernel.loading.view if kernel and kernel.loading else ""
     placed = place_region(machine, plan.region, plan.problems, plan.dram, (view, residency.pool), plan.copies)
-    state = placed.map.state(machine, placed.constants)
+    state = state_before(machine, placed)
     written: list[Emitted] = []
     for number, scopes in enumerate(placed.scopes):
         dealt = [stream + number * plan.copies.streams for stream in steps.dealt] if steps.dealt else None
@@ -53,6 +56,11 @@ def write_program(machine: Machine, plan: Plan, steps: Steps) -> tuple[PlacedReg
         else:
             written.append(emit(machine, plan.region.name, steps.parts, steps.sequence, residency, scopes, state, dealt, plan.barriers))
     return placed, written[0] if len(written) == 1 else together(written, 0 if steps.dealt else plan.copies.streams)
+
+
+def state_before(machine: Machine, placed: PlacedRegion) -> State:
+    """The state before the program of a region runs, to be read only: searches share it."""
+    return _state(_Image(machine, placed.map, placed.constants))
 
 
 def ordered_steps(plan: Plan, rings: Mapping[str, Ring]) -> Steps:
@@ -94,3 +102,26 @@ def _order(members: Sequence[Member], group: RowGroup | TileGroup | None, rings:
         return order_tiles(members, group.tiles(last.sizes, last.order), group.roots, rings)
     turns = group.turns_with([problem for problem, _ in members]) if group else None
     return order_group(members, turns, rings, group.loads if group else ())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Image:
+    """Constants in DRAM, compared by content. The machine is compared by identity: one never changes."""
+
+    machine: Machine
+    map: DramMap
+    constants: Mapping[str, bytes]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Image):
+            return NotImplemented
+        return self.machine is other.machine and self.map == other.map and self.constants == other.constants
+
+    def __hash__(self) -> int:
+        return hash((id(self.machine), self.map.memory, tuple(self.map.segments)))
+
+
+@lru_cache(maxsize=1)
+def _state(image: _Image) -> State:
+    """The programs that a search times have the same constants, mostly in the same places."""
+    return image.map.state(image.machine, image.constants)

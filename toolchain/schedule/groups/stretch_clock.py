@@ -7,7 +7,7 @@ from typing import Any
 from toolchain.analysis.checks import prepare_program
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.fusion.tile_group import TileGroup
-from toolchain.schedule.program import ordered_steps, turned, write_program
+from toolchain.schedule.program import ordered_steps, state_before, turned, write_program
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.ring import find_rings
@@ -37,7 +37,7 @@ class StretchClock:
         if key not in self.known:
             part = turned(plan).part(stretch)
             placed, emitted = write_program(self.machine, part, ordered_steps(part, find_rings(plan.problems)))
-            checked = prepare_program(emitted.program, placed.map.state(self.machine, placed.constants))
+            checked = prepare_program(emitted.program, state_before(self.machine, placed))
             self.known[key] = time_program(emitted.program, checked.footprints, checked.provenance, checked.tokens).cycles
         return self.known[key]
 

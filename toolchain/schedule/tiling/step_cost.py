@@ -33,11 +33,11 @@ def step_transfers(problem: Problem, step: Step, frame: Frame) -> dict[str, Ints
 
 
 def step_instructions(problem: Problem, step: Step, frame: Frame) -> Ints:
-    """int64 [n]: how many a step is; one where text says it."""
+    """int64 [n]: how many a step is, none where no condition holds; one where text says it."""
     if isinstance(step.code, str):
         return np.ones(frame.count, np.int64)
     counts = items_cycles(problem.machine, step.code, frame, _one_each)
-    return np.add.reduce([_column(value, frame.count) for value in counts.values()])
+    return sum((_column(value, frame.count) for value in counts.values()), start=np.zeros(frame.count, np.int64))
 
 
 def loading_cycles(problem: Problem, loading: Loading, count: Ints) -> Ints:
