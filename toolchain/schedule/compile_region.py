@@ -40,12 +40,12 @@ from toolchain.schedule.tiling.ring import find_rings
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.timing.sharing import part_of_ports
-from toolchain.timing.simulate import time_program
+from toolchain.timing.simulate import Timeline, time_program
 
 CLOSE = 1.002
 """Tiles that leave room for the neighbours' tensors may take so many times the estimate of the best."""
 LITTLE = 1e-3
-"""The share of the cycles that another plan must gain for the search to go on, or promise to be timed."""
+"""The share of the cycles that another plan must gain for the search to go on, and that units must need the same banks."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +140,24 @@ def _planner(machine: Machine, kernels: Mapping[str, Kernel], region: Region, op
 
 
 @dataclass(frozen=True)
+class _Timed:
+    """A plan with slots that go round, and its program with its times."""
+
+    plan: Plan
+    emitted: Emitted
+    timeline: Timeline
+
+    @property
+    def cycles(self) -> float:
+        return self.timeline.cycles
+
+    @property
+    def rivals(self) -> Rivals:
+        """The places that units need at the same time."""
+        return find_rivals(self.plan, self.emitted.origins, self.timeline)
+
+
+@dataclass(frozen=True)
 class _Planner:
     """Plans of a region, which differ in how many streams run each operation. order: of its operations, by their indices before they were ordered."""
 
@@ -167,26 +185,25 @@ class _Planner:
         plan = self.plan(counts)
         if not has_ports(self.machine):
             return plan
-        cycles, rivals = self._rivals(plan)
-        while (wanted := LITTLE * cycles) <= (lost := _lost(plan, rivals)):
+        now = self._timed(plan)
+        while (lost := _lost(plan, rivals := now.rivals)) >= LITTLE * now.cycles:
             other = self.plan(counts, rivals)
-            if lost - _lost(other, rivals) < wanted:
+            if _lost(other, rivals) >= lost:
                 return plan
-            quicker, rivals = self._rivals(other)
-            if quicker >= cycles:
+            quicker = self._timed(other)
+            if quicker.cycles >= now.cycles:
                 return plan
-            gained, plan, cycles = cycles - quicker, other, quicker
-            if gained < LITTLE * cycles:
+            gained, plan, now = now.cycles - quicker.cycles, other, quicker
+            if gained < LITTLE * now.cycles:
                 return plan
         return plan
 
-    def _rivals(self, plan: Plan) -> tuple[float, Rivals]:
-        """Cycles of the plan's program, and what units need at the same time there."""
+    def _timed(self, plan: Plan) -> "_Timed":
+        """The plan's program, timed."""
         whole = turned(plan)
         placed, emitted = write_program(self.machine, whole, ordered_steps(whole, find_rings(whole.problems)))
         checked = prepare_program(emitted.program, state_before(self.machine, placed))
-        timeline = time_program(emitted.program, checked.footprints, checked.provenance, checked.tokens)
-        return timeline.cycles, find_rivals(whole, emitted.origins, timeline)
+        return _Timed(whole, emitted, time_program(emitted.program, checked.footprints, checked.provenance, checked.tokens))
 
     def plan(self, counts: Counts, rivals: Rivals | None = None) -> Plan:
         """counts: by operation, how many streams run its tiles. Raises UserError E1003, E1004, E1007, E1008."""

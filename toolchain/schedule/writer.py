@@ -1,8 +1,9 @@
 """The growing text of a program: each step's lines, by its template or its instructions, with what they are for and where they are from."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from toolchain.isa.columns import Value
 from toolchain.schedule.emission_errors import told_for
 from toolchain.schedule.kernels.constants import Fetch
 from toolchain.schedule.kernels.frame import Frame
-from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.kernel import Kernel, Step
 from toolchain.schedule.kernels.lines import Line, LineWriter
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.render import Renderer
@@ -102,11 +103,10 @@ class Writer:
         same: dict[int, list[int]] = {}
         for instance, item in enumerate(part.steps):
             same.setdefault(id(item.step), []).append(instance)
+        writer, light = self._writer(part.problem.kernel), replace(part, problem=part.problem.without_weights())
         for chosen in same.values():
-            code = part.steps[chosen[0]].step.code
-            if not isinstance(code, str):
-                frame = step_frame(part, scope, chosen, places)
-                lines = self._writer(part.problem.kernel).write(code, frame, lambda row, chosen=chosen: _label(part, chosen[row]))
+            if not isinstance(part.steps[chosen[0]].step.code, str):
+                lines = _lines(_Instances.of(self.machine, writer, light, scope, chosen, places))
                 self.written |= {(number, instance): own for instance, own in zip(chosen, lines, strict=True)}
 
     def add(self, kernel: Kernel, code: Code, scope: Mapping[str, int], label: str, run: Run) -> None:
@@ -136,6 +136,50 @@ class Writer:
         if kernel.folder not in self.writers:
             self.writers[kernel.folder] = LineWriter(self.machine, kernel.folder)
         return self.writers[kernel.folder]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Instances:
+    """The instances of a step. key: everything that their lines say, which is compared beside the step itself; steps never change."""
+
+    machine: Machine
+    writer: LineWriter
+    part: OperationPart
+    scope: Mapping[str, int]
+    chosen: Sequence[int]
+    places: Sequence[Sequence[int]]
+    key: tuple[Hashable, ...]
+
+    @staticmethod
+    def of(
+        machine: Machine, writer: LineWriter, part: OperationPart, scope: Mapping[str, int], chosen: Sequence[int], places: Sequence[Sequence[int]]
+    ) -> "_Instances":
+        """These instances of a part."""
+        names = tuple(tuple(part.names[n].items()) for n in chosen)
+        held, used = tuple(tuple(places[n]) for n in chosen), tuple(part.steps[chosen[0]].slots)
+        key = names, tuple(scope.items()), tuple(part.problem.numbers.items()), held, used
+        return _Instances(machine, writer, part, scope, chosen, places, key)
+
+    @property
+    def step(self) -> Step:
+        return self.part.steps[self.chosen[0]].step
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Instances):
+            return NotImplemented
+        return self.machine is other.machine and self.step is other.step and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash((id(self.machine), id(self.step), self.key))
+
+
+@lru_cache(maxsize=1024)
+def _lines(given: _Instances) -> list[list[Line]]:
+    """By instance. A search writes most operations of a region several times with the same tiles in the same places."""
+    code = given.step.code
+    assert not isinstance(code, str)
+    frame = step_frame(given.part, given.scope, given.chosen, given.places)
+    return given.writer.write(code, frame, lambda row: _label(given.part, given.chosen[row]))
 
 
 def _label(part: OperationPart, instance: int) -> str:

@@ -90,6 +90,10 @@ class Problem:
     def _rows(self) -> dict[tuple[str, int, int], dict[str, int]]:
         return {}
 
+    def without_weights(self) -> "Problem":
+        """The same for a cache, which would keep the weights of many networks alive."""
+        return replace(self, operation=replace(self.operation, arrays={}))
+
     def loads(self, place: str) -> Step | None:
         """The step that fills a place, or None for what is made on chip."""
         return next((s for s in self.steps if s.kind == "load" and s.place == place), None)

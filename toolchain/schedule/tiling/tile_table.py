@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -96,8 +96,7 @@ class TileTable:
 
 def tile_table(problem: Problem) -> TileTable:
     """The table of an operation, found once for all that have the same `tile_key`."""
-    weightless = replace(problem, operation=replace(problem.operation, arrays={}))
-    return _table(_Same(weightless, tile_key(problem)))
+    return _table(_Same(problem.without_weights(), tile_key(problem)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
