@@ -1,7 +1,7 @@
 """An operation with its numbers and known tensors: what a machine computes, and what kernels may name of it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -37,6 +37,11 @@ class Operation:
     name: str
     numbers: Mapping[str, int]
     arrays: Mapping[str, Array]
+
+    @cached_property
+    def packed(self) -> dict[Hashable, bytes]:
+        """Bytes that others have made of its arrays, by everything else that they depend on, to be had again as long as the operation is there."""
+        return {}
 
     @property
     def output(self) -> Picture:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +57,13 @@ class Positions(NamedTuple):
 
 def positions(kind: OperationKind, numbers: Mapping[str, int], index: str) -> dict[str, tuple[Positions, ...]]:
     """By operand, for each of its axes, what each position of one axis of the result reads, wherever the other axes are."""
+    return dict(_positions(kind, tuple(numbers.items()), index))
+
+
+@lru_cache(maxsize=1024)
+def _positions(kind: OperationKind, given: tuple[tuple[str, int], ...], index: str) -> Mapping[str, tuple[Positions, ...]]:
+    """Kinds are compared by identity. A search asks for the same operations in every plan."""
+    numbers = dict(given)
     loops = {name: range(numbers[extent]) for name, extent in {**kind.result.axes, **kind.meaning.over}.items()}
     scope, axis = read_all({}, numbers, loops, 0, unbounded=True), list(loops).index(index)
     found: dict[str, tuple[Positions, ...]] = {}

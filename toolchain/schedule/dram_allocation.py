@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from toolchain.abi.dram_map import DramMap, Segment, StoredTensor, packing_of
 from toolchain.abi.packing import PAGE, Array
 from toolchain.schedule.copies import ONE, Copies
+from toolchain.schedule.kernels.kernel import KernelKey, Tensor
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.arena import Need, share_room
 from toolchain.schedule.placement.dram_buffers import SharedPlace, Storage
@@ -15,6 +16,7 @@ from toolchain.schedule.placement.tensor_values import tensor_packing, tensor_va
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.writer import POOL
 from toolchain.spec.errors import fail
+from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Machine
 
 SEGMENTS = ("inputs", "results", "swap", "constants")
@@ -103,10 +105,17 @@ def _constants(machine: Machine, problem: Problem, bound: Mapping[str, str], con
     found: dict[str, tuple[int, int]] = {}
     for tensor in problem.kernel.tensors:
         if tensor.values is not None and tensor.name not in bound:
-            stored = tensor_packing(machine, tensor, problem.numbers)
-            values: Array = tensor_values(machine, tensor, problem.numbers, problem.operation.constants)
-            found[tensor.name] = constants.add(stored.store(values)), 0
+            found[tensor.name] = constants.add(_packed(machine, problem, tensor)), 0
     return found
+
+
+def _packed(machine: Machine, problem: Problem, tensor: Tensor) -> bytes:
+    """A tensor whose values are known, as it stands in DRAM. Every plan of a search has the same ones."""
+    known, key = problem.operation.packed, (MachineKey(machine), KernelKey(problem.kernel), tensor.name, tuple(problem.numbers.items()))
+    if key not in known:
+        values: Array = tensor_values(machine, tensor, problem.numbers, problem.operation.constants)
+        known[key] = tensor_packing(machine, tensor, problem.numbers).store(values)
+    return known[key]
 
 
 def _tensors(machine: Machine, region: Region, storage: Storage, step: int) -> tuple[dict[str, StoredTensor], dict[str, int]]:

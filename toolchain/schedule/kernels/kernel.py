@@ -250,6 +250,19 @@ class Kernel:
         return tuple(d for d in self.tile if d.reduces)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelKey:
+    """A kernel compared by identity, for caches: its mappings have no hash, and one Kernel object never changes."""
+
+    kernel: Kernel
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KernelKey) and self.kernel is other.kernel
+
+    def __hash__(self) -> int:
+        return id(self.kernel)
+
+
 def numbers_of(kernel: Kernel, numbers: Mapping[str, int]) -> dict[str, int]:
     """The operation's numbers and what the kernel derives from them. Raises UserError E1003 with the reason why it cannot do it."""
     known = dict(numbers)

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.schedule.kernels.kernel import Dimension, Kernel, Step
+from toolchain.schedule.kernels.kernel import Dimension, Kernel, KernelKey, Step
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.sequence import Items, formulas
 from toolchain.schedule.kernels.windows import largest_window
@@ -124,7 +124,7 @@ def _table(same: _Same) -> TileTable:
 
 def tile_key(problem: Problem) -> Key:
     """Kernel, steps, and every number that sizes and costs name; not the room on chip."""
-    wanted, kernel = _wanted(_KernelKey(problem.kernel)), problem.kernel
+    wanted, kernel = _wanted(KernelKey(problem.kernel)), problem.kernel
     numbers = {name: value for name, value in problem.numbers.items() if name in wanted}
     numbers |= {f"{name}_all": extent for name, extent in problem.extents.items()}
     for place, kept in problem.kept.items():
@@ -133,21 +133,8 @@ def tile_key(problem: Problem) -> Key:
     return kernel.name, steps, tuple(sorted(numbers.items())), tuple(problem.kept), problem.slab
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _KernelKey:
-    """A kernel compared by identity."""
-
-    kernel: Kernel
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _KernelKey) and self.kernel is other.kernel
-
-    def __hash__(self) -> int:
-        return id(self.kernel)
-
-
 @lru_cache(maxsize=256)
-def _wanted(key: _KernelKey) -> frozenset[str]:
+def _wanted(key: KernelKey) -> frozenset[str]:
     """The names that sizes and costs of a kernel depend on."""
     kernel = key.kernel
     sized = (e.id for expr in _sizing(kernel) for e in walk(expr) if isinstance(e, Name))
