@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.spec.test_evaluate import ARITHMETIC, parse
-from toolchain.spec.arrays import Ints, evaluate_arrays
+from toolchain.spec.arrays import Ints, distinct, evaluate_arrays, ranked
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Choose, Expr
@@ -42,3 +42,12 @@ def test_functions(values: tuple[int, ...]) -> None:
 def test_refused(text: str) -> None:
     with pytest.raises(UserError, match="E0122"):
         evaluate_arrays(parse(text), {"a": np.array([0, 5], np.int64)})
+
+
+@given(st.lists(st.integers(-40, 40) | st.integers(-(1 << 40), 1 << 40)))
+def test_different_values_and_their_places_are_those_of_numpy(given_values: list[int]) -> None:
+    values = np.array(given_values, np.int64)
+    wanted, places = np.unique(values, return_inverse=True)
+    assert distinct(values).tolist() == wanted.tolist()
+    found, count = ranked(values)
+    assert (found.tolist(), count) == (places.tolist(), len(wanted))

@@ -16,6 +16,7 @@ from toolchain.isa.footprint.footprints import Runs, join_runs
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.footprint.registers import register_runs
 from toolchain.isa.program import Ints, Program
+from toolchain.spec.arrays import ranked
 
 Needs = NDArray[np.int32]
 Flags = NDArray[np.bool_]
@@ -88,13 +89,13 @@ def sweep(runs: Runs, unit: Ints, needs: Needs) -> None:
     """Raises `needs` by the accesses to one memory, in order: remembers the last reader and the last writer of every unit, for every
     piece that is never cut. An instruction meets what was there before it; a writer that another one follows is left in place, as
     whoever waits for the later one waits for both."""
-    edges = np.unique(np.concatenate([runs.start, runs.stop]))
-    low, high = np.searchsorted(edges, runs.start), np.searchsorted(edges, runs.stop)
+    places, pieces = ranked(np.concatenate([runs.start, runs.stop]))
+    low, high = places[: len(runs)], places[len(runs) :]
     library = load_library("dependences", (CHECKER / "dependences.c").read_text())
     if library is None:
-        sweep_pieces(runs, low, high, len(edges), unit, needs)
+        sweep_pieces(runs, low, high, pieces, unit, needs)
     else:
-        _sweep_native(library, runs, low, high, len(edges), unit, needs)
+        _sweep_native(library, runs, low, high, pieces, unit, needs)
 
 
 class _Task(ctypes.Structure):

@@ -29,7 +29,7 @@ from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_candidates, in_dram, place_residents, without
 from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing, users
-from toolchain.schedule.program import dealt_steps, ordered_steps, state_before, turned, write_program
+from toolchain.schedule.program import dealt_steps, ordered_steps, time_emitted, turned, write_program
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.rivals import Rivals, among_buffers, find_rivals, has_ports
 from toolchain.schedule.side_by_side import Planned, run_side_by_side
@@ -202,8 +202,7 @@ class _Planner:
         """The plan's program, timed."""
         whole = turned(plan)
         placed, emitted = write_program(self.machine, whole, ordered_steps(whole, find_rings(whole.problems)))
-        checked = prepare_program(emitted.program, state_before(self.machine, placed))
-        return _Timed(whole, emitted, time_program(emitted.program, checked.footprints, checked.provenance, checked.tokens))
+        return _Timed(whole, emitted, time_emitted(self.machine, placed, emitted))
 
     def plan(self, counts: Counts, rivals: Rivals | None = None) -> Plan:
         """counts: by operation, how many streams run its tiles. Raises UserError E1003, E1004, E1007, E1008."""

@@ -22,16 +22,19 @@ from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.expr import Name, walk
 from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Machine
+from toolchain.timing.simulate import Timeline
 
 
 @dataclass(frozen=True)
 class Emitted:
-    """listing: what each instruction is for, for a reader; empty for one that only passes tokens. origins: the same by numbers, of parts."""
+    """listing: what each instruction is for, for a reader; empty for one that only passes tokens. origins: the same by numbers, of parts.
+    timeline: of the program, where synchronisation timed it."""
 
     program: Program
     text: str
     listing: tuple[str, ...]
     origins: Origins
+    timeline: Timeline | None = None
 
 
 def pool_kernel(parts: Sequence[OperationPart]) -> Kernel | None:
@@ -143,7 +146,7 @@ def emit(
     labels = [*(label for label, line in zip(writer.labels, writer.lines, strict=True) if not line.startswith(TURN)), ""]
     source = np.append(np.argsort(order), NONE)[found.source]
     lines: list[int] = source.tolist()
-    return Emitted(found.program, text, tuple(labels[i] for i in lines), origins_of(writer.runs).taken(source))
+    return Emitted(found.program, text, tuple(labels[i] for i in lines), origins_of(writer.runs).taken(source), found.timeline)
 
 
 @lru_cache(maxsize=4)

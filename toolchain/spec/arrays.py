@@ -14,6 +14,8 @@ from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logi
 
 Ints = NDArray[np.int64]
 LIMIT = 1 << 62
+SPARSE = 64
+"""So many times as far apart as there are values, these are sorted instead of marked."""
 Number = TypeVar("Number", np.int64, np.float64)
 _GROWTH: dict[str, Callable[[int, int], int]] = {"*": operator.mul, "<<": operator.lshift, "+": operator.add, "-": operator.add}
 """The largest magnitude of a result, of those of its operands."""
@@ -100,3 +102,32 @@ def _magnitude(values: Ints) -> int:
 def rows_of(columns: Mapping[str, NDArray[Number]], kept: NDArray[np.bool_] | Ints) -> dict[str, NDArray[Number]]:
     """The kept rows of every column; a value without axes is that of all rows."""
     return {name: column[kept] if column.ndim else column for name, column in columns.items()}
+
+
+def distinct(values: Ints) -> Ints:
+    """The different values in order, as `np.unique` finds them. Values that lie close together are marked in a row of flags, which takes a fraction
+    of the time that sorting does."""
+    marks = _marks(values)
+    return np.unique(values) if marks is None else np.flatnonzero(marks[0]) + marks[1]
+
+
+def ranked(values: Ints) -> tuple[Ints, int]:
+    """int64: the place of each value among the different ones in order, and how many these are."""
+    marks = _marks(values)
+    if marks is None:
+        different = np.unique(values)
+        return np.searchsorted(different, values), len(different)
+    places = np.cumsum(marks[0], dtype=np.int32)
+    return (places[values - marks[1]] - 1).astype(np.int64), int(places[-1])
+
+
+def _marks(values: Ints) -> tuple[NDArray[np.bool_], int] | None:
+    """A flag for each number from the first value to the last, and the first value; None where they would be too many."""
+    if not len(values):
+        return None
+    first, span = int(values.min()), int(values.max()) - int(values.min()) + 1
+    if span > SPARSE * len(values):
+        return None
+    marks = np.zeros(span, np.bool_)
+    marks[values - first] = True
+    return marks, first

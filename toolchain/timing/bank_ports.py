@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from toolchain.isa.footprint.footprints import Footprints, Runs
 from toolchain.isa.program import Ints
+from toolchain.spec.arrays import distinct
 from toolchain.spec.model import Machine, Memory, Ports
 
 
@@ -39,7 +40,7 @@ def bank_ports(machine: Machine, prints: Footprints) -> BankPorts | None:
             rooms.append(np.full(memory.banks * instances, room, np.int64))
             orders.append(np.full(memory.banks * instances, number, np.int64))
             base += memory.banks * instances
-    who, number = np.divmod(np.unique(np.concatenate(instructions) * base + np.concatenate(uses)), base)
+    who, number = np.divmod(distinct(np.concatenate(instructions) * base + np.concatenate(uses)), base)
     first = np.searchsorted(who, np.arange(len(prints.program) + 1)).astype(np.int64)
     order = np.array([_ranks(machine, memory.ports or Ports()) for memory in machine.memories], np.int64)
     rank = order[np.concatenate(orders)[number], prints.program.unit[who]]

@@ -4,15 +4,13 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolchain.analysis.checks import prepare_program
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.fusion.tile_group import TileGroup
-from toolchain.schedule.program import ordered_steps, state_before, turned, write_program
+from toolchain.schedule.program import ordered_steps, time_emitted, turned, write_program
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.ring import find_rings
 from toolchain.spec.model import Machine
-from toolchain.timing.simulate import time_program
 
 Key = tuple[Any, ...]
 
@@ -37,8 +35,7 @@ class StretchClock:
         if key not in self.known:
             part = turned(plan).part(stretch)
             placed, emitted = write_program(self.machine, part, ordered_steps(part, find_rings(plan.problems)))
-            checked = prepare_program(emitted.program, state_before(self.machine, placed))
-            self.known[key] = time_program(emitted.program, checked.footprints, checked.provenance, checked.tokens).cycles
+            self.known[key] = time_emitted(self.machine, placed, emitted).cycles
         return self.known[key]
 
     def _key(self, part: Plan) -> Key:

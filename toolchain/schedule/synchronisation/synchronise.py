@@ -24,17 +24,18 @@ from toolchain.schedule.synchronisation.plan_clock import Durations, durations
 from toolchain.schedule.synchronisation.rewrite import reordered, rewritten, without_tokens
 from toolchain.schedule.synchronisation.tokens import TokenChoice
 from toolchain.schedule.synchronisation.turns import find_turns, placed_turns
-from toolchain.timing.simulate import time_program
+from toolchain.timing.simulate import Timeline, time_program
 
 
 @dataclass(frozen=True)
 class Synchronised:
     """program: with waits and posts. source: int64 [n], each instruction's index in the program given; -1 for one that was added,
-    which does nothing but pass tokens on. tokens: how many are posted."""
+    which does nothing but pass tokens on. tokens: how many are posted. timeline: of the program, where it was timed to be chosen."""
 
     program: Program
     source: Ints
     tokens: int
+    timeline: Timeline | None = None
 
 
 def synchronise(program: Program, state: State) -> Synchronised:
@@ -53,7 +54,8 @@ def synchronise(program: Program, state: State) -> Synchronised:
     turns = find_turns(prints, free_units(plain.program, plain.runs, plain.provenance))
     if turns is None:
         return done
-    return min(done, plain.reordered(found, turns).synchronised(found), key=lambda each: _cycles(each.program, state))
+    tried = [done, plain.reordered(found, turns).synchronised(found)]
+    return min((replace(each, timeline=_timed(each.program, state)) for each in tried), key=_cycles)
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,14 @@ def _ordered(plain: Program, state: State) -> tuple[_Ordered, Footprints]:
     return _Ordered(plain, state, prints.runs, provenance, taken, order), prints
 
 
-def _cycles(program: Program, state: State) -> float:
+def _timed(program: Program, state: State) -> Timeline:
     checked = prepare_program(program, state)
-    return time_program(program, checked.footprints, checked.provenance, checked.tokens).cycles
+    return time_program(program, checked.footprints, checked.provenance, checked.tokens)
+
+
+def _cycles(done: Synchronised) -> float:
+    assert done.timeline is not None
+    return done.timeline.cycles
 
 
 def choose_tokens(program: Program, dependences: Dependences, held: Needs, known: SyncEncoding, taken: Durations | None = None) -> Synchronised:
