@@ -1,7 +1,7 @@
 """`doit build target=vta model=digits`; `tilewright build target=vta model=digits` does the same in any folder."""
 
-from toolchain.tasks.config import CONFIG
 from toolchain.tasks.dodo import task_model
+from toolchain.tasks.reporter import CONFIG
 
 __all__ = ["DOIT_CONFIG", "task_model"]
 DOIT_CONFIG = {**CONFIG}

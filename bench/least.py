@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import onnx
 
 from toolchain.models.build import model_shape_graph
-from toolchain.models.macs import Shapes, graph_macs
+from toolchain.models.light import Shapes, graph_macs
 from toolchain.models.model import Model
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Instruction, Machine

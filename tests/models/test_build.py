@@ -1,8 +1,10 @@
 """Files in a folder: complete, equal between builds, made once, made again when anything in them is not what it should be."""
 
+import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import onnxruntime
 import pytest
 
 from tests.models.small import small
-from toolchain.models.build import build_model
+from toolchain.models.build import ALIGNMENT, build_model, write_parameters
 from toolchain.models.load import load_model
 from toolchain.spec.errors import UserError
 
@@ -113,3 +115,33 @@ def test_nothing_is_left_of_a_build_that_fails(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(UserError, match="E0005 cannot write the file: No space left on device"):
         build_model(small(LAYERS), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+VALUES = [("a", np.arange(5, dtype=np.float32)), ("b", np.ones((2, 3), np.float32)), ("c", np.float32([[7]]))]
+
+
+def test_values_stand_at_aligned_places_under_the_name_of_their_content(tmp_path: Path) -> None:
+    path, tensors = write_parameters(tmp_path, iter(VALUES))
+    data = path.read_bytes()
+    assert path.name == f"weights-{hashlib.sha256(data).hexdigest()[:16]}.bin"
+    for tensor, (name, values) in zip(tensors, VALUES, strict=True):
+        entry = {item.key: item.value for item in tensor.external_data}
+        start = int(entry["offset"])
+        assert (tensor.name, tuple(tensor.dims), entry["location"]) == (name, values.shape, path.name)
+        assert start % ALIGNMENT == 0
+        assert data[start : start + int(entry["length"])] == values.astype("<f4").tobytes()
+
+
+def test_nothing_stays_of_parameters_that_end_in_an_error(tmp_path: Path) -> None:
+    def failing() -> Iterator[tuple[str, np.ndarray]]:
+        yield VALUES[0]
+        raise KeyError("b")
+
+    with pytest.raises(KeyError):
+        write_parameters(tmp_path, failing())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="E0005 cannot write the file"):
+        write_parameters(tmp_path / "none", iter(VALUES))

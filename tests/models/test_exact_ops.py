@@ -1,13 +1,46 @@
 """Convolutions of whole numbers against sums written out; statistics against numpy's."""
 
 import itertools
+from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
+from onnx import helper, numpy_helper
 
 from toolchain.models import exact_ops
-from toolchain.models.geometry import Taps
+from toolchain.models.exact_ops import Taps, attribute, taps_of
 from toolchain.models.random_bits import bell
+from toolchain.models.samples import seeded_samples
+
+X = np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4)
+
+
+def test_taps_meet_every_stride_of_the_padded_image() -> None:
+    views = list(Taps((2, 2), (2, 3), (1, 0, 0, 1), (1, 1), (2, 2)).views(X, -1))
+    assert [view[0, 0].tolist() for view in views] == [
+        [[-1, -1], [4, 7]],
+        [[-1, -1], [5, -1]],
+        [[0, 3], [8, 11]],
+        [[1, -1], [9, -1]],
+    ]
+
+
+def test_dilated_taps_lie_apart() -> None:
+    views = list(Taps((1, 2), (1, 1), (0, 0, 0, 0), (1, 3), (3, 1)).views(X, 0))
+    assert [view[0, 0].ravel().tolist() for view in views] == [[0, 4, 8], [3, 7, 11]]
+
+
+def test_a_last_window_may_hang_over_the_edge() -> None:
+    views = list(Taps((2, 2), (2, 2), (0, 0, 0, 0), (1, 1), (2, 2)).views(X, -5))
+    assert views[2][0, 0].tolist() == [[4, 6], [-5, -5]]
+
+
+def test_windows_are_read_from_nodes() -> None:
+    node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 2])
+    assert taps_of(node, attribute(node, "kernel_shape", ()), (1, 1, 5, 6)) == Taps((3, 2), (2, 1), (1, 0, 1, 2), (1, 1), (5, 6))
+    assert attribute(node, "ceil_mode", 0) == 0
 
 
 def _written_out(x: np.ndarray, weights: np.ndarray, groups: int, taps: Taps) -> np.ndarray:
@@ -63,3 +96,54 @@ def test_statistics_of_channels() -> None:
 def test_means_of_multiples_of_the_grid_are_exact() -> None:
     x = bell(6, 600).astype(np.float32).reshape(20, 30) / 4096
     assert exact_ops.mean(x, (1,)).tolist() == [sum(int(v * 4096) for v in row) / 4096 / 30 for row in x]
+
+
+PROBE_OPS_X = seeded_samples("x", (1, 6, 9, 8), 2, "test")
+
+
+def _run(node: onnx.NodeProto, inputs: dict[str, np.ndarray], constants: dict[str, np.ndarray]) -> np.ndarray:
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info(name, 1, value.shape) for name, value in inputs.items()],
+        [helper.make_empty_tensor_value_info("y")],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    return onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "constants"),
+    [
+        ("Relu", {}, {}),
+        ("Clip", {}, {"low": np.float32(0), "high": np.float32(6)}),
+        ("LeakyRelu", {"alpha": 0.125}, {}),
+        ("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 0, 1]}, {}),
+        ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}, {}),
+        ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}, {}),
+        ("AveragePool", {"kernel_shape": [2, 2], "strides": [2, 2]}, {}),
+        ("GlobalAveragePool", {}, {}),
+        ("Flatten", {}, {}),
+        ("Reshape", {}, {"shape": np.array([2, 2, 3, 9, 8])}),
+        ("Transpose", {"perm": [0, 2, 1, 3]}, {}),
+        (
+            "Resize",
+            {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+            {"scales": np.float32([1, 1, 2, 3])},
+        ),
+    ],
+)
+def test_operators_do_what_onnx_runtime_does(kind: str, attributes: dict[str, Any], constants: dict[str, np.ndarray]) -> None:
+    names = ["x", "", *constants] if kind == "Resize" else ["x", *constants]
+    node = helper.make_node(kind, names, ["y"], **attributes)
+    expected = _run(node, {"x": PROBE_OPS_X}, constants)
+    assert exact_ops.apply(node, [PROBE_OPS_X], expected.shape) == pytest.approx(expected, abs=2**-12)
+
+
+@pytest.mark.parametrize(("kind", "attributes"), [("Sum", {}), ("Concat", {"axis": 1})])
+def test_joins_do_what_onnx_runtime_does(kind: str, attributes: dict[str, Any]) -> None:
+    others = {name: seeded_samples(name, PROBE_OPS_X.shape, 2, "test") for name in ("x", "a", "b")}
+    node = helper.make_node(kind, list(others), ["y"], **attributes)
+    expected = _run(node, others, {})
+    assert (exact_ops.apply(node, list(others.values()), expected.shape) == expected).all()

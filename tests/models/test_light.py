@@ -6,13 +6,47 @@ from pathlib import Path
 import onnx
 import onnxruntime
 import pytest
+from onnx import helper
 
 from toolchain.models.build import build_model
-from toolchain.models.images import seeded_samples
-from toolchain.models.light import light_names, light_shape_graph
+from toolchain.models.light import graph_macs, light_names, light_shape_graph, node_macs
 from toolchain.models.load import list_models, load_model, load_text
 from toolchain.models.model import Light
+from toolchain.models.samples import seeded_samples
 from toolchain.spec.errors import Source, Span, UserError
+
+SHAPES = {
+    "x": (1, 6, 8, 8), "w": (10, 3, 3, 2), "y": (1, 10, 4, 4), "up": (6, 5, 2, 2), "z": (1, 5, 16, 16),
+    "a": (7, 20), "at": (20, 7), "b": (20, 9), "c": (7, 9), "m": (2, 3, 7, 20), "n": (2, 3, 7, 9),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "output", "attributes", "expected"),
+    [
+        ("Conv", ["x", "w"], "y", {"group": 2}, 4 * 4 * 10 * 3 * 3 * 2),
+        ("ConvInteger", ["x", "w"], "y", {"group": 2}, 4 * 4 * 10 * 3 * 3 * 2),
+        ("QLinearConv", ["x", "", "", "w"], "y", {}, 4 * 4 * 10 * 3 * 3 * 2),
+        ("ConvTranspose", ["x", "up"], "z", {}, 6 * 8 * 8 * 5 * 2 * 2),
+        ("Gemm", ["a", "b"], "c", {}, 7 * 20 * 9),
+        ("Gemm", ["at", "b"], "c", {"transA": 1}, 7 * 20 * 9),
+        ("MatMul", ["m", "b"], "n", {}, 2 * 3 * 7 * 20 * 9),
+        ("MatMulInteger", ["a", "b"], "c", {}, 7 * 20 * 9),
+        ("Relu", ["x"], "x", {}, 0),
+    ],
+)
+def test_a_nodes_macs(kind: str, inputs: list[str], output: str, attributes: dict[str, int], expected: int) -> None:
+    assert node_macs(helper.make_node(kind, inputs, [output], **attributes), SHAPES) == expected
+
+
+def test_a_graph_lists_the_nodes_that_multiply() -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["y"], name="first"),
+        helper.make_node("Relu", ["y"], ["r"]),
+        helper.make_node("Gemm", ["a", "b"], ["c"]),
+    ]
+    assert graph_macs(nodes, SHAPES) == {"first": 2880, "c": 1260}
+
 
 SPAN = Span(Source("t.yaml", ""), 1, 1)
 FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"

@@ -8,8 +8,8 @@ import pytest
 
 from tests.models.test_detectors import ANCHORS
 from toolchain.models.build import model_shape_graph
+from toolchain.models.light import graph_macs, shapes_of
 from toolchain.models.load import list_models, load_model
-from toolchain.models.macs import graph_macs, shapes_of
 from toolchain.models.model import Layered, Light, Stored
 
 ROOT = Path(__file__).resolve().parents[2]

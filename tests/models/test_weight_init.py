@@ -9,9 +9,9 @@ import pytest
 
 from tests.models.small import small
 from toolchain.models.build import build_model
-from toolchain.models.images import seeded_samples
 from toolchain.models.load import load_model
 from toolchain.models.model import Model
+from toolchain.models.samples import seeded_samples
 from toolchain.spec.errors import UserError
 
 LEAST, MOST = 0.5, 8.0

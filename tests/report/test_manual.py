@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.report.manual import manual_html, manual_markdown
+from toolchain.report.manual import bit_diagram, manual_html, manual_markdown
 from toolchain.spec.load import list_targets, load_file, load_machine
+from toolchain.spec.model import Field
 
 RIPPLE = Path(__file__).resolve().parents[1] / "data" / "machines" / "ripple.yaml"
 
@@ -48,3 +49,28 @@ def test_html_is_one_page_without_markup_from_the_machine(tmp_path: Path) -> Non
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
     assert "<h3>FIR</h3>" in page
+
+
+def test_two_words_with_a_hole() -> None:
+    fields = [Field("opcode", 0, 3), Field("length", 8, 8), Field("address", 16, 16)]
+    assert bit_diagram(fields, 32, 16) == "\n".join(
+        [
+            "word 0",
+            " 15     8 7   3 2      0",
+            "+--------+-----+--------+",
+            "| length |  -  | opcode |",
+            "+--------+-----+--------+",
+            "word 1",
+            " 15      0",
+            "+---------+",
+            "| address |",
+            "+---------+",
+        ]
+    )
+
+
+def test_single_bits_and_a_hole_at_the_bottom() -> None:
+    text = bit_diagram([Field("go", 7, 1)], 8, 32)
+    assert text.splitlines()[1].split() == ["7", "6", "0"]
+    assert "| go |" in text
+    assert text.splitlines()[3].rstrip().endswith("-  |")

@@ -1,8 +1,16 @@
 import numpy as np
 import pytest
 
+from tests.c_networks import clib
+from tests.codegen.test_c99 import region
+from tests.graph_networks import built, engine, regions
 from tests.verify.regions import small
-from toolchain.report.region_use import covered, use_region
+from toolchain.codegen.json_graph import graph_cycles
+from toolchain.graph.files.stage_file import read_stage
+from toolchain.report.placement import HOST, MACHINE, place_nodes
+from toolchain.report.region_use import covered, use_calls, use_graph, use_region
+from toolchain.schedule.calls import plan_calls
+from toolchain.verify.built import stage_before
 
 
 @pytest.mark.parametrize(
@@ -45,3 +53,35 @@ def test_bytes_and_room_follow_from_the_footprints() -> None:
     assert all(0 < room.used <= room.of for room in rooms.values())
     assert rooms["wgt"].used <= rooms["wgt"].written
     assert any(basis.assumed for basis in found.constants)
+
+
+def test_calls_cost_what_their_kernels_say() -> None:
+    own = region()
+    found, plan = use_calls(clib(), own), plan_calls(clib(), own)
+    assert found.cycles == found.bound == sum(plan.cycles)
+    assert [use.cycles for use in found.operations] == list(plan.cycles)
+    assert found.instructions == len(own.operations)
+    (memory,) = found.memories
+    assert not memory.on_chip
+    assert memory.read + memory.written == sum(use.bytes for use in found.operations)
+    first = found.operations[0]
+    assert first.operation == "conv"
+    assert first.bytes == 3 * 12 * 10 + 18 * 3 * 3 * 3 + 3 * 4 * 18 + 18 * 6 * 10
+
+
+def test_operators_cost_what_the_file_says() -> None:
+    region, _ = regions()
+    found = use_graph(engine(), region)
+    assert found.cycles == graph_cycles(engine(), region) == sum(use.cycles for use in found.operations)
+    assert [use.kind for use in found.operations] == ["Conv", "Clip", "LeakyRelu", "Reshape"]
+    assert found.operations[0].macs == 2 * 4 * 4 * 4 * 27
+    assert {basis.name for basis in found.constants} == {"clock_khz", "peak_macs", "dram bytes_per_cycle"}
+
+
+def test_every_node_of_a_graph_is_on_the_machine() -> None:
+    found = built()
+    stages = stage_before(found.folder, "fuse", "partition")
+    placement = place_nodes(read_stage(stages), found.partitioned, found.folder)
+    assert {node.node for node in placement.on(MACHINE)} == {"conv", "clip", "leaky", "rows", "product", "softmax"}
+    assert [node.node for node in placement.on(HOST)] == ["sums"]
+    assert placement.mac_percent == 100

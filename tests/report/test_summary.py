@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.verify.builds import build
-from toolchain.accuracy.closeness import Closeness, OutputCloseness
-from toolchain.accuracy.inference import Inference
+from toolchain.accuracy.closeness import Closeness, Inference, OutputCloseness
 from toolchain.report.placement import Placement, place_nodes
 from toolchain.report.summary import Summary, Told, summarise_model
 from toolchain.report.summary_text import operations_text, summary_data, summary_text
-from toolchain.verify.text import Verified
+from toolchain.verify.verdict import Verified
 
 
 def close(sqnr: float) -> OutputCloseness:

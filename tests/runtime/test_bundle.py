@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.runtime.small import bundle
-from toolchain.runtime.archive import MAX_BYTES, data_name
-from toolchain.runtime.bundle import read_bundle, write_bundle
+from toolchain.runtime.bundle import MAX_BYTES, data_name, read_bundle, write_bundle
 from toolchain.runtime.contents import PlanStep
 from toolchain.spec.errors import UserError
 

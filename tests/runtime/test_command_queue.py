@@ -9,7 +9,7 @@ from tests.runtime.matrix_product import Product, make_queue, multiply
 from tests.runtime.small import network
 from toolchain.emulator.engines import engine_named
 from toolchain.runtime.command_queue import CommandQueue, Limits
-from toolchain.runtime.queue_device import EmulatedQueueDevice
+from toolchain.runtime.device_memory import EmulatedQueueDevice
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine

@@ -14,9 +14,8 @@ from tests.runtime.small import bundle, images, network
 from toolchain.codegen.binary import binary_code
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import run_session
-from toolchain.runtime.archive import data_name
 from toolchain.runtime.assemble import assemble_bundle
-from toolchain.runtime.bundle import write_bundle
+from toolchain.runtime.bundle import data_name, write_bundle
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, load, open_bundle

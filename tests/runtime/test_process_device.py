@@ -8,11 +8,10 @@ import pytest
 
 from tests.operations.made import LEAST
 from tests.runtime.small import bundle, images, network
-from toolchain.runtime import process_device, shared_memory
+from toolchain.runtime import process_device
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
-from toolchain.runtime.process_device import ProcessDevice, _Conversation
-from toolchain.runtime.shared_memory import OPEN_FILES, sharing
+from toolchain.runtime.process_device import OPEN_FILES, ProcessDevice, _Conversation, sharing
 from toolchain.spec.errors import UserError
 
 LOADED = "input(); print('done', flush=True); input(); "
@@ -98,5 +97,5 @@ def test_no_file_stays_behind(sealed: bool, tmp_path: Path, monkeypatch: pytest.
 
 def _without_seals(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a system that cannot seal memory; files go into the folder, as other tests use the real one at the same time."""
-    monkeypatch.setattr(shared_memory, "OPEN_FILES", folder / "none")
-    monkeypatch.setattr(shared_memory, "SHARED", folder)
+    monkeypatch.setattr(process_device, "OPEN_FILES", folder / "none")
+    monkeypatch.setattr(process_device, "SHARED", folder)

@@ -1,5 +1,8 @@
 """Samples come back from the buffers that they were packed into; those that are missing are zeros; neighbours share a buffer."""
 
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -8,12 +11,115 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from bench.in_process import Compiled, Target
+from tests.c_networks import pictures, plain_network
+from tests.compiled_network import compile_network
 from toolchain.abi.dram_map import DramMap, Segment, Shape, StoredTensor, host_axes
 from toolchain.abi.packing import view_packing
+from toolchain.graph.running.session import open_session, run_session
 from toolchain.runtime.contents import Port, RegionProgram
-from toolchain.runtime.transfers import buffer_of, join_images, pack, split_images, unpack
+from toolchain.runtime.timing import modelled, region_time
+from toolchain.runtime.transfers import (
+    HandedOver,
+    StoredImage,
+    array_of,
+    buffer_of,
+    bytes_as_stored,
+    handed_over,
+    join_images,
+    pack,
+    split_images,
+    unpack,
+)
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine, RegionLimits
+
+TARGETS = ["vta", "dpuv3", "clib"]
+
+
+@dataclass(frozen=True)
+class Cut(Target):
+    """A machine whose regions have one operation."""
+
+    @cached_property
+    def machine(self) -> Machine:
+        return replace(load_machine(self.name), limits=RegionLimits(operations=1))
+
+
+@cache
+def cut(target: str) -> Compiled:
+    """The plain network in a region for each operation."""
+    return compile_network(plain_network(), "plain", Cut(target), pictures(4))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("count", [1, 5])
+def test_results_are_those_of_the_integer_network(target: str, count: int) -> None:
+    """Five samples fill dpuv3's runs of four images and one more, with three images that are not there."""
+    found, samples = cut(target), pictures(count)[:, 0]
+    assert found.regions >= 5
+    session = open_session(found.integer, optimise=False)
+    expected = np.concatenate([run_session(session, {"x": sample[None]})["y"] for sample in samples])
+    assert np.array_equal(found.executor.run({"x": samples}).outputs["y"], expected)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_tensors_between_regions_keep_their_form(target: str) -> None:
+    manifest = cut(target).bundle.manifest
+    handed = handed_over(cut(target).executor.machines, manifest)
+    read, made = ({port.name for region in manifest.regions for port in side(region)} for side in (attrgetter("inputs"), attrgetter("outputs")))
+    between = read & made
+    assert set().union(*handed.kept.values()) == set().union(*handed.taken.values()) == between
+    assert len(between) >= 4
+
+
+def test_a_region_gets_the_very_bytes_that_another_left() -> None:
+    executor = cut("dpuv3").executor
+    first, *others = executor.manifest.regions
+    engines = dict(zip([region.name for region in executor.manifest.regions], executor._regions, strict=True))
+    names = [port.name for port in first.inputs]
+    given = [{name: np.full(first.inputs[0].shape, k, np.int8) for name in names} for k in range(3)]
+    kept = [port.name for port in first.outputs]
+    made, _ = engines[first.name].run(given, kept)
+    arrays, _ = engines[first.name].run(given)
+    assert all(isinstance(sample[kept[0]], StoredImage) for sample in made)
+    assert all(np.array_equal(array_of(one[kept[0]]), other[kept[0]]) for one, other in zip(made, arrays, strict=True))
+    reader, port = next((region, port) for region in others for port in region.inputs if port.name == kept[0])
+    values = [sample[kept[0]] for sample in made]
+    stored = bytes_as_stored(reader, port, values)
+    assert stored is not None
+    assert isinstance(values[0], StoredImage)
+    assert stored is values[0].result.data
+    assert bytes_as_stored(reader, port, values[::-1]) is None  # other images in other places
+    assert bytes_as_stored(reader, port, [values[0], array_of(values[1])]) is None
+    assert bytes_as_stored(reader, port, [array_of(value) for value in values]) is None
+
+
+def test_what_the_host_reads_as_well_is_still_unpacked() -> None:
+    """Every tensor between regions is an output of the plan, too: results stay, and all count as rearranged."""
+    manifest, machines = cut("dpuv3").bundle.manifest, cut("dpuv3").executor.machines
+    name = next(iter(set().union(*handed_over(machines, manifest).kept.values())))
+    read = replace(manifest, outputs=(*manifest.outputs, replace(manifest.outputs[0], name=name)))
+    assert name in set().union(*handed_over(machines, read).kept.values())
+    assert name not in set().union(*handed_over(machines, read).whole.values())
+    watched = cut("dpuv3").executor.run({"x": pictures(2)[:, 0]}, watch=[name]).watched[name]
+    assert watched.dtype == np.int8
+    assert watched.shape[0] == 2
+
+
+def test_rearranging_that_cancels_costs_nothing() -> None:
+    executor = cut("dpuv3").executor
+    machine, manifest = executor.machine, executor.manifest
+    borders = [{port.name: region.map.tensors[port.tensor] for port in (*region.inputs, *region.outputs)} for region in manifest.regions]
+    every = [region_time(machine, 1, 1, border) for border in borders]
+    found = modelled({machine.name: machine}, manifest)
+    assert found.transfer_ms is not None
+    assert found.transfer_ms < sum(time.transfer_ms for time in every)
+    handed = handed_over(executor.machines, manifest)
+    assert isinstance(handed, HandedOver)
+    assert handed.whole == handed.kept
+
 
 MACHINES = {name: load_machine(name) for name in ("vta", "dpuv3")}
 STORED = {"vta": ("dram", "dram.inp"), "dpuv3": ("ddr", "ddr.word")}

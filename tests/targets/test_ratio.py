@@ -21,8 +21,7 @@ from toolchain.spec.load import load_machine
 from toolchain.verify.kernel_check import check_kernel
 from toolchain.verify.ladder import verify_model
 from toolchain.verify.reference_sample import SampleSize
-from toolchain.verify.text import verdict_text
-from toolchain.verify.verdict import ModelVerdict
+from toolchain.verify.verdict import ModelVerdict, verdict_text
 
 F = np.float32
 SAMPLE = SampleSize(instructions=6, elements=1, whole=0, seed=0)

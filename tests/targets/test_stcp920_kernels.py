@@ -11,8 +11,7 @@ from tests.verify.builds import build
 from tests.verify.networks import random_model
 from toolchain.verify.ladder import verify_model
 from toolchain.verify.reference_sample import SampleSize
-from toolchain.verify.text import verdict_text
-from toolchain.verify.verdict import ModelVerdict
+from toolchain.verify.verdict import ModelVerdict, verdict_text
 
 SAMPLE = SampleSize(instructions=6, elements=1, whole=0, seed=0)
 

@@ -9,7 +9,7 @@ from toolchain.tasks.plan import make_plan
 from toolchain.tasks.stage import Job
 from toolchain.tasks.work import perform
 from toolchain.verify.built import Built, read_built
-from toolchain.verify.oracle import Samples
+from toolchain.verify.compare import Samples
 
 
 def build(target: str, model: str, root: Path) -> tuple[Job, Built, Samples]:

@@ -11,7 +11,7 @@ from tests.verify.builds import build
 from tests.verify.networks import network
 from toolchain.verify.ladder import verify_model
 from toolchain.verify.reference_sample import SampleSize
-from toolchain.verify.text import verdict_text
+from toolchain.verify.verdict import verdict_text
 
 MACHINES = ("vta", "dpuv3")
 

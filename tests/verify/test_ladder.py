@@ -14,11 +14,11 @@ from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import UserError
 from toolchain.verify.built import Built, read_built, stage_before
+from toolchain.verify.compare import Samples
 from toolchain.verify.ladder import LARGE, compared_images, lost_tensors, verify_model
-from toolchain.verify.oracle import Samples
 from toolchain.verify.program_under_test import bundled_program
 from toolchain.verify.reference_sample import SampleSize
-from toolchain.verify.text import verdict_data, verdict_text
+from toolchain.verify.verdict import verdict_data, verdict_text
 
 FEW = SampleSize(instructions=8, elements=1, whole=0)
 Digits = tuple[Path, Built, Samples]

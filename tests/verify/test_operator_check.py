@@ -1,14 +1,16 @@
 """A function of the library on ONNX's own cases; a wrong one is told with the case."""
 
+import importlib
 import shutil
 from pathlib import Path
 
 import pytest
+from onnx.backend.test.case import node
 
 from toolchain.cli import main
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import find_target, load_machine
-from toolchain.verify.operator_check import check_operator
+from toolchain.verify.operator_check import case_modules, cases_in, check_operator
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
 
@@ -42,3 +44,16 @@ def test_conditions_that_refuse_all_cases_are_told(tmp_path: Path) -> None:
     refusing = load_machine(str(copied(tmp_path, "that: mode_DCR", "that: size_0 > 99", "kernels.yaml")))
     with pytest.raises(UserError, match="E1306 none of ONNX's 2 cases of DepthToSpace"):
         check_operator(refusing, "DepthToSpace")
+
+
+def test_all_modules_are_there() -> None:
+    assert {"conv", "softmax", "ai_onnx_ml.binarizer"} <= set(case_modules())
+    assert len(case_modules()) > 150
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_cases_are_found_after_somebody_else_has_made_them() -> None:
+    cases_in.cache_clear()
+    importlib.import_module(f"{node.__name__}.relu")
+    assert [case.name for case in cases_in("relu") if "expanded" not in case.name] == ["test_relu"]
+    assert cases_in("relu") is cases_in("relu")

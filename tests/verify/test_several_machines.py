@@ -7,8 +7,8 @@ from toolchain.runtime.device import Device, Image, LoadedProgram
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
 from toolchain.verify.built import Built
+from toolchain.verify.compare import Samples
 from toolchain.verify.ladder import verify_model
-from toolchain.verify.oracle import Samples
 from toolchain.verify.reference_sample import SampleSize
 
 MODEL = """\

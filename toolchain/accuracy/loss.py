@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.accuracy.energy import Energy
-from toolchain.accuracy.errors import Ends
+from toolchain.accuracy.errors import Ends, Energy
 from toolchain.accuracy.measure import measure_task
 from toolchain.models.task import Embedding, Task
 

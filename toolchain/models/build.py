@@ -2,15 +2,21 @@
 
 import hashlib
 import json
+import os
+import threading
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
 
 from toolchain.models.model import Layered, Light, Model, Stored
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 
-if TYPE_CHECKING:  # onnx takes 150 ms to import, and is not needed where everything is there already
+if TYPE_CHECKING:
     from toolchain.models.shape_graph import ShapeGraph
 
 
@@ -51,7 +57,6 @@ def build_model(model: Model, folder: Path) -> Path:
 def _seeded(model: Model, path: Path) -> list[Path]:
     import threadpoolctl
 
-    from toolchain.models.external import write_parameters
     from toolchain.models.weight_init import seeded
 
     bare = model_shape_graph(model)
@@ -99,3 +104,39 @@ def _current(stamp: Path, key: str) -> bool:
         return found["key"] == key and all((stamp.parent / name).stat().st_size == size for name, size in found["files"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
+
+
+ALIGNMENT = 64
+Place = tuple[int, int]
+
+
+def write_parameters(folder: Path, parameters: Iterable[tuple[str, np.typing.NDArray[np.float32]]]) -> tuple[Path, list[onnx.TensorProto]]:
+    """Writes the values one after the other, each at a multiple of ALIGNMENT; the file appears whole or not at all.
+
+    Answers with the file and the tensors that point into it. Raises UserError E0005.
+    """
+    beside = folder / f".weights.{os.getpid()}.{threading.get_ident()}.part"
+    try:
+        with beside.open("wb") as file:
+            digest, places = hashlib.sha256(), list[tuple[str, tuple[int, ...], Place]]()
+            for name, values in parameters:
+                data = np.ascontiguousarray(values, "<f4").data.cast("B")
+                padded = [data, bytes(-len(data) % ALIGNMENT)]
+                places.append((name, values.shape, (file.tell(), len(data))))
+                for part in padded:
+                    digest.update(part)
+                    file.write(part)
+        path = folder / f"weights-{digest.hexdigest()[:16]}.bin"
+        beside.replace(path)
+    except OSError as error:
+        raise fail("E0005", f"cannot write the file: {error.strerror}", place=str(beside)) from None
+    finally:
+        beside.unlink(missing_ok=True)
+    return path, [_tensor(path.name, name, shape, place) for name, shape, place in places]
+
+
+def _tensor(file: str, name: str, shape: tuple[int, ...], place: Place) -> onnx.TensorProto:
+    tensor = onnx.TensorProto(name=name, dims=shape, data_type=onnx.TensorProto.FLOAT, data_location=onnx.TensorProto.EXTERNAL)
+    for key, value in (("location", file), ("offset", str(place[0])), ("length", str(place[1]))):
+        tensor.external_data.add(key=key, value=value)
+    return tensor

@@ -1,9 +1,59 @@
-"""Products and sums that are whole numbers all the way, so that their order, and thereby machine and library, does not matter."""
+"""Operators on made-up pictures in arithmetic that every machine rounds alike: whole-number products and sums, windows and pools."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import onnx
 
-from toolchain.models.geometry import Floats, Taps
+from toolchain.models.operators import Shape
 from toolchain.models.random_bits import Bell
+
+Floats = np.typing.NDArray[np.float32]
+
+
+def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+    """An attribute's value, or `default`."""
+    return next((onnx.helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
+
+
+@dataclass(frozen=True)
+class Taps:
+    """A window of a node over images. out: height and width of the result."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    pads: tuple[int, int, int, int]
+    dilation: tuple[int, int]
+    out: tuple[int, int]
+
+    def views(self, x: Floats, beyond: float) -> Iterator[Floats]:
+        """For every tap, row by row, what it meets: [batch, channels, *out] of x [batch, channels, height, width]; `beyond` is the padding."""
+        padded = self._padded(x, beyond)
+        for tap in itertools.product(*map(range, self.kernel)):
+            starts = [t * d for t, d in zip(tap, self.dilation, strict=True)]
+            spans = [slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(starts, self.out, self.stride, strict=True)]
+            yield padded[:, :, spans[0], spans[1]]
+
+    def _padded(self, x: Floats, beyond: float) -> Floats:
+        """With padding on all sides, at the end as far as the last window reaches (further than `pads` says, where it may hang over)."""
+        reach = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(self.out, self.stride, self.kernel, self.dilation, strict=True)]
+        after = [max(r - b - size, 0) for r, b, size in zip(reach, self.pads[:2], x.shape[2:], strict=True)]
+        if not any((*self.pads[:2], *after)):
+            return x
+        return np.pad(x, ((0, 0), (0, 0), (self.pads[0], after[0]), (self.pads[1], after[1])), constant_values=beyond)
+
+
+def taps_of(node: onnx.NodeProto, kernel: tuple[int, ...], out: tuple[int, ...]) -> Taps:
+    """The window of a convolution or pool."""
+    height, width = kernel
+    stride = attribute(node, "strides", (1, 1))
+    top, left, bottom, right = attribute(node, "pads", (0, 0, 0, 0))
+    dilation = attribute(node, "dilations", (1, 1))
+    return Taps((height, width), (stride[0], stride[1]), (top, left, bottom, right), (dilation[0], dilation[1]), (out[2], out[3]))
+
 
 Reals = np.typing.NDArray[np.float64]
 WEIGHT_SHIFT = 3
@@ -71,3 +121,97 @@ def channel_moments(y: Floats) -> tuple[Reals, Reals]:
     average = values.sum(axis=1) / values.shape[1]
     square = (values * values).sum(axis=1) / values.shape[1]
     return average, np.maximum(square - average * average, 0.0)
+
+
+Rule = Callable[[onnx.NodeProto, Sequence[Floats], Shape], Floats]
+
+
+def apply(node: onnx.NodeProto, inputs: Sequence[Floats], shape: Shape) -> Floats:
+    """The node's result of `shape` but for the batch. Raises KeyError for an operator that no model here uses.
+
+    Local response norm, dropout and softmax let everything pass: they hardly matter to what comes later.
+    """
+    return _RULES[node.op_type](node, inputs, shape)
+
+
+def _passed(_node: onnx.NodeProto, inputs: Sequence[Floats], _shape: Shape) -> Floats:
+    return inputs[0]
+
+
+def _relu(_node: onnx.NodeProto, inputs: Sequence[Floats], _shape: Shape) -> Floats:
+    return np.maximum(inputs[0], np.float32(0))
+
+
+def _clip(_node: onnx.NodeProto, inputs: Sequence[Floats], _shape: Shape) -> Floats:
+    return np.clip(inputs[0], np.float32(0), np.float32(6))
+
+
+def _leaky(node: onnx.NodeProto, inputs: Sequence[Floats], _shape: Shape) -> Floats:
+    return np.maximum(inputs[0], inputs[0] * np.float32(attribute(node, "alpha", 0.01)))
+
+
+def _maxpool(node: onnx.NodeProto, inputs: Sequence[Floats], shape: Shape) -> Floats:
+    views = taps_of(node, attribute(node, "kernel_shape", ()), shape).views(inputs[0], -np.inf)
+    result = next(views).copy()
+    for view in views:
+        np.maximum(result, view, out=result)
+    return result
+
+
+def _avgpool(node: onnx.NodeProto, inputs: Sequence[Floats], shape: Shape) -> Floats:
+    """Divides by the whole window, also at the edge."""
+    kernel = attribute(node, "kernel_shape", ())
+    views = taps_of(node, kernel, shape).views(inputs[0], 0.0)
+    result = next(views).copy()
+    for view in views:
+        result += view
+    return result / np.float32(kernel[0] * kernel[1])
+
+
+def _globalpool(_node: onnx.NodeProto, inputs: Sequence[Floats], shape: Shape) -> Floats:
+    x = inputs[0]
+    return mean(x, (2, 3)).astype(np.float32).reshape(len(x), *shape[1:])
+
+
+def _add(_node: onnx.NodeProto, inputs: Sequence[Floats], _shape: Shape) -> Floats:
+    total = inputs[0]
+    for other in inputs[1:]:
+        total = total + other
+    return total
+
+
+def _concat(_node: onnx.NodeProto, inputs: Sequence[Floats], _shape: Shape) -> Floats:
+    return np.concatenate(inputs, axis=1)
+
+
+def _reshape(_node: onnx.NodeProto, inputs: Sequence[Floats], shape: Shape) -> Floats:
+    return inputs[0].reshape(len(inputs[0]), *shape[1:])
+
+
+def _transpose(node: onnx.NodeProto, inputs: Sequence[Floats], _shape: Shape) -> Floats:
+    return np.ascontiguousarray(inputs[0].transpose(attribute(node, "perm", ())))
+
+
+def _resize(_node: onnx.NodeProto, inputs: Sequence[Floats], shape: Shape) -> Floats:
+    height, width = inputs[0].shape[2:]
+    return inputs[0].repeat(shape[2] // height, axis=2).repeat(shape[3] // width, axis=3)
+
+
+_RULES: Mapping[str, Rule] = {
+    "Relu": _relu,
+    "Clip": _clip,
+    "LeakyRelu": _leaky,
+    "MaxPool": _maxpool,
+    "AveragePool": _avgpool,
+    "GlobalAveragePool": _globalpool,
+    "Add": _add,
+    "Sum": _add,
+    "Concat": _concat,
+    "Flatten": _reshape,
+    "Reshape": _reshape,
+    "Transpose": _transpose,
+    "Resize": _resize,
+    "LRN": _passed,
+    "Dropout": _passed,
+    "Softmax": _passed,
+}

@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
-from toolchain.models.arguments import Arguments, bounded, number, value
-from toolchain.models.kinds import KINDS, activation
-from toolchain.models.operators import Add, Call, Concat, Layer, Normalisation, Operator, Shape
-from toolchain.models.shapes import output_shape
+from toolchain.models.kinds import KINDS, Arguments, activation, bounded, number, value
+from toolchain.models.operators import Add, Call, Concat, Layer, Normalisation, Operator, Shape, output_shape
 from toolchain.spec.errors import Diagnostic, Span, UserError, fail
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node

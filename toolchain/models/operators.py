@@ -1,8 +1,10 @@
-"""The operators of layers; every number concrete. Tensors are laid out batch, channels, height, width."""
+"""The operators of layers, every number concrete, and the shapes that they give. Tensors are laid out batch, channels, height, width."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolchain.spec.errors import Span
+from toolchain.spec.errors import Span, fail
 
 Pair = tuple[int, int]
 Value = int | float | tuple[int, ...] | tuple[float, ...]
@@ -119,3 +121,96 @@ class Layer:
     inputs: tuple[str, ...]
     shape: Shape
     span: Span
+
+
+MAX_ELEMENTS = 1 << 31
+
+
+def output_shape(operator: Operator, inputs: Sequence[Shape], span: Span) -> Shape:
+    """The shape of the result. Raises UserError E0803 when the inputs do not fit the operator."""
+    shape = _shape(operator, inputs, span)
+    if math.prod(shape) > MAX_ELEMENTS:
+        raise fail("E0803", f"the result {text(shape)} has more than {MAX_ELEMENTS} elements", span)
+    return shape
+
+
+def _shape(operator: Operator, inputs: Sequence[Shape], span: Span) -> Shape:
+    first = inputs[0]
+    match operator:
+        case Convolution(out=out, window=window, groups=groups):
+            batch, channels, height, width = _image(first, span)
+            if channels % groups or out % groups:
+                raise fail("E0803", f"{channels} channels in and {out} out cannot be divided into {groups} groups", span)
+            return batch, out, *windows((height, width), window, span)
+        case Pool(window=window, ceil=ceil):
+            batch, channels, height, width = _image(first, span)
+            return batch, channels, *windows((height, width), window, span, ceil)
+        case GlobalPool():
+            batch, channels, _, _ = _image(first, span)
+            return batch, channels, 1, 1
+        case Upsample(factor=factor):
+            batch, channels, height, width = _image(first, span)
+            return batch, channels, height * factor, width * factor
+        case Flatten():
+            return first[0], math.prod(first[1:])
+        case Dense(out=out):
+            if len(first) != 2:
+                raise fail("E0803", f"a dense layer takes a vector, not {text(first)}", span, "put 'flatten' before it")
+            return first[0], out
+        case Call(shape=shape):
+            return shape
+        case Add():
+            return _same(inputs, span)
+        case Concat():
+            return _joined(inputs, span)
+        case _:
+            return first
+
+
+def windows(size: tuple[int, int], window: Window, span: Span, ceil: bool = False) -> tuple[int, int]:
+    """How many windows fit in height and width. Raises UserError E0803 when none does."""
+    top, left, bottom, right = window.pads
+    height = _count(size[0], window, 0, (top, bottom), ceil)
+    width = _count(size[1], window, 1, (left, right), ceil)
+    if height < 1 or width < 1:
+        raise fail(
+            "E0803",
+            f"the window {text(window.kernel)} is larger than the padded image {text((size[0] + top + bottom, size[1] + left + right))}",
+            span,
+        )
+    return height, width
+
+
+def _count(size: int, window: Window, axis: int, pads: tuple[int, int], ceil: bool) -> int:
+    reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
+    stride = window.stride[axis]
+    room = size + sum(pads) - reach
+    if room < 0:
+        return 0
+    count = (-(-room // stride) if ceil else room // stride) + 1
+    # A window that would begin in the padding after the image is not one, as in ONNX.
+    return count - 1 if ceil and (count - 1) * stride >= size + pads[0] else count
+
+
+def _image(shape: Shape, span: Span) -> tuple[int, int, int, int]:
+    if len(shape) != 4:
+        raise fail("E0803", f"this takes an image (batch, channels, height, width), not {text(shape)}", span)
+    return shape[0], shape[1], shape[2], shape[3]
+
+
+def _same(inputs: Sequence[Shape], span: Span) -> Shape:
+    if any(shape != inputs[0] for shape in inputs):
+        raise fail("E0803", f"cannot add tensors of different shapes: {', '.join(map(text, inputs))}", span)
+    return inputs[0]
+
+
+def _joined(inputs: Sequence[Shape], span: Span) -> Shape:
+    first = inputs[0]
+    if any(len(shape) < 2 or (shape[0], *shape[2:]) != (first[0], *first[2:]) for shape in inputs):
+        raise fail("E0803", f"these differ in more than channels: {', '.join(map(text, inputs))}", span)
+    return first[0], sum(shape[1] for shape in inputs), *first[2:]
+
+
+def text(shape: Sequence[int]) -> str:
+    """3x224x224"""
+    return "x".join(map(str, shape))

@@ -8,12 +8,11 @@ from itertools import chain
 import numpy as np
 import onnx
 
-from toolchain.models import exact_ops, probe_ops
-from toolchain.models.exact_ops import Reals
+from toolchain.models import exact_ops
+from toolchain.models.exact_ops import Floats, Reals, Taps, attribute, taps_of
 from toolchain.models.functions import DOMAIN
-from toolchain.models.geometry import Floats, Taps, attribute, taps_of
-from toolchain.models.images import seeded_samples
 from toolchain.models.random_bits import bell, key_of, signed_bytes
+from toolchain.models.samples import seeded_samples
 from toolchain.models.shape_graph import ShapeGraph
 from toolchain.spec.errors import fail
 
@@ -60,7 +59,7 @@ class _Walk:
                 self._tensors[name] = yield from self._by_channel(node)
             case _:
                 inputs = [self._tensors[i] for i in node.input if i in self._tensors]
-                self._tensors[name] = probe_ops.apply(node, inputs, self._graph.shapes[name])
+                self._tensors[name] = exact_ops.apply(node, inputs, self._graph.shapes[name])
         for used in chain(node.input, node.output):
             if self._last_use.get(used, number) <= number:
                 self._tensors.pop(used, None)

@@ -1,7 +1,9 @@
 """The time of each part of a run: every region with its border, and every node on the host, by the costs that the machine's file declares."""
 
+import csv
+import io
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -12,11 +14,12 @@ from toolchain.graph.operators.work import host_work
 from toolchain.graph.regions import TARGET, describe_inputs, region_calls, region_function
 from toolchain.passes.fuse import sources_of
 from toolchain.passes.placement import is_boundary
-from toolchain.report.placement import HOST, MACHINE
+from toolchain.report.placement import HOST, MACHINE, Placed, Placement
 from toolchain.report.tables import tally
 from toolchain.runtime.timing import RegionTime
 from toolchain.schedule.region_price import FLOAT_BYTES
 from toolchain.spec.model import Host, Machine
+from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import texts_of
 from toolchain.timing.host import work_ms
 
@@ -194,3 +197,56 @@ def _beyond(boundary: ir.Node, inward: bool) -> list[ir.Node]:
     maker = value.producer()
     found = ([maker] if maker is not None else []) if inward else [user for user, _ in value.uses()]
     return [node for node in found if kind_of(node) not in ("quantize", "dequantize")]
+
+
+TIMES = ("ms", "compute_ms", "convert_ms", "transfer_ms", "launch_ms", "host_ms")
+ROWS = ("name", "where", "target", "operators", "nodes", *TIMES, "macs", "bytes", "reason", "codes")
+NODES = ("node", "operator", "where", "target", "region", "operation", "kind", "macs", "bytes", "reason", "codes", "refusals")
+
+
+def rows_sheet(costs: Costs) -> str:
+    """A line for each region and each node on the host, of a run, longest first; ms is the sum of the four columns after it."""
+    lines = [
+        (
+            row.name,
+            row.where,
+            row.target,
+            row.operators,
+            " ".join(row.nodes),
+            *(getattr(row, name) for name in TIMES),
+            row.macs,
+            row.bytes,
+            row.reason,
+            _codes(row.reasons),
+        )
+        for row in costs.rows
+    ]
+    return _sheet(ROWS, lines)
+
+
+def nodes_sheet(placement: Placement) -> str:
+    """A line for each node of the model, of one sample, in the order of the graph."""
+    return _sheet(NODES, [[*(getattr(node, name) for name in NODES[:-2]), _codes(node.reasons), refusals_text(node)] for node in placement.nodes])
+
+
+def _codes(reasons: Sequence[Reason]) -> str:
+    return " ".join(dict.fromkeys(reason.code for reason in reasons))
+
+
+def refusals_text(node: Placed) -> str:
+    """`MACHINE: reason | MACHINE: reason`, for a node that several machines were asked about."""
+    return " | ".join(f"{name}: {texts_of(reasons)}" for name, reasons in node.refusals.items())
+
+
+def _sheet(head: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows([_cell(cell) for cell in line] for line in lines)
+    return out.getvalue()
+
+
+def _cell(cell: object) -> str:
+    """Nine digits of a number are plenty; a text that a spreadsheet would run as a formula becomes one that it shows."""
+    text = f"{cell:.9g}" if isinstance(cell, float) else str(cell)
+    return f"'{text}" if isinstance(cell, str) and text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

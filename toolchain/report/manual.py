@@ -1,4 +1,4 @@
-"""The instruction set manual of a machine: one page of Markdown or HTML, all of it derived from the description."""
+"""The instruction set manual of a machine, in Markdown or HTML, derived from its description; formats are drawn as boxes of bits."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -6,11 +6,48 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from toolchain.report.bit_diagram import bit_diagram
 from toolchain.spec.expr import Const, Expr
 from toolchain.spec.model import ElementType, Field, Instruction, Machine, Memory, Ports, Rule, Transfer
 from toolchain.spec.render import parameters
 from toolchain.spec.unparse import unparse
+
+
+def bit_diagram(fields: Sequence[Field], total_bits: int, word_bits: int) -> str:
+    """One box row per word of `word_bits` bits, with bit numbers inside the word above each cell; holes show as `-`."""
+    rows = [_word(fields, word, min(word_bits, total_bits - word * word_bits), word_bits) for word in range(-(-total_bits // word_bits))]
+    return "\n".join(rows)
+
+
+def _word(fields: Sequence[Field], word: int, bits: int, word_bits: int) -> str:
+    cells = _cells(fields, word * word_bits, bits)
+    widths = [max(len(name) + 2, len(_numbers(high, low, 0)) + 2) for name, high, low in cells]
+    numbers = " " + " ".join(_numbers(high, low, w) for (_, high, low), w in zip(cells, widths, strict=True))
+    rule = "+" + "+".join("-" * w for w in widths) + "+"
+    names = "|" + "|".join(name.center(w) for (name, _, _), w in zip(cells, widths, strict=True)) + "|"
+    return "\n".join([f"word {word}", numbers.rstrip(), rule, names, rule])
+
+
+def _numbers(high: int, low: int, width: int) -> str:
+    if high == low:
+        return str(high).center(width)
+    return f"{high}{' ' * max(1, width - len(str(high)) - len(str(low)))}{low}"
+
+
+def _cells(fields: Sequence[Field], start: int, bits: int) -> list[tuple[str, int, int]]:
+    """(name, high bit, low bit) inside the word, from the most significant down, holes included."""
+    inside = sorted((f for f in fields if start <= f.lsb < start + bits), key=lambda f: -f.lsb)
+    cells: list[tuple[str, int, int]] = []
+    top = bits - 1
+    for field in inside:
+        high, low = min(field.lsb + field.bits - start, bits) - 1, field.lsb - start
+        if high < top:
+            cells.append(("-", top, high + 1))
+        cells.append((field.name, high, low))
+        top = low - 1
+    if top >= 0:
+        cells.append(("-", top, 0))
+    return cells
+
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 PAGE = """<!doctype html>

@@ -1,6 +1,6 @@
-"""A report as one page of HTML that needs nothing but a browser: no script, no file beside it, nothing from a network."""
+"""A report as one self-contained page of HTML, with the run of its plan as a line of time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -8,16 +8,54 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from toolchain.accuracy.closeness import LEAST
-from toolchain.accuracy.inference import Inference
+from toolchain.accuracy.closeness import LEAST, Inference
 from toolchain.graph.calibration.calibrated import MADE_UP, calibration_text
 from toolchain.report.explain_text import ms_text, percent, time_parts
-from toolchain.report.plan_line import LANES, Span
 from toolchain.report.reasons import nodes_text
 from toolchain.report.summary import Summary
 from toolchain.report.summary_text import is_judged, summary_rows, warnings_of
 from toolchain.report.tables import counted, scaled, share_text
-from toolchain.verify.text import Verified
+from toolchain.runtime.contents import Manifest
+from toolchain.runtime.timing import region_times, samples_of, segment_ms
+from toolchain.spec.model import Machine
+from toolchain.verify.verdict import Verified
+
+HOST, BORDER, MACHINE = "host", "border", "machine"
+LANES = (HOST, BORDER, MACHINE)
+
+
+@dataclass(frozen=True)
+class Span:
+    """name: of the region, or the tensors that a host segment makes. start, ms: milliseconds from the start of the run."""
+
+    lane: str
+    name: str
+    start: float
+    ms: float
+
+
+def plan_line(machines: Mapping[str, Machine], manifest: Manifest) -> tuple[Span, ...]:
+    """In the order of the plan, by the machine's declared costs, end to end: the end of the last is the time of the run."""
+    spans: list[Span] = []
+    at = 0.0
+    for lane, name, ms in _steps(machines, manifest):
+        spans.append(Span(lane, name, at, ms))
+        at += ms
+    return tuple(spans)
+
+
+def _steps(machines: Mapping[str, Machine], manifest: Manifest) -> Iterator[tuple[str, str, float]]:
+    samples, times, priced = samples_of(manifest.regions), region_times(machines, manifest), next(iter(machines.values())).host
+    for step in manifest.plan:
+        if step.kind == "region":
+            region = manifest.regions[step.index]
+            time = times[region.name]
+            yield BORDER, region.name, time.transfer_ms + (time.launch_ms or 0.0)
+            yield MACHINE, region.name, time.execute_ms
+        else:
+            segment = manifest.hosts[step.index]
+            yield HOST, ", ".join(segment.outputs), samples * segment_ms(segment, priced) if priced else 0.0
+
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 OPEN, NODES, WORST = 25, 6, 20

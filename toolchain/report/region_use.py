@@ -1,15 +1,23 @@
-"""The costs of a region's program: cycles, bytes of each memory, room on chip, and the same for each of its operations."""
+"""Costs of a region, as a program, as calls of a C library or as a graph: cycles, bytes of each memory and of each operation."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import onnx_ir as ir
 
 from toolchain.analysis.checks import prepare_program
+from toolchain.graph.graph_region import Array, GraphRegion
+from toolchain.graph.operators.work import node_macs
 from toolchain.isa.footprint.footprints import Footprints, granules
 from toolchain.isa.program import Ints, Program
+from toolchain.schedule.backend import Backend
+from toolchain.schedule.calls import PlannedCalls, plan_calls
+from toolchain.schedule.graph_offload import GraphRules
+from toolchain.schedule.placement.tensor_values import tensor_packing
+from toolchain.schedule.regions.region import Region
 from toolchain.timing.simulate import Timeline, time_program
-from toolchain.timing.usage import Basis, summarise
+from toolchain.timing.usage import Basis, assumed_params, summarise
 from toolchain.verify.program_under_test import ProgramUnderTest
 
 TOLD = 6
@@ -158,3 +166,65 @@ def covered(start: Ints, stop: Ints) -> int:
     start, stop = start[rank], np.maximum.accumulate(stop[rank])
     before = np.concatenate([start[:1], stop[:-1]])
     return int(np.maximum(stop - np.maximum(start, before), 0).sum())
+
+
+CALL_UNIT = "processor"
+"""The one that calls keep busy, as tables name it."""
+
+
+def use_calls(backend: Backend, region: Region) -> RegionUse:
+    """Raises UserError E10xx for a region that the library cannot do."""
+    machine, plan = backend.machine, plan_calls(backend, region)
+    held, memory = plan.placed.map, machine.memory[plan.placed.map.memory]
+    operations = tuple(_calls(plan))
+    written = sum(_call_bytes(plan, number, written=True) for number in range(len(operations)))
+    read = sum(use.bytes for use in operations) - written
+    total = sum(plan.cycles)
+    timing = machine.timing
+    basis = Basis("clock_khz", timing.clock_khz, timing.clock_source, assumed=False)
+    return RegionUse(
+        region.name, machine.name, held.tensors[held.outputs[0]].shape.batch, len(operations), total, total, CALL_UNIT, operations,
+        (MemoryRoom(memory.name, False, held.bytes, memory.bytes, read, written),), (basis, *assumed_params(machine)), 1, timing.peak_macs,
+    )  # fmt: skip
+
+
+def _calls(plan: PlannedCalls) -> Iterator[OperationUse]:
+    for number, (bound, cycles) in enumerate(zip(plan.region.operations, plan.cycles, strict=True)):
+        moved = _call_bytes(plan, number, written=True) + _call_bytes(plan, number, written=False)
+        yield OperationUse(bound.operation.name, bound.operation.kind.name, 1, cycles, CALL_UNIT, cycles, bound.operation.macs, moved)
+
+
+def _call_bytes(plan: PlannedCalls, number: int, written: bool) -> int:
+    """Bytes of the tensors that a call reads, or of those that it writes, each once."""
+    problem = plan.problems[number]
+    tensors = [tensor for tensor in problem.kernel.tensors if tensor.written == written]
+    return sum(tensor_packing(problem.machine, tensor, problem.numbers).bytes for tensor in tensors)
+
+
+GRAPH_UNIT = "engine"
+"""The one that operators keep busy, as tables name it."""
+
+
+def use_graph(backend: Backend, region: GraphRegion) -> RegionUse:
+    """bound: the whole time, as operators do not overlap."""
+    machine, rules = backend.machine, GraphRules(backend.machine)
+    uses = tuple(_node_use(rules, node, region.constants) for node in region.nodes)
+    total = sum(use.cycles for use in uses)
+    return RegionUse(
+        region.name, machine.name, 1, len(uses), total, total, GRAPH_UNIT, uses, (), tuple(_graph_constants(backend)), 1,
+        machine.timing.peak_macs,
+    )  # fmt: skip
+
+
+def _node_use(rules: GraphRules, node: ir.Node, known: Mapping[str, Array]) -> OperationUse:
+    cycles = rules.cycles(node, known)
+    return OperationUse(node.name or "", node.op_type, 1, cycles, GRAPH_UNIT, cycles, node_macs(node), rules.bytes(node))
+
+
+def _graph_constants(backend: Backend) -> Iterator[Basis]:
+    timing = backend.machine.timing
+    yield Basis("clock_khz", timing.clock_khz, timing.clock_source, assumed=False)
+    if timing.peak_macs is not None:
+        yield Basis("peak_macs", timing.peak_macs, timing.peak_source, assumed=False)
+    yield from assumed_params(backend.machine)
+    yield from (Basis(f"{r.name} bytes_per_cycle", r.bytes_per_cycle, r.source, r.assumed) for r in timing.resources)

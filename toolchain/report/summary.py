@@ -11,14 +11,11 @@ from toolchain.graph.calibration.calibrated import calibration_kind
 from toolchain.graph.graph_region import GraphRegion
 from toolchain.graph.regions import region_calls
 from toolchain.passes.templates import templates_for
-from toolchain.report.advice import advisor_for
-from toolchain.report.call_use import use_calls
 from toolchain.report.costs import Costs, cost_rows
-from toolchain.report.graph_use import use_graph
+from toolchain.report.explain import Remark, peak_remarks, remarks_of, run_remarks, stream_remarks
 from toolchain.report.placement import MACHINE, Placement, place_nodes
-from toolchain.report.reasons import Cause, find_causes
-from toolchain.report.region_use import MemoryRoom, RegionUse, use_region
-from toolchain.report.remarks import Remark, peak_remarks, remarks_of, run_remarks, stream_remarks
+from toolchain.report.reasons import Cause, advisor_for, find_causes
+from toolchain.report.region_use import MemoryRoom, RegionUse, use_calls, use_graph, use_region
 from toolchain.runtime.contents import Manifest, RegionProgram
 from toolchain.runtime.timing import Modelled, modelled, region_times, samples_of
 from toolchain.schedule.kernel_selection import images_per_run
@@ -29,10 +26,8 @@ from toolchain.verify.built import Built
 from toolchain.verify.program_under_test import program_of_build
 
 if TYPE_CHECKING:  # a build has neither results
-    from toolchain.accuracy.closeness import Closeness
-    from toolchain.accuracy.inference import Inference
-    from toolchain.accuracy.stated import Stated
-    from toolchain.verify.text import Verified
+    from toolchain.accuracy.closeness import Closeness, Inference, Stated
+    from toolchain.verify.verdict import Verified
 
 
 @dataclass(frozen=True)

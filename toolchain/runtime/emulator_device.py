@@ -10,9 +10,7 @@ from toolchain.analysis.queues.order import issue_order
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import Engine, engine_named
 from toolchain.isa.program import Ints, Program
-from toolchain.runtime.device import ByteRange, Bytes, Image, Ran
-from toolchain.runtime.flat_memory import run_in
-from toolchain.runtime.map_checks import check_map
+from toolchain.runtime.device import ByteRange, Bytes, Image, Ran, check_map, run_in
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 from toolchain.graph.calibration.table import sample_at, sample_count
 from toolchain.graph.running.session import Session, run_session
 from toolchain.runtime.bundle import read_bundle
-from toolchain.runtime.contents import Bundle, Interface, Manifest, PlanStep, RegionProgram
+from toolchain.runtime.contents import Bundle, Interface, Manifest, PlanStep, RegionProgram, step_names, step_of
 from toolchain.runtime.device import Device
 from toolchain.runtime.emulator_device import EmulatorDevice
-from toolchain.runtime.handover import HandedOver, Value, array_of, handed_over
 from toolchain.runtime.host_session import open_segment
 from toolchain.runtime.machine import Given, bundle_machines, target_of
 from toolchain.runtime.open_region import Stored, open_region
-from toolchain.runtime.plan_checks import step_names, step_of
 from toolchain.runtime.region_engine import RegionEngine
 from toolchain.runtime.timing import Modelled, Shares, modelled, samples_of
+from toolchain.runtime.transfers import HandedOver, Value, array_of, handed_over
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

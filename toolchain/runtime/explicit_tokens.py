@@ -1,12 +1,11 @@
 """Dependences that the caller pushes and pops: which instruction posts and which one waits, also across flushes.
 
-First pushed is first popped. A flush waits for everything, so what was pushed before it and is popped after it needs no token.
-"""
+First pushed is first popped. A flush waits for everything, so what was pushed before it and is popped after it needs no token."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolchain.isa.sync_encoding import POST, WAIT, Channel, SyncEncoding, sync_encoding
+from toolchain.isa.sync_encoding import POST, WAIT, Bit, Channel, SyncEncoding, sync_encoding
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 
@@ -116,3 +115,31 @@ class TokenBook:
 
     def _unit(self, number: int) -> str:
         return self.machine.units[number].name
+
+
+def fenced(machine: Machine, commands: Sequence[Command], end: Command) -> list[Command]:
+    """The commands and their end. A last command that posts to the end's unit already is waited for there, by an earlier command.
+
+    Raises UserError E1125 where a unit's last command cannot say that it is done, or the end cannot wait for it.
+    """
+    known = sync_encoding(machine)
+    for unit in range(len(machine.units)):
+        last = next((command for command in reversed(commands) if command.unit == unit), None)
+        if last is None or unit == end.unit:
+            continue
+        channel = known.channels.get((unit, end.unit))
+        if channel is None or channel.mode == "flag":
+            raise fail("E1125", f"the end of a flush cannot wait for unit '{machine.units[unit].name}'", hint="let dependences be derived")
+        if channel.mode == "all_prior" or _newly_set(machine, known.bits.get((last.kind, unit, POST, channel.counter)), last, channel):
+            _newly_set(machine, known.bits.get((end.kind, end.unit, WAIT, channel.counter)), end, channel)
+    return [*commands, end]
+
+
+def _newly_set(machine: Machine, bit: Bit | None, command: Command, channel: Channel) -> bool:
+    """Sets a bit; False where it was set before."""
+    if bit is None:
+        raise fail("E1125", f"{machine.instructions[command.kind].name} has no token of '{channel.counter}'", hint="let dependences be derived")
+    if command.values[bit.field] >> bit.bit & 1:
+        return False
+    command.values[bit.field] |= 1 << bit.bit
+    return True

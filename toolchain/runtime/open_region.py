@@ -1,21 +1,71 @@
 """From a region in a bundle to an engine that runs it, by the code generator of its machine."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import ctypes
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from toolchain.abi.dram_map import DramMap
 from toolchain.analysis.checks import prepare_program
+from toolchain.analysis.compile import load_library
 from toolchain.codegen.vendor_tool import tool_path
-from toolchain.runtime.c_region import CompiledRegion, compile_c
-from toolchain.runtime.code_engine import CodeEngine, check_places
 from toolchain.runtime.contents import Bundle, RegionProgram
-from toolchain.runtime.device import CodeDevice, Device, Image
-from toolchain.runtime.graph_engine import engine_of
-from toolchain.runtime.image import region_image
+from toolchain.runtime.device import ByteRange, Bytes, CodeDevice, Device, Image, Ran, check_map, run_in
 from toolchain.runtime.process_device import ProcessDevice
-from toolchain.runtime.region_engine import PackedEngine, RegionEngine
+from toolchain.runtime.region_engine import CodeEngine, PackedEngine, RegionEngine, check_places, engine_of, region_image
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import time_program
+
+FLAGS = ("-std=c99", "-mtune=generic", "-funroll-loops", "-Wall", "-Wextra", "-Werror", "-pedantic")
+ALIGN = 64
+"""Bytes; what the block of memory starts on a multiple of."""
+
+
+@dataclass(frozen=True)
+class CompiledRegion:
+    """A function and its memory, constants in place."""
+
+    map: DramMap
+    function: Callable[[ctypes.c_void_p], None]
+    memory: Bytes
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self, writes: Mapping[ByteRange, Bytes], reads: Sequence[ByteRange]) -> Ran:
+        """As a loaded program's."""
+        with self._lock:
+            return run_in(self.memory, self.map, writes, reads, lambda: self.function(ctypes.c_void_p(self.memory.ctypes.data)))
+
+
+def compile_c(
+    machine: Machine, name: str, held: DramMap, function: str, source: bytes, files: Mapping[str, bytes], constants: Mapping[str, bytes]
+) -> CompiledRegion:
+    """name: of the region, `function` the one to call. files: that the source is compiled with, by name. constants: by segment.
+
+    Raises UserError E0711 without a C compiler, E0710 where it refuses the source, E1104 for a map that does not fit the machine, or a function
+    that is not there.
+    """
+    check_map(name, machine, held, constants)
+    library = load_library("region", source.decode(), FLAGS, tuple((name, data.decode()) for name, data in sorted(files.items())))
+    if library is None:
+        raise fail("E0711", "there is no C compiler", hint="install gcc or clang, or set TILEWRIGHT_CC")
+    called = getattr(library, function, None)
+    if called is None:
+        raise fail("E1104", f"the C of region '{name}' has no function '{function[:80]}'", hint="build the model again")
+    called.restype = None
+    memory = _block(held.bytes)
+    for segment, data in constants.items():
+        first = held.segments[segment].address
+        memory[first : first + len(data)] = np.frombuffer(data, np.uint8)
+    return CompiledRegion(held, called, memory)
+
+
+def _block(size: int) -> Bytes:
+    room = np.zeros(size + ALIGN, np.uint8)
+    first = -room.ctypes.data % ALIGN
+    return room[first : first + size]
 
 
 @dataclass(frozen=True)

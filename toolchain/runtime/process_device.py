@@ -3,16 +3,25 @@
 The first line says `load FILE MEMORY PROGRAM REGISTER=VALUE ...`: FILE, which both map, holds MEMORY bytes of device memory, constants in place,
 and from the next multiple of 4096 on the PROGRAM bytes of the program. Every line `run` runs it once. The answer to each is one line: `done`,
 or `failed` with the reason. The process ends when its input does. Nothing here waits for it without a limit, and its file keeps its size.
+
+The memory is sealed where the system can do it: Linux lets the maker of a file in memory forbid that it shrinks or grows, and a page behind the end of
+a mapped file is a signal that ends the process (SIGBUS). Elsewhere a file in a temporary folder stands in for it, whose size is checked first.
 """
 
+import fcntl
+import mmap
 import os
 import selectors
 import subprocess
+import sys
+import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from io import FileIO
+from pathlib import Path
 from time import monotonic
 from typing import IO
 
@@ -20,10 +29,77 @@ import numpy as np
 
 from toolchain.abi.dram_map import DramMap
 from toolchain.isa.binary.container import write_container
-from toolchain.runtime.device import ByteRange, Bytes, Image, Ran
-from toolchain.runtime.flat_memory import run_in
-from toolchain.runtime.shared_memory import SharedMemory, sharing
+from toolchain.runtime.device import ByteRange, Bytes, Image, Ran, run_in
 from toolchain.spec.errors import UserError, fail
+
+SHARED = Path("/dev/shm")
+"""A folder in memory, where the system has one."""
+OPEN_FILES = Path("/proc/self/fd")
+"""A folder of the files that a process has open, where the system has one."""
+
+
+@dataclass(frozen=True)
+class SharedMemory:
+    """path: another process opens it, while `sharing` lasts. memory: zeros at first. size: bytes. sealed: neither process can change the size."""
+
+    path: str
+    memory: mmap.mmap
+    size: int
+    sealed: bool
+    _file: FileIO
+
+    def is_whole(self) -> bool:
+        """Whether all of the memory may still be read."""
+        return self.sealed or os.fstat(self._file.fileno()).st_size >= self.size
+
+    def close(self) -> None:
+        """Lets go of the file, once or again; what is mapped stays as long as something refers to it."""
+        self._file.close()
+
+
+@contextmanager
+def sharing(size: int) -> Generator[SharedMemory]:
+    """New memory of so many bytes, which other processes can open until the end. Raises UserError E0713 where there is no room."""
+    try:
+        shared = _sealed(size) or _plain(size)
+    except OSError as error:
+        raise fail("E0713", f"no memory of {size} bytes can be shared with a device: {error.strerror}") from None
+    try:
+        yield shared
+    except BaseException:
+        shared.close()
+        raise
+    finally:
+        if not shared.sealed:
+            Path(shared.path).unlink(missing_ok=True)
+
+
+def _sealed(size: int) -> SharedMemory | None:
+    """None where the system has no such files, or shows them nowhere."""
+    if sys.platform != "linux" or not OPEN_FILES.is_dir():
+        return None
+    file = FileIO(os.memfd_create("tilewright", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "r+")
+    try:
+        file.truncate(size)
+        memory = mmap.mmap(file.fileno(), size)
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    except OSError:
+        file.close()
+        raise
+    return SharedMemory(f"/proc/{os.getpid()}/fd/{file.fileno()}", memory, size, True, file)
+
+
+def _plain(size: int) -> SharedMemory:
+    number, path = tempfile.mkstemp(prefix="tilewright-", dir=SHARED if SHARED.is_dir() else None)
+    file = FileIO(number, "r+")
+    try:
+        file.truncate(size)
+        return SharedMemory(path, mmap.mmap(number, size), size, False, file)
+    except OSError:
+        file.close()
+        Path(path).unlink()
+        raise
+
 
 PAGE = 4096
 """Bytes; what the program starts on a multiple of, behind the memory."""

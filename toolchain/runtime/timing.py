@@ -5,8 +5,7 @@ from dataclasses import dataclass, fields
 
 from toolchain.abi.dram_map import Buffer
 from toolchain.runtime.contents import HostSegment, Manifest, RegionProgram
-from toolchain.runtime.handover import handed_over
-from toolchain.runtime.transfers import ports_of
+from toolchain.runtime.transfers import handed_over, ports_of
 from toolchain.spec.model import Host, Machine
 from toolchain.timing.host import copy_ms, work_ms
 

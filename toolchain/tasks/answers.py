@@ -12,7 +12,7 @@ from toolchain.tasks.actions.paths import explain_file, infer_file, report_file
 from toolchain.tasks.stage import Job
 
 if TYPE_CHECKING:
-    from toolchain.accuracy.inference import Inference
+    from toolchain.accuracy.closeness import Inference
 
 
 def text_answer(file: Callable[[Job], Path], job: Job) -> str:
@@ -53,7 +53,7 @@ def explain_answer(job: Job) -> str:
 
 def _json(text: Path) -> dict[str, Any]:
     """The JSON beside a text."""
-    from toolchain.tasks.actions.results import read_result
+    from toolchain.tasks.actions.paths import read_result
 
     found: dict[str, Any] = read_result(text.with_suffix(".json"), json.loads)
     return found
@@ -61,10 +61,10 @@ def _json(text: Path) -> dict[str, Any]:
 
 def infer_answer(job: Job) -> str:
     """Accuracy three ways, the cost of quantisation, and cycles."""
-    from toolchain.accuracy.inference import read_inference
+    from toolchain.accuracy.closeness import read_inference
     from toolchain.accuracy.measure import GOOD
     from toolchain.graph.calibration.calibrated import MADE_UP, calibration_text
-    from toolchain.tasks.actions.results import read_result
+    from toolchain.tasks.actions.paths import read_result
 
     found = read_result(infer_file(job), read_inference)
     lines = [f"{job.model} on {job.machines}, {found.images} {found.kind} samples"]

@@ -1,22 +1,46 @@
 """Claims on build folders, held from a build's first action to its end: builds of the same things share one, others wait.
 
 A stage's own lock (locks.py) keeps two builds from writing at once; a claim keeps another model of the same name, or another choice of variables,
-from taking the folder over between two stages of one build.
-"""
+from taking the folder over between two stages of one build."""
 
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from toolchain.spec.errors import fail
-from toolchain.tasks.locks import PATIENCE
 from toolchain.tasks.stage import Job
+
+NAME = ".lock"
+PATIENCE = 0.5
+"""Seconds of silent waiting."""
+
+
+@contextmanager
+def locked(folder: Path) -> Generator[None]:
+    """Holds the folder, made if need be; the system lets go of it however the process ends. Raises UserError E0005."""
+    import filelock
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(folder / NAME)
+        try:
+            lock.acquire(timeout=PATIENCE)
+        except filelock.Timeout:
+            print(f"{folder}: another build is at work here; waiting for it", file=sys.stderr, flush=True)
+            lock.acquire()
+    except OSError as error:
+        raise fail("E0005", f"cannot write into the folder: {error.strerror}", place=str(folder)) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
 
 GATE, OWNER, USER = ".claim.lock", ".owner", ".user-"
 """Names in a folder: held while a claim is made; a hash of what the folder is built from; one locked file for each build that uses it."""

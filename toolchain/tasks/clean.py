@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from toolchain.spec.errors import fail
-from toolchain.tasks.claims import GATE, OWNER, USER
-from toolchain.tasks.locks import NAME, locked
+from toolchain.tasks.claims import GATE, NAME, OWNER, USER, locked
 from toolchain.tasks.plan import Plan
 from toolchain.tasks.stage import Step
 

@@ -9,10 +9,10 @@ from doit.cmd_base import ModuleTaskLoader
 from doit.doit_cmd import DoitMain
 
 from toolchain.tasks.claims import Claims
-from toolchain.tasks.config import CONFIG
 from toolchain.tasks.garbage import rare_collections
 from toolchain.tasks.graph import tasks_of
 from toolchain.tasks.plan import Plan
+from toolchain.tasks.reporter import CONFIG
 
 atexit.register(gc.freeze)  # a process that ends would look for circles among all that a build made, for a fifth of a second
 

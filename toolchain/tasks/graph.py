@@ -14,8 +14,7 @@ from toolchain.tasks.claims import Claims
 from toolchain.tasks.clean import clean_steps
 from toolchain.tasks.names import TASKS
 from toolchain.tasks.plan import Plan
-from toolchain.tasks.progress import tell
-from toolchain.tasks.reporter import ANSWER
+from toolchain.tasks.reporter import ANSWER, tell
 from toolchain.tasks.stage import Job, Step
 from toolchain.tasks.work import fulfil
 

@@ -1,7 +1,12 @@
-"""The machine of a build: hashes of its sections without elaborating it again while its file stays as it is."""
+"""The machine of a build: hashes of its sections, kept while its file stays as it is, and the names of build folders.
+
+A folder is `MACHINE/MODEL` in the plain case. Behind `@` stands a choice of the command line: where a file is from, and options of the build.
+"""
 
 import hashlib
 import json
+import os
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,8 +17,33 @@ from toolchain.spec.files import write_atomic
 from toolchain.spec.load import companion, find_target, list_targets, read_text
 from toolchain.spec.resources import PACKAGE
 from toolchain.spec.typed_json import from_json, to_json
-from toolchain.tasks.code import package_hash
-from toolchain.tasks.folders import from_elsewhere
+from toolchain.tasks.receipts import package_hash
+
+LONGEST = 80
+"""Characters of a path in a name; the end of a longer one, and a hash of all of it."""
+
+
+def folder_name(text: str) -> str:
+    """A text of the user's as the name of one visible folder."""
+    return re.sub(r"[^\w.+@~-]", "_", text).lstrip(".") or "_"
+
+
+def path_name(path: Path) -> str:
+    """A path in a name: from the current folder, `~` for each `/`; empty for the current folder itself."""
+    shown = os.path.relpath(path) if path.absolute().is_relative_to(Path.cwd()) else str(path.absolute())
+    text = "" if shown == "." else re.sub(r"[^\w.+~-]", "_", shown.replace(os.sep, "~"))
+    return text if len(text) <= LONGEST else f"{hashlib.sha256(text.encode()).hexdigest()[:8]}{text[-LONGEST:]}"
+
+
+def from_elsewhere(name: str, path: Path) -> str:
+    """`@FOLDER` for a file that does not lie in the current folder, `@FILE` for one whose name is not that of what it describes."""
+    where = path_name(path.parent if path.stem == name else path)
+    return f"@{where}" if where else ""
+
+
+def chosen(name: str, value: str) -> str:
+    """`@NAME-VALUE` for an option that was given; files without their suffix."""
+    return f"@{name}-{value}" if value else ""
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,9 @@ from typing import TypeVar
 
 from toolchain.models.names import find_model
 from toolchain.spec.errors import UserError, fail
-from toolchain.tasks.code import code_hashes
 from toolchain.tasks.deployment import Deployment, Member, check_rules, find_deployment
-from toolchain.tasks.folders import folder_name
-from toolchain.tasks.machines import Target, load_target
+from toolchain.tasks.machines import Target, folder_name, load_target
+from toolchain.tasks.receipts import code_hashes
 from toolchain.tasks.stage import Job, Step
 from toolchain.tasks.stages import STAGES
 from toolchain.tasks.variables import Variables, read_variables

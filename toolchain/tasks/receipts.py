@@ -1,13 +1,103 @@
-"""The receipt that a stage leaves beside its files: their sources, and that they are whole."""
+"""Receipts of stages: SHA-256 of their sources, of the toolchain's code and of the files that they made."""
 
+import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.hashes import ABSENT, Seen, changed, digest_of, seen, stamped
+from toolchain.spec.resources import PACKAGE
+
+CHUNK = 1 << 20
+
+
+class Seen(NamedTuple):
+    """A file as it was: bytes, nanoseconds of its last change, SHA-256 in hex."""
+
+    size: int
+    time: int
+    digest: str
+
+
+ABSENT = Seen(0, 0, "none")
+
+
+def look(path: Path, before: Seen | None = None) -> Seen | None:
+    """The file as it is, None where there is none; not read when size and time are those of `before`."""
+    try:
+        found = path.stat()
+        if before and (found.st_size, found.st_mtime_ns) == (before.size, before.time):
+            return before
+        return Seen(found.st_size, found.st_mtime_ns, _digest(path, found.st_size, found.st_mtime_ns))
+    except OSError:
+        return None
+
+
+def seen(*paths: Path) -> dict[Path, Seen]:
+    """Files as they are now; called before they are read, so that whatever is written meanwhile counts as a change."""
+    return {path: look(path) or ABSENT for path in paths}
+
+
+def stamped(path: Path, digest: str) -> Seen:
+    """The file as it is now, its SHA-256 being known. Raises FileNotFoundError."""
+    found = path.stat()
+    return Seen(found.st_size, found.st_mtime_ns, digest)
+
+
+def changed(files: Mapping[Path, Seen]) -> list[Path]:
+    """Files that changed since they were hashed."""
+    return [path for path, before in files.items() if (look(path, before) or ABSENT).digest != before.digest]
+
+
+@lru_cache(maxsize=1024)
+def _digest(path: Path, _size: int, _time: int) -> str:
+    """Read once in a process for each size and time: several stages ask for the same files."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(CHUNK):
+            found.update(part)
+    return found.hexdigest()
+
+
+def digest_of(parts: Mapping[str, str]) -> str:
+    """The hash of names and hashes, in whatever order they are given."""
+    text = "\n".join(f"{name} {value}" for name, value in sorted(parts.items()))
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()  # the name of a file need not be UTF-8
+
+
+ENDINGS = (".py", ".yaml", ".json", ".j2", ".c", ".h")
+
+
+def code_hashes(packages: Sequence[str], libraries: Sequence[str]) -> Mapping[str, str]:
+    """By name: SHA-256 of what a package holds, version of what others made."""
+    return {name: package_hash(PACKAGE / name) for name in packages} | {name: version(name) for name in libraries}
+
+
+def package_hash(folder: Path) -> str:
+    """The hash of names and contents of every source file below a folder."""
+    found = hashlib.sha256()
+    for path in _sources(str(folder)):
+        data = Path(path).read_bytes()
+        found.update(f"{path[len(str(folder)) :]} {len(data)}\n".encode())
+        found.update(data)
+    return found.hexdigest()
+
+
+def _sources(folder: str) -> list[str]:
+    """os.scandir is several times as fast as Path.rglob, and this is most of a build that has nothing to do."""
+    found: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir() and not entry.name.startswith(("_", ".")):
+                found += _sources(entry.path)
+            elif entry.name.endswith(ENDINGS):
+                found.append(entry.path)
+    return sorted(found)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,14 @@
-"""How a run of doit looks: the stages speak for themselves, errors are lines on standard error, answers come last."""
+"""The look of a run: doit's settings, one line of progress a stage, errors on standard error, answers last."""
 
 import sys
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from toolchain.interrupts import stop_if_interrupted
-from toolchain.spec.errors import UserError
+from toolchain.spec.errors import UserError, one_line
+from toolchain.tasks.stage import Say
 
 ANSWER = "answer"
 """Key of a task's metadata: a function whose text is the answer to it."""
@@ -59,3 +63,54 @@ class Reporter:
     def skip_ignore(self, task: Any) -> None: ...
 
     def teardown_task(self, task: Any) -> None: ...
+
+
+CONFIG: Mapping[str, Any] = {"backend": "sqlite3", "dep_file": ":memory:", "reporter": Reporter, "verbosity": 2, "default_tasks": ["build"]}
+"""No database: what is up to date is told by the receipts beside the files, written as each task ends."""
+
+
+SHOWN = 3
+QUIET = 2.0
+"""Seconds between two signs of life where standard error is no terminal."""
+
+
+@contextmanager
+def tell(title: str, changes: Sequence[str]) -> Generator[Say]:
+    """Says what runs and why, then how long it took. What the block says names its step itself, as `fulfil` does: it may be one before this.
+
+    Everything goes to standard error: the answer alone is on standard output.
+    """
+    start, why = time.perf_counter(), _why(changes)
+    if sys.stderr.isatty():
+        with _status(f"{title} ({why})") as say:
+            yield say
+    else:
+        print(one_line(f"{title} ({why}) ..."), file=sys.stderr, flush=True)
+        yield _Paced().say
+    print(f"{title}: {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
+
+
+def _why(changes: Sequence[str]) -> str:
+    more = f" and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
+    return ", ".join(changes[:SHOWN]) + more
+
+
+@contextmanager
+def _status(title: str) -> Generator[Say]:
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"{title} ...") as status:
+        yield lambda text: status.update(one_line(f"{text} ..."))
+
+
+class _Paced:
+    """Lines, but none within QUIET seconds of the one before."""
+
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+
+    def say(self, text: str) -> None:
+        now = time.perf_counter()
+        if now - self._last >= QUIET:
+            print(one_line(f"{text} ..."), file=sys.stderr, flush=True)
+            self._last = now

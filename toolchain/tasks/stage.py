@@ -6,10 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from toolchain.tasks.deployment import Deployment
-from toolchain.tasks.folders import chosen, folder_name, from_elsewhere, path_name
-from toolchain.tasks.hashes import Seen, digest_of, seen
-from toolchain.tasks.machines import Target
-from toolchain.tasks.receipts import Receipt, read_receipt
+from toolchain.tasks.machines import Target, chosen, folder_name, from_elsewhere, path_name
+from toolchain.tasks.receipts import Receipt, Seen, digest_of, read_receipt, seen
 from toolchain.tasks.variables import Variables
 
 GRAPH_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxruntime")

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from toolchain.interrupts import stop_if_interrupted
 from toolchain.spec.errors import UserError, fail
+from toolchain.tasks.claims import locked
 from toolchain.tasks.deferred import rare_modules_deferred
-from toolchain.tasks.hashes import Seen, changed
-from toolchain.tasks.locks import locked
-from toolchain.tasks.receipts import Receipt, new_receipt, write_receipt
+from toolchain.tasks.receipts import Receipt, Seen, changed, new_receipt, write_receipt
 from toolchain.tasks.stage import Say, Step
 
 

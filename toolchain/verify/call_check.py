@@ -13,8 +13,8 @@ from toolchain.codegen.region_code import RegionCode
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import Operation
-from toolchain.runtime.c_region import compile_c
 from toolchain.runtime.device import ByteRange, Bytes
+from toolchain.runtime.open_region import compile_c
 from toolchain.runtime.transfers import buffer_of
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.calls import plan_calls

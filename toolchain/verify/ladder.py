@@ -28,11 +28,9 @@ from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.model import Machine, Tolerance
 from toolchain.verify.built import Built
-from toolchain.verify.call_ladder import climb_calls
-from toolchain.verify.compare import differing_bits, distance, distant, moves_of, nudged, stacked
-from toolchain.verify.diagnosis.on_chip import OnChipReader
-from toolchain.verify.graph_ladder import border_names, climb_graph
-from toolchain.verify.oracle import first_samples, oracle_tensors
+from toolchain.verify.code_ladder import border_names, climb_calls, climb_graph
+from toolchain.verify.compare import differing_bits, distance, distant, first_samples, moves_of, nudged, oracle_tensors, stacked
+from toolchain.verify.on_chip import OnChipReader
 from toolchain.verify.program_under_test import ProgramUnderTest, bundled_program, bundled_schedule
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.region_ladder import climb_region

@@ -14,8 +14,8 @@ from toolchain.emulator.reference.elements import Element, read_bytes
 from toolchain.emulator.reference.sample import disagreements, recompute
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints, Program
-from toolchain.verify.diagnosis.writers import instruction_text
 from toolchain.verify.verdict import Disagreement, Sampled
+from toolchain.verify.writers import instruction_text
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,15 @@
-"""The verdict of a verification: every tensor that was compared, and the first difference with the instruction behind it."""
+"""The verdict of a verification: every tensor that was compared and the first difference, in words and as data for JSON."""
 
-from dataclasses import dataclass
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from toolchain.accuracy.closeness import Closeness
 from toolchain.accuracy.errors import TensorError
+from toolchain.spec.errors import one_line
+from toolchain.spec.typed_json import from_json
 
 Coordinates = tuple[int, ...]
 
@@ -167,3 +173,149 @@ class ModelVerdict:
     def tensors(self) -> int:
         """How many tensors of all regions were compared."""
         return sum(len(region.compared) for region in self.regions)
+
+
+SHOWN = 5
+WORST = 3
+
+
+def verdict_data(verdict: ModelVerdict) -> dict[str, Any]:
+    """The verdict as JSON holds it; a tensor without any noise has no number of dB."""
+    errors = [{**asdict(row), "sqnr": None if math.isinf(row.sqnr) else round(row.sqnr, 3)} for row in verdict.errors]
+    return {"exact": verdict.exact, "right": verdict.right, "allowed": verdict.allowed, **asdict(verdict), "errors": errors}
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The part of a verdict that reports show. right, allowed: as in a verdict. tensors: how many were compared. noise: signal to noise in dB by
+    tensor, the worst first, None without noise."""
+
+    right: bool
+    tensors: int
+    closeness: Closeness
+    noise: tuple[tuple[str, float | None], ...]
+    allowed: str = ""
+
+
+@dataclass(frozen=True)
+class _Noise:
+    tensor: str
+    sqnr: float | None
+
+
+def read_verified(text: str) -> Verified:
+    """Out of the JSON of `verdict_data`. Raises KeyError, TypeError or ValueError for anything else."""
+    data: dict[str, Any] = json.loads(text)
+    found = [from_json(_Noise, {"tensor": row["tensor"], "sqnr": row["sqnr"]}, "errors") for row in data["errors"]]
+    tensors = sum(len(region["compared"]) for region in data["regions"])
+    noise = tuple((row.tensor, row.sqnr) for row in found)
+    right, allowed = from_json(bool, data["right"], "right"), from_json(str, data["allowed"], "allowed")
+    return Verified(right, tensors, from_json(Closeness, data["closeness"]), noise, allowed)
+
+
+def verdict_text(verdict: ModelVerdict, calibrated: str = "", warn: bool = True) -> str:
+    """Plain text: one line a region, more where something is wrong. calibrated: where the ranges of the integers come from.
+
+    warn: of integers far from floating point, which made-up samples say nothing of.
+    """
+    told = map(one_line, _lines(verdict, warn))  # a tensor's name may have a line's end in it
+    return "\n".join([*told, *([f"calibrated {calibrated}"] if calibrated else [])]) + "\n"
+
+
+def _lines(verdict: ModelVerdict, warn: bool) -> Iterator[str]:
+    elements = sum(item.elements for region in verdict.regions for item in region.compared)
+    word = ("close" if verdict.right else "NOT CLOSE") if verdict.allowed else ("exact" if verdict.exact else "NOT EXACT")
+    compared = f"{verdict.tensors} tensors of {verdict.images} image{'s' if verdict.images > 1 else ''}, {elements} elements"
+    other = "the integer network" if verdict.integers else "ONNX Runtime"
+    if verdict.regions:
+        yield f"{verdict.model} on {verdict.machine}: {word}; {compared}, compared with {other}"
+    else:
+        yield f"{verdict.model} on {verdict.machine}: nothing runs on the machine, so there is nothing to compare with {other}"
+    for region in verdict.regions:
+        yield from _region(region)
+    for output in verdict.outputs:
+        yield _output(output, "ONNX Runtime on the integer model" if verdict.integers else "ONNX Runtime", bool(verdict.allowed))
+        if output.mixed:
+            yield f"output {output.output}: {output.mixed} elements are OTHERS where several samples go through together than where each is alone"
+    yield from _noise(verdict, warn) if verdict.integers else ()
+
+
+def _noise(verdict: ModelVerdict, warn: bool) -> Iterator[str]:
+    if verdict.closeness.text():
+        yield f"integers against floating point: {verdict.closeness.text()}"
+    if len(verdict.errors) > 1:
+        worst = ", ".join(f"{row.tensor} {row.sqnr:.1f} dB" for row in verdict.errors[:WORST])
+        yield f"worst of {len(verdict.errors)} tensors: {worst}"
+    yield from (f"warning: {text}" for text in verdict.closeness.warnings() if warn)
+
+
+def _region(region: RegionVerdict) -> Iterator[str]:
+    equal, near = sum(item.difference is None for item in region.compared), "close" if region.allowed else "equal"
+    races = f"{len(region.hazards)} hazards" if region.hazards else _races(region.tolerated)
+    tensors = f"{equal} of {len(region.compared)} tensors {near}"
+    if region.sampled is None:
+        yield f"region {region.region}: {region.instructions} {region.told}; {tensors}"
+        if region.allowed:
+            yield f"  the largest difference is {max((item.distance for item in region.compared), default=0.0):.2g}, allowed are {region.allowed}"
+    else:
+        yield f"region {region.region}: {region.instructions} instructions, {races}; {tensors}; {_sampled(region.sampled)}"
+    yield from _shortened([f"  {text}" for text in region.hazards], "hazards")
+    if region.difference:
+        yield from _difference(region.difference, region.sampled is not None)
+    if not region.ordered:
+        yield "  an order in which the units issue leaves other outputs than the order of the schedule"
+    yield from _disagreement(region.sampled) if region.sampled else ()
+    yield from _shortened([f"  not compared: {name}: {why}" for name, why in region.unseen], "tensors that are not compared")
+    yield from _shortened([f"  {text}" for text in region.warnings], "warnings")
+
+
+def _races(tolerated: int) -> str:
+    if not tolerated:
+        return "no race, no deadlock"
+    hazards, called = ("hazards", "warnings") if tolerated > 1 else ("hazard", "a warning")
+    return f"no deadlock, {tolerated} {hazards} that the machine's file calls {called}"
+
+
+def _sampled(sampled: Sampled) -> str:
+    if sampled.disagreement:
+        return "the reference engine DISAGREES"
+    if sampled.instructions == sampled.of:
+        return "the reference engine agrees on the whole program"
+    return f"the reference engine agrees on {sampled.instructions} sampled instructions, {sampled.elements} elements"
+
+
+def _difference(found: Difference, instructions: bool) -> Iterator[str]:
+    """instructions: whether the region has any."""
+    place = ", ".join(map(str, found.coordinates))
+    yield f"  first difference: tensor {found.tensor}[{place}] is {found.found}, expected {found.expected}; {found.differing} elements differ"
+    if found.operation:
+        yield f"  operation {found.operation}, from {', '.join(found.nodes) or 'no node'}; whatever it reads was equal, as far as it is compared"
+    if found.writer is None:
+        yield from ["  no instruction wrote this element"] if instructions else []
+        return
+    yield f"  {found.writer.place} was last written by {found.writer.instruction} ({found.writer.label})"
+    yield from (f"    from {text}" for text in found.writer.before)
+
+
+def _disagreement(sampled: Sampled) -> Iterator[str]:
+    found = sampled.disagreement
+    if found:
+        after = f" after {found.instruction} ({found.label})" if found.instruction else ""
+        yield f"  {found.memory}{after}: the reference engine leaves {found.reference}, the fast engine {found.fast}"
+
+
+def _shortened(lines: list[str], what: str) -> Iterator[str]:
+    yield from lines[:SHOWN]
+    if len(lines) > SHOWN:
+        yield f"  and {len(lines) - SHOWN} more {what}"
+
+
+def _output(output: OutputVerdict, other: str, near: bool) -> str:
+    if near and output.differing:
+        far = f"{output.differing} of {output.elements} elements"
+        return f"output {output.output}: {far} are FURTHER from {other} than allowed, one by {output.distance:.2g}"
+    if near:
+        return f"output {output.output}: all {output.elements} elements as near {other} as allowed, the furthest {output.distance:.2g} away"
+    if output.differing:
+        return f"output {output.output}: {output.differing} of {output.elements} elements DIFFER from {other}"
+    return f"output {output.output}: all {output.elements} elements equal {other}, bit for bit"

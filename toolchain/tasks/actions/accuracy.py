@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.accuracy.closeness import closeness_of
+from toolchain.accuracy.closeness import SATURATED, Stated, closeness_of, stated_text
 from toolchain.accuracy.errors import Errors, measure_errors
 from toolchain.accuracy.fit import check_task
 from toolchain.accuracy.measure import measure_task, right_share
-from toolchain.accuracy.stated import SATURATED, Stated, stated_text
 from toolchain.graph.calibration.table import Samples, sample_at, sample_count
 from toolchain.graph.files.stage_file import read_stage
 from toolchain.graph.operators.work import node_macs
@@ -21,7 +20,7 @@ from toolchain.passes.quantize import Quantize
 from toolchain.passes.truth import Given, open_given
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import accuracy_file, blaming, graph_file, import_file, machines_of, model_of, onnx_file
-from toolchain.tasks.hashes import seen
+from toolchain.tasks.receipts import seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import stage_before

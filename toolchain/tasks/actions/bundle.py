@@ -12,8 +12,8 @@ from toolchain.runtime.bundle import write_bundle
 from toolchain.schedule.form.files import read_schedule_file
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import bundle_file, machines_of, preparations_file, schedule_file
-from toolchain.tasks.actions.regions import forget_regions, regions_of
-from toolchain.tasks.hashes import seen
+from toolchain.tasks.actions.schedule import forget_regions, regions_of
+from toolchain.tasks.receipts import seen
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 

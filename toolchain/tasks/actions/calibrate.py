@@ -6,7 +6,7 @@ from toolchain.models.samples import calibration_samples
 from toolchain.passes.build import calibration_table, declared_table, united_table
 from toolchain.spec.errors import UserError
 from toolchain.tasks.actions.paths import blaming, model_of, onnx_file, sizes_of, table_file
-from toolchain.tasks.hashes import seen
+from toolchain.tasks.receipts import seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 

@@ -6,15 +6,14 @@ from toolchain.graph.calibration.calibrated import calibration_kind, calibration
 from toolchain.graph.files.stage_file import read_stage
 from toolchain.passes.templates import templates_for
 from toolchain.report.annotated import annotated
+from toolchain.report.costs import nodes_sheet, rows_sheet
 from toolchain.report.explain import explain
 from toolchain.report.explain_text import explanation_text
 from toolchain.report.placement import place_nodes
-from toolchain.report.sheets import nodes_sheet, rows_sheet
 from toolchain.schedule.backend import load_backends
 from toolchain.spec.files import write_atomic
 from toolchain.spec.typed_json import to_json
-from toolchain.tasks.actions.paths import explain_file, graph_files, machines_of
-from toolchain.tasks.actions.reports import write_report
+from toolchain.tasks.actions.paths import explain_file, graph_files, machines_of, write_report
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import stage_before

@@ -29,8 +29,7 @@ from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.tasks.actions.paths import blaming, machines_of, model_of, onnx_file, sizes_of, table_file
 from toolchain.tasks.deployment import HOST
-from toolchain.tasks.hashes import seen
-from toolchain.tasks.receipts import read_receipt
+from toolchain.tasks.receipts import read_receipt, seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.accuracy.closeness import Closeness, closeness_of
+from toolchain.accuracy.closeness import Closeness, Inference, closeness_of, inference_text
 from toolchain.accuracy.errors import measure_errors
 from toolchain.accuracy.fit import check_task
-from toolchain.accuracy.inference import Inference, inference_text
 from toolchain.accuracy.measure import measure_task, right_share
 from toolchain.graph.calibration.calibrated import calibration_kind
 from toolchain.graph.calibration.table import sample_at, sample_count
@@ -25,7 +24,7 @@ from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import blaming, bundle_file, graph_file, import_file, infer_file, machines_of, model_of, onnx_file
-from toolchain.tasks.hashes import Seen, seen
+from toolchain.tasks.receipts import Seen, seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import stage_before

@@ -9,7 +9,7 @@ from toolchain.models.load import load_model
 from toolchain.models.model import Model, Stored
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.actions.paths import onnx_file, preparations_file, sizes_file
-from toolchain.tasks.hashes import Seen, seen
+from toolchain.tasks.receipts import Seen, seen
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 

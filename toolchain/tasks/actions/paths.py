@@ -1,22 +1,46 @@
-"""Paths of the files that stages write and later stages read."""
+"""Files that stages write and later stages read: their paths, reports as text and JSON, and results read back."""
 
 import json
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from toolchain.spec.errors import UserError, fail
+from toolchain.spec.files import write_atomic
 from toolchain.spec.load import load_text
 from toolchain.spec.model import Machine
 from toolchain.tasks.deployment import deployed, deployment_of
 from toolchain.tasks.receipts import Receipt, read_receipt
 from toolchain.tasks.stage import Job
 
-if TYPE_CHECKING:  # a build that has nothing to do needs no model
+if TYPE_CHECKING:
     from toolchain.models.model import Model
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> Path:
+    """Ends in one line feed. Raises UserError E0005."""
+    write_atomic(path, (json.dumps(data, indent=1) + "\n").encode())
+    return path
+
+
+def write_report(path: Path, text: str, data: Mapping[str, Any]) -> list[Path]:
+    """The text, ending in one line feed, and the JSON beside it. Raises UserError E0005."""
+    write_atomic(path, (text.rstrip() + "\n").encode())
+    return [path, write_json(path.with_suffix(".json"), data)]
+
+
+T = TypeVar("T")
+
+
+def read_result(path: Path, read: Callable[[str], T]) -> T:
+    """The file's text as `read` understands it. Raises UserError E1206 where the task did not write it so."""
+    try:
+        return read(path.read_text())
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        raise fail("E1206", "this is not as the task wrote it", hint="delete the file, and ask again", place=str(path)) from None
 
 
 def onnx_file(job: Job) -> Path:

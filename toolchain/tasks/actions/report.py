@@ -4,20 +4,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from toolchain.accuracy.inference import read_inference
+from toolchain.accuracy.closeness import read_inference
 from toolchain.analysis.checks import prepare_program
 from toolchain.graph.regions import region_calls
+from toolchain.report.costs import rows_sheet
 from toolchain.report.explain_text import costs_text
-from toolchain.report.page import report_page
-from toolchain.report.plan_line import plan_line
-from toolchain.report.sheets import rows_sheet
+from toolchain.report.page import plan_line, report_page
 from toolchain.report.summary import summarise_model
 from toolchain.report.summary_text import operations_text, summary_data, summary_text
 from toolchain.report.timeline_page import region_legend, write_timeline_page
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.actions.paths import infer_file, report_file, verdict_file
-from toolchain.tasks.actions.reports import write_report
-from toolchain.tasks.actions.results import read_result
+from toolchain.tasks.actions.paths import infer_file, read_result, report_file, verdict_file, write_report
 from toolchain.tasks.actions.summary import built_of, page_file
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
@@ -25,7 +22,7 @@ from toolchain.timing.simulate import time_program
 from toolchain.timing.trace import write_trace
 from toolchain.verify.built import Built
 from toolchain.verify.program_under_test import program_of_build
-from toolchain.verify.text import read_verified
+from toolchain.verify.verdict import read_verified
 
 BETWEEN = "\n\n"
 """The text between a summary and its tables."""

@@ -2,13 +2,21 @@
 
 from pathlib import Path
 
-from toolchain.accuracy.stated import read_stated
+from toolchain.accuracy.closeness import read_stated
 from toolchain.models.load import load_model
 from toolchain.report.summary import Told, summarise_model
 from toolchain.report.summary_text import summary_data, summary_text
-from toolchain.tasks.actions.paths import accuracy_file, bundle_file, graph_file, machines_of, onnx_file, report_file, summary_file
-from toolchain.tasks.actions.reports import write_report
-from toolchain.tasks.actions.results import read_result
+from toolchain.tasks.actions.paths import (
+    accuracy_file,
+    bundle_file,
+    graph_file,
+    machines_of,
+    onnx_file,
+    read_result,
+    report_file,
+    summary_file,
+    write_report,
+)
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import Built, read_built

@@ -5,15 +5,14 @@ from toolchain.graph.calibration.calibrated import MADE_UP, calibration_kind, ca
 from toolchain.models.model import Recorded
 from toolchain.models.samples import calibration_samples
 from toolchain.spec.errors import fail
-from toolchain.tasks.actions.paths import bundle_file, graph_file, machines_of, model_of, onnx_file, verdict_file
-from toolchain.tasks.actions.reports import write_report
-from toolchain.tasks.hashes import seen
+from toolchain.tasks.actions.paths import bundle_file, graph_file, machines_of, model_of, onnx_file, verdict_file, write_report
+from toolchain.tasks.receipts import seen
 from toolchain.tasks.stage import Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import read_built
 from toolchain.verify.ladder import verify_model
 from toolchain.verify.reference_sample import SampleSize
-from toolchain.verify.text import verdict_data, verdict_text
+from toolchain.verify.verdict import verdict_data, verdict_text
 
 
 def verify_built(step: Step, say: Say) -> Made:
