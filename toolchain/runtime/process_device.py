@@ -4,8 +4,8 @@ The first line says `load FILE MEMORY PROGRAM REGISTER=VALUE ...`: FILE, which b
 and from the next multiple of 4096 on the PROGRAM bytes of the program. Every line `run` runs it once. The answer to each is one line: `done`,
 or `failed` with the reason. The process ends when its input does. Nothing here waits for it without a limit, and its file keeps its size.
 
-The memory is sealed where the system can do it: Linux lets the maker of a file in memory forbid that it shrinks or grows, and a page behind the end of
-a mapped file is a signal that ends the process (SIGBUS). Elsewhere a file in a temporary folder stands in for it, whose size is checked first.
+The memory is sealed where the system can do it: Linux lets the maker of a file in memory forbid that it shrinks or grows, and a page behind the end
+of a mapped file is a signal that ends the process (SIGBUS). Elsewhere a file in a temporary folder stands in for it, whose size is checked first.
 """
 
 import fcntl
