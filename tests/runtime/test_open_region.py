@@ -15,9 +15,10 @@ from toolchain.runtime.executor import load, open_bundle
 from toolchain.runtime.open_region import ALIGN, c_of, compile_c
 from toolchain.spec.errors import UserError
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
+needs_c = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
 
 
+@needs_c
 def test_memory_is_aligned_and_holds_the_constants() -> None:
     bundle = compiled().bundle
     (region,) = bundle.manifest.regions
@@ -27,6 +28,7 @@ def test_memory_is_aligned_and_holds_the_constants() -> None:
     assert found.memory[held.address : held.address + held.bytes].tobytes() == bundle.members[region.constants["constants"]]
 
 
+@needs_c
 def test_what_does_not_fit_is_told() -> None:
     bundle, machine = compiled().bundle, clib().machine
     (region,) = bundle.manifest.regions
@@ -37,6 +39,7 @@ def test_what_does_not_fit_is_told() -> None:
         c_of(bundle, replace(region, map=replace(region.map, segments=segments)), machine)
 
 
+@needs_c
 def test_c_that_does_not_compile() -> None:
     bundle = compiled().bundle
     (region,) = bundle.manifest.regions
@@ -44,6 +47,7 @@ def test_c_that_does_not_compile() -> None:
         compile_c(clib().machine, "region0", region.map, "region0", b"int region0(", {}, {})
 
 
+@needs_c
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     bundle = compiled().bundle
     monkeypatch.setenv("TILEWRIGHT_CC", "none")
@@ -51,6 +55,7 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
         open_bundle(bundle, clib().machine, EmulatorDevice())
 
 
+@needs_c
 def test_c_is_compiled_only_where_it_is_trusted(tmp_path: Path) -> None:
     path = tmp_path / "kinds.bundle"
     write_bundle(path, compiled().bundle)

@@ -20,8 +20,8 @@ from toolchain.tasks.stages import STAGES
 PLAIN = {"target": "vta", "model": "digits"}
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = find_target("vta").read_text()
     for name in ("mine.yaml", "a/vta.yaml", "b/vta.yaml", "toy.yaml"):
@@ -35,6 +35,7 @@ def job(**more: str) -> Job:
     return make_plan({**PLAIN, **more}).jobs[0]
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("words", "folder"),
     [
@@ -60,12 +61,14 @@ def test_the_folder_says_what_was_built(words: dict[str, str], folder: str) -> N
     assert str(job(**words).folder) == f"build/{folder}"
 
 
+@pytest.mark.usefixtures("here")
 def test_the_machine_of_a_folder_targets_is_the_one_of_its_name(tmp_path: Path) -> None:
     (tmp_path / "targets").mkdir()
     (tmp_path / "targets" / "toy.yaml").write_text((tmp_path / "toy.yaml").read_text())
     assert [job(target=name).machines for name in ("toy", "targets/toy.yaml", "toy.yaml")] == ["toy", "toy", "toy@toy.yaml"]
 
 
+@pytest.mark.usefixtures("here")
 def test_builds_share_all_stages_before_the_first_that_differs() -> None:
     plain, guided = job(), job(schedule="mine.yaml")
     same = [stage.name for stage in STAGES if plain.home(stage.name) == guided.home(stage.name)]
@@ -75,11 +78,13 @@ def test_builds_share_all_stages_before_the_first_that_differs() -> None:
     assert str(recorded.home("calibration")) == "build/models/digits@calibration-seen"
 
 
+@pytest.mark.usefixtures("here")
 def test_every_stage_has_a_folder_that_is_claimed() -> None:
     found = job(calibration="seen.npz", schedule="mine.yaml", place="all")
     assert {found.home(stage.name) for stage in STAGES} == {folder for folder, _ in claims_of(found)}
 
 
+@pytest.mark.usefixtures("here")
 def test_a_file_elsewhere_has_a_name_without_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deep = tmp_path.joinpath(*"abcdefgh" * 6)
     deep.mkdir(parents=True)
@@ -92,6 +97,7 @@ def test_a_file_elsewhere_has_a_name_without_ends(tmp_path: Path, monkeypatch: p
     assert len(long) == LONGEST + 8
 
 
+@pytest.mark.usefixtures("here")
 @given(st.text(max_size=30))
 def test_any_text_is_the_name_of_one_visible_folder(text: str) -> None:
     name = folder_name(text)
@@ -100,6 +106,7 @@ def test_any_text_is_the_name_of_one_visible_folder(text: str) -> None:
     assert not name.startswith(".")
 
 
+@pytest.mark.usefixtures("here")
 def test_another_root_changes_no_name() -> None:
     found = job(schedule="mine.yaml")
     assert replace(found, root=Path("out")).folder == Path("out/vta/digits@schedule-mine")

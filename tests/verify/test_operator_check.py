@@ -12,7 +12,7 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.load import find_target, load_machine
 from toolchain.verify.operator_check import case_modules, cases_in, check_operator
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
+needs_c = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
 
 
 def copied(folder: Path, old: str, new: str, file: str = "clib32.c") -> Path:
@@ -26,6 +26,7 @@ def copied(folder: Path, old: str, new: str, file: str = "clib32.c") -> Path:
     return folder / "clib32.yaml"
 
 
+@needs_c
 def test_every_case_within_the_conditions_is_near(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kernel", "check", "clib32", "Softmax", "Concat"]) == 0
     told = capsys.readouterr().out.splitlines()
@@ -34,12 +35,14 @@ def test_every_case_within_the_conditions_is_near(capsys: pytest.CaptureFixture[
     assert "E1002 machine 'clib32' has no kernel 'Sofmax'; did you mean 'Softmax'?" in capsys.readouterr().err
 
 
+@needs_c
 def test_a_wrong_function_is_told_with_its_case(tmp_path: Path) -> None:
     wrong = load_machine(str(copied(tmp_path, "BINARY(sub, x - z)", "BINARY(sub, z - x)")))
     with pytest.raises(UserError, match=r"E1305 the function for Sub makes .* in ONNX's case test_sub"):
         check_operator(wrong, "Sub")
 
 
+@needs_c
 def test_conditions_that_refuse_all_cases_are_told(tmp_path: Path) -> None:
     refusing = load_machine(str(copied(tmp_path, "that: mode_DCR", "that: size_0 > 99", "kernels.yaml")))
     with pytest.raises(UserError, match="E1306 none of ONNX's 2 cases of DepthToSpace"):

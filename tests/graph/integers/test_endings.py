@@ -1,4 +1,4 @@
-"""The text of endings; tests/graph/test_integer_functions.py holds their results against the reference."""
+"""The text of endings; tests/graph/integers/test_integer_functions.py holds their results against the reference."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Bodies on tensors with zeros of their own; tests/graph/test_integer_functions.py holds their results against the reference."""
+"""Bodies on tensors with zeros of their own; tests/graph/integers/test_integer_functions.py holds their results against the reference."""
 
 from toolchain.graph.integers.numerics import Numerics, Range
 from toolchain.graph.integers.zero_points import centred_text, with_operands
