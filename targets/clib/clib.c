@@ -1,14 +1,21 @@
-/* The reference library: plain loops that a compiler can vectorise. See clib.h. */
+/* The reference library: plain loops that a compiler can vectorise. See clib.h.
+ *
+ * Convolutions spend nearly all their time in `products`, which has a variant for each of three instruction sets, chosen by the compiler's macros (-march=...);
+ * CLIB_PLAIN asks for plain C99. All variants give the same integers. */
 #include "clib.h"
 
 #include <stddef.h>
 #include <string.h>
+#if !defined CLIB_PLAIN && (defined __AVX2__ || (defined __AVX512BW__ && defined __AVX512VNNI__))
+#include <immintrin.h>
+#endif
 
-#define DEPTH 512   /* products of one sum that are laid out at once, a multiple of LANES */
-#define ROW 544     /* from one row of them to the next: no power of two, so that rows do not share the sets of a cache */
-#define PIXELS 16   /* of a tile, a multiple of 4 */
-#define FILTERS 256 /* whose sums of a tile are kept, an even number */
-#define LANES 16    /* sums of products are padded with zeros to multiples of this many */
+#define DEPTH 1152  /* products of one sum that are laid out at once, a multiple of LANES */
+#define ROW 1184    /* from one row of them to the next: no power of two, so that rows do not share the sets of a cache */
+#define PIXELS 16   /* of a tile, a multiple of ROWS */
+#define FILTERS 256 /* whose sums of a tile are kept, a multiple of COLUMNS */
+#define ROWS 4      /* pixels of one call of products */
+#define LANES 64    /* rows of a window are padded to multiples of this many */
 #define CHANNELS 256
 #define OFFSET(pixel, pitch) ((ptrdiff_t)(pixel) * (pitch))
 
@@ -30,16 +37,80 @@ static void store(int8_t *restrict y, const int32_t *restrict sums, const int32_
     for (int32_t k = 0; k < n; k++) y[k] = stored(sums[k], multipliers[k], shifts[k], zero, low, high);
 }
 
-/* n elements less `zero`, as 16 bits. */
-static void widen(int16_t *restrict to, const int8_t *restrict from, int32_t n, int32_t zero)
+/* The variants. Each has `element`, the type of a window's elements when they are laid out; RAISED, by how much more than x - zero_x they are;
+ * COLUMNS, filters of one call; and products: the sums of products of ROWS rows of x, each padded to LANES, with COLUMNS rows of n weights. */
+#if !defined CLIB_PLAIN && defined __AVX512BW__ && defined __AVX512VNNI__
+
+/* VPDPBUSD multiplies unsigned with signed bytes, so x + 128 is laid out. It wraps around and does not saturate: `sums_begin` takes away the surplus. */
+typedef uint8_t element;
+#define RAISED(zero_x) (128 + (zero_x))
+#define COLUMNS 4
+
+static void products(int32_t n, const element *x, const int8_t *const w[COLUMNS], int32_t sums[ROWS][COLUMNS])
 {
-    for (int32_t k = 0; k < n; k++) to[k] = (int16_t)(from[k] - zero);
+    __m512i s[ROWS][COLUMNS];
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < COLUMNS; j++) s[i][j] = _mm512_setzero_si512();
+    for (int32_t k = 0; k < n; k += 64) {
+        const __mmask64 there = n - k < 64 ? ((__mmask64)1 << (n - k)) - 1 : ~(__mmask64)0;
+        __m512i filter[COLUMNS];
+        for (int j = 0; j < COLUMNS; j++) filter[j] = _mm512_maskz_loadu_epi8(there, w[j] + k);
+        for (int i = 0; i < ROWS; i++) {
+            const __m512i pixel = _mm512_loadu_si512(x + i * ROW + k);
+            for (int j = 0; j < COLUMNS; j++) s[i][j] = _mm512_dpbusd_epi32(s[i][j], pixel, filter[j]);
+        }
+    }
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < COLUMNS; j++) sums[i][j] = _mm512_reduce_add_epi32(s[i][j]);
 }
 
-/* Adds the sums of products of four rows of x with two of w; n is a multiple of LANES. */
-static void products(int32_t n, const int16_t *restrict x, const int16_t *restrict w, int32_t *restrict sums)
+#else
+
+typedef int16_t element;
+#define RAISED(zero_x) 0
+#define COLUMNS 2
+
+#if !defined CLIB_PLAIN && defined __AVX2__
+
+/* The totals of four sums. */
+static __m128i totals(const __m256i *s0, const __m256i *s1)
 {
-    const int16_t *x0 = x, *x1 = x + ROW, *x2 = x + 2 * ROW, *x3 = x + 3 * ROW, *w0 = w, *w1 = w + ROW;
+    const __m256i pairs = _mm256_hadd_epi32(_mm256_hadd_epi32(s0[0], s0[1]), _mm256_hadd_epi32(s1[0], s1[1]));
+    return _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+}
+
+/* Adds 16 products of 16 bits to each sum, exact in 32 (VPMADDWD). */
+static inline void step(const element *x, __m128i w0, __m128i w1, __m256i s[ROWS][COLUMNS])
+{
+    const __m256i f0 = _mm256_cvtepi8_epi16(w0), f1 = _mm256_cvtepi8_epi16(w1);
+    for (int i = 0; i < ROWS; i++) {
+        const __m256i pixel = _mm256_loadu_si256((const __m256i *)(x + i * ROW));
+        s[i][0] = _mm256_add_epi32(s[i][0], _mm256_madd_epi16(pixel, f0));
+        s[i][1] = _mm256_add_epi32(s[i][1], _mm256_madd_epi16(pixel, f1));
+    }
+}
+
+static void products(int32_t n, const element *x, const int8_t *const w[COLUMNS], int32_t sums[ROWS][COLUMNS])
+{
+    __m256i s[ROWS][COLUMNS] = {{_mm256_setzero_si256()}};
+    const int8_t *w0 = w[0], *w1 = w[1];
+    int32_t k = 0;
+    for (; k + 16 <= n; k += 16) step(x + k, _mm_loadu_si128((const __m128i *)(w0 + k)), _mm_loadu_si128((const __m128i *)(w1 + k)), s);
+    if (k < n) {
+        int8_t last[COLUMNS][16] = {{0}};
+        memcpy(last[0], w0 + k, (size_t)(n - k));
+        memcpy(last[1], w1 + k, (size_t)(n - k));
+        step(x + k, _mm_loadu_si128((const __m128i *)last[0]), _mm_loadu_si128((const __m128i *)last[1]), s);
+    }
+    for (int i = 0; i < ROWS; i += 2) _mm_storeu_si128((__m128i *)sums[i], totals(s[i], s[i + 1]));
+}
+
+#else
+
+static void products(int32_t n, const element *x, const int8_t *const w[COLUMNS], int32_t sums[ROWS][COLUMNS])
+{
+    const element *x0 = x, *x1 = x + ROW, *x2 = x + 2 * ROW, *x3 = x + 3 * ROW;
+    const int8_t *w0 = w[0], *w1 = w[1];
     int32_t s00 = 0, s01 = 0, s10 = 0, s11 = 0, s20 = 0, s21 = 0, s30 = 0, s31 = 0;
     for (int32_t k = 0; k < n; k++) {
         s00 += x0[k] * w0[k];
@@ -51,79 +122,113 @@ static void products(int32_t n, const int16_t *restrict x, const int16_t *restri
         s30 += x3[k] * w0[k];
         s31 += x3[k] * w1[k];
     }
-    sums[0] += s00, sums[1] += s01;
-    sums[FILTERS] += s10, sums[FILTERS + 1] += s11;
-    sums[2 * FILTERS] += s20, sums[2 * FILTERS + 1] += s21;
-    sums[3 * FILTERS] += s30, sums[3 * FILTERS + 1] += s31;
+    sums[0][0] = s00, sums[0][1] = s01;
+    sums[1][0] = s10, sums[1][1] = s11;
+    sums[2][0] = s20, sums[2][1] = s21;
+    sums[3][0] = s30, sums[3][1] = s31;
+}
+
+#endif
+#endif
+
+/* n elements of x as they are laid out. */
+static void lay(element *restrict to, const int8_t *restrict from, int32_t n, int32_t zero)
+{
+    for (int32_t k = 0; k < n; k++) to[k] = (element)(from[k] - zero + RAISED(zero));
+}
+
+/* n elements that stand for pixels outside x. */
+static void blank(element *to, int32_t n, int32_t raised)
+{
+    for (int32_t k = 0; k < n; k++) to[k] = (element)raised;
 }
 
 /* Elements `from` to `to` - 1 of one row of a window, whose first pixel is column `left` of row `x`. */
-static void gather_row(const struct clib_conv2d_arguments *a, const int8_t *x, int32_t left, int32_t from, int32_t to, int16_t *out)
+static void gather_row(const struct clib_conv2d_arguments *a, const int8_t *x, int32_t left, int32_t from, int32_t to, element *out)
 {
     const int32_t c = a->in_channels;
     if (a->dw == 1 && a->x_pitch == c) { /* one stretch, with zeros where it leaves the picture */
         const int32_t begin = most(from, least(-left * c, to)), end = most(begin, least((a->width - left) * c, to));
-        memset(out, 0, (size_t)(begin - from) * sizeof *out);
-        widen(out + begin - from, x + (ptrdiff_t)left * c + begin, end - begin, a->zero_x);
-        memset(out + end - from, 0, (size_t)(to - end) * sizeof *out);
+        blank(out, begin - from, RAISED(a->zero_x));
+        lay(out + begin - from, x + (ptrdiff_t)left * c + begin, end - begin, a->zero_x);
+        blank(out + end - from, to - end, RAISED(a->zero_x));
         return;
     }
     while (from < to) {
         const int32_t w = left + from / c * a->dw, i = from % c, run = least(to - from, c - i);
         if (w < 0 || w >= a->width)
-            memset(out, 0, (size_t)run * sizeof *out);
+            blank(out, run, RAISED(a->zero_x));
         else
-            widen(out, x + OFFSET(w, a->x_pitch) + i, run, a->zero_x);
+            lay(out, x + OFFSET(w, a->x_pitch) + i, run, a->zero_x);
         out += run, from += run;
     }
 }
 
 /* Elements `first` to `first + n - 1` of the window of an output pixel, in the order of a filter's weights, with zeros up to `whole`. */
-static void gather(const struct clib_conv2d_arguments *a, int32_t pixel, int32_t first, int32_t n, int32_t whole, int16_t *to)
+static void gather(const struct clib_conv2d_arguments *a, int32_t pixel, int32_t first, int32_t n, int32_t whole, element *to)
 {
     const int32_t top = pixel / a->out_width * a->sh - a->pad_top, left = pixel % a->out_width * a->sw - a->pad_left, row = a->kw * a->in_channels;
     memset(to + n, 0, (size_t)(whole - n) * sizeof *to);
     while (n > 0) {
         const int32_t h = top + first / row * a->dh, from = first % row, run = least(n, row - from);
         if (h < 0 || h >= a->height)
-            memset(to, 0, (size_t)run * sizeof *to);
+            blank(to, run, RAISED(a->zero_x));
         else
             gather_row(a, a->x + OFFSET(h * a->width, a->x_pitch), left, from, from + run, to);
         to += run, first += run, n -= run;
     }
 }
 
-/* The sums of up to FILTERS filters, from `o` on, for `count` pixels: [PIXELS][FILTERS]. patches: what was gathered of the window's last part. */
-static void conv2d_sums(const struct clib_conv2d_arguments *a, int32_t pixel, int32_t count, int32_t o, int16_t *patches, int32_t *sums)
+/* Where the sums of `filters` filters from `o` on begin: their biases, less what elements raised by RAISED add. */
+static void sums_begin(const struct clib_conv2d_arguments *a, int32_t o, int32_t filters, uint32_t *begin)
 {
-    int16_t filters[2 * ROW];
-    const int32_t depth = a->kh * a->kw * a->in_channels, filters_here = least(FILTERS, a->out_channels - o);
+    const int32_t depth = a->kh * a->kw * a->in_channels;
+    for (int32_t f = 0; f < filters; f++) {
+        const int8_t *w = a->weight + OFFSET(o + f, depth);
+        int32_t sum = 0;
+        for (int32_t k = 0; RAISED(a->zero_x) != 0 && k < depth; k++) sum += w[k];
+        begin[f] = (uint32_t)a->bias[o + f] - (uint32_t)sum * (uint32_t)RAISED(a->zero_x);
+    }
+}
+
+/* Adds to sums, [PIXELS][FILTERS], those of `filters` filters from `o` on, for `count` pixels. Unsigned, since raised elements may wrap them around. */
+static void conv2d_sums(const struct clib_conv2d_arguments *a, int32_t pixel, int32_t count, int32_t o, int32_t filters, element *patches, uint32_t *sums)
+{
+    const int32_t depth = a->kh * a->kw * a->in_channels;
     for (int32_t first = 0; first < depth; first += DEPTH) {
         const int32_t n = least(DEPTH, depth - first), whole = (n + LANES - 1) / LANES * LANES;
-        if (depth > DEPTH || o == 0)
-            for (int32_t k = 0; k < count; k++) gather(a, pixel + k, first, n, whole, patches + k * ROW);
-        memset(filters, 0, sizeof filters);
-        for (int32_t f = 0; f < filters_here; f += 2) {
-            for (int32_t g = 0; g < least(2, filters_here - f); g++) widen(filters + g * ROW, a->weight + OFFSET(o + f + g, depth) + first, n, 0);
-            for (int32_t k = 0; k < count; k += 4) products(whole, patches + k * ROW, filters, sums + k * FILTERS + f);
+        for (int32_t k = 0; k < count; k++) gather(a, pixel + k, first, n, whole, patches + k * ROW);
+        for (int32_t f = 0; f < filters; f += COLUMNS) {
+            const int8_t *w[COLUMNS];
+            for (int32_t g = 0; g < COLUMNS; g++) w[g] = a->weight + OFFSET(o + least(f + g, filters - 1), depth) + first;
+            for (int32_t k = 0; k < count; k += ROWS) {
+                int32_t found[ROWS][COLUMNS];
+                products(n, patches + k * ROW, w, found);
+                for (int i = 0; i < ROWS; i++)
+                    for (int j = 0; j < COLUMNS; j++) sums[(k + i) * FILTERS + f + j] += (uint32_t)found[i][j];
+            }
         }
     }
 }
 
 void clib_conv2d(const struct clib_conv2d_arguments *a)
 {
-    int16_t patches[PIXELS * ROW];
-    int32_t sums[PIXELS * FILTERS];
+    element patches[PIXELS * ROW];
+    uint32_t begin[FILTERS] = {0}, sums[PIXELS * FILTERS];
     const int32_t pixels = a->out_height * a->out_width;
     memset(patches, 0, sizeof patches);
-    for (int32_t pixel = 0; pixel < pixels; pixel += PIXELS)
-        for (int32_t o = 0; o < a->out_channels; o += FILTERS) {
-            const int32_t count = least(PIXELS, pixels - pixel), filters = least(FILTERS, a->out_channels - o);
-            for (int32_t k = 0; k < PIXELS; k++) memcpy(sums + k * FILTERS, a->bias + o, (size_t)filters * sizeof *sums);
-            conv2d_sums(a, pixel, count, o, patches, sums);
+    for (int32_t o = 0; o < a->out_channels; o += FILTERS) {
+        const int32_t filters = least(FILTERS, a->out_channels - o);
+        sums_begin(a, o, filters, begin);
+        for (int32_t pixel = 0; pixel < pixels; pixel += PIXELS) {
+            const int32_t count = least(PIXELS, pixels - pixel);
+            for (int32_t k = 0; k < PIXELS; k++) memcpy(sums + k * FILTERS, begin, sizeof begin);
+            conv2d_sums(a, pixel, count, o, filters, patches, sums);
             for (int32_t k = 0; k < count; k++)
-                store(a->y + OFFSET(pixel + k, a->y_pitch) + o, sums + k * FILTERS, a->multipliers + o, a->shifts + o, filters, a->zero_y, a->low, a->high);
+                store(a->y + OFFSET(pixel + k, a->y_pitch) + o, (const int32_t *)(sums + k * FILTERS), a->multipliers + o, a->shifts + o, filters, a->zero_y,
+                      a->low, a->high);
         }
+    }
 }
 
 /* The row of x that a window's row u reads for output row p, or -1 outside. */
