@@ -145,14 +145,14 @@ class _Slopes:
             self.outputs += (steps * FINE) @ self.gram.columns[:, span].T
 
 
-def round_rows(weights: Reals, gram: Gram, low: int, high: int, drift: Reals | None = None) -> Reals:
+def round_rows(weights: Reals, gram: Gram, low: int, high: int, drift: Reals | None = None, sweeps: int = SWEEPS) -> Reals:
     """Whole numbers [rows, k] from low to high near `weights` [rows, k], which are in stored steps.
 
     drift: [rows, k], its products with the inputs in units of `gram` times stored steps; the weights take of it what they can.
     """
     found = np.clip(np.floor(weights + 0.5), low, high)
     slopes, pull = _Slopes(gram, found * FINE - np.rint(weights * FINE)), _slope(drift, weights.shape)
-    for _ in range(SWEEPS):
+    for _ in range(sweeps):
         moved = False
         for start in range(0, weights.shape[1], BLOCK):
             span = slice(start, start + BLOCK)
@@ -175,10 +175,9 @@ def _descend(found: Reals, slope: Reals, inner: Reals, limits: tuple[int, int]) 
     left, stored = np.ascontiguousarray(slope.T), np.ascontiguousarray(found.T)
     steps, diagonal = np.zeros(left.shape), np.maximum(np.diagonal(inner), 1.0) * FINE
     for k in range(len(left)):
-        moved = np.clip(stored[k] + np.rint(-left[k] / diagonal[k]), *limits) - stored[k]
-        if moved.any():
-            steps[k] = moved
-            left[k + 1 :] += inner[k, k + 1 :, None] * (moved * FINE)
+        mine = left[k] + (inner[k, :k] * FINE) @ steps[:k]
+        wanted = stored[k] - np.rint(mine / diagonal[k])
+        steps[k] = np.minimum(np.maximum(wanted, limits[0]), limits[1]) - stored[k]
     return steps.T
 
 
