@@ -18,7 +18,7 @@ from toolchain.graph.nodes.rewrite import add_constant, constant, known_shape
 from toolchain.passes.as_pictures import AsPictures
 from toolchain.passes.context import Context
 from toolchain.passes.fold_constants import FoldConstants
-from toolchain.passes.remove_dead import RemoveDead
+from toolchain.passes.simplify import RemoveDead
 
 n = helper.make_node
 SEQUENCE = (1, 3, 16)

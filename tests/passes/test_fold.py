@@ -16,9 +16,8 @@ from toolchain.graph.running.session import open_session, run_session
 from toolchain.passes.context import Context
 from toolchain.passes.fold_batch_norm import FoldBatchNorm
 from toolchain.passes.fold_constants import FoldConstants
-from toolchain.passes.remove_dead import RemoveDead
-from toolchain.passes.remove_identity import RemoveIdentity
 from toolchain.passes.runner import run_passes
+from toolchain.passes.simplify import RemoveDead, RemoveIdentity
 
 n = helper.make_node
 PASSES = (FoldConstants(), RemoveIdentity(), FoldBatchNorm(), RemoveDead())

@@ -13,16 +13,12 @@ from tests.graph.onnx_builder import conv_net, save
 from tests.spec.small import GOOD
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.nodes.rewrite import is_operator
-from toolchain.passes.base import Pass
-from toolchain.passes.context import Context
-from toolchain.passes.contracts import PROPERTIES
+from toolchain.passes.context import Context, Pass
 from toolchain.passes.fold_batch_norm import FoldBatchNorm
 from toolchain.passes.fuse import Fuse
-from toolchain.passes.pipeline import Pipeline, pipeline_of, print_pipeline, read_pipeline
-from toolchain.passes.registry import PASSES
-from toolchain.passes.remove_dead import RemoveDead
-from toolchain.passes.remove_identity import RemoveIdentity
-from toolchain.passes.runner import run_passes
+from toolchain.passes.pipeline import PASSES, Pipeline, pipeline_of, print_pipeline, read_pipeline
+from toolchain.passes.runner import PROPERTIES, run_passes
+from toolchain.passes.simplify import RemoveDead, RemoveIdentity
 from toolchain.passes.templates import templates_of
 from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.load import load_text

@@ -17,7 +17,7 @@ from toolchain.graph.nodes.rewrite import add_constant
 from toolchain.graph.regions import REGION
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.operation import Operation
-from toolchain.passes.outline import outline
+from toolchain.passes.partition import outline
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.contents import Bundle
 from toolchain.schedule.compile_region import Options, compile_region

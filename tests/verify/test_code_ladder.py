@@ -13,7 +13,7 @@ from tests.codegen.test_c99 import region
 from tests.compiled_network import compile_network
 from tests.graph.onnx_builder import model
 from tests.graph_networks import built, regions, samples
-from toolchain.graph.files.stage_file import read_stage
+from toolchain.graph.files.store import read_stage
 from toolchain.graph.graph_region import GraphRegion
 from toolchain.graph.regions import region_calls
 from toolchain.runtime.open_region import Stored

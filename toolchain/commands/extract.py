@@ -5,9 +5,8 @@ from pathlib import Path
 
 import onnx
 
-from toolchain.graph.files.tensors import constants, is_external
-from toolchain.graph.files.weights import take_weights
-from toolchain.graph.files.write_proto import write_proto
+from toolchain.graph.files.proto_file import write_proto
+from toolchain.graph.files.weights import constants, is_external, take_weights
 from toolchain.graph.importing.extract import extract_model
 from toolchain.graph.nodes.node_text import shape_text
 from toolchain.graph.running.session import open_session

@@ -22,9 +22,8 @@ from toolchain.graph.nodes.rewrite import (
     shape_of,
 )
 from toolchain.graph.operators.sequences import PictureForm, is_sequence, picture_form, starts
-from toolchain.passes.base import Pass
-from toolchain.passes.context import Context
-from toolchain.passes.remove_identity import RESHAPES
+from toolchain.passes.context import Context, Pass
+from toolchain.passes.simplify import RESHAPES
 
 ROWS = ("MatMul", "Gemm")
 """Operators whose results are rows of features: the last axis has the channels."""

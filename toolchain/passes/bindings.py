@@ -11,8 +11,7 @@ import onnx_ir as ir
 from toolchain.graph.equivalence.intervals import limit
 from toolchain.graph.nodes.rewrite import Array, constant, integer, ints, is_operator, known_shape, real, shape_of, text
 from toolchain.graph.operators.affine import affine_of, per_channel
-from toolchain.graph.operators.resizing import repeats
-from toolchain.graph.operators.windows import pads_of, transposed_window_of, window_of
+from toolchain.graph.operators.windows import pads_of, repeats, transposed_window_of, window_of
 from toolchain.passes.matching import Match
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why

@@ -11,8 +11,7 @@ from toolchain.graph.calibration.table import Samples, Seen, Table, calibrate, s
 from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.running.session import ONCE
-from toolchain.passes.base import Pass
-from toolchain.passes.context import Context
+from toolchain.passes.context import Context, Pass
 from toolchain.passes.pipeline import Pipeline, read_pipeline
 from toolchain.passes.remove_qdq import declares_ranges, qdq_table
 from toolchain.passes.runner import run_passes, run_steps

@@ -1,8 +1,9 @@
-"""Everything that passes know besides the graph."""
+"""The form of a pass, and all that passes know besides the graph: machines, options, calibration, the user's wishes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from fnmatch import fnmatchcase
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -15,6 +16,7 @@ from toolchain.operations.library import Kinds, builtin_kinds
 from toolchain.passes.templates import Template
 from toolchain.spec.model import RegionLimits
 from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import Why
 
 Policy = Literal["pays", "all", "least"]
 
@@ -153,3 +155,46 @@ class Context:
     def domain(self) -> str:
         """The domain of the machine's integer functions."""
         return self.device.domain if self.device else INTEGER
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A rewriting of the graph. requires: properties that must hold before; ensures: those that hold after (see contracts)."""
+
+    name: ClassVar[str] = ""
+    requires: ClassVar[tuple[str, ...]] = ()
+    ensures: ClassVar[tuple[str, ...]] = ()
+
+    def run(self, model: ir.Model, context: Context) -> ir.Model:
+        """The rewritten model, which may be the same object."""
+        raise NotImplementedError(self.name)
+
+
+def keep(patterns: Sequence[str]) -> Wish:
+    """As the model's file says."""
+    return Wish(tuple(patterns), "", Why.KEPT())
+
+
+def give(patterns: Sequence[str], machine: str) -> Wish:
+    """As the model's file says."""
+    return Wish(tuple(patterns), machine, Why.GIVEN(owner=machine))
+
+
+def rule(patterns: Sequence[str], machine: str, because: str) -> Wish:
+    """As the deployment says. machine: empty for the host."""
+    return Wish(tuple(patterns), machine, Why.RULED(owner=machine, note=because) if machine else Why.RULED_HOST(note=because))
+
+
+def keeps(reasons: Sequence[Reason]) -> bool:
+    """Whether the user has said that a node is on the host."""
+    return any(Why.KEPT.gave(reason) or Why.RULED_HOST.gave(reason) for reason in reasons)
+
+
+def fits(node: ir.Node, patterns: Sequence[str]) -> bool:
+    """Whether a node's name or operator fits one of the patterns; `*` and `?` stand for any text and any character."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in (node.name or "", node.op_type))
+
+
+def wish_for(nodes: Sequence[ir.Node], wishes: Sequence[Wish]) -> Wish | None:
+    """The first that fits one of the nodes."""
+    return next((wish for wish in wishes if any(fits(node, wish.patterns) for node in nodes)), None)

@@ -14,8 +14,7 @@ from toolchain.graph.nodes.rewrite import constant
 from toolchain.graph.quantisation.requantisation import too_large
 from toolchain.operations.ending import SCALINGS, Scaling, scaling_of
 from toolchain.operations.evaluate import call_sums
-from toolchain.passes.base import Pass
-from toolchain.passes.context import Context
+from toolchain.passes.context import Context, Pass
 from toolchain.passes.fuse import INNER
 from toolchain.spec.errors import fail
 

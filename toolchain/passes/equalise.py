@@ -16,8 +16,7 @@ import onnx_ir as ir
 
 from toolchain.graph.nodes.rewrite import add_constant, constant, drop_unused_constants, fresh_name, integer, is_operator, known_shape, multiplied
 from toolchain.graph.operators.affine import affine_of
-from toolchain.passes.base import Pass
-from toolchain.passes.context import Context
+from toolchain.passes.context import Context, Pass
 from toolchain.passes.remove_qdq import declares_ranges
 
 Array = np.typing.NDArray[Any]

@@ -21,8 +21,7 @@ from toolchain.graph.nodes.rewrite import (
     text,
 )
 from toolchain.graph.operators.affine import Vector, affine_of, per_channel
-from toolchain.passes.base import Pass
-from toolchain.passes.context import Context
+from toolchain.passes.context import Context, Pass
 
 SPREAD = 4.0
 """Factors of channels that a layer takes in: the largest over the least."""

@@ -11,8 +11,7 @@ from toolchain.graph.importing.fold_nodes import RANDOM
 from toolchain.graph.importing.versions import IR_VERSION
 from toolchain.graph.nodes.rewrite import ONNX_DOMAINS, Array, add_constant, captured, constant, drop_unused_constants, is_operator, known_shape
 from toolchain.graph.running.session import ONCE, open_session, run_session
-from toolchain.passes.base import Pass
-from toolchain.passes.context import Context
+from toolchain.passes.context import Context, Pass
 
 
 @dataclass(frozen=True)

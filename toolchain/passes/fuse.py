@@ -11,12 +11,10 @@ from toolchain.graph.integers.calls import REASON, fused_call, note_reasons, not
 from toolchain.graph.integers.functions import FUSED, is_integer
 from toolchain.graph.nodes.rewrite import add_constant, drop_unused_constants, substitute
 from toolchain.operations.kind import OperationKind
-from toolchain.passes.base import Pass
 from toolchain.passes.bindings import Fused, New, bind
-from toolchain.passes.context import Context, Device
+from toolchain.passes.context import Context, Device, Pass, wish_for
 from toolchain.passes.matching import Match, find
 from toolchain.passes.templates import Template, default_templates
-from toolchain.passes.wishes import wish_for
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why
 

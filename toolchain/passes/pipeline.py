@@ -1,13 +1,23 @@
-"""Pipelines as YAML: a list of passes with their options; what is read can be printed back."""
+"""Pipelines as YAML: passes by name with their options; a pipeline that was read can be printed back."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any
 
 import yaml
 
-from toolchain.passes.base import Pass
-from toolchain.passes.registry import PASSES
+from toolchain.passes.as_pictures import AsPictures
+from toolchain.passes.context import Pass
+from toolchain.passes.correct_bias import CorrectBias
+from toolchain.passes.equalise import Equalise
+from toolchain.passes.fold_batch_norm import FoldBatchNorm
+from toolchain.passes.fold_constants import FoldConstants
+from toolchain.passes.fuse import Fuse
+from toolchain.passes.partition import Partition
+from toolchain.passes.quantize import Quantize
+from toolchain.passes.remove_qdq import MergeLimits, RemoveQdq
+from toolchain.passes.simplify import MergePads, RemoveDead, RemoveIdentity
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.findings import gather
 from toolchain.spec.model import Outline
@@ -15,6 +25,24 @@ from toolchain.spec.resources import PACKAGE
 from toolchain.spec.schema import validate
 from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node, parse_yaml
+
+ALL: tuple[type[Pass], ...] = (
+    FoldConstants,
+    RemoveIdentity,
+    RemoveQdq,
+    MergeLimits,
+    AsPictures,
+    MergePads,
+    FoldBatchNorm,
+    Equalise,
+    RemoveDead,
+    Fuse,
+    Quantize,
+    CorrectBias,
+    Partition,
+)
+PASSES: Mapping[str, type[Pass]] = MappingProxyType({kind.name: kind for kind in ALL})
+
 
 SCHEMA = PACKAGE / "schemas" / "pipeline.schema.json"
 

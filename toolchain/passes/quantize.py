@@ -34,9 +34,8 @@ from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choo
 from toolchain.operations.ending import of_call, quantize, scaling_operands, zero_names
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
-from toolchain.passes.base import Pass
 from toolchain.passes.budget import Costly, Trials, costly_calls, held_out
-from toolchain.passes.context import Context
+from toolchain.passes.context import Context, Pass
 from toolchain.passes.even_borders import Evened, even_borders
 from toolchain.passes.leave import LIMITS, leave_border_activations, leave_calls, leave_costly, leave_unseen, leave_worst
 from toolchain.passes.placement import place_calls

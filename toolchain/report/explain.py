@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from toolchain.graph.regions import ROW_BY_ROW, region_calls, region_function
+from toolchain.passes.context import keeps
 from toolchain.passes.leave import WIDENED
 from toolchain.passes.templates import Template
-from toolchain.passes.wishes import keeps
 from toolchain.report.costs import Costs, cost_rows
 from toolchain.report.placement import FOLDED, Placement
 from toolchain.report.reasons import Cause, advisor_for, find_causes

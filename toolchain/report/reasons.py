@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from toolchain.passes.fuse import family_of
-from toolchain.passes.pattern import Pattern
-from toolchain.passes.templates import Template
+from toolchain.passes.templates import Pattern, Template
 from toolchain.report.costs import Border, CostRow, Costs
 from toolchain.report.placement import HOST, Placement
 from toolchain.report.tables import tally

@@ -9,8 +9,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from toolchain.graph.calibration.table import sample_at
-from toolchain.graph.integers.integer_graph import integer_tensors
-from toolchain.graph.integers.ort_selftest import check_oracle
+from toolchain.graph.integers.integer_graph import check_oracle, integer_tensors
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import run_session
 from toolchain.spec.model import Tolerance

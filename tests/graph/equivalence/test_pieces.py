@@ -1,16 +1,21 @@
 """A piece of a model computes its result from what it is fed as the model does."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnx_ir as ir
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
 from tests.graph.imported import F, imported, normal, run
-from toolchain.graph.equivalence.pieces import OPERAND, Pieces, Source, reads_of
+from toolchain.graph.equivalence import piecewise
+from toolchain.graph.equivalence.pieces import LEAST, OPERAND, Crop, Pieces, Source, cropped, enough, reads_of
+from toolchain.graph.equivalence.piecewise import find_mismatch
+from toolchain.graph.nodes.rewrite import add_constant, known_shape
 
 n = helper.make_node
 NODES = [
@@ -81,3 +86,72 @@ def test_an_operator_with_a_subgraph_ends_a_piece(tmp_path: Path) -> None:
     operands, between = source.operands("y", ())
     assert operands == {"b"}
     assert [node.name for node in between] == ["neg"]
+
+
+SHAPE = (1, 3, 40, 60)
+CONSTANTS = {
+    "w": normal(1, 3, 3, 3, 3), "wide": normal(2, 3, 3, 7, 5), "b": normal(3, 3), "of_channels": normal(4, 3, 1, 1), "of_columns": normal(5, 60),
+    "one": F(2), "shape": np.array([1, -1]), **{name: np.abs(normal(k, 3)) + F(0.5) for k, name in enumerate("stmv")},
+}  # fmt: skip
+CASES = [
+    ([n("Conv", ["x", "w"], ["y"])], Crop(LEAST)),
+    ([n("Conv", ["x", "wide"], ["y"])], Crop(14)),
+    ([n("Conv", ["x", "w"], ["a"], strides=[2, 1]), n("Conv", ["a", "w"], ["y"], strides=[2, 3])], Crop(LEAST, 12)),
+    ([n("Conv", ["x", "w"], ["y"], dilations=[4, 4])], Crop(18)),
+    ([n("Conv", ["x", "w", "b"], ["a"]), n("BatchNormalization", ["a", *"stmv"], ["c"]), n("Relu", ["c"], ["y"])], Crop(LEAST)),
+    ([n("Mul", ["x", "of_channels"], ["a"]), n("Add", ["a", "one"], ["y"])], Crop(LEAST)),
+    ([n("Relu", ["x"], ["a"]), n("Add", ["a", "x"], ["y"])], Crop(LEAST)),
+    ([n("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]), n("Add", ["a", "x"], ["y"])], Crop()),
+    ([n("Mul", ["x", "of_columns"], ["y"])], Crop()),
+    ([n("Conv", ["x", "w"], ["y"], auto_pad="SAME_UPPER")], Crop()),
+    ([n("GlobalAveragePool", ["x"], ["y"])], Crop()),
+    ([n("Reshape", ["x", "shape"], ["y"])], Crop()),
+]
+
+
+@pytest.mark.parametrize(("nodes", "wanted"), CASES)
+def test_what_is_enough(nodes: Sequence[onnx.NodeProto], wanted: Crop, tmp_path: Path) -> None:
+    model = imported(tmp_path, nodes, SHAPE, CONSTANTS)
+    assert enough(model.graph.inputs, [list(model.graph)], {}) == wanted
+    shape = cropped(model.graph.inputs[0], wanted)
+    assert all(wanted.size <= few <= all_ and (all_ - few) % wanted.step == 0 for few, all_ in zip(shape[2:], SHAPE[2:], strict=True))
+    assert (shape == SHAPE) == (wanted.size == 0)
+
+
+def test_a_convolution_of_one_operand_and_another_keep_their_sizes(tmp_path: Path) -> None:
+    model = imported(tmp_path, [n("Conv", ["x", "w"], ["a"], strides=[2, 2]), n("Relu", ["a"], ["y"])], SHAPE, CONSTANTS)
+    assert enough([model.graph.inputs[0], next(iter(model.graph)).outputs[0]], [list(model.graph)], {}) == Crop()
+    assert enough([model.graph.inputs[0]] * 2, [list(model.graph)], {}) == Crop()
+    assert enough([], [list(model.graph)], {}) == Crop()
+
+
+@pytest.mark.parametrize("row", range(3))
+@pytest.mark.parametrize("column", range(3))
+def test_every_tap_of_a_kernel_shows(row: int, column: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[tuple[int, ...]] = []
+    made_up = piecewise._made_up  # pyright: ignore[reportPrivateUsage]
+
+    def watched(value: object, shape: tuple[int, ...], *more: object) -> object:
+        fed.append(shape)
+        return made_up(value, shape, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(piecewise, "_made_up", watched)
+    nodes = [n("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1], strides=[2, 2])]
+    one, other = (imported(tmp_path, nodes, SHAPE, CONSTANTS) for _ in range(2))
+    changed = CONSTANTS["w"].copy()
+    changed[2, 1, row, column] += 0.1
+    next(iter(other.graph)).replace_input_with(1, add_constant(other.graph, "changed", changed))
+    found = find_mismatch(one, other, {})
+    assert found is not None
+    assert found.tensor == "y"
+    assert fed == [(1, 3, 8, 8)]  # LEAST, and what is left out is a multiple of both models' strides
+
+
+@pytest.mark.parametrize("extent", range(40, 47))
+def test_windows_end_where_they_did(extent: int, tmp_path: Path) -> None:
+    """Padding behind that no window reaches may be left out by a pass: a few rows less must not bring it back."""
+    pads = [[1, 1, behind, behind] for behind in (0, 1, 2)]
+    models = [imported(tmp_path, [n("Conv", ["x", "w"], ["y"], pads=each, strides=[3, 3])], (1, 3, extent, extent), CONSTANTS) for each in pads]
+    shapes = [known_shape(model.graph.outputs[0]) for model in models]
+    for one, shape in zip(models[1:], shapes[1:], strict=True):
+        assert (find_mismatch(models[0], one, {}) is None) == (shape == shapes[0])

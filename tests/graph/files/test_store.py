@@ -6,17 +6,24 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir as ir
+import pytest
+from onnx import helper
 
+from tests.graph.imported import imported, normal
 from tests.graph.onnx_builder import conv_net, save
-from toolchain.graph.files.store import Store
+from toolchain.graph.files.store import Store, read_stage
 from toolchain.graph.files.weights import INLINE_BYTES
 from toolchain.graph.importing.load import load_graph
+from toolchain.graph.nodes.rewrite import shape_of
+from toolchain.graph.regions import REGION, TARGET, region_calls, region_function
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.passes.context import Context
 from toolchain.passes.fold_batch_norm import FoldBatchNorm
 from toolchain.passes.fold_constants import FoldConstants
-from toolchain.passes.remove_identity import RemoveIdentity
+from toolchain.passes.partition import outline
 from toolchain.passes.runner import run_passes
+from toolchain.passes.simplify import RemoveIdentity
+from toolchain.spec.errors import UserError
 
 
 def _build(folder: Path, path: Path) -> list[bytes]:
@@ -87,3 +94,33 @@ def test_a_stage_after_that_changes_some_weights_writes_those_alone(tmp_path: Pa
     assert len(sizes) == 2
     assert sizes.pop(f"weights-{'0' * 16}.bin") == data.stat().st_size
     assert list(sizes.values()) == [value.const_value.nbytes]
+
+
+n = helper.make_node
+
+
+def with_region(folder: Path) -> ir.Model:
+    nodes = [n("Relu", ["x"], ["a"], "relu"), n("Conv", ["a", "w"], ["b"], "conv"), n("Neg", ["b"], ["y"], "neg")]
+    model = imported(folder, nodes, constants={"w": normal(0, 4, 3, 3, 3)})
+    for node in model.graph:
+        node.outputs[0].metadata_props["note"] = node.name or ""
+    outline(model, list(model.graph)[1:2], REGION, "region0", {TARGET: "some"})
+    return model
+
+
+def test_inputs_of_a_region_have_shape_type_and_metadata(tmp_path: Path) -> None:
+    model = read_stage(Store(tmp_path / "s").save("one", with_region(tmp_path)))
+    (call,) = region_calls(model)
+    function = region_function(model, call)
+    assert [(value.name, shape_of(value), value.dtype) for value in function.inputs] == [
+        ("a", (1, 3, 4, 4), ir.DataType.FLOAT),
+        ("w", (4, 3, 3, 3), ir.DataType.FLOAT),
+    ]
+    assert function.inputs[0].metadata_props["note"] == "relu"
+    assert shape_of(next(iter(function)).outputs[0]) == (1, 4, 2, 2)
+    assert (call.domain, call.metadata_props[TARGET], function.name) == (REGION, "some", "region0")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none.onnx: E0001 cannot read the model: No such file"):
+        read_stage(tmp_path / "none.onnx")

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from toolchain.graph.files.write_proto import write_proto
+from toolchain.graph.files.proto_file import write_proto
 from toolchain.graph.importing.extract import extract_model
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.spec.errors import UserError

@@ -7,17 +7,120 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.graph.imported import F, imported, normal, run
 from tests.graph.onnx_builder import model
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.importing.resolve import resolve_shapes, strict_complaint, tensor_shapes, write_scalars
+from toolchain.graph.importing.resolve import (
+    declare_types,
+    infer_partly,
+    inline_branches,
+    resolve_shapes,
+    strict_complaint,
+    tensor_shapes,
+    write_scalars,
+)
 from toolchain.graph.nodes.rewrite import shape_of
+from toolchain.graph.nodes.subgraphs import all_nodes
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import run_session
 
 n = helper.make_node
+
+
+def vendor(*nodes: onnx.NodeProto, output: str) -> onnx.ModelProto:
+    proto = model(nodes, {"x": [1, 4]}, {output: None})
+    proto.opset_import.add(domain="com.microsoft", version=1)
+    proto.graph.output[0].ClearField("type")
+    return infer_partly(proto)
+
+
+def types(proto: onnx.ModelProto) -> dict[str, tuple[int, list[int]]]:
+    entries = (*proto.graph.value_info, *proto.graph.output)
+    return {entry.name: (entry.type.tensor_type.elem_type, [dim.dim_value for dim in entry.type.tensor_type.shape.dim]) for entry in entries}
+
+
+def test_operators_of_a_vendor() -> None:
+    first, last = n("Gelu", ["x"], ["a"], domain="com.microsoft"), n("QuickGelu", ["a"], ["y"], domain="com.microsoft")
+    proto = vendor(first, n("Cast", ["a"], ["b"], to=TensorProto.DOUBLE), last, output="y")
+    assert declare_types(proto)
+    assert types(infer_partly(proto)) == {"a": (TensorProto.FLOAT, [1, 4]), "b": (TensorProto.DOUBLE, [1, 4]), "y": (TensorProto.FLOAT, [1, 4])}
+    assert not declare_types(proto)
+
+
+def test_nothing_is_missing() -> None:
+    proto = infer_partly(model([n("Relu", ["x"], ["y"])], {"x": [1, 4]}, {"y": None}))
+    before = proto.SerializeToString()
+    assert not declare_types(proto)
+    assert proto.SerializeToString() == before
+
+
+@pytest.mark.parametrize("node", [n("NoSuch", ["x"], ["y"], domain="com.microsoft"), n("SequenceConstruct", ["x"], ["y"])])
+def test_what_is_refused_or_no_tensor_stays_as_it_is(node: onnx.NodeProto) -> None:
+    proto = vendor(node, output="y")
+    before = types(proto)
+    assert not declare_types(proto)
+    assert types(proto) == before
+
+
+def branch(*nodes: onnx.NodeProto, output: str, constants: dict[str, np.ndarray] | None = None) -> onnx.GraphProto:
+    held = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
+    return helper.make_graph(nodes, "branch", [], [onnx.ValueInfoProto(name=output)], held)
+
+
+def choice(condition: str, then: onnx.GraphProto, other: onnx.GraphProto, output: str = "y", name: str = "if") -> onnx.NodeProto:
+    return n("If", [condition], [output], name, then_branch=then, else_branch=other)
+
+
+def check(nodes: list[onnx.NodeProto], taken: bool, left: int = 0) -> onnx.ModelProto:
+    proto = model(nodes, {"x": [2, 3]}, {"y": None}, {"c": np.array(taken), "three": F(3)})
+    feeds = {"x": normal(0, 2, 3)}
+    wanted = run(proto, feeds)
+    assert inline_branches(proto.graph)
+    assert sum(node.op_type == "If" for node in all_nodes(proto.graph.node)) == left
+    for name, array in run(proto, feeds).items():
+        np.testing.assert_array_equal(array, wanted[name])
+    return proto
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_the_branch_that_is_taken_stands_in_the_graph(taken: bool) -> None:
+    then = branch(n("Mul", ["x", "k"], ["t"]), n("Add", ["t", "three"], ["r"]), output="r", constants={"k": F(2)})
+    other = branch(n("Neg", ["x"], ["r"]), output="r")
+    proto = check([choice("c", then, other)], taken)
+    assert [node.op_type for node in proto.graph.node] == (["Mul", "Add", "Identity"] if taken else ["Neg", "Identity"])
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_branch_may_hand_out_a_tensor_of_the_graph(taken: bool) -> None:
+    check([n("Relu", ["x"], ["q"]), choice("c", branch(n("Identity", ["q"], ["r"]), output="r"), branch(n("Abs", ["q"], ["r"]), output="r"))], taken)
+
+
+def test_names_inside_may_be_those_of_another_branch() -> None:
+    """Both Ifs make `t` and `r`; written out, no tensor is made twice."""
+    inner = branch(n("Exp", ["x"], ["t"]), n("Add", ["t", "t"], ["r"]), output="r")
+    first, second = choice("c", inner, inner, "a", "one"), choice("c", inner, inner, "b", "two")
+    proto = check([first, second, n("Sub", ["a", "b"], ["y"])], True)
+    names = [name for node in proto.graph.node for name in node.output]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_an_if_inside_a_branch_reads_what_the_branch_makes(taken: bool) -> None:
+    """The inner one stays for the next round, its reads renamed."""
+    inner = choice("d", branch(n("Mul", ["t", "k"], ["u"]), output="u"), branch(n("Neg", ["t"], ["u"]), output="u"), "r", "inner")
+    outer = branch(n("ReduceSum", ["x"], ["s"], keepdims=0), n("Greater", ["s", "three"], ["d"]), n("Add", ["x", "x"], ["t"]), inner,
+                   output="r", constants={"k": F(5)})  # fmt: skip
+    check([choice("c", outer, outer)], taken, left=1)
+
+
+def test_a_condition_that_is_computed_stays() -> None:
+    same = branch(n("Neg", ["x"], ["r"]), output="r")
+    nodes = [n("ReduceSum", ["x"], ["s"], keepdims=0), n("Greater", ["s", "s"], ["d"]), choice("d", same, same)]
+    proto = model(nodes, {"x": [2, 3]}, {"y": None})
+    assert not inline_branches(proto.graph)
+    assert [node.op_type for node in proto.graph.node] == ["ReduceSum", "Greater", "If"]
 
 
 def test_wrong_declarations_are_only_hints() -> None:

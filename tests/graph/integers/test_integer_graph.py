@@ -4,16 +4,30 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+import pytest
 from onnx import helper
 
 from tests.graph.imported import imported, normal
 from toolchain.graph.calibration.table import calibrate
+from toolchain.graph.integers import integer_graph
 from toolchain.graph.integers.integer_graph import integer_tensors, run_oracle, run_reference
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
+from toolchain.spec.errors import UserError
+
+
+def test_this_machine_is_exact() -> None:
+    integer_graph.check_oracle.__wrapped__()
+
+
+def test_a_wrong_product_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(integer_graph, "run_session", lambda *_: {"y": np.zeros((4, 8), np.int32)})
+    with pytest.raises(UserError, match="E0914"):
+        integer_graph.check_oracle.__wrapped__()
+
 
 n = helper.make_node
 

@@ -1,9 +1,9 @@
 """Bodies of conditions and loops, at any depth."""
 
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper
 
-from toolchain.graph.nodes.subgraphs import all_nodes, called_functions, own_names, replace_nodes, subgraphs
+from toolchain.graph.nodes.subgraphs import all_nodes, called_functions, own_names, replace_nodes, subgraphs, tensor_shapes
 
 n = helper.make_node
 
@@ -41,3 +41,11 @@ def test_functions_are_found_through_bodies_and_through_each_other() -> None:
     hidden = n("If", ["c"], ["y"], then_branch=body(n("One", ["x"], ["y"], domain="d")), else_branch=body())
     assert set(called_functions([hidden], functions.get)) == {("d", "One", ""), ("d", "Two", "")}
     assert called_functions([n("Abs", ["x"], ["y"])], functions.get) == {}
+
+
+def test_constants_inputs_results_and_what_is_open() -> None:
+    info = helper.make_tensor_value_info
+    x, y, r = info("x", TensorProto.FLOAT, ["n", 3]), info("y", TensorProto.FLOAT, []), info("r", TensorProto.FLOAT, None)
+    held = [helper.make_tensor("w", TensorProto.INT64, [2], [1, 2])]
+    graph = helper.make_graph([], "g", [x, helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, [1])], [y], held, value_info=[r])
+    assert tensor_shapes(helper.make_model(graph)) == {"w": (2,), "x": (None, 3), "y": ()}

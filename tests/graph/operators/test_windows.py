@@ -1,14 +1,16 @@
 """Padding that is written out gives the size and the values of automatic padding, for any window."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
-from tests.graph.imported import imported, normal, run
+from tests.graph.imported import F, imported, normal, run
 from tests.graph.onnx_builder import model
-from toolchain.graph.operators.windows import pads_of, rounds_up, window_of
+from toolchain.graph.operators.windows import pads_of, repeats, rounds_up, window_of
 
 n = helper.make_node
 Pair = tuple[int, int]
@@ -42,3 +44,41 @@ def test_the_window_of_a_pool(tmp_path_factory: pytest.TempPathFactory) -> None:
     pool = next(iter(imported(tmp_path_factory.mktemp("w"), nodes, (1, 2, 6, 5)).graph))
     assert window_of(pool, (3, 2)) == {"kernel_shape": (3, 2), "strides": (2, 2), "pads": (1, 1, 0, 0), "dilations": (1, 1)}
     assert not rounds_up(pool)
+
+
+FORMS = st.fixed_dictionaries(
+    {
+        "mode": st.sampled_from(["nearest", "linear", "cubic"]),
+        "coordinate_transformation_mode": st.sampled_from(["asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel"]),
+        "nearest_mode": st.sampled_from(["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"]),
+    }
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(FORMS, st.integers(1, 5), st.integers(1, 5), st.sampled_from([1, 2, 3, 1.5, 2.1, 0.5]), st.sampled_from([1, 2, 4]), st.booleans())
+def test_exactly_those_that_repeat(
+    tmp_path_factory: pytest.TempPathFactory, form: dict[str, str], height: int, width: int, tall: float, wide: float, sizes: bool
+) -> None:
+    after = (int(height * tall), width * int(wide))
+    if not after[0] or (form["mode"] != "nearest" and min(height, width) == 1):
+        return  # one pixel, interpolated with itself, is repeated but for rounding: either answer is right
+    constants = {"k": np.array([1, 3, *after]) if sizes else np.array([1, 1, tall, wide], F)}
+    operands = ["x", "", "", "k"] if sizes else ["x", "", "k"]
+    graph = imported(tmp_path_factory.mktemp("r"), [n("Resize", operands, ["y"], "r", **form)], (1, 3, height, width), constants)
+    x = normal(1, 1, 3, height, width)
+    found = run(graph, {"x": x})["y"]
+    whole = after[0] % height == 0
+    same = whole and np.allclose(found, x.repeat(after[0] // height, 2).repeat(after[1] // width, 3), rtol=1e-6, atol=0)
+    assert repeats(next(iter(graph.graph))) == same
+
+
+def test_factors_that_are_computed_are_none(tmp_path: Path) -> None:
+    nodes = [n("ReduceMax", ["x"], ["m"], keepdims=0), n("Mul", ["k", "m"], ["s"]), n("Resize", ["x", "", "s"], ["y"], mode="nearest")]
+    graph = imported(tmp_path, nodes, constants={"k": np.ones(4, F)})
+    assert not repeats(list(graph.graph)[-1])
+
+
+def test_a_picture_too_large_for_its_numbers_is_not_asked_about(tmp_path: Path) -> None:
+    graph = imported(tmp_path, [n("Resize", ["x", "", "k"], ["y"], mode="nearest")], (1, 1, 8192, 4096), {"k": np.array([1, 1, 2, 2], F)})
+    assert not repeats(next(iter(graph.graph)))

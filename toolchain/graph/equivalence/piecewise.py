@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.equivalence.cropping import WHOLE, Crop, cropped, enough
 from toolchain.graph.equivalence.intervals import interval_of
-from toolchain.graph.equivalence.pieces import OPERAND, Pieces, Source
+from toolchain.graph.equivalence.pieces import OPERAND, WHOLE, Crop, Pieces, Source, cropped, enough
 from toolchain.graph.files.store import Store
 from toolchain.graph.nodes.rewrite import captured, is_float, known_shape
 from toolchain.graph.running.graph_session import open_model

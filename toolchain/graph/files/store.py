@@ -13,6 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from toolchain.graph.files.weights import INLINE_BYTES
+from toolchain.graph.regions import region_calls, region_function
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 
@@ -139,3 +140,17 @@ def _bytes(tensor: ir.TensorProtocol) -> memoryview:
     """Little-endian, in C order, without a copy where the tensor is stored so."""
     array = np.ascontiguousarray(tensor.numpy())
     return array.reshape(-1).view(np.uint8).data
+
+
+def read_stage(path: Path) -> ir.Model:
+    """The model with shapes and types of everything in it, weights read when they are used. Raises UserError E0001."""
+    try:
+        model = ir.load(path)
+    except OSError as error:
+        raise fail("E0001", f"cannot read the model: {error.strerror}", place=str(path)) from None
+    for call in region_calls(model):
+        for inner, outer in zip(region_function(model, call).inputs, call.inputs, strict=True):
+            if outer is not None:  # onnx_ir reads the types of a function's results, and leaves out those of its inputs
+                inner.shape, inner.type = outer.shape, outer.type
+                inner.metadata_props.update(outer.metadata_props)
+    return model

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import onnx
 
-from toolchain.graph.files.external_data import check_constants
 from toolchain.graph.files.proto_file import read_proto
-from toolchain.graph.files.weights import take_weights
-from toolchain.graph.importing.resolve import infer_partly
-from toolchain.graph.importing.types import declare_types
+from toolchain.graph.files.weights import check_constants, take_weights
+from toolchain.graph.importing.resolve import declare_types, infer_partly
 from toolchain.graph.nodes.node_text import node_text
 from toolchain.graph.nodes.structure import needed, sort_nodes, unify_constants
 from toolchain.graph.nodes.subgraphs import called_functions, own_names, subgraphs

@@ -9,8 +9,7 @@ from onnx import helper, numpy_helper
 
 from toolchain.graph.nodes.rewrite import ONNX_DOMAINS, is_operator
 from toolchain.graph.nodes.structure import needed
-from toolchain.graph.nodes.subgraphs import replace_nodes, subgraphs
-from toolchain.graph.nodes.tensor_shapes import Shapes
+from toolchain.graph.nodes.subgraphs import Shapes, replace_nodes, subgraphs
 from toolchain.graph.running.session import ONCE, open_session, run_session
 from toolchain.spec.errors import UserError
 

@@ -7,16 +7,13 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from toolchain.graph.files.external_data import check_constants
 from toolchain.graph.files.proto_file import read_proto
-from toolchain.graph.files.weights import ir_tensor, take_weights
-from toolchain.graph.importing.concats import chain_concats
+from toolchain.graph.files.weights import check_constants, ir_tensor, take_weights
 from toolchain.graph.importing.dims import fix_dims
 from toolchain.graph.importing.fold_nodes import lift_constants
+from toolchain.graph.importing.foreign_operators import WRITTEN, drop_maps, share_floats, write_out
 from toolchain.graph.importing.inlining import inline_functions
-from toolchain.graph.importing.ml_operators import drop_maps
-from toolchain.graph.importing.parts import write_parts
-from toolchain.graph.importing.quantized_operators import WRITTEN, share_floats, write_out
+from toolchain.graph.importing.parts import chain_concats, write_parts
 from toolchain.graph.importing.resolve import resolve_shapes
 from toolchain.graph.importing.shapes import check_shapes, is_taken
 from toolchain.graph.importing.versions import to_opset

@@ -1,7 +1,6 @@
 """Parts of a picture's channels: a Split becomes a Slice for each part that is read, and a Concat of all parts, in order, takes the whole.
 
-A slice has one result, so it can be an operation. YOLO's blocks split a tensor and join its parts again with what was made of one of them.
-"""
+A slice has one result, so it can be an operation. YOLO's blocks split a tensor and join its parts again with what was made of one of them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,34 @@ from toolchain.graph.nodes.rewrite import (
     is_operator,
     known_shape,
 )
+
+# Dense networks join all results so far before every layer. Written so, each tensor is part of one concatenation alone, and can be stored as such.
+
+Operands = tuple[ir.Value | None, ...]
+
+
+def chain_concats(model: ir.Model) -> None:
+    """Changes operands in place; results, names and the order of the operators stay."""
+    made: dict[tuple[int, Operands], ir.Value] = {}
+    for node in model.graph:
+        if is_operator(node, "Concat") and len(node.inputs) > 1:
+            axis, operands = integer(node, "axis", 0), tuple(node.inputs)
+            _shorten(node, axis, made)
+            made.setdefault((axis, operands), node.outputs[0])
+
+
+def _shorten(node: ir.Node, axis: int, made: dict[tuple[int, Operands], ir.Value]) -> None:
+    """By the longest beginning that is there already."""
+    operands = tuple(node.inputs)
+    for count in range(len(operands) - 1, 1, -1):
+        joined = made.get((axis, operands[:count]))
+        if joined is not None:
+            rest = operands[count:]
+            node.resize_inputs(1 + len(rest))
+            for place, value in enumerate((joined, *rest)):
+                node.replace_input_with(place, value)
+            return
+
 
 CHANNELS = 1
 

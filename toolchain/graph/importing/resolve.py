@@ -1,16 +1,106 @@
 """Shapes and types as far as they can be known: inference and folding in turn, until neither finds anything more."""
 
-import onnx
-from onnx import helper, shape_inference
+import re
+from collections.abc import Mapping
 
-from toolchain.graph.importing.branches import inline_branches
+import onnx
+from onnx import helper, numpy_helper, shape_inference
+
 from toolchain.graph.importing.fold_nodes import fold_nodes, lift_constants
-from toolchain.graph.importing.ml_operators import write_scalers
-from toolchain.graph.importing.types import declare_types
+from toolchain.graph.importing.foreign_operators import write_scalers
 from toolchain.graph.importing.window_sizes import write_windows
 from toolchain.graph.nodes.rewrite import is_operator
 from toolchain.graph.nodes.structure import drop_unread
-from toolchain.graph.nodes.tensor_shapes import Shapes, tensor_shapes
+from toolchain.graph.nodes.subgraphs import Shapes, own_names, replace_nodes, subgraphs, tensor_shapes
+from toolchain.graph.running.session import ONCE, open_session
+from toolchain.spec.errors import UserError
+
+_TENSOR = re.compile(r"tensor\((\w+)\)\Z")
+_KINDS = {"float": "FLOAT", "double": "DOUBLE"}
+
+
+def declare_types(proto: onnx.ModelProto) -> bool:
+    """Adds type and shape of tensors that have none yet; whether there were any. A model that ONNX Runtime refuses stays: running it tells why."""
+    known = {entry.name for entry in (*proto.graph.value_info, *proto.graph.input, *proto.graph.output) if entry.type.WhichOneof("value")}
+    known |= {tensor.name for tensor in proto.graph.initializer}
+    missing = [name for node in proto.graph.node for name in node.output if name and name not in known]
+    if not missing:
+        return False
+    watched = onnx.ModelProto()
+    watched.CopyFrom(proto)
+    outputs = {entry.name for entry in proto.graph.output}
+    watched.graph.output.extend(onnx.ValueInfoProto(name=name) for name in missing if name not in outputs)
+    try:
+        session = open_session(watched.SerializeToString(), optimise=False, threads=ONCE)
+    except UserError:
+        return False
+    found = {entry.name: info for entry in session.get_outputs() if (info := _info(entry.name, entry.type, list(entry.shape))) is not None}
+    for entry in proto.graph.output:
+        if entry.name in found and entry.name in missing:
+            entry.CopyFrom(found[entry.name])
+    proto.graph.value_info.extend(found[name] for name in missing if name in found and name not in outputs)
+    return bool(found)
+
+
+def _info(name: str, text: str, shape: list[int | str | None]) -> onnx.ValueInfoProto | None:
+    """None for what is no tensor. ONNX Runtime shows a tensor of unknown rank as one without axes, so that one stays unknown."""
+    match = _TENSOR.match(text)
+    if match is None:
+        return None
+    kind = onnx.TensorProto.DataType.Value(_KINDS.get(match[1], match[1].upper()))
+    return helper.make_tensor_value_info(name, kind, shape or None)
+
+
+def inline_branches(graph: onnx.GraphProto) -> bool:
+    """Writes out every If whose condition is a constant; whether there was one."""
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    nodes: list[onnx.NodeProto] = []
+    found = False
+    for node in graph.node:
+        condition = constants.get(node.input[0]) if is_operator(node, "If") else None
+        if condition is None:
+            nodes.append(node)
+            continue
+        found = True
+        taken = bool(numpy_helper.to_array(condition).reshape(-1)[0])
+        branch = next(a.g for a in node.attribute if a.name == ("then_branch" if taken else "else_branch"))
+        nodes += _written_out(graph, branch, node)
+    if found:
+        replace_nodes(graph, nodes)
+        lift_constants(graph)
+    return found
+
+
+def _written_out(graph: onnx.GraphProto, branch: onnx.GraphProto, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The nodes of a branch under names of their own; its constants go to the graph."""
+    prefix = f"{node.name or node.output[0]}/"
+    inner = [tensor.name for tensor in branch.initializer] + [name for part in branch.node for name in part.output if name]
+    names = {name: f"{prefix}{name}" for name in inner}
+    for tensor in branch.initializer:
+        copy = graph.initializer.add()
+        copy.CopyFrom(tensor)
+        copy.name = names[tensor.name]
+    nodes = [_renamed(part, names) for part in branch.node]
+    for part in nodes:
+        part.name = f"{prefix}{part.name or part.output[0]}"
+    ends = zip(branch.output, node.output, strict=False)
+    return nodes + [helper.make_node("Identity", [names.get(end.name, end.name)], [output], f"{prefix}{output}") for end, output in ends if output]
+
+
+def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+    """A copy whose tensors have new names, in its subgraphs too, where those do not make tensors of these names themselves."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    for field in (copy.input, copy.output):
+        field[:] = [names.get(name, name) for name in field]
+    for inner in subgraphs(copy):
+        own = own_names(inner)
+        outer = {name: new for name, new in names.items() if name not in own}
+        replace_nodes(inner, [_renamed(part, outer) for part in inner.node])
+        for entry in inner.output:
+            entry.name = outer.get(entry.name, entry.name)
+    return copy
+
 
 ROUNDS = 64
 """A chain of shape computations this deep has not been seen."""

@@ -13,7 +13,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from toolchain.graph.nodes.rewrite import is_operator
-from toolchain.graph.nodes.tensor_shapes import Shapes
+from toolchain.graph.nodes.subgraphs import Shapes
 
 POOLS = ("MaxPool", "AveragePool", "LpPool")
 

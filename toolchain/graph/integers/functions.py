@@ -12,9 +12,8 @@ import onnx_ir as ir
 from onnx import parser
 
 from toolchain.graph.importing.versions import OPSET
-from toolchain.graph.integers.endings import ROUND, STORED, clip_text, ending_text, power_text
+from toolchain.graph.integers.endings import ROUND, STORED, centred_text, clip_text, ending_text, power_text, wide_text, with_operands
 from toolchain.graph.integers.numerics import Numerics
-from toolchain.graph.integers.zero_points import centred_text, wide_text, with_operands
 from toolchain.operations.ending import by_channel, first_stored, scaling_attributes, scaling_operands, zero_names
 from toolchain.operations.kind import UNIT, OperationKind
 

@@ -1,6 +1,6 @@
 """Nodes of a protobuf model: all of them, those in the bodies of loops, scans and conditions too, and the functions that they call."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import onnx
 
@@ -46,3 +46,18 @@ def called_functions(nodes: Iterable[onnx.NodeProto], find: Find) -> dict[Identi
             found[key] = function
             left += all_nodes(function.node)
     return found
+
+
+Shapes = Mapping[str, Sequence[int | None] | None]
+"""By tensor; None for a size that is open, and for a tensor of unknown rank."""
+
+
+def tensor_shapes(proto: onnx.ModelProto) -> Shapes:
+    """The shape of every tensor that has one; None for a size that is open."""
+    graph = proto.graph
+    shapes: dict[str, Sequence[int | None] | None] = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    for entry in (*graph.input, *graph.value_info, *graph.output):
+        kind = entry.type.tensor_type
+        if entry.type.HasField("tensor_type") and kind.HasField("shape"):
+            shapes[entry.name] = tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim)
+    return shapes

@@ -10,7 +10,7 @@ from toolchain.accuracy.errors import Errors, measure_errors
 from toolchain.accuracy.fit import check_task
 from toolchain.accuracy.measure import measure_task, right_share
 from toolchain.graph.calibration.table import Samples, sample_at, sample_count
-from toolchain.graph.files.stage_file import read_stage
+from toolchain.graph.files.store import read_stage
 from toolchain.graph.operators.work import node_macs
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.models.model import Model, Recorded

@@ -14,7 +14,7 @@ from toolchain.accuracy.fit import check_task
 from toolchain.accuracy.measure import measure_task, right_share
 from toolchain.graph.calibration.calibrated import calibration_kind
 from toolchain.graph.calibration.table import sample_at, sample_count
-from toolchain.graph.files.stage_file import read_stage
+from toolchain.graph.files.store import read_stage
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import Labels, calibration_samples, labelled_samples

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from toolchain.graph.files.stage_file import read_stage
+from toolchain.graph.files.store import read_stage
 from toolchain.graph.graph_region import GraphRegion
 from toolchain.graph.regions import region_calls
 from toolchain.schedule.backend import Backend, backend_of, load_backends

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import onnx
 
-from toolchain.graph.importing.opsets.form import changed, fault
-from toolchain.graph.importing.opsets.known import Known
+from toolchain.graph.importing.opsets.known import Known, changed, fault
 from toolchain.graph.importing.opsets.rules import due
 from toolchain.graph.importing.opsets.site import Journey, Names, Site
 from toolchain.graph.importing.resolve import infer_partly

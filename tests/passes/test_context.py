@@ -1,9 +1,9 @@
-"""Patterns of the user's, and the reasons that follow from them."""
+"""DOC"""
 
 import onnx_ir as ir
 import pytest
 
-from toolchain.passes.wishes import fits, give, keep, keeps, rule, wish_for
+from toolchain.passes.context import fits, give, keep, keeps, rule, wish_for
 from toolchain.spec.reasons import Why, text_of
 
 NODE = ir.node("Conv", [], name="head/1", num_outputs=1)
