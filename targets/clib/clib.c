@@ -1,6 +1,6 @@
 /* The reference library: plain loops that a compiler can vectorise. See clib.h.
  *
- * Convolutions spend nearly all their time in `products`, which has a variant for each of three instruction sets, chosen by the compiler's macros (-march=...);
+ * Convolutions spend nearly all their time in `products` and `store`, which have variants for instruction sets, chosen by the compiler's macros (-march=...);
  * CLIB_PLAIN asks for plain C99. All variants give the same integers. */
 #include "clib.h"
 
@@ -30,11 +30,42 @@ static int8_t stored(int64_t sum, int64_t multiplier, int32_t shift, int32_t zer
     return (int8_t)(whole < low ? low : whole > high ? high : whole);
 }
 
+#if !defined CLIB_PLAIN && defined __AVX2__
+
+/* `stored` before zero is added, for the even ones of eight sums; low and high are less zero. */
+static __m256i stored_even(__m256i sums, __m256i multipliers, __m256i shifts, __m256i low, __m256i high)
+{
+    const __m256i offset = _mm256_set1_epi64x((int64_t)1 << 62), count = _mm256_and_si256(shifts, _mm256_set1_epi64x(UINT32_MAX));
+    const __m256i half = _mm256_srli_epi64(_mm256_sllv_epi64(_mm256_set1_epi64x(1), count), 1);
+    const __m256i raised = _mm256_add_epi64(_mm256_add_epi64(_mm256_mul_epi32(sums, multipliers), half), offset);
+    const __m256i whole = _mm256_sub_epi64(_mm256_srlv_epi64(raised, count), _mm256_srlv_epi64(offset, count));
+    const __m256i above = _mm256_blendv_epi8(whole, low, _mm256_cmpgt_epi64(low, whole));
+    return _mm256_blendv_epi8(above, high, _mm256_cmpgt_epi64(above, high));
+}
+
+/* Eight neighbouring results. */
+static void store_eight(int8_t *y, const int32_t *sums, const int32_t *multipliers, const int32_t *shifts, int32_t zero, int32_t low, int32_t high)
+{
+    const __m256i s = _mm256_loadu_si256((const __m256i *)sums), m = _mm256_loadu_si256((const __m256i *)multipliers);
+    const __m256i shift = _mm256_loadu_si256((const __m256i *)shifts), least = _mm256_set1_epi64x(low - zero), most = _mm256_set1_epi64x(high - zero);
+    const __m256i even = stored_even(s, m, shift, least, most);
+    const __m256i odd = stored_even(_mm256_srli_epi64(s, 32), _mm256_srli_epi64(m, 32), _mm256_srli_epi64(shift, 32), least, most);
+    const __m256i words = _mm256_add_epi32(_mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa), _mm256_set1_epi32(zero));
+    const __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    _mm_storel_epi64((__m128i *)y, _mm_packs_epi16(halves, halves));
+}
+
+#endif
+
 /* n neighbouring results, each with the ending of its channel. */
 static void store(int8_t *restrict y, const int32_t *restrict sums, const int32_t *restrict multipliers, const int32_t *restrict shifts, int32_t n,
                   int32_t zero, int32_t low, int32_t high)
 {
-    for (int32_t k = 0; k < n; k++) y[k] = stored(sums[k], multipliers[k], shifts[k], zero, low, high);
+    int32_t k = 0;
+#if !defined CLIB_PLAIN && defined __AVX2__
+    for (; k + 8 <= n; k += 8) store_eight(y + k, sums + k, multipliers + k, shifts + k, zero, low, high);
+#endif
+    for (; k < n; k++) y[k] = stored(sums[k], multipliers[k], shifts[k], zero, low, high);
 }
 
 /* The variants. Each has `element`, the type of a window's elements when they are laid out; RAISED, by how much more than x - zero_x they are;
@@ -72,37 +103,37 @@ typedef int16_t element;
 
 #if !defined CLIB_PLAIN && defined __AVX2__
 
-/* The totals of four sums. */
-static __m128i totals(const __m256i *s0, const __m256i *s1)
+/* Stores the totals of four sums. */
+static void totals(__m256i s0, __m256i s1, __m256i s2, __m256i s3, int32_t *to)
 {
-    const __m256i pairs = _mm256_hadd_epi32(_mm256_hadd_epi32(s0[0], s0[1]), _mm256_hadd_epi32(s1[0], s1[1]));
-    return _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+    const __m256i pairs = _mm256_hadd_epi32(_mm256_hadd_epi32(s0, s1), _mm256_hadd_epi32(s2, s3));
+    _mm_storeu_si128((__m128i *)to, _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1)));
 }
 
-/* Adds 16 products of 16 bits to each sum, exact in 32 (VPMADDWD). */
-static inline void step(const element *x, __m128i w0, __m128i w1, __m256i s[ROWS][COLUMNS])
+/* Adds 16 products of 16 bits, exact in 32 (VPMADDWD). */
+static inline __m256i add(__m256i sum, const element *x, __m256i w)
 {
-    const __m256i f0 = _mm256_cvtepi8_epi16(w0), f1 = _mm256_cvtepi8_epi16(w1);
-    for (int i = 0; i < ROWS; i++) {
-        const __m256i pixel = _mm256_loadu_si256((const __m256i *)(x + i * ROW));
-        s[i][0] = _mm256_add_epi32(s[i][0], _mm256_madd_epi16(pixel, f0));
-        s[i][1] = _mm256_add_epi32(s[i][1], _mm256_madd_epi16(pixel, f1));
-    }
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_loadu_si256((const __m256i *)x), w));
 }
 
 static void products(int32_t n, const element *x, const int8_t *const w[COLUMNS], int32_t sums[ROWS][COLUMNS])
 {
-    __m256i s[ROWS][COLUMNS] = {{_mm256_setzero_si256()}};
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i s00 = zero, s01 = zero, s10 = zero, s11 = zero, s20 = zero, s21 = zero, s30 = zero, s31 = zero;
     const int8_t *w0 = w[0], *w1 = w[1];
-    int32_t k = 0;
-    for (; k + 16 <= n; k += 16) step(x + k, _mm_loadu_si128((const __m128i *)(w0 + k)), _mm_loadu_si128((const __m128i *)(w1 + k)), s);
-    if (k < n) {
-        int8_t last[COLUMNS][16] = {{0}};
-        memcpy(last[0], w0 + k, (size_t)(n - k));
-        memcpy(last[1], w1 + k, (size_t)(n - k));
-        step(x + k, _mm_loadu_si128((const __m128i *)last[0]), _mm_loadu_si128((const __m128i *)last[1]), s);
-    }
-    for (int i = 0; i < ROWS; i += 2) _mm_storeu_si128((__m128i *)sums[i], totals(s[i], s[i + 1]));
+    int8_t last[COLUMNS][16] = {{0}};
+    const size_t rest = (size_t)n % 16;
+    if (rest) memcpy(last[0], w0 + n - rest, rest), memcpy(last[1], w1 + n - rest, rest);
+    for (ptrdiff_t steps = n / 16, parts = rest ? 2 : 1; parts > 0; parts--, steps = 1, w0 = last[0], w1 = last[1])
+        for (; steps > 0; steps--, x += 16, w0 += 16, w1 += 16) {
+            const __m256i f0 = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)w0)), f1 = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)w1));
+            s00 = add(s00, x, f0), s01 = add(s01, x, f1);
+            s10 = add(s10, x + ROW, f0), s11 = add(s11, x + ROW, f1);
+            s20 = add(s20, x + 2 * ROW, f0), s21 = add(s21, x + 2 * ROW, f1);
+            s30 = add(s30, x + 3 * ROW, f0), s31 = add(s31, x + 3 * ROW, f1);
+        }
+    totals(s00, s01, s10, s11, sums[0]);
+    totals(s20, s21, s30, s31, sums[2]);
 }
 
 #else

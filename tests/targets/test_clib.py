@@ -68,8 +68,8 @@ def operation(draw: Random, channels: int, filters: int, extreme: bool) -> tuple
     arrays: dict[str, NDArray[Any]] = {
         "x": bytes_of(height * width * x_pitch), "weight": bytes_of(filters * kh * kw * channels),
         "bias": values.integers(-(1 << 24), 1 << 24, filters, np.int32),
-        "multipliers": values.integers(1 << 30, (1 << 31) - 1, filters, np.int32, endpoint=True),
-        "shifts": values.integers(30, 48, filters, np.int32),
+        "multipliers": values.integers(draw.choice([0, 1 << 30]), (1 << 31) - 1, filters, np.int32, endpoint=True),
+        "shifts": values.integers(*draw.choice([(30, 48), (30, 48), (0, 63)]), filters, np.int32),
     }  # fmt: skip
     numbers = {
         "height": height, "width": width, "in_channels": channels, "x_pitch": x_pitch,
