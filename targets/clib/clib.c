@@ -82,15 +82,20 @@ static void products(int32_t n, const element *x, const int8_t *const w[COLUMNS]
     __m512i s[ROWS][COLUMNS];
     for (int i = 0; i < ROWS; i++)
         for (int j = 0; j < COLUMNS; j++) s[i][j] = _mm512_setzero_si512();
-    for (int32_t k = 0; k < n; k += 64) {
-        const __mmask64 there = n - k < 64 ? ((__mmask64)1 << (n - k)) - 1 : ~(__mmask64)0;
-        __m512i filter[COLUMNS];
-        for (int j = 0; j < COLUMNS; j++) filter[j] = _mm512_maskz_loadu_epi8(there, w[j] + k);
+    const int8_t *w0 = w[0], *w1 = w[1], *w2 = w[2], *w3 = w[3];
+    do { /* n > 0; with pointers that move and the test at the end, GCC 12 copies no sums from register to register */
+        const __mmask64 there = ~(__mmask64)0 >> (n < 64 ? 64 - n : 0);
+        const __m512i f0 = _mm512_maskz_loadu_epi8(there, w0), f1 = _mm512_maskz_loadu_epi8(there, w1);
+        const __m512i f2 = _mm512_maskz_loadu_epi8(there, w2), f3 = _mm512_maskz_loadu_epi8(there, w3);
         for (int i = 0; i < ROWS; i++) {
-            const __m512i pixel = _mm512_loadu_si512(x + i * ROW + k);
-            for (int j = 0; j < COLUMNS; j++) s[i][j] = _mm512_dpbusd_epi32(s[i][j], pixel, filter[j]);
+            const __m512i pixel = _mm512_loadu_si512(x + i * ROW);
+            s[i][0] = _mm512_dpbusd_epi32(s[i][0], pixel, f0);
+            s[i][1] = _mm512_dpbusd_epi32(s[i][1], pixel, f1);
+            s[i][2] = _mm512_dpbusd_epi32(s[i][2], pixel, f2);
+            s[i][3] = _mm512_dpbusd_epi32(s[i][3], pixel, f3);
         }
-    }
+        n -= 64, x += 64, w0 += 64, w1 += 64, w2 += 64, w3 += 64;
+    } while (n > 0);
     for (int i = 0; i < ROWS; i++)
         for (int j = 0; j < COLUMNS; j++) sums[i][j] = _mm512_reduce_add_epi32(s[i][j]);
 }
