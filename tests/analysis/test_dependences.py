@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from tests.schedule import many_cores
 from tests.schedule.cells import EVERY, Op, cells, copies, memory, program
-from toolchain.analysis.dependences import Dependences, find_dependences, find_dependences_across
+from toolchain.analysis.dependences import Dependences, accesses_by_memory, find_conflicts, find_dependences, find_dependences_across
 from toolchain.analysis.footprints.dispatch import footprints
 from toolchain.isa.footprint.footprints import Runs
 from toolchain.isa.footprint.provenance import Provenance
@@ -33,6 +33,33 @@ def test_needs_are_the_latest_writers_and_readers_of_each_unit(ops: list[Op]) ->
         ]
         assert needs[index] == expected
     assert needs[-1] == [-1, -1, -1]
+
+
+@given(ops=copies(quiet=True, most=20))
+@settings(max_examples=25, deadline=None)
+def test_conflicts_are_true_and_imply_all_others(ops: list[Op]) -> None:
+    made = program(MACHINE, ops)
+    state, order = memory(made.machine), np.arange(len(made))
+    provenance = Provenance(made, state, order)
+    accesses = [own for _, own in accesses_by_memory(made, footprints(made, state, order, provenance).runs, provenance)]
+    first, second = find_conflicts(accesses, made.unit, {0, 1, 2})
+    found, true = set(zip(first.tolist(), second.tolist(), strict=True)), _conflicts(ops)
+    assert found <= true
+    implied = [{index} for index in range(len(ops))]
+    for later in range(len(ops)):
+        implied[later] |= {other for earlier, at in found if at == later for other in implied[earlier]}
+    assert true <= {(earlier, later) for later, before in enumerate(implied) for earlier in before}
+    alone = find_conflicts(accesses, made.unit, {1})
+    assert set(zip(*(column.tolist() for column in alone), strict=True)) == {(a, b) for a, b in found if ops[a].unit == 1}
+
+
+def _conflicts(ops: list[Op]) -> set[tuple[int, int]]:
+    return {
+        (earlier, later)
+        for later, op in enumerate(ops)
+        for earlier, other in enumerate(ops[:later])
+        if other.to in (op.source, op.to) or other.source == op.to
+    }
 
 
 @given(lines=many_cores.programs(many_cores.chip(2, 2), 16))

@@ -4,7 +4,7 @@ The program's order says which of two accesses comes first. Nothing here knows o
 """
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,6 +83,35 @@ def accesses_by_memory(program: Program, runs: Runs, provenance: Provenance) -> 
             chosen = accesses.take(here & (stream == number))
             if chosen.write.any():
                 yield memory, chosen.take(np.argsort(chosen.instruction, kind="stable"))
+
+
+def find_conflicts(accesses: Iterable[Runs], unit: Ints, units: Collection[int]) -> tuple[Ints, Ints]:
+    """Pairs of instructions that must keep their order, of which the first belongs to one of these units: int64 [pairs] each. accesses: those to one
+    memory each, in the program's order. Unlike `sweep`, this names every instruction that is met, not the latest of each unit alone."""
+    own, count, found = np.isin(unit, list(units)), len(unit), [np.empty(0, np.int64)]
+    for runs in accesses:
+        if own[runs.instruction].any():
+            first, second = _met(runs)
+            found.append(np.unique((first * count + second)[own[first] & (first != second)]))
+    first, second = np.divmod(np.unique(np.concatenate(found)), max(count, 1))
+    return first, second
+
+
+def _met(accesses: Runs) -> tuple[Ints, Ints]:
+    """By piece, each access after the last write before it, and the next write after each read; an instruction reads before it writes."""
+    places, _ = ranked(np.concatenate([accesses.start, accesses.stop]))
+    low, size = places[: len(accesses)], places[len(accesses) :] - places[: len(accesses)]
+    run = np.repeat(np.arange(len(accesses)), size)
+    piece = np.arange(len(run)) - np.repeat(np.cumsum(size) - size - low, size)
+    order = np.lexsort((accesses.write[run], accesses.instruction[run], piece))
+    run, piece, at = run[order], piece[order], np.arange(len(order))
+    who, write = accesses.instruction[run], accesses.write[run]
+    before = np.maximum.accumulate(np.where(write, at, -1))
+    before = np.concatenate([np.full(1, -1), before[:-1]])
+    after = np.minimum.accumulate(np.where(write, at, len(at))[::-1])[::-1]
+    written = (before >= 0) & (piece[before] == piece)
+    replaced = ~write & (after < len(at)) & (piece[np.minimum(after, len(at) - 1)] == piece)
+    return np.concatenate([who[before[written]], who[replaced]]), np.concatenate([who[written], who[after[replaced]]])
 
 
 def sweep(runs: Runs, unit: Ints, needs: Needs) -> None:

@@ -1,5 +1,7 @@
 """Units that reach no DRAM take their work as it gets ready, and the results are those of the program's own order."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,9 +11,13 @@ from tests.schedule.laws import derive
 from tests.targets.dpuv3_operations import kernel, machine
 from tests.targets.test_dpuv3_kept import SLOTS, Buffer, kept_of, last_rows
 from toolchain.analysis.checks import prepare_program
+from toolchain.analysis.footprints.dispatch import footprints
+from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Program
 from toolchain.schedule.compile import emit_alone, pack_tensors
 from toolchain.schedule.kernels.problem import keep_on_chip, state_problem
+from toolchain.schedule.synchronisation.list_schedule import find_work, list_order
+from toolchain.schedule.synchronisation.plan_clock import durations
 from toolchain.schedule.tiling.tiles import rank_tilings
 from toolchain.timing.simulate import time_program
 
@@ -33,6 +39,24 @@ def test_work_that_is_ready_goes_first() -> None:
     queue = found.program.unit == B
     assert found.source[queue].tolist() == [2, 1]
     assert other.source[other.program.unit == B].tolist() == [1, 2]
+
+
+def test_a_reader_waits_for_none_but_its_writer() -> None:
+    """The copy of c that reads what the second one of b writes begins before the first one of b, which stood before both."""
+    found: list[int] = derive(program(ON_CHIP, BEHIND), memory(ON_CHIP), moves=True).source.tolist()
+    assert found.index(3) < found.index(1)
+
+
+def test_work_that_a_unit_with_its_own_order_needs_goes_first() -> None:
+    """Both copies of b are ready; the second one feeds c, and ends the sooner."""
+    made = program(ON_CHIP, [Op(B, 8, 9), Op(B, 2, 3), Op(C, 3, 4)])
+    order = np.arange(len(made))
+    provenance = Provenance(made, memory(ON_CHIP), order)
+    prints = footprints(made, memory(ON_CHIP), order, provenance)
+    work = replace(find_work(made, prints.runs, provenance), free=frozenset({B}))
+    assert list_order(work, durations(made, prints, provenance)).tolist()[:2] == [1, 0]
+    alike = replace(work, after=[[] for _ in work.after])
+    assert list_order(alike, durations(made, prints, provenance)).tolist() == order.tolist()
 
 
 def test_nothing_moves_across_events() -> None:

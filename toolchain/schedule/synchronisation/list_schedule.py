@@ -1,19 +1,20 @@
 """List scheduling: the order of work in units that only move data between memories on chip, by the time when it can start.
 
 A unit takes its instructions in order. So where a schedule has one operation after the other, an addition's first rows wait behind the last copies of
-the convolution before it, although they were ready long ago. Here such a unit takes, whenever it is free, the first of its work that is ready.
+the convolution before it, although they were ready long ago. Here such a unit takes, whenever it is free, some of its work that is ready:
+that which a unit that keeps its order needs first, or else the first in the program.
 
-Hazards are found in the program's order, and another order is as good if every instruction stays behind all that it conflicts with. Dependences
-name only the last instruction of each unit, so each counts as a dependence on all earlier ones of that unit too.
+Hazards are found in the program's order, and another order is as good if every instruction stays behind all that it conflicts with.
 """
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 import numpy as np
 
-from toolchain.analysis.dependences import Needs, accesses_by_memory, no_needs, sweep
+from toolchain.analysis.dependences import Needs, accesses_by_memory, find_conflicts, no_needs, sweep
 from toolchain.isa.footprint.footprints import Runs
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
@@ -22,20 +23,52 @@ from toolchain.schedule.synchronisation.plan_clock import Durations
 from toolchain.spec.model import Machine
 
 
-def list_order(program: Program, runs: Runs, provenance: Provenance, taken: Durations, turns: Needs | None = None) -> Ints:
-    """int64 [n], indices of instructions in the order in which they start, where that is quicker; else their own. runs: the footprints of the program
-    in its own order, which has no tokens and one stream. taken: cycles of each instruction. turns: whom else instructions wait for."""
+@dataclass(frozen=True)
+class Work:
+    """A program's instructions as list scheduling takes them. free: units whose work may change its order. bundles: instructions that stay together.
+    owner: int64 [n], the bundle of each instruction. unit: of each bundle. after: by bundle, those that must follow it; sorted."""
+
+    program: Program
+    free: frozenset[int]
+    bundles: Sequence[Sequence[int]]
+    owner: Ints
+    unit: Sequence[int]
+    after: Sequence[Sequence[int]]
+
+
+def find_work(program: Program, runs: Runs, provenance: Provenance) -> Work:
+    """runs: the footprints of the program in its own order, which has no tokens and one stream."""
     free = free_units(program, runs, provenance)
-    if not free:
-        return np.arange(len(program), dtype=np.int64)
-    bundles = _bundles(program, provenance, free)
-    needs = _needs(program, runs, provenance)
-    needs = needs if turns is None else np.maximum(needs, turns)
-    given, moved = (_Clock(program, bundles, units, taken, needs).run() for units in (frozenset[int](), free))
+    bundles = _bundles(program, provenance, free) if free else [[index] for index in range(len(program))]
+    owner = _owner(bundles, len(program))
+    unit: list[int] = program.unit[[bundle[0] for bundle in bundles]].tolist()
+    pairs = _pairs(program, runs, provenance, free) if free else (np.empty(0, np.int64),) * 2
+    return Work(program, free, bundles, owner, unit, _followers(owner, len(bundles), *pairs))
+
+
+def list_order(work: Work, taken: Durations, turns: Needs | None = None) -> Ints:
+    """int64 [n], indices of instructions in the order in which they start, where that is quicker; else their own. taken: cycles of each instruction.
+    turns: whom else instructions wait for, of units that keep their order."""
+    count = len(work.program)
+    if not work.free:
+        return np.arange(count, dtype=np.int64)
+    if turns is not None:
+        own, more = _followers(work.owner, len(work.bundles), *_named(turns)), work.after
+        work = replace(work, after=[sorted({*a, *b}) for a, b in zip(own, more, strict=True)])
+    given, moved = (_Clock(work, taken, rank).run() for rank in (None, _urgency(work)))
     if moved.end >= given.end:
-        return np.arange(len(program), dtype=np.int64)
-    start = np.array(moved.start, np.int64)[_owner(bundles, len(program))]
-    return np.lexsort((np.arange(len(program)), start, program.kind == ending_kind(program.machine)))
+        return np.arange(count, dtype=np.int64)
+    start = np.array(moved.start, np.int64)[work.owner]
+    return np.lexsort((np.arange(count), start, work.program.kind == ending_kind(work.program.machine)))
+
+
+def _urgency(work: Work) -> list[int]:
+    """By bundle, the first bundle of a unit that keeps its order which needs it, through others or not; those that none needs come last."""
+    found = [len(work.bundles)] * len(work.bundles)
+    for number in sorted(range(len(found)), key=lambda number: -work.bundles[number][-1]):
+        ordered = work.unit[number] not in work.free
+        found[number] = number if ordered else min((found[other] for other in work.after[number]), default=len(found))
+    return found
 
 
 def free_units(program: Program, runs: Runs, provenance: Provenance) -> frozenset[int]:
@@ -86,50 +119,61 @@ def _owner(bundles: Sequence[Sequence[int]], count: int) -> Ints:
     return owner
 
 
-def _needs(program: Program, runs: Runs, provenance: Provenance) -> Needs:
-    """Dependences through everything but the registers of one reader each."""
+def _pairs(program: Program, runs: Runs, provenance: Provenance, free: frozenset[int]) -> tuple[Ints, Ints]:
+    """(before, after) of all that must keep their order through everything but the registers of one reader each; of a unit that keeps its order,
+    the latest instruction alone."""
     needs, consumed = no_needs(program), _consumed(program.machine)
-    for memory, accesses in accesses_by_memory(program, runs, provenance):
-        if not consumed[memory]:
-            sweep(accesses, program.unit, needs)
-    return needs
+    accesses = [own for memory, own in accesses_by_memory(program, runs, provenance) if not consumed[memory]]
+    for own in accesses:
+        sweep(own, program.unit, needs)
+    needs[:, list(free)] = -1
+    (before, after), (first, second) = _named(needs), find_conflicts(accesses, program.unit, free)
+    return np.concatenate([before, first]), np.concatenate([after, second])
+
+
+def _named(needs: Needs) -> tuple[Ints, Ints]:
+    """(before, after) of all needs."""
+    who, column = np.nonzero(needs >= 0)
+    return needs[who, column].astype(np.int64), who
+
+
+def _followers(owner: Ints, count: int, before: Ints, after: Ints) -> list[list[int]]:
+    """By bundle, the bundles of all that come after its instructions."""
+    one, other = owner[before], owner[after]
+    first, second = np.divmod(np.unique((one * count + other)[one != other]), max(count, 1))
+    bounds: list[int] = np.searchsorted(first, np.arange(count + 1)).tolist()
+    every: list[int] = second.tolist()
+    return [every[a:b] for a, b in itertools.pairwise(bounds)]
 
 
 @dataclass
 class _Queue:
-    """A unit. members: its bundles in the program's order. at: the cycle in which it is free. done: how many of the first are all scheduled; shown:
-    when their results are there. waiting: by place in `members`, who needs all up to there. ready: (cycle, place) of bundles that need nothing more;
-    open: places of those that are ready when the unit is free."""
+    """A unit. members: its bundles in the program's order. at: the cycle in which it is free. done: how many of the first are scheduled, where it
+    keeps their order. ready: (cycle, rank, bundle) of those that need nothing more; open: (rank, bundle) of those that are ready by then."""
 
-    free_order: bool
     members: list[int] = field(default_factory=list[int])
     at: int = 0
     done: int = 0
-    shown: list[int] = field(default_factory=list[int])
-    waiting: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
-    ready: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    open: list[int] = field(default_factory=list[int])
+    ready: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
+    open: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
 
 class _Clock:
-    """Runs all units, each at its own time. start: the cycle in which each bundle starts."""
+    """Runs all units, each at its own time. rank: by bundle, which goes first in a unit whose order is free; None: all units keep their order.
+    start: the cycle in which each bundle starts."""
 
-    def __init__(self, program: Program, bundles: Sequence[Sequence[int]], free: frozenset[int], taken: Durations, needs: Needs) -> None:
-        self.unit: list[int] = program.unit[[bundle[0] for bundle in bundles]].tolist()
-        self.queues = [_Queue(unit in free) for unit in range(len(program.machine.units))]
-        self.held = [sum(taken.held[index] for index in bundle) for bundle in bundles]
-        self.latency = [max(taken.latency[index] for index in bundle) for bundle in bundles]
-        self.place: list[int] = []
+    def __init__(self, work: Work, taken: Durations, rank: Sequence[int] | None) -> None:
+        self.unit, self.after, self.rank = work.unit, work.after, rank
+        self.free = frozenset[int]() if rank is None else work.free
+        self.queues = [_Queue() for _ in work.program.machine.units]
+        self.held = [sum(taken.held[index] for index in bundle) for bundle in work.bundles]
+        self.latency = [max(taken.latency[index] for index in bundle) for bundle in work.bundles]
+        count = len(work.bundles)
+        self.start, self.since, self.missing = [-1] * count, [0] * count, [0] * count
         for number, unit in enumerate(self.unit):
-            self.place.append(len(self.queues[unit].members))
             self.queues[unit].members.append(number)
-        self.start, self.since, self.missing = [-1] * len(bundles), [0] * len(bundles), [0] * len(bundles)
-        owner: list[int] = _owner(bundles, len(program)).tolist()
-        for number, bundle in enumerate(bundles):
-            for need in needs[list(bundle)].max(axis=0).tolist():
-                if need >= 0 and owner[need] != number:
-                    self.missing[number] += 1
-                    self.queues[self.unit[owner[need]]].waiting.setdefault(self.place[owner[need]], []).append(number)
+            for other in self.after[number]:
+                self.missing[other] += 1
         for number, missing in enumerate(self.missing):
             if not missing:
                 self._offer(number)
@@ -142,40 +186,39 @@ class _Clock:
     def run(self) -> "_Clock":
         """Always the unit that can start first."""
         for _ in self.start:
-            at, unit, place = min(found for unit in range(len(self.queues)) if (found := self._next(unit)))
-            self._begin(at, unit, place)
+            at, unit, number = min(found for unit in range(len(self.queues)) if (found := self._next(unit)))
+            self._begin(at, unit, number)
         return self
 
     def _offer(self, number: int) -> None:
-        heappush(self.queues[self.unit[number]].ready, (self.since[number], self.place[number]))
+        if self.rank is not None and self.unit[number] in self.free:
+            heappush(self.queues[self.unit[number]].ready, (self.since[number], self.rank[number], number))
 
     def _next(self, unit: int) -> tuple[int, int, int] | None:
-        """When this unit starts which of its bundles: the first in the program's order of those that are ready by then."""
+        """When this unit starts which of its bundles: of those that are ready by then, the one that goes first."""
         queue = self.queues[unit]
-        if not queue.free_order:
+        if unit not in self.free:
             number = queue.members[queue.done] if queue.done < len(queue.members) else -1
-            return (max(queue.at, self.since[number]), unit, queue.done) if number >= 0 and not self.missing[number] else None
+            return (max(queue.at, self.since[number]), unit, number) if number >= 0 and not self.missing[number] else None
         while queue.ready and queue.ready[0][0] <= queue.at:
-            heappush(queue.open, heappop(queue.ready)[1])
+            heappush(queue.open, heappop(queue.ready)[1:])
         if queue.open:
-            return queue.at, unit, queue.open[0]
-        return (queue.ready[0][0], unit, queue.ready[0][1]) if queue.ready else None
+            return queue.at, unit, queue.open[0][1]
+        return (queue.ready[0][0], unit, queue.ready[0][2]) if queue.ready else None
 
-    def _begin(self, at: int, unit: int, place: int) -> None:
+    def _begin(self, at: int, unit: int, number: int) -> None:
         queue = self.queues[unit]
-        number = queue.members[place]
-        if queue.free_order and queue.open:
+        if unit not in self.free:
+            queue.done += 1
+        elif queue.open:
             heappop(queue.open)
-        elif queue.free_order:
+        else:
             heappop(queue.ready)
         self.start[number] = at
         queue.at = at + self.held[number]
-        while queue.done < len(queue.members) and self.start[first := queue.members[queue.done]] >= 0:
-            shown = self.start[first] + self.held[first] + self.latency[first]
-            queue.shown.append(max(shown, queue.shown[-1] if queue.shown else 0))
-            for waiter in queue.waiting.pop(queue.done, ()):
-                self.since[waiter] = max(self.since[waiter], queue.shown[-1])
-                self.missing[waiter] -= 1
-                if not self.missing[waiter]:
-                    self._offer(waiter)
-            queue.done += 1
+        shown = queue.at + self.latency[number]
+        for other in self.after[number]:
+            self.since[other] = max(self.since[other], shown)
+            self.missing[other] -= 1
+            if not self.missing[other]:
+                self._offer(other)

@@ -18,7 +18,7 @@ from toolchain.isa.sync_encoding import SyncEncoding, sync_encoding
 from toolchain.isa.sync_tokens import Moves, sync_tokens
 from toolchain.schedule.synchronisation.capacity import fit_counters
 from toolchain.schedule.synchronisation.issue_order import is_limited, is_reordered, put_in_issue_order
-from toolchain.schedule.synchronisation.list_schedule import free_units, list_order
+from toolchain.schedule.synchronisation.list_schedule import Work, find_work, list_order
 from toolchain.schedule.synchronisation.plan import ADDED, Plan, ending_kind
 from toolchain.schedule.synchronisation.plan_clock import Durations, durations
 from toolchain.schedule.synchronisation.rewrite import reordered, rewritten, without_tokens
@@ -50,11 +50,12 @@ def synchronise(program: Program, state: State) -> Synchronised:
     plain, prints = _ordered(without_tokens(program, found), state)
     if plain.taken is None or not is_reordered(program.machine):
         return plain.synchronised(found)
-    done = plain.reordered(found).synchronised(found)
-    turns = find_turns(prints, free_units(plain.program, plain.runs, plain.provenance))
+    work = find_work(plain.program, plain.runs, plain.provenance)
+    done = plain.reordered(found, work).synchronised(found)
+    turns = find_turns(prints, work.free)
     if turns is None:
         return done
-    tried = [done, plain.reordered(found, turns).synchronised(found)]
+    tried = [done, plain.reordered(found, work, turns).synchronised(found)]
     return min((replace(each, timeline=_timed(each.program, state)) for each in tried), key=_cycles)
 
 
@@ -71,10 +72,10 @@ class _Ordered:
     order: Ints
     turns: Needs | None = None
 
-    def reordered(self, found: SyncEncoding, turns: Needs | None = None) -> "_Ordered":
+    def reordered(self, found: SyncEncoding, work: Work, turns: Needs | None = None) -> "_Ordered":
         """In the order in which its instructions start, where that is quicker; with tokens for these turns."""
         assert self.taken is not None
-        order = list_order(self.program, self.runs, self.provenance, self.taken, turns)
+        order = list_order(work, self.taken, turns)
         if not (order[1:] < order[:-1]).any():
             return replace(self, turns=turns)
         program = reordered(self.program, order, found)
