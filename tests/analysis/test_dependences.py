@@ -45,9 +45,10 @@ def test_conflicts_are_true_and_imply_all_others(ops: list[Op]) -> None:
     first, second = find_conflicts(accesses, made.unit, {0, 1, 2})
     found, true = set(zip(first.tolist(), second.tolist(), strict=True)), _conflicts(ops)
     assert found <= true
-    implied = [{index} for index in range(len(ops))]
+    implied: list[set[int]] = [{index} for index in range(len(ops))]
     for later in range(len(ops)):
-        implied[later] |= {other for earlier, at in found if at == later for other in implied[earlier]}
+        for earlier, at in sorted(found):
+            implied[later] |= implied[earlier] if at == later else set()
     assert true <= {(earlier, later) for later, before in enumerate(implied) for earlier in before}
     alone = find_conflicts(accesses, made.unit, {1})
     assert set(zip(*(column.tolist() for column in alone), strict=True)) == {(a, b) for a, b in found if ops[a].unit == 1}
