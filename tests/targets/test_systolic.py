@@ -139,7 +139,7 @@ def test_coupled_units_leave_the_same(seed: int | None) -> None:
     x, w, b = random_int8(1, 16, 16), random_int8(2, 2, 16, 16), random_int8(3, 16) * 1000
     given = {"dram": {0: np.concatenate([x[None], w]).astype(np.int8), 128 * 64: b.astype(np.int32)}}
     one, other = execute(systolic(), PROGRAM, given, seed=seed), execute(coupled(4), PROGRAM, given, seed=seed)
-    np.testing.assert_array_equal(one.memories["dram"], other.memories["dram"])
+    assert np.array_equal(one.memories["dram"], other.memories["dram"])
 
 
 @pytest.mark.parametrize("machine", [systolic(), coupled(0), coupled(7)], ids=["systolic", "coupled", "coupled later"])
@@ -155,7 +155,7 @@ def test_random_times_give_the_same_memory(machine: Machine, seed: int) -> None:
     expected = state.copy()
     numpy_engine.run(program, expected, np.arange(n))
     numpy_engine.run(program, state, order)
-    np.testing.assert_array_equal(state.memories["dram"], expected.memories["dram"])
+    assert np.array_equal(state.memories["dram"], expected.memories["dram"])
 
 
 FENCED = "    memories: [spad, acc, array]\n"

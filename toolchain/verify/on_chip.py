@@ -88,8 +88,9 @@ class OnChipReader:
 
     def copy(self, state: State, piece: Piece, known: State | None = None) -> State:
         """A state in whose DRAM the piece stands beside what is known, out of a state of the real program, which stays as it is."""
-        beside = self._beside(state, piece.tensor, known)
-        engine_named("fast")(self.stored.program, beside, with_latches(self.stored.program, piece.stores))
+        chosen = with_latches(self.stored.program, piece.stores)
+        beside = self._beside(state, piece.tensor, chosen, known)
+        engine_named("fast")(self.stored.program, beside, chosen)
         return beside
 
     def read(self, beside: State, tensor: str) -> NDArray[Any]:
@@ -102,8 +103,9 @@ class OnChipReader:
         byte = element_address(self.stored.program.machine, self.map, tensor, coordinates)
         if store is None:
             return None
-        beside = self._beside(state, tensor)
-        engine_named("fast")(self.stored.program, beside, with_latches(self.stored.program, np.array([store]))[:-1])
+        chosen = with_latches(self.stored.program, np.array([store]))[:-1]
+        beside = self._beside(state, tensor, chosen)
+        engine_named("fast")(self.stored.program, beside, chosen)
         return _source(Reference(self.stored.program), store, beside, memory, byte)
 
     def store_of(self, tensor: str, coordinates: Coordinates) -> int | None:
@@ -116,17 +118,25 @@ class OnChipReader:
         stores = np.intersect1d(runs.instruction[touches], self._stores(tensor))
         return int(stores[-1]) if len(stores) else None
 
-    def _beside(self, state: State, tensor: str, known: State | None = None) -> State:
-        """The real program's memories on chip, and the DRAM of another state, else one in which only the tensor's buffer is marked."""
+    def _beside(self, state: State, tensor: str, chosen: Ints, known: State | None = None) -> State:
+        """The real program's memories on chip, and the DRAM of another state, else one in which only the tensor's buffer is marked. Memories that the
+        chosen instructions leave as they are are shared, since many cores' memories take long to copy."""
         machine, held = self.stored.program.machine, self.map
         fresh = known or self.stored.map.state(machine, {})
         if known is None:
             buffer = held.tensors[tensor]
             first = held.segments[buffer.segment].address + buffer.offset
             fresh.memories[held.memory][0, first : first + buffer.bytes] = UNWRITTEN
-        copy = {name: array if name == held.memory else state.memories[name].copy() for name, array in fresh.memories.items()}
+        changed, shared = self._written(chosen), {**state.memories, held.memory: fresh.memories[held.memory]}
+        memories = {name: array.copy() if name in changed - {held.memory} else array for name, array in shared.items()}
         kept = {name: array.copy() for name, array in state.latched.items()}
-        return State(machine, copy, fresh.host, kept, {name: array.copy() for name, array in state.written.items()})
+        return State(machine, memories, fresh.host, kept, {name: array.copy() for name, array in state.written.items()})
+
+    def _written(self, chosen: Ints) -> set[str]:
+        """Names of the memories that the instructions write."""
+        runs, memories = self.stored.checked.footprints.runs, self.stored.program.machine.memories
+        written = np.unique(runs.memory[runs.write & np.isin(runs.instruction, chosen)])
+        return {memories[number].name for number in written.tolist()}
 
     def _makers(self, tensor: str) -> list[int]:
         """The operations that make the tensor, or the tensors that stand in it side by side, or the one that it is read out of."""
