@@ -1,6 +1,5 @@
 """Derived cycles are those of the emitted program: of each step of each tile, to the cycle."""
 
-import itertools
 import math
 from collections import Counter
 
@@ -13,33 +12,24 @@ from toolchain.analysis.checks import prepare_program
 from toolchain.operations.library import kinds_of
 from toolchain.schedule.compile import CompiledOperation, emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.kernels.problem import Problem, state_problem
+from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.order import order_steps
 from toolchain.schedule.tiling.step_cost import items_cycles, step_instructions
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings, tile_fits
 from toolchain.schedule.writer import part_of, step_frame
-from toolchain.spec.errors import UserError
 from toolchain.timing.cost import instruction_costs
-from toolchain.verify.random_operation import draw_operation
+from toolchain.verify.kernel_check import operations_for
 
 MACHINES = {name: load_machine(name) for name in ("dnnvm", "dpuv3", "vta")}
 MOST = 40
 """Tiles of a program, so that the tests take seconds."""
-ORDINARY = 200
-"""Operations of ordinary sizes that are tried before every second one is large."""
 KERNELS = [(name, kernel.name) for name, machine in MACHINES.items() for kernel in load_kernels(machine).values() if not kernel.passed]
 
 
 def problems(machine: str, kernel: str, count: int) -> list[Problem]:
     """Random operations that the kernel computes."""
-    known, rng, found = load_kernels(MACHINES[machine])[kernel], np.random.default_rng(7), list[Problem]()
-    kind = kinds_of(MACHINES[machine])[known.computes]
-    for tried in itertools.count():
-        operation = draw_operation(MACHINES[machine], kind, rng, large=tried >= ORDINARY and tried % 2 == 1)
-        try:
-            stated = state_problem(MACHINES[machine], known, operation) if operation else None
-        except UserError:
-            continue
+    known, found = load_kernels(MACHINES[machine])[kernel], list[Problem]()
+    for stated in operations_for(MACHINES[machine], known, kinds_of(MACHINES[machine])[known.computes], np.random.default_rng(7)):
         found += [stated] if stated and tile_fits(stated) else []
         if len(found) == count:
             break
