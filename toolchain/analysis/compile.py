@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
 
-import filelock
 import platformdirs
 
 from toolchain.spec.errors import fail
@@ -91,6 +90,8 @@ def _ensure(path: str, flags: tuple[str, ...], files: Files, last: tuple[str, ..
     written after all."""
     if _whole(target):
         return
+    import filelock  # takes as long as a small program's run, and is needed for a new library alone
+
     with filelock.FileLock(f"{target}.lock"):
         if not _whole(target):
             _build(path, flags, files, last, target)
