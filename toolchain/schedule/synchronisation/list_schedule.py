@@ -126,7 +126,7 @@ def _pairs(program: Program, runs: Runs, provenance: Provenance, free: frozenset
     accesses = [own for memory, own in accesses_by_memory(program, runs, provenance) if not consumed[memory]]
     for own in accesses:
         sweep(own, program.unit, needs)
-    needs[:, list(free)] = -1
+    needs[:, sorted(free)] = -1
     (before, after), (first, second) = _named(needs), find_conflicts(accesses, program.unit, free)
     return np.concatenate([before, first]), np.concatenate([after, second])
 
