@@ -1,7 +1,7 @@
 """YAML with a position on every node, hostile input refused before anything is built from it.
 
-One pass over the parser's events (not recursive) refuses aliases, tags, deep nesting and size, so neither an alias
-bomb nor the C parser's recursion can hurt; then the node tree becomes plain values, read by YAML 1.2's rules.
+One pass over the parser's events (not recursive) refuses aliases, tags, deep nesting and size, so no alias bomb can hurt; then the
+same events become plain values, read by YAML 1.2's rules.
 """
 
 import re
@@ -121,8 +121,7 @@ def parse_yaml(source: Source) -> Node:
         what = f"a YAML file holds no character U+{ord(found[0]):04X}"
         raise fail("E0101", f"not valid YAML: {what}", Span(source, len(before), len(before[-1]) + 1))
     try:
-        _guard(source)
-        root = _YAML.compose(source.text, _LOADER)
+        events = list(_guarded(source))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         span = _span(source, mark) if mark else None
@@ -131,9 +130,13 @@ def parse_yaml(source: Source) -> Node:
         raise fail("E0101", f"not valid YAML: {error.problem}", span, _yaml_hint(str(error.problem)), source.path) from None
     except yaml.YAMLError as error:
         raise fail("E0101", f"not valid YAML: {str(error).splitlines()[0]}", place=source.path) from None
-    if root is None:
+    starts = [event for event in events if isinstance(event, yaml.DocumentStartEvent)]
+    if not starts:
         raise fail("E0101", "the file is empty", place=source.path)
-    return _build(source, root, ())
+    if len(starts) > 1:
+        raise fail("E0101", "not valid YAML: but found another document", _span(source, starts[1].start_mark))
+    content = iter(events[2:])
+    return _build(source, content, next(content), ())
 
 
 def _yaml_hint(problem: str) -> str:
@@ -141,7 +144,8 @@ def _yaml_hint(problem: str) -> str:
     return "quote an expression that holds [ , : or { inside a flow mapping" if flow else ""
 
 
-def _guard(source: Source) -> None:
+def _guarded(source: Source) -> Iterator[Any]:
+    """The parser's events, up to the first that is not allowed."""
     depth = values = 0
     for event in _YAML.parse(source.text, _LOADER):
         values += isinstance(event, yaml.NodeEvent)
@@ -157,32 +161,41 @@ def _guard(source: Source) -> None:
             raise fail("E0102", f"the file holds more than {MAX_VALUES} keys and values", _span(source, event.start_mark))
         if depth > MAX_DEPTH:
             raise fail("E0102", _TOO_DEEP, _span(source, event.start_mark))
+        yield event
 
 
 def _span(source: Source, mark: Any) -> Span:
     return Span(source, mark.line + 1, mark.column + 1)
 
 
-def _build(source: Source, node: Any, path: Path, key_span: Span | None = None) -> Node:
-    span = _span(source, node.start_mark)
-    if isinstance(node, yaml.MappingNode):
-        members: dict[str, Node] = {}
-        for key, value in node.value:
-            where = _span(source, key.start_mark)
-            if not isinstance(key, yaml.ScalarNode) or not str(key.value).isprintable():
-                raise fail("E0102", "a key must be a plain word", where)
-            if key.value.count("(") != key.value.count(")"):
-                raise fail("E0101", f"the key '{key.value}' is a part of an expression", where, "quote an expression that holds a comma")
-            if key.value in members:
-                raise fail("E0103", f"the key '{key.value}' is given twice", where)
-            members[key.value] = _build(source, value, (*path, key.value), where)
-        return Node(members, span, path, key_span=key_span)
-    if isinstance(node, yaml.SequenceNode):
-        items = [_build(source, item, (*path, i)) for i, item in enumerate(node.value)]
+def _build(source: Source, events: Iterator[Any], start: Any, path: Path, key_span: Span | None = None) -> Node:
+    """The node that begins with the event `start`; takes its events up to its end."""
+    span = _span(source, start.start_mark)
+    if isinstance(start, yaml.ScalarEvent):
+        style: str = start.style or ""
+        return Node(start.value if style else _scalar(start.value, span), span, path, style, key_span)
+    if isinstance(start, yaml.SequenceStartEvent):
+        items: list[Node] = []
+        while not isinstance(event := next(events), yaml.SequenceEndEvent):
+            items.append(_build(source, events, event, (*path, len(items))))
         return Node(items, span, path, key_span=key_span)
-    style = node.style or ""
-    value = node.value if style else _scalar(node.value, span)
-    return Node(value, span, path, style, key_span)
+    members: dict[str, Node] = {}
+    while not isinstance(event := next(events), yaml.MappingEndEvent):
+        where = _span(source, event.start_mark)
+        key = _key(event, members, where)
+        members[key] = _build(source, events, next(events), (*path, key), where)
+    return Node(members, span, path, key_span=key_span)
+
+
+def _key(event: Any, members: dict[str, Node], where: Span) -> str:
+    if not isinstance(event, yaml.ScalarEvent) or not str(event.value).isprintable():
+        raise fail("E0102", "a key must be a plain word", where)
+    key = str(event.value)
+    if key.count("(") != key.count(")"):
+        raise fail("E0101", f"the key '{key}' is a part of an expression", where, "quote an expression that holds a comma")
+    if key in members:
+        raise fail("E0103", f"the key '{key}' is given twice", where)
+    return key
 
 
 def _scalar(text: str, span: Span) -> Any:

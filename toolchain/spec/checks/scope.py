@@ -34,6 +34,27 @@ def scope_of(machine: Machine, instruction: Instruction, footprint: bool = False
 
 def problems(expr: Expr, scope: Scope) -> Iterator[Diagnostic]:
     """E0107 for unknown names, E0121 for what does not belong here, E0123 for a wrong number of arguments."""
+    if not _plainly_known(expr, scope.names):
+        yield from _problems(expr, scope)
+
+
+def _plainly_known(expr: Expr, names: frozenset[str]) -> bool:
+    """Whether the expression is arithmetic on these names alone, as almost all are: a fifth of the time that looking for problems takes."""
+    waiting = [expr]
+    while waiting:
+        part = waiting.pop()
+        match part:
+            case Name(id=name):
+                if name not in names:
+                    return False
+            case Member() | Index() | Call():
+                return False
+            case _:
+                waiting += children(part)
+    return True
+
+
+def _problems(expr: Expr, scope: Scope) -> Iterator[Diagnostic]:
     match expr:
         case Name(id=name):
             if name not in scope.names:
@@ -43,10 +64,10 @@ def problems(expr: Expr, scope: Scope) -> Iterator[Diagnostic]:
         case Member(base=Index(base=Name(id=base), index=index), name=name):
             yield from _member(base, name, expr, scope)
             for part in index:
-                yield from problems(part, scope)
+                yield from _problems(part, scope)
         case Index(base=Name(id=base), index=index) if base in scope.hosted:
             for part in index:
-                yield from problems(part, scope)
+                yield from _problems(part, scope)
         case Member() | Index():
             yield Diagnostic("E0121", "memory cannot be read here", expr.span)
         case Call(function=Name(id=name), args=args):
@@ -55,7 +76,7 @@ def problems(expr: Expr, scope: Scope) -> Iterator[Diagnostic]:
             yield Diagnostic("E0121", "this cannot be called", expr.span)
         case _:
             for child in children(expr):
-                yield from problems(child, scope)
+                yield from _problems(child, scope)
 
 
 def _member(base: str, name: str, expr: Expr, scope: Scope) -> Iterator[Diagnostic]:
