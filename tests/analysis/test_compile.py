@@ -37,6 +37,30 @@ def test_the_same_source_is_compiled_once(cache: Path) -> None:
 
 
 @needs_compiler
+def test_the_text_is_written_only_where_its_library_is_not_known(cache: Path) -> None:
+    def made(text: str, digest: str = "a digest") -> tuple[int, bool]:
+        """What the library answers, and whether its text was asked for."""
+        native._known.cache_clear()
+        native._note.cache_clear()  # as in another process
+        asked: list[str] = []
+        library = native.load_known("known", digest, lambda: asked.append(text) or text)
+        assert library is not None
+        return library.known(), bool(asked)
+
+    assert made("int known(void) { return 3; }") == (3, True)
+    assert made("int known(void) { return 4; }") == (3, False)
+    assert made("int known(void) { return 4; }", "another") == (4, True)
+    for damaged in (b"../../known.so", b"\xff", b"known-00000000000000000000000000000000.so"):
+        for note in cache.glob("*.known"):
+            note.write_bytes(damaged)
+        assert made("int known(void) { return 5; }") == (5, True)
+        assert made("int known(void) { return 6; }") == (5, False)
+    for seal in cache.glob("*.sha256"):
+        seal.unlink()
+    assert made("int known(void) { return 7; }") == (7, True)
+
+
+@needs_compiler
 def test_flags_are_part_of_the_key(cache: Path) -> None:
     source = "int flag(void) { return FLAG; }"
     one, two = (native.load_library("flag", source, (f"-DFLAG={n}",)) for n in (1, 2))

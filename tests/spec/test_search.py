@@ -1,6 +1,9 @@
 """Machines and models that other installed packages bring: found by name, as a whole, and never in silence over another package's."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.load import find_target, list_targets, load_machine
 from toolchain.spec.search import search_path
 
+ROOT = Path(__file__).resolve().parents[2]
 MACHINES = Path(__file__).resolve().parents[1] / "data" / "machines"
 MODEL = "model: {name: tiny, summary: a test}\ninputs: {image: [1, 4, 8, 8]}\nlayers: [relu]\n"
 
@@ -85,3 +89,15 @@ def test_the_users_own_folder_decides(site: Path) -> None:
     own.parent.mkdir()
     own.write_text(GOOD)
     assert find_target("small") == own
+
+
+def test_a_package_in_an_archive_is_found_too(tmp_path: Path, site: Path) -> None:
+    install(site, "acme")
+    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", site)
+    program = "import sys; sys.path.insert(0, sys.argv[1]); from toolchain.spec.search import search_path; print(search_path('targets'))"
+    program += "; print('importlib.metadata' in sys.modules)"
+    for place, asked in ((archive, True), (str(tmp_path), False)):
+        done = subprocess.run(
+            [sys.executable, "-c", program, place], env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines()[1] == str(asked), "short commands ask for entry points only where there may be some"

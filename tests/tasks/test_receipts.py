@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.tasks.receipts import Receipt, Seen, code_hashes, digest_of, look, new_receipt, package_hash, read_receipt, seen, write_receipt
+from toolchain.tasks.receipts import Receipt, Seen, code_hashes, digest_of, look, new_receipt, read_receipt, seen, write_receipt
 
 
 def test_a_file_is_its_content(tmp_path: Path) -> None:
@@ -33,27 +33,6 @@ def test_no_file(tmp_path: Path) -> None:
 def test_names_and_values_both_count() -> None:
     assert digest_of({"a": "1", "b": "2"}) == digest_of({"b": "2", "a": "1"})
     assert len({digest_of(parts) for parts in ({"a": "1"}, {"b": "1"}, {"a": "2"}, {}, {"\udcff": "1"})}) == 5
-
-
-def test_every_source_counts_and_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "inner").mkdir()
-    (tmp_path / "a.py").write_text("1")
-    seen = {package_hash(tmp_path)}
-    for name, text in (("a.py", "2"), ("inner/b.j2", ""), ("inner/c.yaml", "x")):
-        (tmp_path / name).write_text(text)
-        seen.add(package_hash(tmp_path))
-    assert len(seen) == 4
-    (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "__pycache__" / "a.py").write_text("")
-    (tmp_path / "note.txt").write_text("")
-    assert package_hash(tmp_path) in seen
-
-
-def test_a_file_with_another_name_is_another_package(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("1")
-    before = package_hash(tmp_path)
-    (tmp_path / "a.py").rename(tmp_path / "b.py")
-    assert package_hash(tmp_path) != before
 
 
 def test_libraries_count_by_their_version() -> None:

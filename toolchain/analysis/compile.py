@@ -6,17 +6,19 @@ import functools
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
 import platformdirs
 
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.files import write_atomic
 
 LISTENER: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("LISTENER", default=nullcontext)
 """The context that is entered while the compiler runs, as its first run takes seconds: a command shows it and keeps it out of its times."""
@@ -62,6 +64,41 @@ def load_library(name: str, source: str, flags: tuple[str, ...] = (), files: Fil
     """
     path, own = compiler(), tuple(os.environ.get("TILEWRIGHT_CFLAGS", "").split())
     return _load(path, name, source, (*flags, *own), files) if path else None
+
+
+def load_known(name: str, digest: str, text: Callable[[], str], flags: tuple[str, ...] = ()) -> ctypes.CDLL | None:
+    """As `load_library` of the text, which is written only where no library is known of this digest. digest: of all that the text follows from."""
+    path, own = compiler(), tuple(os.environ.get("TILEWRIGHT_CFLAGS", "").split())
+    if not path:
+        return None
+    if known := _known(path, name, digest, (*flags, *own)):
+        return known
+    library = load_library(name, text(), flags)
+    if library is not None:
+        _note(path, name, digest, (*flags, *own), library)
+    return library
+
+
+@functools.cache
+def _known(path: str, name: str, digest: str, flags: tuple[str, ...]) -> ctypes.CDLL | None:
+    """The library that was noted, if it is there as it was made."""
+    try:
+        noted = _notes(path, name, digest, flags).read_text()
+    except (OSError, UnicodeDecodeError):
+        return None
+    target = _folder() / noted
+    return ctypes.CDLL(str(target)) if re.fullmatch(rf"{name}-[0-9a-f]{{32}}\.so", noted) and _whole(target) else None
+
+
+@functools.cache
+def _note(path: str, name: str, digest: str, flags: tuple[str, ...], library: ctypes.CDLL) -> None:
+    """Notes which library a digest means; where there is no room for the note, the text is written anew each time."""
+    with suppress(UserError):
+        write_atomic(_notes(path, name, digest, flags), Path(library._name).name.encode())
+
+
+def _notes(path: str, name: str, digest: str, flags: tuple[str, ...]) -> Path:
+    return _folder() / f"{name}-{_key(path, digest, flags, ())}.known"
 
 
 @functools.cache

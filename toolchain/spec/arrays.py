@@ -105,17 +105,23 @@ def rows_of(columns: Mapping[str, NDArray[Number]], kept: NDArray[np.bool_] | In
 
 
 def distinct(values: Ints) -> Ints:
-    """The different values in order, as `np.unique` finds them. Values that lie close together are marked in a row of flags, which takes a fraction
-    of the time that sorting does."""
+    """The different values in order, as `np.unique` finds them in an array of one axis. Values that lie close together are marked in a row of
+    flags, which takes a fraction of the time that sorting does."""
     marks = _marks(values)
-    return np.unique(values) if marks is None else np.flatnonzero(marks[0]) + marks[1]
+    return _sorted_once(values) if marks is None else np.flatnonzero(marks[0]) + marks[1]
+
+
+def _sorted_once(values: Ints) -> Ints:
+    """As `np.unique`, which loads masked arrays to see whether it was given one: a tenth of what a short command takes."""
+    ordered = np.sort(values)
+    return ordered[np.concatenate([np.ones(min(len(ordered), 1), np.bool_), ordered[1:] != ordered[:-1]])]
 
 
 def ranked(values: Ints) -> tuple[Ints, int]:
     """int64: the place of each value among the different ones in order, and how many these are."""
     marks = _marks(values)
     if marks is None:
-        different = np.unique(values)
+        different = _sorted_once(values)
         return np.searchsorted(different, values), len(different)
     places = np.cumsum(marks[0], dtype=np.int32)
     return (places[values - marks[1]] - 1).astype(np.int64), int(places[-1])

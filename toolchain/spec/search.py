@@ -56,9 +56,10 @@ def _others(kind: Kind, installed: tuple[str, ...]) -> tuple[Path, ...]:
 
     installed: the folders of packages, on which the answer depends.
     """
-    from importlib.metadata import entry_points  # 40 ms
+    if not any(map(_may_name_folders, installed)):
+        return ()
+    from importlib.metadata import entry_points  # a tenth of what a short command takes
 
-    del installed
     found = list[Path]()
     for point in sorted(entry_points(group=f"tilewright.{kind}"), key=lambda point: (point.name, point.value)):
         package, *parts = point.value.split(".")
@@ -66,3 +67,19 @@ def _others(kind: Kind, installed: tuple[str, ...]) -> tuple[Path, ...]:
         roots = (spec.submodule_search_locations or ()) if spec else ()
         found += [Path(root, *parts) for root in roots]
     return tuple(found)
+
+
+def _may_name_folders(folder: str) -> bool:
+    """Whether a package below this folder of packages has entry points of ours, as far as the text of its files tells; an archive may."""
+    try:
+        names = os.listdir(folder or ".")  # noqa: PTH208  # paths take longer than all the rest
+    except OSError:
+        return Path(folder).is_file()
+    return any(_names_folders(f"{folder or '.'}/{name}/entry_points.txt") for name in names if name.lower().endswith(("dist-info", "egg-info")))
+
+
+def _names_folders(path: str) -> bool:
+    try:
+        return b"tilewright." in Path(path).read_bytes()
+    except OSError:
+        return False

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from toolchain.spec.files import write_atomic
 from toolchain.spec.load import companion, find_target, list_targets, read_text
-from toolchain.spec.resources import PACKAGE
+from toolchain.spec.resources import PACKAGE, package_hash
 from toolchain.spec.typed_json import from_json, to_json
-from toolchain.tasks.receipts import package_hash
 
 LONGEST = 80
 """Characters of a path in a name; the end of a longer one, and a hash of all of it."""

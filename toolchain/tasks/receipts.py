@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from toolchain.spec.files import write_atomic
-from toolchain.spec.resources import PACKAGE
+from toolchain.spec.resources import PACKAGE, package_hash
 
 CHUNK = 1 << 20
 
@@ -70,34 +69,9 @@ def digest_of(parts: Mapping[str, str]) -> str:
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()  # the name of a file need not be UTF-8
 
 
-ENDINGS = (".py", ".yaml", ".json", ".j2", ".c", ".h")
-
-
 def code_hashes(packages: Sequence[str], libraries: Sequence[str]) -> Mapping[str, str]:
     """By name: SHA-256 of what a package holds, version of what others made."""
     return {name: package_hash(PACKAGE / name) for name in packages} | {name: version(name) for name in libraries}
-
-
-def package_hash(folder: Path) -> str:
-    """The hash of names and contents of every source file below a folder."""
-    found = hashlib.sha256()
-    for path in _sources(str(folder)):
-        data = Path(path).read_bytes()
-        found.update(f"{path[len(str(folder)) :]} {len(data)}\n".encode())
-        found.update(data)
-    return found.hexdigest()
-
-
-def _sources(folder: str) -> list[str]:
-    """os.scandir is several times as fast as Path.rglob, and this is most of a build that has nothing to do."""
-    found: list[str] = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir() and not entry.name.startswith(("_", ".")):
-                found += _sources(entry.path)
-            elif entry.name.endswith(ENDINGS):
-                found.append(entry.path)
-    return sorted(found)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.isa.program import Ints
+from toolchain.spec.arrays import distinct
 from toolchain.spec.model import Machine
 from toolchain.timing.critical import critical_path
 from toolchain.timing.simulate import Timeline
@@ -153,7 +154,7 @@ def _constants(timeline: Timeline) -> Iterator[Basis]:
     """The clock, then the constants and resources of the classes that the program's instructions are in."""
     program = timeline.program
     timing = program.machine.timing
-    used = {program.machine.instructions[int(k)].timing for k in np.unique(program.kind)}
+    used = {program.machine.instructions[int(k)].timing for k in distinct(program.kind)}
     classes = [c for c in timing.classes if c.name in used]
     yield Basis("clock_khz", timing.clock_khz, timing.clock_source, False)
     named = {name for c in classes for name in c.constants}

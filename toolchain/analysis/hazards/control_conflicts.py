@@ -8,6 +8,7 @@ from toolchain.analysis.hazards.in_place import touches_both
 from toolchain.isa.checks import MOST
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.text import range_text
+from toolchain.spec.arrays import distinct
 from toolchain.spec.errors import Diagnostic
 
 
@@ -29,7 +30,7 @@ def _own(prints: Footprints) -> Iterator[Diagnostic]:
 def _overwritten(prints: Footprints) -> Iterator[Diagnostic]:
     """E0608 where the program stores over what it loads a control memory from: its addresses would depend on data."""
     feeds, runs = prints.feeds, prints.runs
-    for memory in np.unique(feeds.memory).tolist():
+    for memory in distinct(feeds.memory).tolist():
         sources, stores = feeds.take(feeds.memory == memory), runs.take((runs.memory == memory) & runs.write)
         if not len(stores):
             continue

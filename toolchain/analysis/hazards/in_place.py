@@ -13,6 +13,7 @@ from toolchain.isa.footprint.runs import element_runs
 from toolchain.isa.footprint.text import range_text
 from toolchain.isa.footprint.walk import Loop
 from toolchain.isa.program import Ints
+from toolchain.spec.arrays import distinct
 from toolchain.spec.errors import Diagnostic
 
 MOST = 21
@@ -38,14 +39,14 @@ def overlapping(runs: Runs) -> Ints:
     (start, stop), read = _end_to_end(runs), ~runs.write
     begun = np.searchsorted(start[runs.write], stop[read])
     ended = np.searchsorted(stop[runs.write], start[read], side="right")
-    return np.unique(runs.instruction[read][begun > ended])
+    return distinct(runs.instruction[read][begun > ended])
 
 
 def _end_to_end(runs: Runs) -> tuple[Ints, Ints]:
     """int64: start and stop of every run where those of each (instruction, memory) have room for themselves."""
     group, start, stop = _group(runs), runs.start, runs.stop
     if (int(group.max()) + 1) * (int(stop.max()) + 1) >= 1 << 62:  # too far apart to lay them end to end: their ranks are not
-        places = np.unique(np.concatenate([start, stop]))
+        places = distinct(np.concatenate([start, stop]))
         start, stop = np.searchsorted(places, start), np.searchsorted(places, stop)
     span = int(stop.max()) + 1
     return group * span + start, group * span + stop

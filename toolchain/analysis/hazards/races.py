@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from toolchain.isa.footprint.footprints import Footprints, Runs
 from toolchain.isa.program import Ints
+from toolchain.spec.arrays import distinct
 
 RAW, WAR, WAW, UNWRITTEN = range(4)
 BLOCK = 1 << 22
@@ -86,7 +87,7 @@ Events = tuple[Ints, Ints, Ints, NDArray[np.bool_]]
 
 def event_blocks(runs: Runs, timeline: Timeline) -> Iterator[Events]:
     """The accesses to one memory, cut at every boundary of a run, about BLOCK events at a time."""
-    edges = np.unique(np.concatenate([runs.start, runs.stop]))
+    edges = distinct(np.concatenate([runs.start, runs.stop]))
     low, high = np.searchsorted(edges, runs.start), np.searchsorted(edges, runs.stop)
     if not len(edges):
         return

@@ -1,19 +1,22 @@
 """Runs programs in compiled C: arrays of the program and the state handed over as pointers, faults as user errors."""
 
 import ctypes
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.compile import compiler, load_library
+from toolchain.analysis.compile import compiler, load_known
 from toolchain.analysis.state import State
-from toolchain.emulator.native.source import engine_source
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics.work import TOO_MANY
 from toolchain.spec.errors import UserError, fail
+from toolchain.spec.fingerprint import notes_hash
+from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Machine
+from toolchain.spec.resources import PACKAGE, package_hash
 
 FAULTS = {
     1: ("E0701", "an access is outside its memory"),
@@ -49,10 +52,27 @@ def available() -> bool:
 
 def prepare(machine: Machine, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
     """The compiled engine of a machine, from the cache if it is there. Raises UserError E0710 when the compiler refuses."""
-    library = load_library("engine", engine_source(machine), flags)
+    library = load_known("engine", _digest(MachineKey(machine)), lambda: _source(machine), flags)
     if library is None:
         raise fail("E0711", "there is no C compiler", hint="install gcc or clang, or set TILEWRIGHT_CC")
     return library
+
+
+@functools.lru_cache(maxsize=128)
+def _digest(key: MachineKey) -> str:
+    """Of all that the engine's text follows from: what the machine says, and the code that writes it."""
+    return " ".join([notes_hash(key.machine), *_writers()])
+
+
+@functools.cache
+def _writers() -> tuple[str, ...]:
+    return tuple(package_hash(PACKAGE / name) for name in ("spec", "isa", "emulator", "templates/engine"))
+
+
+def _source(machine: Machine) -> str:
+    from toolchain.emulator.native.source import engine_source  # a tenth of what a short command takes, for a new engine alone
+
+    return engine_source(machine)
 
 
 def run(program: Program, state: State, order: Ints, flags: tuple[str, ...] = ()) -> None:

@@ -14,6 +14,7 @@ from toolchain.isa.footprint.rows import Frame, Rows, iterations
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import scope_levels, stream_levels
+from toolchain.spec.arrays import distinct
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Const
 from toolchain.spec.machine_key import MachineKey
@@ -147,7 +148,7 @@ class Provenance:
         for who, index in self._visits("register", register):
             inside = (index >= 0) & (index < depth)
             keys.append(self.position[who[inside]] * depth + index[inside])
-        position, index = np.divmod(np.unique(np.concatenate(keys)), depth)
+        position, index = np.divmod(distinct(np.concatenate(keys)), depth)
         instruction = self.order[position]
         return Reads(instruction, index, self.source(register, instruction, index))
 
@@ -156,7 +157,7 @@ class Provenance:
         depth = self.program.machine.memory[register].depths[0]
         visits = [visit for what in ("register", "latch") for visit in self._visits(what, register, depth)]
         wrong = [np.stack([who[bad], index[bad]], 1) for who, index in visits if (bad := (index < 0) | (index >= depth)).any()]
-        pairs = np.unique(np.concatenate([np.zeros((0, 2), np.int64), *wrong]), axis=0)
+        pairs = np.unique(np.concatenate(wrong), axis=0) if wrong else np.zeros((0, 2), np.int64)
         return pairs[:, 0], pairs[:, 1]
 
     def _visits(self, what: str, register: str, known: int = 0) -> Iterator[tuple[Ints, Ints]]:
