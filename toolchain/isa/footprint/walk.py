@@ -84,16 +84,21 @@ def replica_loops(machine: Machine) -> tuple[Loop, ...]:
 
 def free_vars(e: Expr) -> frozenset[str]:
     """Variables an expression depends on, also in the addresses of control reads."""
-    match e:
-        case ir.Var(name=name):
-            return frozenset((name,))
-        case ir.ControlRead(access=access) | ir.Load(access=access):
-            return frozenset[str]().union(*map(free_vars, (*access.index, *(v for _, v in access.at))))
-        case Fold(var=var, names=names, updates=updates):
-            inner = frozenset[str]().union(*map(free_vars, updates)) - {var, *names}
-            return inner.union(*map(free_vars, (e.start, e.stop, *e.inits)))
-        case _:
-            return frozenset[str]().union(*map(free_vars, ex.children(e)))
+    found, waiting = set[str](), [e]
+    while waiting:
+        match waiting.pop():
+            case ex.Const():
+                pass
+            case ir.Var(name=name):
+                found.add(name)
+            case ir.ControlRead(access=access) | ir.Load(access=access):
+                waiting += (*access.index, *(v for _, v in access.at))
+            case Fold(var=var, names=names, updates=updates) as fold:
+                found |= frozenset[str]().union(*map(free_vars, updates)) - {var, *names}
+                waiting += (fold.start, fold.stop, *fold.inits)
+            case part:
+                waiting += ex.children(part)
+    return frozenset(found)
 
 
 class _Walker:
