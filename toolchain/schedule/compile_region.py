@@ -17,7 +17,9 @@ from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.realise import kept_problem, realise
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.shares import even_shares, tile_count
+from toolchain.schedule.groups.depth_first import depth_first, late_work
 from toolchain.schedule.groups.fused import TileGroups
+from toolchain.schedule.groups.grouping import Grouping
 from toolchain.schedule.groups.members import Members
 from toolchain.schedule.groups.rings import RingPlaces
 from toolchain.schedule.groups.search import GroupSearch, with_groups
@@ -46,6 +48,8 @@ CLOSE = 1.002
 """Tiles that leave room for the neighbours' tensors may take so many times the estimate of the best."""
 LITTLE = 1e-3
 """The share of the cycles that another plan must gain for the search to go on, and that units must need the same banks."""
+LATE = 3e-3
+"""The share of the cycles that the busiest unit must lose to work that an operation leaves for later, for another order to be tried."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +130,12 @@ def _found_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Reg
 def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Plan:
     """Search for the tensors that stay on chip and the tiles of every operation, dealt to all streams. Where no tile fits beside what stays, the
     largest tensor goes to DRAM. Slots do not go round yet. Raises UserError E1003, E1004, E1007, E1008."""
-    options = options or Options()
-    return _planner(machine, kernels, region, options).plan((options.streams,) * len(region.operations))
+    return find_groups(machine, kernels, region, options or Options()).plan
+
+
+def find_groups(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Grouping:
+    """The plan of `plan_region` and its groups. Raises UserError E1003, E1004, E1007, E1008."""
+    return _planner(machine, kernels, region, options).grouping((options.streams,) * len(region.operations))
 
 
 def _planner(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> "_Planner":
@@ -182,21 +190,30 @@ class _Planner:
     def planned_apart(self) -> Plan:
         """The plan for one stream; where units wait for ports of banks, with buffers in other pools as long as the program gets quicker so."""
         counts = (1,) * len(self.region.operations)
-        plan = self.plan(counts)
+        found = self.grouping(counts)
         if not has_ports(self.machine):
-            return plan
-        now = self._timed(plan)
-        while (lost := _lost(plan, rivals := now.rivals)) >= LITTLE * now.cycles:
-            other = self.plan(counts, rivals)
-            if _lost(other, rivals) >= lost:
-                return plan
-            quicker = self._timed(other)
+            return found.plan
+        found, now = self._banks_apart(found, counts)
+        if not self.options.grouped:
+            return found.plan
+        clock = StretchClock(self.machine, self.choice)
+        other = depth_first(found, clock, late_work(now.timeline, now.emitted.origins), LATE * now.cycles)
+        return other.plan if other is not found and self._timed(other.plan).cycles < now.cycles else found.plan
+
+    def _banks_apart(self, found: Grouping, counts: Counts) -> tuple[Grouping, "_Timed"]:
+        """With buffers in other pools as long as the program gets quicker so."""
+        now = self._timed(found.plan)
+        while (lost := _lost(found.plan, rivals := now.rivals)) >= LITTLE * now.cycles:
+            other = self.grouping(counts, rivals)
+            if _lost(other.plan, rivals) >= lost:
+                break
+            quicker = self._timed(other.plan)
             if quicker.cycles >= now.cycles:
-                return plan
-            gained, plan, now = now.cycles - quicker.cycles, other, quicker
+                break
+            gained, found, now = now.cycles - quicker.cycles, other, quicker
             if gained < LITTLE * now.cycles:
-                return plan
-        return plan
+                break
+        return found, now
 
     def _timed(self, plan: Plan) -> "_Timed":
         """The plan's program, timed."""
@@ -204,7 +221,11 @@ class _Planner:
         placed, emitted = write_program(self.machine, whole, ordered_steps(whole, find_rings(whole.problems)))
         return _Timed(whole, emitted, time_emitted(self.machine, placed, emitted))
 
-    def plan(self, counts: Counts, rivals: Rivals | None = None) -> Plan:
+    def plan(self, counts: Counts) -> Plan:
+        """counts: by operation, how many streams run its tiles. Raises UserError E1003, E1004, E1007, E1008."""
+        return self.grouping(counts).plan
+
+    def grouping(self, counts: Counts, rivals: Rivals | None = None) -> Grouping:
         """counts: by operation, how many streams run its tiles. Raises UserError E1003, E1004, E1007, E1008."""
         if max(counts) > self.machine.streams:
             raise fail("E1007", f"{max(counts)} streams cannot share the work: the machine runs {self.machine.streams}")
@@ -214,15 +235,16 @@ class _Planner:
         shared = place_shared(self.machine, self.storage, candidates, streams)
         while True:
             own = [sharing(self.region, self.storage, problem, index, shared) for index, problem in enumerate(self.problems)]
-            plan = self._planned(own, counts, rivals or {})
-            wanted = {name: slot for name, slot in shared.items() if name in plan.dram.buffers}
-            shared = place_shared(self.machine, plan.dram, wanted, streams)
+            found = self._planned(own, counts, rivals or {})
+            wanted = {name: slot for name, slot in shared.items() if name in found.plan.dram.buffers}
+            shared = place_shared(self.machine, found.plan.dram, wanted, streams)
             if len(shared) == len(wanted):
-                return replace(plan, shared=shared)
+                return replace(found, shared=shared)
 
-    def _planned(self, problems: Sequence[Problem], counts: Counts, rivals: Rivals) -> Plan:
+    def _planned(self, problems: Sequence[Problem], counts: Counts, rivals: Rivals) -> Grouping:
         """The plan where it is settled which tensors stand in shared memories. Raises UserError E1004."""
         region, storage, options, choice = self.region, self.storage, self.options, self.choice
+        members = Members(region, storage, problems, choice)
         possible = find_candidates(region, problems, storage) if options.resident else dict[str, Candidate]()
         every = candidates = {name: c for name, c in possible.items() if all(counts[use.operation] == 1 for use in (*c.writes, *c.reads))}
         while True:
@@ -233,18 +255,19 @@ class _Planner:
             if crowded is None and max(counts) > 1:
                 dealt = enumerate(zip(own, tilings, counts, strict=True))
                 shares = {number: even_shares(tile_count(problem, tiling), count) for number, (problem, tiling, count) in dealt if count > 1}
-                return Plan(region, self.order, own, tilings, residents, in_dram(storage, residents), shares=shares)
+                plan = Plan(region, self.order, own, tilings, residents, in_dram(storage, residents), shares=shares)
+                return Grouping(plan, every, members)
             if crowded is None:
                 planned = run_side_by_side(region, storage, follow_makers(region, found, choice), choice)
                 planned = tiles_apart(planned, residents, rivals)
                 own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
                 plan = Plan(region, self.order, own, tilings, residents, in_dram(storage, residents))
                 if not options.grouped:
-                    return plan
-                search = GroupSearch(plan, RingPlaces(self.machine, every, residents), Members(region, storage, problems, choice))
+                    return Grouping(plan, every, members)
+                search = GroupSearch(plan, RingPlaces(self.machine, every, residents), members)
                 proposals = search.proposals(TileGroups(self.machine, self.kernels, plan, choice).proposals())
                 timed = TimedGroups(search, StretchClock(self.machine, choice), partial(with_groups, plan, every, storage))
-                return timed.grouped(timed.best(proposals) if options.timed_groups else search.cut(proposals))
+                return Grouping(plan, every, members, timed.best(proposals) if options.timed_groups else search.cut(proposals))
             candidates = without(candidates, [crowded])
 
 

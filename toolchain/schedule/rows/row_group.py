@@ -46,6 +46,11 @@ class RowGroup:
         return any(feed.maker < len(self.loops) for member in range(len(self.loops)) for feed in self._feeds(member))
 
     @cached_property
+    def chained(self) -> bool:
+        """Whether every operation behind the first takes rows from another one."""
+        return all(any(feed.maker < len(self.loops) for feed in self._feeds(member)) for member in range(1, len(self.loops)))
+
+    @cached_property
     def turns(self) -> list[Turn]:
         """The slabs of all operations and loads, in the order in which they run."""
         feeds = [list(self._feeds(member)) for member in range(len(self.loops))]
