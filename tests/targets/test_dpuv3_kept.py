@@ -193,7 +193,7 @@ def test_rows_are_packed_where_that_saves_work(height: int, window: tuple[int, i
 def test_one_port_makes_each_copied_word_cost_a_cycle() -> None:
     """Of 14 rows a 1x1 convolution saves three cycles a group of results, and ELEW reads 53 words: 17 groups pay where ELEW and CONV read at once."""
     few = convolution((4, 40, 14, 14), (260, 1, 1))
-    machines = {ports: load_machine("dpuv3", "", {"BANK_PORTS": ports}) for ports in ("0", "1")}
+    machines = {ports: load_machine("dpuv3", "", {"LOWEST": "-128", "BANK_PORTS": ports}) for ports in ("0", "1")}
     packed = {ports: state_problem(each, load_kernel(each, "conv2d"), few).numbers["packs"] for ports, each in machines.items()}
     assert packed == {"0": 1, "1": 0}
 
