@@ -30,11 +30,6 @@ settings.load_profile("suite")
 fail on a busy machine."""
 
 
-def pytest_collection_finish() -> None:
-    """A stage of a build collects its model; the modules and tests that are loaded by then are no part of that search."""
-    gc.freeze()
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing with them")
 

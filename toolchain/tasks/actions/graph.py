@@ -1,6 +1,5 @@
 """The graph side: every pass, each of whose results is an ONNX file that runs."""
 
-import gc
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,6 +26,7 @@ from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.tasks.actions.paths import blaming, machines_of, model_of, onnx_file, sizes_of, table_file
 from toolchain.tasks.deployment import HOST
+from toolchain.tasks.garbage import circles_collected
 from toolchain.tasks.receipts import read_receipt, seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
@@ -34,9 +34,8 @@ from toolchain.tasks.work import Made
 
 def make_graph(step: Step, say: Say) -> Made:
     """Raises UserError E1203 for a machine without numerics, E1001 for one without kernels, E0901 to E0923 for the model."""
-    made = _write_graph(step, say)
-    gc.collect()  # a model is circles of nodes and values, and its weights in floating point would stay until the build ends
-    return made
+    with circles_collected():  # a model is circles of nodes and values, and its weights in floating point would stay until the build ends
+        return _write_graph(step, say)
 
 
 def _write_graph(step: Step, say: Say) -> Made:
