@@ -26,8 +26,26 @@ gc.set_threshold(100_000, 50, 100)
 
 settings.register_profile("suite", max_examples=40, deadline=None)
 settings.load_profile("suite")
-"""Examples of a law that does not say how many: the whole suite has six minutes, and draws others every time. A deadline would
-fail on a busy machine."""
+"""Examples of a law that does not say how many. A deadline would fail on a busy machine."""
+
+
+SHARE = float(os.environ.get("TILEWRIGHT_EXAMPLES", "0.5"))
+"""The share of its examples that a law draws: every run draws others, so a daily run needs half of what one run alone would. 1 draws all, 4 for a
+night's run four times as many."""
+FEWEST = 4
+"""Examples that are drawn however small the share is."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each law once, however many parameters its test has."""
+    laws = dict.fromkeys(law for item in items if getattr(law := getattr(item, "obj", None), "is_hypothesis_test", False))
+    for law in laws:
+        stated = getattr(law, STATED, settings())
+        setattr(law, STATED, settings(stated, max_examples=max(round(SHARE * stated.max_examples), min(FEWEST, stated.max_examples))))
+
+
+STATED = "_hypothesis_internal_use_settings"
+"""Where hypothesis keeps what `@settings` says; a profile has no say in it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
