@@ -83,7 +83,7 @@ SPANS_TWO_WAITS = net([0, 1, 0, 2, 0], 3, [{}, {}, {0: 2}, {}, {0: 1}], [{}, {0:
 TWO_TAKERS = net([0, 0, 1, 2], 3, [{}, {}, {0: 1}, {0: 1}], [{0: 1}, {0: 1}, {}, {}], [-1], [0])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @example(TWO_POSTERS)
 @example(TWO_TAKERS)
 @example(SPANS_TWO_WAITS)

@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 from random import Random
 from typing import Any
 from unittest import mock
@@ -84,12 +85,23 @@ CHAINS = {
 CHAINS["branches"] = replace(CHAINS["branches"], outputs=("t0", "t1", "t3"))
 
 
+@cache
+def schedule_of(name: str) -> Schedule:
+    """What the search makes of a chain, found once for all tests of this process; an edit works on a copy of its text."""
+    return scheduled(CHAINS[name])
+
+
+@cache
+def group_of(name: str) -> CompiledRegion:
+    """The chain compiled so."""
+    return built(CHAINS[name], schedule_of(name))
+
+
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_chain_is_one_group_that_is_exact_and_moves_less(name: str) -> None:
     region = CHAINS[name]
-    schedule = scheduled(region)
-    assert sizes(schedule) == [len(region.operations)]
-    grouped, apart = built(region, schedule), built(region, resident=False)
+    assert sizes(schedule_of(name)) == [len(region.operations)]
+    grouped, apart = group_of(name), built(region, resident=False)
     assert proven(grouped, grouped.program.machine)
     assert moved(grouped) < moved(apart)
     assert not set(grouped.map.tensors) - {"t", *region.outputs}
@@ -97,11 +109,9 @@ def test_a_chain_is_one_group_that_is_exact_and_moves_less(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["conv -> conv", "strided", "shortcut", "branches"])
 def test_a_group_loads_each_row_of_its_input_once(name: str) -> None:
-    region = CHAINS[name]
-    schedule = scheduled(region)
+    region, schedule, found = CHAINS[name], schedule_of(name), group_of(name)
     (group,) = schedule.groups
     assert [load.buffer.tensor for load in group.loads] == ["t"]
-    found = built(region, schedule)
     once = sum(map(len, found.constants.values())) + found.map.tensors["t"].bytes
     assert read_of(found) == once
     assert read_of(built(region, without_loads(schedule))) > once
@@ -121,13 +131,12 @@ def read_of(compiled: CompiledRegion) -> int:
 
 
 def test_several_groups_load_a_tensor_each_for_itself() -> None:
-    region = CHAINS["branches"]
-    schedule = scheduled(region)
+    region, schedule = CHAINS["branches"], schedule_of("branches")
     (group,) = schedule.groups
     halves = tuple(replace(group, operations=tuple(o for o in group.operations if o.operation in part)) for part in ((0, 1), (2, 3)))
     found = built(region, replace(schedule, groups=halves))
     assert proven(found, found.program.machine)
-    assert read_of(found) > read_of(built(region, schedule))
+    assert read_of(found) > read_of(group_of("branches"))
 
 
 @pytest.mark.parametrize("name", ["conv -> pool", "conv -> add"])
@@ -209,7 +218,7 @@ def attempt(region: Region, data: dict[str, Any], draw: Random) -> dict[str, Any
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 1 << 30), name=st.sampled_from(sorted(CHAINS)))
 def test_whatever_an_edit_of_a_group_makes_is_exact_or_refused(seed: int, name: str) -> None:
-    data: dict[str, Any] = yaml.safe_load(write_schedule(scheduled(CHAINS[name])))
+    data: dict[str, Any] = yaml.safe_load(write_schedule(schedule_of(name)))
     draw = Random(seed)
     for _ in range(3):
         data = attempt(CHAINS[name], data, draw)
