@@ -48,6 +48,12 @@ STATED = "_hypothesis_internal_use_settings"
 """Where hypothesis keeps what `@settings` says; a profile has no say in it."""
 
 
+def pytest_sessionfinish() -> None:
+    """pytest collects five times at the end, for exceptions that objects raise as they go; once is enough, among all that the tests left."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing with them")
 
