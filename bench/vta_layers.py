@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from toolchain.analysis.checks import check_program
 from toolchain.emulator.engines import engine_named
+from toolchain.isa.assembly.disassembler import disassemble
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.operation import Operation, make_operation
 from toolchain.schedule.compile import TimedOperation, compile_operation
@@ -104,7 +105,7 @@ def measure(layer: Layer, folder: Path) -> Measured:
     two = choices[1]
     lines = zip(two.compiled.listing, range(len(two.compiled.listing)), strict=True)
     (folder / f"{operation.name}.txt").write_text("".join(f"{number:5} {label}\n" for label, number in lines))
-    (folder / f"{operation.name}.asm").write_text(two.compiled.text)
+    (folder / f"{operation.name}.asm").write_text(disassemble(two.compiled.program))
     traffic = two.checked.footprints
     dram = [m.name for m in machine.memories].index("dram")
     moved = int(traffic.traffic_read[:, dram].sum() + traffic.traffic_written[:, dram].sum())

@@ -21,14 +21,17 @@ from toolchain.tasks.reporter import Reporter
 
 EVERY = ["onnx", "calibration", "graph", "accuracy", "schedule", "bundle", "summary"]
 MACHINE = (ROOT / "targets" / "vta.yaml").read_text()
+KERNELS, END = "targets/vta/kernels.yaml", "targets/vta/finish.asm.j2"
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with its own machine, model and template of an instruction, built once; tests work on copies."""
+    """A folder with its own machine, model and template of a program's end, built once; tests work on copies."""
     folder = tmp_path_factory.mktemp("made")
     shutil.copytree(ROOT / "targets" / "vta", folder / "targets" / "vta")
-    shutil.copy(ROOT / "toolchain" / "templates" / "assembly" / "instruction.asm.j2", folder / "targets" / "vta")
+    kernels = folder / KERNELS
+    kernels.write_text(kernels.read_text().replace("    residency:", "    end: finish.asm.j2\n    residency:", 1))
+    (folder / END).write_text("FINISH\n")
     shutil.copy(ROOT / "targets" / "vta.yaml", folder / "targets")
     shutil.copytree(ROOT / "models" / "digits", folder / "models" / "digits")
     shutil.copy(ROOT / "models" / "digits.yaml", folder / "models")
@@ -63,7 +66,6 @@ def test_a_comment_is_no_change(folder: Path, capfd: pytest.CaptureFixture[str])
 
 
 REST = ["graph", "accuracy", "schedule", "bundle", "summary"]
-KERNELS = "targets/vta/kernels.yaml"
 CHANGES = [
     ("a timing number", "targets/vta.yaml", "GEMM_LATENCY: {value: 4", "GEMM_LATENCY: {value: 5", REST[2:]),
     ("the clock", "targets/vta.yaml", "clock_khz: {value: CLOCK_KHZ", "clock_khz: {value: CLOCK_KHZ + 1", REST),
@@ -72,7 +74,7 @@ CHANGES = [
     ("a host cost", "targets/vta.yaml", "launch_us: {value: 50", "launch_us: {value: 51", REST),
     ("a source of a number", "targets/vta.yaml", "control registers by", "again control registers by", ["summary"]),
     ("a kernel", KERNELS, "common:", "# a word\ncommon:", REST),
-    ("a template", "targets/vta/instruction.asm.j2", "", "{# a word #}", REST),
+    ("a template", END, "", "{# a word #}", REST),
     ("a word in the model's file", "models/digits.yaml", "summary: ", "summary: again ", ["onnx", "calibration", "graph", "accuracy", "summary"]),
 ]
 
@@ -94,7 +96,7 @@ def test_only_what_a_change_touches_runs_again(
     [
         ("calibrate", "calibration_table", "models/digits/digits.npz", b""),
         ("onnx", "build_model", "models/digits/digits.onnx", b""),
-        ("graph", "build_turns", "targets/vta/instruction.asm.j2", b"{# a word #}"),
+        ("graph", "build_turns", END, b"{# a word #}"),
         ("bundle", "read_schedule_file", "targets/vta/kernels.yaml", b"# a word\n"),
     ],
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from toolchain.codegen.origins_file import origins_bytes
 from toolchain.codegen.region_code import RegionCode
 from toolchain.graph.graph_region import GraphRegion
+from toolchain.isa.assembly.disassembler import disassemble
 from toolchain.isa.binary.container import write_container
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.compile_region import compile_region
@@ -31,7 +32,7 @@ def binary_code(compiled: CompiledRegion) -> RegionCode:
         target=program.machine.name,
         suffix="two",
         blob=write_container(program),
-        source=compiled.text,
+        source=disassemble(program),
         listing=listing_text(compiled),
         origins=origins_bytes(compiled.origins),
         schedule=write_schedule(compiled.schedule),

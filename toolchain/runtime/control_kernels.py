@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from toolchain.isa.assembly.disassembler import write_line
+from toolchain.isa.assembly.form import forms
 from toolchain.runtime.device_memory import Buffer
 from toolchain.schedule.kernels.constants import ControlBuffer, pack_records
 from toolchain.schedule.kernels.frame import Frame
+from toolchain.schedule.kernels.instructions import InstructionWriter
 from toolchain.schedule.kernels.kernel import Kernel, Loading
-from toolchain.schedule.kernels.lines import LineWriter
 from toolchain.schedule.kernels.render import render
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine, Memory
@@ -56,8 +58,9 @@ class Residency:
         scope = {"slot": slot, "base": base, "count": count}
         if isinstance(self.loading.code, str):
             return render(self.kernel.folder, self.loading.code, scope)
-        lines = LineWriter(self.machine, self.kernel.folder).write(self.loading.code, Frame(1, scope.__getitem__), lambda _: "a fetch")
-        return "".join(text for text, _ in lines[0]).rstrip()
+        batch = InstructionWriter(self.machine).write(self.loading.code, Frame(1, scope.__getitem__), lambda _: "a fetch")
+        kinds, ways = [*map(int, batch.kind)], list(forms(self.machine).values())
+        return "\n".join(write_line(ways[kind], batch.values(index)) for index, kind in enumerate(kinds))
 
 
 def residency_of(machine: Machine, kernels: Mapping[str, Kernel]) -> Residency | None:

@@ -50,7 +50,6 @@ class CompiledOperation:
 
     problem: Problem
     program: Program
-    text: str
     listing: tuple[str, ...]
     tensors: Tensors
     places: Mapping[str, TensorPlace]
@@ -122,10 +121,8 @@ def emit_alone(problem: Problem, tiling: Tiling, tensors: Tensors) -> CompiledOp
     places = place_tensors(problem.machine, sizes)
     state = _state(problem, places, {POOL: residency.pool} if residency.pool else {})
     scope = _absolute(problem, places)
-    found = emit(problem.machine, problem.operation.name, [part], in_turn([part]), residency, [scope], state)
-    return CompiledOperation(
-        problem, found.program, found.text, found.listing, tensors, places, residency.pool, rooms_of(part, tiling), found.origins
-    )
+    found = emit(problem.machine, [part], in_turn([part]), residency, [scope], state)
+    return CompiledOperation(problem, found.program, found.listing, tensors, places, residency.pool, rooms_of(part, tiling), found.origins)
 
 
 def _absolute(problem: Problem, places: Mapping[str, TensorPlace]) -> dict[str, int]:

@@ -330,5 +330,5 @@ def _finished(
     timeline = time_program(found.program, checked.footprints, checked.provenance, checked.tokens)
     origins = found.origins.renumbered(plan.order)
     return CompiledRegion(
-        region, schedule, found.program, found.text, found.listing, origins, placed.map, placed.constants, checked, timeline, plan.peak
+        region, schedule, found.program, found.listing, origins, placed.map, placed.constants, checked, timeline, plan.peak
     )  # fmt: skip

@@ -20,8 +20,7 @@ from toolchain.timing.simulate import Timeline
 
 @dataclass(frozen=True)
 class CompiledRegion:
-    """schedule: what was done. program: synchronised. text: its assembly before synchronisation. listing: what each instruction is for, for a
-    reader; empty for one that only passes tokens.
+    """schedule: what was done. program: synchronised. listing: the purpose of each instruction, for a reader; empty for one that only passes tokens.
 
     origins: the operation and step that each instruction belongs to. constants: bytes by segment.
     peak: elements of each bank of each on-chip memory that are used, at most.
@@ -30,7 +29,6 @@ class CompiledRegion:
     region: Region
     schedule: Schedule
     program: Program
-    text: str
     listing: tuple[str, ...]
     origins: Origins
     map: DramMap

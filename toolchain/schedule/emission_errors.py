@@ -1,13 +1,14 @@
-"""Errors in what templates write, told of the template: the text itself is left nowhere."""
+"""Errors in instructions, told of the template or the place of a kernel file that wrote them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from toolchain.spec.errors import Diagnostic, Span, UserError
+from toolchain.schedule.kernels.instructions import Place
+from toolchain.spec.errors import Diagnostic, Source, UserError
 
 SHOWN = 120
-"""Characters of a line that a template wrote."""
+"""Characters of an instruction's line in a message."""
 
 
 def told_for(error: UserError, label: str) -> UserError:
@@ -15,22 +16,23 @@ def told_for(error: UserError, label: str) -> UserError:
     return UserError(*(replace(d, message=f"{d.message} (for {label})") for d in error.diagnostics))
 
 
-def blamed(error: UserError, name: str, labels: Sequence[str], sources: Sequence[Path | Span]) -> UserError:
-    """Errors of assembling the text `name`, told of the template or place of the kernel file that wrote the line and of what it wrote it for; each
-    one's fault once.
+def told(diagnostic: Diagnostic, line: str, label: str, place: Place) -> Diagnostic:
+    """A fault of an instruction, with its line, what it is for, and the place that wrote it."""
+    shown = line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
+    message = f"{diagnostic.message}, in `{shown}` for {label}"
+    if isinstance(place, Path):
+        return replace(diagnostic, message=message, span=None, place=str(place))
+    return replace(diagnostic, message=message, span=place)
 
-    labels, sources: of each line.
-    """
-    found: dict[tuple[Path | Span | str, str], Diagnostic] = {}
-    for diagnostic in error.diagnostics:
-        span = diagnostic.span
-        if span is None or span.source.path != name or not 1 <= span.line <= len(labels):
-            found.setdefault((str(diagnostic), diagnostic.code), diagnostic)
-            continue
-        line = span.source.line(span.line).strip()
-        shown = line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
-        message = f"{diagnostic.message}, in `{shown}` for {labels[span.line - 1]}"
-        source = sources[span.line - 1]
-        told = replace(diagnostic, message=message, span=source) if isinstance(source, Span) else None
-        found.setdefault((source, diagnostic.code), told or replace(diagnostic, message=message, span=None, place=str(source)))
-    return UserError(*found.values())
+
+def told_of_template(error: UserError, text: Source, label: str, template: Path) -> UserError:
+    """Faults in a text that a template wrote, one for each kind of fault."""
+    return once((told(d, text.line(d.span.line).strip(), label, template), template) if d.span else (d, str(d)) for d in error.diagnostics)
+
+
+def once(found: Iterable[tuple[Diagnostic, Place | str]]) -> UserError:
+    """The first diagnostic of each code and place: the other instructions of the place have the same fault."""
+    first: dict[tuple[Place | str, str], Diagnostic] = {}
+    for diagnostic, place in found:
+        first.setdefault((place, diagnostic.code), diagnostic)
+    return UserError(*first.values())

@@ -1,4 +1,4 @@
-"""Steps to a program: their assembly is written, constants get resident, synchronisation is derived, every line keeps its origin."""
+"""Steps to a program: their instructions are written as columns, constants get resident, synchronisation is derived, every line keeps its origin."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,21 +6,24 @@ from functools import lru_cache
 
 import numpy as np
 
-from toolchain.abi.origins import NONE, Origins, Run, join_origins, origins_of
+from toolchain.abi.origins import NONE, Origins, Run, join_origins
 from toolchain.analysis.state import State
-from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.checks import join_programs
+from toolchain.isa.assembly.assembler import build_from_tables, misplaced_ends
+from toolchain.isa.assembly.disassembler import write_line
+from toolchain.isa.assembly.form import forms
+from toolchain.isa.checks import Violation, join_programs, violations
 from toolchain.isa.program import Program
-from toolchain.schedule.emission_errors import blamed
+from toolchain.schedule.emission_errors import once, told
 from toolchain.schedule.kernels.constants import Residency, constant_bytes, plan_residency
+from toolchain.schedule.kernels.instructions import Place
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.synchronisation.across import synchronise_streams
 from toolchain.schedule.synchronisation.phases import stopping_events, synchronise_phases
 from toolchain.schedule.synchronisation.synchronise import Synchronised, synchronise
-from toolchain.schedule.writer import TURN, OperationPart, Writer
-from toolchain.spec.errors import Source, UserError, fail
+from toolchain.schedule.writer import Listed, OperationPart, Writer
+from toolchain.spec.arrays import Ints
+from toolchain.spec.errors import Diagnostic, fail
 from toolchain.spec.expr import Name, walk
-from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline
 
@@ -31,7 +34,6 @@ class Emitted:
     timeline: of the program, where synchronisation timed it."""
 
     program: Program
-    text: str
     listing: tuple[str, ...]
     origins: Origins
     timeline: Timeline | None = None
@@ -51,9 +53,8 @@ def pool_kernel(parts: Sequence[OperationPart]) -> Kernel | None:
 
 def together(copies: Sequence[Emitted], apart: int) -> Emitted:
     """Programs that run side by side as one. apart: how many streams on each is to run from the one before; 0 where they already do."""
-    texts = [f"{TURN}{apart * number}\n" * bool(number and apart) + each.text for number, each in enumerate(copies)]
     labels = tuple(label for each in copies for label in each.listing)
-    return Emitted(join_programs([each.program for each in copies], apart), "".join(texts), labels, join_origins([each.origins for each in copies]))
+    return Emitted(join_programs([each.program for each in copies], apart), labels, join_origins([each.origins for each in copies]))
 
 
 Sequenced = Sequence[tuple[int, int]]
@@ -102,7 +103,6 @@ def _free_names(kernel: Kernel, name: str) -> list[str]:
 
 def emit(
     machine: Machine,
-    name: str,
     parts: Sequence[OperationPart],
     sequence: Sequenced,
     residency: Residency,
@@ -115,44 +115,88 @@ def emit(
     `constants_base` where there are any. state: what stands in memory before it runs. dealt: the stream of each step of the sequence, in which all
     could run one by one; without it, one stream does all. barriers: one wait may take the tokens of several streams.
 
-    Raises UserError E1005 for a template, E1007 for constants of several streams, and all of `assemble` and `synchronise`.
+    Raises UserError E1005 for a template, E1007 for constants of several streams, E0304 for a field, E0309, E0404, E0405 for instructions that the
+    machine refuses, and all of `synchronise`.
     """
     writer = Writer(machine)
     first, last = parts[0].problem, parts[-1].problem.kernel
     streams = sorted(set(dealt)) if dealt else [0]
     if dealt and residency.pool:
         raise fail("E1007", "kernels with records in a control memory run on one stream", first.kernel.span)
-    for stream in streams:
-        writer.turn(stream)
+    for writer.stream in streams:
         writer.add(first.kernel, first.kernel.begin, {**first.numbers, **scopes[0]}, "begin", Run(0, NONE, None, NONE))
     places: list[list[tuple[int, ...]]] = [[()] * len(part.steps) for part in parts]
     for (number, instance), held in zip(sequence, residency.places, strict=True):
         places[number][instance] = held
     for number, (part, scope) in enumerate(zip(parts, scopes, strict=True)):
         writer.prepare(number, part, scope, places[number])
-    for (number, instance), fetches, stream in zip(sequence, residency.fetches, dealt or [0] * len(sequence), strict=True):
-        writer.turn(stream)
+    for (number, instance), fetches, writer.stream in zip(sequence, residency.fetches, dealt or [0] * len(sequence), strict=True):
         writer.step(number, parts[number], instance, scopes[number], fetches, places[number][instance])
-    for stream in streams:
-        writer.turn(stream)
+    for writer.stream in streams:
         writer.add(last, last.end, {}, "end", Run(0, NONE, None, NONE))
-    text = "".join(writer.lines)
-    try:
-        program = _assembled(MachineKey(machine), f"{name}.asm", text)
-    except UserError as error:
-        raise blamed(error, f"{name}.asm", writer.labels, writer.sources) from None
-    order = np.argsort(np.argsort(writer.streams, kind="stable"), kind="stable")
-    found = _synchronised(_Unsynchronised(program, state, tuple(order.tolist()) if dealt else None, barriers))
-    labels = [*(label for label, line in zip(writer.labels, writer.lines, strict=True) if not line.startswith(TURN)), ""]
-    source = np.append(np.argsort(order), NONE)[found.source]
+    listed = writer.listed()
+    order = np.argsort(listed.stream, kind="stable")
+    program = _built(_Instructions(machine, listed, order))
+    rank = tuple(np.argsort(order, kind="stable").tolist()) if dealt else None
+    found = _synchronised(_Unsynchronised(program, state, rank, barriers))
+    source = np.append(order, NONE)[found.source]
+    labels = [*listed.labels(), ""]
     lines: list[int] = source.tolist()
-    return Emitted(found.program, text, tuple(labels[i] for i in lines), origins_of(writer.runs).taken(source), found.timeline)
+    return Emitted(found.program, tuple(labels[i] for i in lines), listed.origins().taken(source), found.timeline)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Instructions:
+    """What was written, compared by content. order: int64 [n], the instructions stream by stream."""
+
+    machine: Machine
+    listed: Listed
+    order: Ints
+
+    def tables(self) -> list[Ints]:
+        """The values of each kind of instruction in the program's order."""
+        batch, none = self.listed.batch, np.zeros((0, 0), np.int64)
+        kind, row = batch.kind[self.order], batch.row[self.order]
+        forms_of = forms(self.machine).values()
+        return [batch.tables.get(f.kind, none.reshape(0, len(f.fields)))[row[kind == f.kind]] for f in forms_of]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Instructions):
+            return NotImplemented
+        if self.machine is not other.machine or len(self.order) != len(other.order):
+            return False
+        one, two = self.listed, other.listed
+        same = np.array_equal(one.batch.kind, two.batch.kind) and np.array_equal(one.stream, two.stream)
+        return same and all(np.array_equal(a, b) for a, b in zip(self.tables(), other.tables(), strict=True))
+
+    def __hash__(self) -> int:
+        return hash((id(self.machine), self.listed.batch.kind.tobytes(), self.listed.stream.tobytes()))
 
 
 @lru_cache(maxsize=4)
-def _assembled(machine: MachineKey, name: str, text: str) -> Program:
+def _built(given: _Instructions) -> Program:
     """A build emits the program again that its search has chosen, so the last ones are kept."""
-    return assemble(machine.machine, Source(name, text))
+    listed, machine = given.listed, given.machine
+    kind, stream = listed.batch.kind[given.order], listed.stream[given.order]
+    ends = [Violation(index, "E0309", message) for index, message in misplaced_ends(machine, kind, stream)]
+    _refuse(given, ends)
+    program = build_from_tables(machine, kind, stream, given.tables())
+    _refuse(given, violations(program))
+    return program
+
+
+def _refuse(given: _Instructions, found: Sequence[Violation]) -> None:
+    """Raises a UserError of the violations, if there are any, each told of the place that wrote the instruction."""
+    if found:
+        raise once(_told(given, violation) for violation in found)
+
+
+def _told(given: _Instructions, violation: Violation) -> tuple[Diagnostic, Place]:
+    """A violation of the machine's rules, told of the place that wrote the instruction."""
+    index, batch = int(given.order[violation.index]), given.listed.batch
+    form = list(forms(given.machine).values())[int(batch.kind[index])]
+    label, place = given.listed.pieces[int(given.listed.piece[index])].label, batch.sources[int(batch.source[index])]
+    return told(Diagnostic(violation.code, violation.message), write_line(form, batch.values(index)), label, place), place
 
 
 @dataclass(frozen=True, slots=True, eq=False)

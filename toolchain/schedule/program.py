@@ -56,7 +56,7 @@ def write_program(machine: Machine, plan: Plan, steps: Steps) -> tuple[PlacedReg
         if number and not dealt and scopes == placed.scopes[0]:
             written.append(written[0])
         else:
-            written.append(emit(machine, plan.region.name, steps.parts, steps.sequence, residency, scopes, state, dealt, plan.barriers))
+            written.append(emit(machine, steps.parts, steps.sequence, residency, scopes, state, dealt, plan.barriers))
     return placed, written[0] if len(written) == 1 else together(written, 0 if steps.dealt else plan.copies.streams)
 
 

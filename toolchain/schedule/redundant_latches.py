@@ -4,10 +4,14 @@ Every step of a kernel sets the registers that it needs. Steps of one operation 
 a cycle and takes a place in a queue. Compilers call it redundant store elimination.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
 
 from toolchain.isa.semantics.ir import Latch
 from toolchain.isa.semantics.machine import machine_semantics
+from toolchain.spec.arrays import Ints
 from toolchain.spec.expr import Const
 from toolchain.spec.model import Machine
 
@@ -22,17 +26,16 @@ def repeatable(machine: Machine) -> frozenset[str]:
     return frozenset(found)
 
 
-@dataclass
-class Latched:
-    """The line that last set each register, by stream and instruction. only_latch: `repeatable` of the machine."""
+def repeated_latches(machine: Machine, kind: Ints, stream: Ints, row: Ints, tables: Mapping[int, Ints]) -> NDArray[np.bool_]:
+    """bool [n]: whether an instruction sets its register to the fields that stand there, which its stream's last of the kind has set.
 
-    only_latch: frozenset[str]
-    last: dict[tuple[int, str], str] = field(default_factory=dict[tuple[int, str], str])
-
-    def repeats(self, stream: int, line: str) -> bool:
-        """Whether an instruction's line sets its register to the fields that stand there; else it is remembered."""
-        name = line.split(maxsplit=1)[0] if self.only_latch else ""
-        if name not in self.only_latch:
-            return False
-        before, self.last[stream, name] = self.last.get((stream, name)), line
-        return before == line
+    kind, stream, row: int64 [n], in an order that keeps each stream's; row: where an instruction's fields stand in tables[kind].
+    """
+    found = np.zeros(len(kind), np.bool_)
+    names = repeatable(machine)
+    for number in (n for n, instruction in enumerate(machine.instructions) if instruction.name in names and n in tables):
+        places = np.flatnonzero(kind == number)
+        places = places[np.argsort(stream[places], kind="stable")]
+        values = np.column_stack([stream[places], tables[number][row[places]]])
+        found[places[1:]] = (values[1:] == values[:-1]).all(axis=1)
+    return found

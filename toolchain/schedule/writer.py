@@ -1,34 +1,35 @@
-"""The growing text of a program: each step's lines, by its template or its instructions, with what they are for and where they are from."""
+"""The growing program: each step's instructions, by its template or its items, with what they are for and where they are from."""
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from toolchain.abi.origins import Run, StepName
+from toolchain.abi.origins import Origins, Run, StepName, origins_of
+from toolchain.isa.assembly.assembler import read_lines
 from toolchain.isa.columns import Value
-from toolchain.schedule.emission_errors import told_for
+from toolchain.schedule.emission_errors import told_for, told_of_template
 from toolchain.schedule.kernels.constants import Fetch
 from toolchain.schedule.kernels.frame import Frame
+from toolchain.schedule.kernels.instructions import Batch, InstructionWriter, join_batches
 from toolchain.schedule.kernels.kernel import Kernel, Step
-from toolchain.schedule.kernels.lines import Line, LineWriter
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.render import Renderer
 from toolchain.schedule.kernels.sequence import Code
-from toolchain.schedule.redundant_latches import Latched, repeatable
+from toolchain.schedule.redundant_latches import repeated_latches
 from toolchain.schedule.tiling.order import Instance
-from toolchain.spec.errors import Span, UserError
+from toolchain.spec.arrays import Ints
+from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine
 
 POOL = "constants"
-TURN = ".stream "
-"""How a line begins that says which stream the next ones belong to."""
 
 
 @dataclass(frozen=True)
@@ -53,35 +54,56 @@ def part_of(problem: Problem, steps: Sequence[Instance]) -> OperationPart:
     return OperationPart(problem, steps, [item.names(problem) for item in steps])
 
 
+class Piece(NamedTuple):
+    """Neighbouring instructions of one step: `length` from `first` of all that were written. run: which step, whatever its length."""
+
+    first: int
+    length: int
+    stream: int
+    label: str
+    run: Run
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listed:
+    """The instructions of all streams in the order in which they could run one by one, without synchronisation.
+
+    batch: their values. stream: int64 [n]. piece: int64 [n], index into `pieces`, which say what they are for.
+    """
+
+    batch: Batch
+    stream: Ints
+    piece: Ints
+    pieces: Sequence[Piece]
+
+    def labels(self) -> list[str]:
+        """Each instruction's purpose."""
+        return [self.pieces[n].label for n in self.piece.tolist()]
+
+    def origins(self) -> Origins:
+        """The step of each instruction."""
+        counts = np.bincount(self.piece, minlength=len(self.pieces)).tolist()
+        return origins_of([piece.run._replace(length=count) for piece, count in zip(self.pieces, counts, strict=True)])
+
+
 @dataclass
 class Writer:
-    """lines: the text; labels: what each is for; sources: the template or place of the kernel file that says it; runs: which steps they are from.
+    """The growing program. batches: instructions as they were written, `total` in all. pieces: those of the program, in order.
 
-    streams: of each instruction. stream: of the next ones. written: the instructions of steps, by part and instance.
+    stream: of the next ones. written: the first of each step's instructions and their number, by part and instance.
     """
 
     machine: Machine
-    lines: list[str] = field(default_factory=list[str])
-    labels: list[str] = field(default_factory=list[str])
-    sources: list[Path | Span] = field(default_factory=list[Path | Span])
-    runs: list[Run] = field(default_factory=list[Run])
-    streams: list[int] = field(default_factory=list[int])
+    batches: list[Batch] = field(default_factory=list[Batch])
+    total: int = 0
+    pieces: list[Piece] = field(default_factory=list[Piece])
     stream: int = 0
     renderer: Renderer = field(default_factory=Renderer)
-    written: dict[tuple[int, int], list[Line]] = field(default_factory=dict[tuple[int, int], list[Line]])
-    writers: dict[Path, LineWriter] = field(default_factory=dict[Path, LineWriter])
-    latched: Latched = field(init=False)
+    written: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict[tuple[int, int], tuple[int, int]])
+    rendered: dict[tuple[Path, str], int] = field(default_factory=dict[tuple[Path, str], int])
 
     def __post_init__(self) -> None:
-        self.latched = Latched(repeatable(self.machine))
-
-    def turn(self, stream: int) -> None:
-        """Begin the lines of this stream."""
-        if stream != self.stream:
-            self.lines.append(f"{TURN}{stream}\n")
-            self.labels.append("")
-            self.sources.append(Path())
-            self.stream = stream
+        self.writer = InstructionWriter(self.machine)
 
     def step(self, number: int, part: OperationPart, instance: int, scope: Mapping[str, int], fetches: Sequence[Fetch], held: Sequence[int]) -> None:
         """A step after the constants that it lacks. held: where its constants are. Raises UserError E1005 for a template, E0304 for a field."""
@@ -96,54 +118,82 @@ class Writer:
             residents = _residents(part.problem, item, own, held)
             self._template(kernel, item.step.code, {**part.problem.numbers, **scope, **own, **residents}, label, run)
         else:
-            self._keep(self.written[number, instance], label, run)
+            self.pieces.append(Piece(*self.written[number, instance], self.stream, label, run))
 
     def prepare(self, number: int, part: OperationPart, scope: Mapping[str, int], places: Sequence[Sequence[int]]) -> None:
         """The instructions of every step of a part, those of one step at once. places: where the constants of each instance are."""
         same: dict[int, list[int]] = {}
         for instance, item in enumerate(part.steps):
             same.setdefault(id(item.step), []).append(instance)
-        writer, light = self._writer(part.problem.kernel), replace(part, problem=part.problem.without_weights())
+        light = replace(part, problem=part.problem.without_weights())
         for chosen in same.values():
             if not isinstance(part.steps[chosen[0]].step.code, str):
-                lines = _lines(_Instances.of(self.machine, writer, light, scope, chosen, places))
-                self.written |= {(number, instance): own for instance, own in zip(chosen, lines, strict=True)}
+                batch = _batch(_Instances.of(self.machine, self.writer, light, scope, chosen, places))
+                first = self._keep(batch)
+                bounds: list[int] = np.searchsorted(batch.of, np.arange(len(chosen) + 1)).tolist()
+                for instance, (start, stop) in zip(chosen, pairwise(bounds), strict=True):
+                    self.written[number, instance] = first + start, stop - start
 
     def add(self, kernel: Kernel, code: Code, scope: Mapping[str, int], label: str, run: Run) -> None:
-        """The lines of a template or of instructions. run: what they are from, whatever its length."""
+        """The instructions of a template or of items. run: what they are from, whatever its length."""
         if isinstance(code, str):
             self._template(kernel, code, scope, label, run)
         elif code:
-            self._keep(self._writer(kernel).write(code, Frame(1, scope.__getitem__), lambda _: label)[0], label, run)
+            batch = self.writer.write(code, Frame(1, scope.__getitem__), lambda _: label)
+            self.pieces.append(Piece(self._keep(batch), len(batch), self.stream, label, run))
+
+    def listed(self) -> Listed:
+        """The instructions so far, without those that set a register to the fields that it holds."""
+        batch = join_batches(self.batches)
+        first, count, stream = (np.array([piece[k] for piece in self.pieces], np.int64) for k in range(3))
+        piece = np.repeat(np.arange(len(count)), count)
+        index = np.arange(len(piece)) + np.repeat(first - np.cumsum(count) + count, count)
+        streams = stream[piece]
+        kept = ~repeated_latches(self.machine, batch.kind[index], streams, batch.row[index], batch.tables)
+        index = index[kept]
+        chosen = replace(batch, of=np.zeros(len(index), np.int64), kind=batch.kind[index], row=batch.row[index], source=batch.source[index])
+        return Listed(chosen, streams[kept], piece[kept], self.pieces)
 
     def _template(self, kernel: Kernel, template: str, scope: Mapping[str, Any], label: str, run: Run) -> None:
+        path = kernel.folder / template
         try:
-            written = self.renderer.lines(kernel.folder, template, scope)
+            text = "".join(self.renderer.lines(kernel.folder, template, scope))
         except UserError as error:
             raise told_for(error, label) from None
-        self._keep([(line, kernel.folder / template) for line in written], label, run)
+        if (path, text) not in self.rendered:
+            self.rendered[path, text] = self._keep(_read(self.machine, path, text, label))
+        first = self.rendered[path, text]
+        self.pieces.append(Piece(first, text.count("\n"), self.stream, label, run))
 
-    def _keep(self, written: Sequence[tuple[str, Path | Span]], label: str, run: Run) -> None:
-        kept = [(text, source) for text, source in written if not self.latched.repeats(self.stream, text)]
-        lines = [text for text, _ in kept]
-        self.sources += [source for _, source in kept]
-        self.lines += lines
-        self.streams += [self.stream] * len(lines)
-        self.labels += [label] * len(lines)
-        self.runs.append(run._replace(length=len(lines)))
+    def _keep(self, batch: Batch) -> int:
+        """The index of the batch's first instruction among all that were written."""
+        self.batches.append(batch)
+        self.total += len(batch)
+        return self.total - len(batch)
 
-    def _writer(self, kernel: Kernel) -> LineWriter:
-        if kernel.folder not in self.writers:
-            self.writers[kernel.folder] = LineWriter(self.machine, kernel.folder)
-        return self.writers[kernel.folder]
+
+def _read(machine: Machine, template: Path, text: str, label: str) -> Batch:
+    """The instructions of a template's lines. Raises UserError E0301 to E0308 where they are none."""
+    source = Source(f"{template}", text)
+    try:
+        lines = read_lines(machine, source)
+    except UserError as error:
+        raise told_of_template(error, source, label, template) from None
+    if len(lines.kinds) != text.count("\n") or any(lines.streams):
+        raise fail("E1005", f"{template} writes lines that are no instructions, for {label}", hint="comments and `.stream` do not belong there")
+    kind, none = np.array(lines.kinds, np.int64), np.zeros(len(lines.kinds), np.int64)
+    row, tables = none.copy(), {k: np.array(rows, np.int64).reshape(len(rows), -1) for k, rows in lines.rows.items()}
+    for k, table in tables.items():
+        row[kind == k] = np.arange(len(table))
+    return Batch(none, kind, row, none, tables, (template,))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Instances:
-    """The instances of a step. key: everything that their lines say, which is compared beside the step itself; steps never change."""
+    """The instances of a step. key: everything that they say, which is compared beside the step itself; steps never change."""
 
     machine: Machine
-    writer: LineWriter
+    writer: InstructionWriter
     part: OperationPart
     scope: Mapping[str, int]
     chosen: Sequence[int]
@@ -152,7 +202,12 @@ class _Instances:
 
     @staticmethod
     def of(
-        machine: Machine, writer: LineWriter, part: OperationPart, scope: Mapping[str, int], chosen: Sequence[int], places: Sequence[Sequence[int]]
+        machine: Machine,
+        writer: InstructionWriter,
+        part: OperationPart,
+        scope: Mapping[str, int],
+        chosen: Sequence[int],
+        places: Sequence[Sequence[int]],
     ) -> "_Instances":
         """These instances of a part."""
         names = tuple(tuple(part.names[n].items()) for n in chosen)
@@ -174,8 +229,8 @@ class _Instances:
 
 
 @lru_cache(maxsize=1024)
-def _lines(given: _Instances) -> list[list[Line]]:
-    """By instance. A search writes most operations of a region several times with the same tiles in the same places."""
+def _batch(given: _Instances) -> Batch:
+    """A search writes most operations of a region several times with the same tiles in the same places."""
     code = given.step.code
     assert not isinstance(code, str)
     frame = step_frame(given.part, given.scope, given.chosen, given.places)

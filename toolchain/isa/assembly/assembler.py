@@ -4,6 +4,7 @@ A line is an instruction's name and its fields, `#` or `;` starts a comment, `.s
 """
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -24,8 +25,8 @@ _LONGEST = 1 << 14
 
 
 @dataclass
-class _Text:
-    """The instructions of the lines, in the order of the text: an entry an instruction; rows by kind, a value for each of Form.fields."""
+class Lines:
+    """The instructions of a text, in its order: an entry an instruction; rows by kind, a value for each of Form.fields."""
 
     kinds: list[int] = field(default_factory=list[int])
     streams: list[int] = field(default_factory=list[int])
@@ -35,21 +36,29 @@ class _Text:
 
 def assemble(machine: Machine, source: Source) -> Program:
     """The program of a text. Raises UserError E0301..E0309 for how it is written, E0404, E0405 and E0408 for what it says."""
-    text = _read(machine, source)
+    text = read_lines(machine, source)
     order = np.argsort(np.array(text.streams, np.int64), kind="stable")
     kind, stream, line = (np.array(column, np.int64)[order] for column in (text.kinds, text.streams, text.lines))
     _check_ends(machine, source, kind, stream, line)
-    columns = tuple(_columns(form, text, order) for form in forms(machine).values())
-    streams, offset = encode_streams(machine, kind, stream, columns)
-    program = build_program(machine, streams, kind, stream, offset, columns)
+    program = build_from_tables(machine, kind, stream, [_table(form, text, order) for form in forms(machine).values()])
     refuse(violations(program), lambda v: Diagnostic(v.code, v.message, _blame(source, int(line[v.index]), v)))
     return program
 
 
-def _read(machine: Machine, source: Source) -> _Text:
-    """Every line's values. Raises UserError with all that is wrong in them."""
+def build_from_tables(machine: Machine, kind: Ints, stream: Ints, tables: Sequence[Ints]) -> Program:
+    """The program of instructions, stream by stream; tables: of each kind, its values in program order, int64 [instructions, fields of its form].
+
+    Raises UserError E0408 where the routing names no unit, E0410 for a value outside its field.
+    """
+    columns = tuple(_columns(form, table) for form, table in zip(forms(machine).values(), tables, strict=True))
+    streams, offset = encode_streams(machine, kind, stream, columns)
+    return build_program(machine, streams, kind, stream, offset, columns)
+
+
+def read_lines(machine: Machine, source: Source) -> Lines:
+    """Every line's values. Raises UserError E0301 to E0308 with all that is wrong in them."""
     readers = {name: LineReader(form) for name, form in forms(machine).items()}
-    text, wrong, stream = _Text(), list[Diagnostic](), 0
+    text, wrong, stream = Lines(), list[Diagnostic](), 0
     for number, line in enumerate(source.lines, 1):
         tokens = _code(line).split()
         if not tokens:
@@ -105,20 +114,24 @@ def _column(line: str, token: int) -> int:
     return [found.start() for found in _TOKEN.finditer(_code(line))][token] + 1
 
 
-def _columns(form: Form, text: _Text, order: Ints) -> dict[str, Ints]:
-    """field -> int64 [n] of one kind, in program order, with the fields that identify it."""
+def _table(form: Form, text: Lines, order: Ints) -> Ints:
+    """int64 [n, fields]: the values of one kind, in program order."""
     rows = text.rows.get(form.kind, [])
     table = np.array(rows, np.int64).reshape(len(rows), len(form.fields))
     own = np.array(text.streams, np.int64)[np.array(text.kinds, np.int64) == form.kind]
-    table = table[np.argsort(own, kind="stable")] if len(order) else table
+    return table[np.argsort(own, kind="stable")] if len(order) else table
+
+
+def _columns(form: Form, table: Ints) -> dict[str, Ints]:
+    """field -> int64 [n] of one kind, with the fields that identify it."""
     values = {f.name: np.ascontiguousarray(table[:, slot]) for slot, f in enumerate(form.fields)}
     fixed = form.instruction.match
-    return {f.name: np.full(len(rows), matched_value(form.instruction, f)) if f.name in fixed else values[f.name] for f in form.instruction.fields}
+    return {f.name: np.full(len(table), matched_value(form.instruction, f)) if f.name in fixed else values[f.name] for f in form.instruction.fields}
 
 
-def _check_ends(machine: Machine, source: Source, kind: Ints, stream: Ints, line: Ints) -> None:
-    """Every stream ends with the ending instruction, and only the last one is such."""
-    ends, wrong = machine.program.ends, list[Diagnostic]()
+def misplaced_ends(machine: Machine, kind: Ints, stream: Ints) -> Iterator[tuple[int, str]]:
+    """(instruction, message) for each stream that does not end with the ending instruction, or has another one before. An empty program's is -1."""
+    ends = machine.program.ends
     names = [i.name for i in machine.instructions]
     if ends not in names:
         return
@@ -128,11 +141,13 @@ def _check_ends(machine: Machine, source: Source, kind: Ints, stream: Ints, line
         early = first + np.flatnonzero(kind[first:stop] == names.index(ends))
         if len(early) and early[0] < stop - 1:
             after = int(early[0]) + 1
-            message = f"{names[kind[after]]} follows {ends}, which ends {where}"
-            wrong.append(_at_line(source, int(line[after]), message))
+            yield after, f"{names[kind[after]]} follows {ends}, which ends {where}"
         elif not len(early) and (stop > first or machine.streams == 1):
-            last = int(line[stop - 1]) if stop > first else 1
-            wrong.append(_at_line(source, last, f"{where} does not end with {ends}"))
+            yield stop - 1 if stop > first else -1, f"{where} does not end with {ends}"
+
+
+def _check_ends(machine: Machine, source: Source, kind: Ints, stream: Ints, line: Ints) -> None:
+    wrong = [_at_line(source, int(line[index]) if index >= 0 else 1, message) for index, message in misplaced_ends(machine, kind, stream)]
     if wrong:
         raise limited(sorted(wrong, key=lambda d: d.span.line if d.span else 0))
 

@@ -33,6 +33,11 @@ def disassemble_blocks(program: Program, footprints: Comments | None = None) -> 
             yield "\n".join(lines) + "\n"
 
 
+def write_line(form: Form, values: Sequence[int]) -> str:
+    """The line of one instruction. values: of form.fields."""
+    return form.instruction.name + "".join(memo[value] for (_, memo), value in zip(_writer(form), values, strict=True))
+
+
 def _commented(line: str, footprints: Comments, index: int) -> str:
     text = footprints(index) if callable(footprints) else footprints[index]
     return f"{line}  # {' '.join(text.split())}" if text else line
