@@ -20,6 +20,7 @@ from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
+from toolchain.passes.split_recurrent import SplitRecurrent
 from toolchain.report.costs import cost_rows
 from toolchain.runtime.timing import region_times
 from toolchain.schedule.kernel_selection import images_per_run
@@ -61,6 +62,10 @@ def test_a_recurrence_says_what_its_products_would_cost(tmp_path: Path) -> None:
     given, peak = reason.arguments, machine().timing.peak_macs * machine().timing.clock_khz
     border = 1 / 8.0 / 1e6 + 5 / 4.0 / 1e6
     assert given["steps"] == 5
+    assert given["loop_ms"] == 0
+    slow = recurrence_reason(replace(machine(), host=replace(HOST, step_us=number(3))), lstm)
+    assert slow is not None
+    assert slow.arguments == {**given, "loop_ms": pytest.approx(2 * 5 * 3 / 1e3)}
     assert given["inputs_host_ms"] == pytest.approx(5 * 2 * 12 * 4 / 1.0 / 1e6)
     assert given["states_host_ms"] == pytest.approx(5 * 2 * 12 * 3 / 1.0 / 1e6)
     assert given["inputs_machine_ms"] == pytest.approx(5 * (4 + 2 * 12) * border + run + 5 * 2 * 12 * 4 / peak, rel=1e-5)
@@ -69,6 +74,46 @@ def test_a_recurrence_says_what_its_products_would_cost(tmp_path: Path) -> None:
     assert reasons_of(lstm) == (reason,)
     assert "of its 5 steps the products with the inputs alone would take" in text_of(reason)
     assert recurrence_reason(replace(machine(), host=None), lstm) is None
+
+
+def split(folder: Path) -> tuple[ir.Model, list[ir.Node]]:
+    """An LSTM of both directions as a product and two loops, and these."""
+    nodes = [n("LSTM", ["x", "w", "r"], ["y"], "lstm", hidden_size=3, direction="bidirectional")]
+    graph = imported(folder, nodes, (5, 1, 4), {"w": normal(0, 2, 12, 4), "r": normal(1, 2, 12, 3)})
+    SplitRecurrent().run(graph, Context())
+    return graph, [node for node in graph.graph if node.op_type == "Scan"]
+
+
+def test_a_loop_says_what_the_products_of_its_steps_would_cost(tmp_path: Path) -> None:
+    graph, loops = split(tmp_path)
+    peak, run = machine().timing.peak_macs * machine().timing.clock_khz, (100 + 2 * 10) / 1e3 / images_per_run(machine())
+    for device in (machine(), replace(machine(), host=None)):
+        for loop in loops:
+            reason = recurrence_reason(device, loop)
+            assert reason is not None
+            given = reason.arguments
+            assert (given["steps"], given["macs"]) == (5, 12 * 3)
+            if device.host is not None:
+                assert given["host_ms"] == pytest.approx(5 * 12 * 3 / 1.0 / 1e6)
+                border = 5 * (3 + 12) * (1 / 8.0 + 5 / 4.0) / 1e6
+                assert given["machine_ms"] == pytest.approx(border + 5 * run + 5 * 12 * 3 / peak, rel=1e-5)
+    Fuse().run(graph, Context(device=Device("vta", lambda _: (), recurrence=partial(recurrence_reason, machine()))))
+    assert [reasons_of(loop) for loop in loops] == [(recurrence_reason(machine(), loop),) for loop in loops]
+    assert "each of its 5 steps needs the state after the step before" in text_of(reasons_of(loops[0])[0])
+
+
+def test_a_product_on_the_machine_pays_for_the_loops_behind_it(tmp_path: Path) -> None:
+    graph, _ = split(tmp_path)
+    table = calibrate(graph, {"x": normal(1, 2, 5, 1, 4)})
+    model = run_passes(graph, [Fuse(), Quantize()], Context(numerics=Numerics(), table=table))
+    (product,) = (node for node in model.graph if kind_of(node) == "linear")
+    dear = replace(machine(), host=replace(HOST, step_us=number(1000)))
+    prices = [region_price(each, [product]) for each in (machine(), dear)]
+    free, paid = (price for price in prices if price is not None)
+    assert paid.border - free.border == pytest.approx(2 * 5 * 1.0)
+    crossings = [known.crossing(product.outputs[0]) for each in (machine(), dear) if (known := tariff(each)) is not None]
+    assert crossings[1] - crossings[0] == pytest.approx(2 * 5 * 1.0)
+    assert paid.host == free.host
 
 
 MACS, ELEMENTS = 8 * 8 * 36, 8 * 36

@@ -57,6 +57,7 @@ def test_costs_are_the_system_s_and_else_the_machine_s(tmp_path: Path) -> None:
     assert own
     assert first.gb_per_s == second.gb_per_s != own.gb_per_s
     assert (first.launch_us.value, first.transfer_us.value, first.transfer_gb_per_s.value) == (5, 4, 13)
+    assert second.step_us == own.step_us is not None
     assert (second.launch_us, second.transfer_us, second.transfer_gb_per_s) == (own.launch_us, own.transfer_us, own.transfer_gb_per_s)
 
 

@@ -25,6 +25,12 @@ def test_work_costs_as_its_parts_do() -> None:
     assert work_ms({}, HOST) == 0
 
 
+def test_a_step_of_a_loop_costs_its_start() -> None:
+    work = {"Scan": Work(1, 0, 8_000_000, 500), "LSTM": Work(0, 8_000_000, 1)}
+    assert work_ms(work, HOST) == pytest.approx(2.0 + 2.0)
+    assert work_ms(work, replace(HOST, step_us=Quantity(6.0, "test"))) == pytest.approx(4.0 + 3.0)
+
+
 def test_a_copy_costs_a_start_its_bytes_and_its_rearrangement() -> None:
     layout = load_machine("dpuv3").layouts[0]
     assert copy_ms(8_000_000, None, HOST) == pytest.approx(0.005 + 1.0)

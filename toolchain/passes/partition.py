@@ -14,6 +14,7 @@ from toolchain.graph.nodes.rewrite import given_names, known_shape
 from toolchain.graph.regions import REGION, TARGET
 from toolchain.passes.context import Context, Pass
 from toolchain.passes.fuse import unknown
+from toolchain.passes.join_recurrent import join_recurrent
 from toolchain.passes.leave import absorb_activations
 from toolchain.passes.placement import is_boundary, owner_of, place_calls
 from toolchain.spec.errors import Diagnostic, UserError
@@ -93,10 +94,10 @@ class Partition(Pass):
     def run(self, model: ir.Model, context: Context) -> ir.Model:
         if context.before:
             absorb_activations(model)
-        nodes = list(model.graph)
-        placement = place_calls(nodes, context.devices, context.policy)
+        placement = place_calls(list(model.graph), context.devices, context.policy)
         inside = {node for region in placement.regions for node in region}
-        left = [node for node in nodes if node not in inside]
+        join_recurrent(model, inside, context)
+        left = [node for node in model.graph if node not in inside]
         for node in left:
             _note(node, (Why.CONVERTS(),) if is_boundary(node) else _reasons(node, placement.refused), context)
         if not self.fallback:

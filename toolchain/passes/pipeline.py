@@ -18,6 +18,7 @@ from toolchain.passes.partition import Partition
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.remove_qdq import MergeLimits, RemoveQdq
 from toolchain.passes.simplify import MergePads, RemoveDead, RemoveIdentity
+from toolchain.passes.split_recurrent import SplitRecurrent
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.findings import gather
 from toolchain.spec.model import Outline
@@ -31,6 +32,7 @@ ALL: tuple[type[Pass], ...] = (
     RemoveIdentity,
     RemoveQdq,
     MergeLimits,
+    SplitRecurrent,
     AsPictures,
     MergePads,
     FoldBatchNorm,

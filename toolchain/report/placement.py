@@ -12,6 +12,7 @@ from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.operators.work import host_work
 from toolchain.graph.regions import TARGET, region_calls, region_function
 from toolchain.passes.fuse import sources_of
+from toolchain.passes.join_recurrent import parts_of
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why, text_of, texts_of
 from toolchain.verify.built import stage_files
@@ -81,11 +82,12 @@ class Placement:
 def place_nodes(floats: ir.Model, partitioned: ir.Model, stages: Path) -> Placement:
     """floats: the last stage before fusion. stages: the folder of the graph's stages, for what passes took away."""
     known = dict(_calls(partitioned))
-    floating = list(floats.graph)
+    whole = {name: node for node in partitioned.graph for name in parts_of(node)}
+    floating = [node for node in floats.graph if node.name not in whole or node.name == whole[node.name].name]
     names = {node.name for node in floating}
     gone = [node for node in _folded(stages) if node.node not in names]
     boundary = [node for node in partitioned.graph if kind_of(node) in ("quantize", "dequantize")]
-    return Placement((*gone, *(_placed(node, known) for node in floating)), len(boundary))
+    return Placement((*gone, *(_placed(whole.get(node.name or "", node), known) for node in floating)), len(boundary))
 
 
 @dataclass(frozen=True)

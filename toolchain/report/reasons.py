@@ -27,7 +27,7 @@ RETRAIN: Mapping[str, str] = MappingProxyType(
 OTHERWISE: Mapping[str, str] = MappingProxyType(
     {
         "move of data": "The machine stores tensors in its own order, and the host rearranges them. " + CUT,
-        "recurrence": "Recurrent layers stay on the host; convolutions over time do not.",
+        "recurrence": "The host makes the steps of recurrent layers. Convolutions over time do not depend on steps before.",
         "product": LIMIT,
     }
 )

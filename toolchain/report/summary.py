@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from toolchain.graph.calibration.calibrated import calibration_kind
 from toolchain.graph.graph_region import GraphRegion
+from toolchain.graph.operators.work import RECURRENT
 from toolchain.graph.regions import region_calls
 from toolchain.passes.templates import templates_for
 from toolchain.report.costs import Costs, cost_rows
@@ -16,7 +17,7 @@ from toolchain.report.explain import Remark, peak_remarks, remarks_of, run_remar
 from toolchain.report.placement import MACHINE, Placement, place_nodes
 from toolchain.report.reasons import Cause, advisor_for, find_causes
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_calls, use_graph, use_region
-from toolchain.runtime.contents import Manifest, RegionProgram
+from toolchain.runtime.contents import Manifest
 from toolchain.runtime.timing import Modelled, modelled, region_times, samples_of
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.model import Host, Machine, Quantity
@@ -137,7 +138,7 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
         manifest.model, " + ".join(each.label for each in machines.values()), images, machine.timing.clock_khz, machine.timing.peak_macs, placement,
         calibration_kind(built.integer), tuple(uses), modelled(machines, manifest), costs,
         find_causes(costs, advisor_for(tell.command or machine.name, templates_for(machine), placement)),
-        _constants(machines, uses, manifest.regions),
+        _constants(machines, uses, manifest),
         {way: share for way, share in right.items() if share is not None}, verified.right if verified else None,
         verified.tensors if verified else 0, verified.closeness if verified else None, tell.artefacts, tell.stand_in,
         tuple(_shares(machines, manifest, placement)), verified.allowed if verified else "",
@@ -180,21 +181,26 @@ def _shares(machines: Mapping[str, Machine], manifest: Manifest, placement: Plac
         yield MachineShare(machine.label, len(times), cycles, clock, cycles / clock, macs, machine.timing.peak_macs)
 
 
-def _constants(machines: Mapping[str, Machine], uses: Sequence[RegionUse], regions: Sequence[RegionProgram]) -> tuple[Basis, ...]:
+def _constants(machines: Mapping[str, Machine], uses: Sequence[RegionUse], manifest: Manifest) -> tuple[Basis, ...]:
     """Everything declared that the times rest on, each once. The host's own speed is the first machine's."""
     found = {basis.name: basis for use in uses for basis in use.constants}
     first = next(iter(machines.values())).host
-    rows = _speed(first) if first else []
+    rows = _speed(first, manifest) if first else []
     for name, machine in machines.items():
         rows += _link(machine.host, f"{name} " if len(machines) > 1 else "") if machine.host else []
-        crossing = {stored.layout for region in regions if region.target == name for stored in region.map.tensors.values()}
+        crossing = {stored.layout for region in manifest.regions if region.target == name for stored in region.map.tensors.values()}
         rows += [_declared(f"layout {each.name} GB/s", each.gb_per_s) for each in machine.layouts if each.name in crossing and each.gb_per_s]
     return tuple((found | {basis.name: basis for basis in rows}).values())
 
 
-def _speed(host: Host) -> list[Basis]:
-    named = {f"host {kind} GMAC/s": quantity for kind, quantity in host.gmac_per_s.items()}
-    return [_declared(name, quantity) for name, quantity in (named | {"host GB/s": host.gb_per_s}).items()]
+def _speed(host: Host, manifest: Manifest) -> list[Basis]:
+    """Rates of recurrent layers and of loops only where the host has some."""
+    done = {kind: work for segment in manifest.hosts for kind, work in segment.work.items()}
+    rates = {kind: quantity for kind, quantity in host.gmac_per_s.items() if kind in done or kind not in RECURRENT}
+    named = {f"host {kind} GMAC/s": quantity for kind, quantity in rates.items()} | {"host GB/s": host.gb_per_s}
+    if host.step_us is not None and any(work.steps for work in done.values()):
+        named["host step us"] = host.step_us
+    return [_declared(name, quantity) for name, quantity in named.items()]
 
 
 def _link(host: Host, owner: str) -> list[Basis]:

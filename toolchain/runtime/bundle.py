@@ -87,7 +87,7 @@ def _too_large(what: str, place: str) -> UserError:
 
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION = "tilewright-bundle", 7
+FORMAT, VERSION = "tilewright-bundle", 8
 MAX_MANIFEST = 1 << 25
 
 

@@ -8,7 +8,8 @@ import onnx_ir as ir
 from toolchain.graph.integers.calls import BOUNDARY
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.nodes.rewrite import known_shape
-from toolchain.graph.operators.work import host_work, recurrence_of
+from toolchain.graph.operators.recurrences import is_loop, loop_sizes, loops_that_read, operator_of
+from toolchain.graph.operators.work import Recurrence, host_work, node_macs, recurrence_of
 from toolchain.operations.library import Kinds, kinds_of
 from toolchain.passes.context import NodeCost, Price, Tariff
 from toolchain.schedule.kernel_selection import images_per_run
@@ -36,25 +37,59 @@ def region_price(machine: Machine, nodes: Sequence[ir.Node]) -> Price | None:
     outputs = [value for value in made if value.is_graph_output() or any(user not in inside for user, _ in value.uses())]
     cost = _cost(machine, host, kinds, nodes)
     crossing = sum(_crossing_ms(value, machine, host, _is_converted(value)) for value in (*inputs, *outputs))
-    border = crossing + _starts_ms(machine, host, len(inputs) + len(outputs), _batch(nodes[0].outputs[0]))
+    loops = sum(_loops_ms(value, host, kinds) for value in outputs)
+    border = crossing + loops + _starts_ms(machine, host, len(inputs) + len(outputs), _batch(nodes[0].outputs[0]))
     return Price(cost.host, cost.machine, border)
 
 
 def recurrence_reason(machine: Machine, node: ir.Node) -> Reason | None:
     """Why the host has an LSTM, a GRU or an RNN: the least that its products would take on the machine, and what they take on the host, of a sample.
 
-    The products with the inputs are one run, those with the states one for each step. None for other operators, and for a machine whose file does
-    not say what the host costs.
+    The products with the inputs are one run, those with the states one for each step. Of a loop that makes a layer's steps, the states alone. None
+    for other operators, and for a whole layer where the machine's file does not say what the host costs.
     """
     host, found = machine.host, recurrence_of(node)
+    if is_loop(node):
+        return _steps_reason(machine, node)
     if host is None or found is None:
         return None
-    results, runs = found.directions * found.gates, found.directions * found.steps
+    results = found.directions * found.gates
     inputs = _products_ms(machine, host, found.input_macs, found.rows * (found.size + results), 1)
-    states = _products_ms(machine, host, found.state_macs, found.rows * (found.directions * found.hidden + results), runs)
+    states = _states_ms(machine, host, found)
     floats = [operators_ms(node.op_type, macs, 0, host) for macs in (found.input_macs, found.state_macs)]
-    given, after, here, there = (float(f"{ms:.6g}") for ms in (inputs, states, *floats))
-    return Why.RECURRENT(steps=found.steps, inputs_machine_ms=given, inputs_host_ms=here, states_machine_ms=after, states_host_ms=there)
+    loop = found.directions * found.steps * (host.step_us.value / 1e3 if host.step_us else 0.0)
+    given, after, here, there, start = (float(f"{ms:.6g}") for ms in (inputs, states, *floats, loop))
+    return Why.RECURRENT(
+        steps=found.steps, inputs_machine_ms=given, inputs_host_ms=here, states_machine_ms=after, states_host_ms=there, loop_ms=start
+    )
+
+
+def _steps_reason(machine: Machine, loop: ir.Node) -> Reason:
+    host, found = machine.host, loop_sizes(loop)
+    steps, macs = found.steps, found.state_macs // found.steps
+    if host is None:
+        return Why.STEPS_UNPRICED(steps=steps, macs=macs)
+    there, here = (float(f"{ms:.6g}") for ms in (_states_ms(machine, host, found), operators_ms(operator_of(loop), found.state_macs, 0, host)))
+    return Why.STEPS(steps=steps, macs=macs, machine_ms=there, host_ms=here)
+
+
+def _states_ms(machine: Machine, host: Host, found: Recurrence) -> float:
+    """The products with the states, a run for each step."""
+    elements = found.rows * found.directions * (found.hidden + found.gates)
+    return _products_ms(machine, host, found.state_macs, elements, found.directions * found.steps)
+
+
+def _loops_ms(value: ir.Value, host: Host, kinds: Kinds) -> float:
+    """How much longer the host takes with the loops that read a product, before or behind its conversion, and with the product by its own price than
+    with the whole layer: it is whole again where the host makes the product."""
+    readers = [node for node, _ in value.uses() if kind_of(node) in BOUNDARY]
+    loops = [loop for tensor in (value, *(made for node in readers for made in node.outputs)) for loop in loops_that_read(tensor)]
+    product = value.producer()
+    if not loops or product is None:
+        return 0.0
+    macs = node_macs(product, kinds) + sum(loop_sizes(loop).state_macs for loop in loops)
+    parts = work_ms(host_work([product, *loops], FLOAT_BYTES, kinds), host)
+    return max(0.0, parts - operators_ms(operator_of(loops[0]), macs, 0, host))
 
 
 def _products_ms(machine: Machine, host: Host, macs: int, elements: int, runs: int) -> float:
@@ -73,7 +108,7 @@ def tariff(machine: Machine) -> Tariff | None:
 
     def crossing(value: ir.Value) -> float:
         start = host.transfer_us.value / 1e3 * _batch(value) / images_per_run(machine)
-        return _crossing_ms(value, machine, host, True) + start
+        return _crossing_ms(value, machine, host, True) + start + _loops_ms(value, host, kinds)
 
     return Tariff(lambda node: _cost(machine, host, kinds, [node]), crossing)
 

@@ -20,6 +20,7 @@ NOTHING = "Nothing of its own: it goes where the node before it goes."
 PEAK = (
     "The peak changes shares, never cycles: compare `peak_macs` in the machine's file with its timing classes (`tilewright target show {machine}`)."
 )
+STEPWISE = "The products with the inputs go apart from it. Convolutions over time do not depend on steps before."
 TOGETHER = "Join along the channels. " + CUT
 
 
@@ -38,11 +39,19 @@ class Why(Enum):
     NO_TEMPLATE = Wording("the machine computes no such {family}")
     RECURRENT = Wording(
         "the machine computes no recurrence; of its {steps} steps the products with the inputs alone would take {inputs_machine_ms:.3g} ms "
-        "on the machine at least ({inputs_host_ms:.3g} ms on the host), those with the states, a run for each step, {states_machine_ms:.3g} ms "
-        "({states_host_ms:.3g} ms)",
-        "The host computes a recurrent layer as a whole. Where the products with the inputs are worth it, let the model multiply all steps in "
-        "one MatMul in front of the loop; written as operators of its steps (MatMul, Sigmoid, Tanh, Mul, Add), each goes where it pays. "
+        "on the machine at least ({inputs_host_ms:.3g} ms on the host), and the loop that is left {loop_ms:.3g} ms to start its steps; those with "
+        "the states would take {states_machine_ms:.3g} ms, a run for each step ({states_host_ms:.3g} ms)",
+        "Of float32 layers with known weights the machine takes the products with the inputs of one sample where that pays (docs/graph.md). "
         "Convolutions over time do not depend on steps before.",
+    )
+    STEPS = Wording(
+        "each of its {steps} steps needs the state after the step before; the products with the states, {macs:,.0f} multiply-accumulates a step, "
+        "would take {machine_ms:.3g} ms on the machine at least, a run for each step, and take {host_ms:.3g} ms on the host",
+        STEPWISE,
+    )
+    STEPS_UNPRICED = Wording(
+        "each of its {steps} steps needs the state after the step before; the products with the states have {macs:,.0f} multiply-accumulates a step",
+        STEPWISE,
     )
     NO_KERNEL = Wording("the machine has no kernel for {operation:name}")
     UNLISTED = Wording(

@@ -24,10 +24,11 @@ _HEADING = re.compile(r"^deploy\s*:", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Processor:
-    """The host's own speed, as in Host."""
+    """The host's own speed, as in Host. step_us: None for what the machine's file says."""
 
     gmac_per_s: Mapping[str, Quantity]
     gb_per_s: Quantity
+    step_us: Quantity | None
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,15 @@ def deployment_of(text: str, path: str) -> Deployment:
     root = parse_yaml(Source(path, text))
     validate(root, SCHEMA)
     host = root.get("host")
-    processor = Processor({name: quantity(node) for name, node in host.members("gmac_per_s")}, quantity(host.value["gb_per_s"])) if host else None
+    processor = _processor(host) if host else None
     members = tuple(_member(node, Path(path).parent) for node in root.entries("machines"))
     return Deployment(root.value["deploy"].text("name"), Path(path), text, processor, members, tuple(map(_rule, root.entries("rules"))))
+
+
+def _processor(node: Node) -> Processor:
+    step = node.get("step_us")
+    rates = {name: quantity(rate) for name, rate in node.members("gmac_per_s")}
+    return Processor(rates, quantity(node.value["gb_per_s"]), None if step is None else quantity(step))
 
 
 def _member(node: Node, folder: Path) -> Member:
@@ -133,4 +140,5 @@ def deployed(machine: Machine, deployment: Deployment, number: int) -> Machine:
         lacking = "'host'" if speed is None else f"the 'link' of machine '{machine.name}'"
         hint = "a machine without the section 'host' needs both from the deployment"
         raise fail("E1210", f"{lacking} is in neither the deployment nor the machine's file", member.span, hint)
-    return replace(machine, host=Host(speed.gmac_per_s, speed.gb_per_s, link.launch_us, link.transfer_us, link.transfer_gb_per_s))
+    step = speed.step_us or (own.step_us if own else None)
+    return replace(machine, host=Host(speed.gmac_per_s, speed.gb_per_s, link.launch_us, link.transfer_us, link.transfer_gb_per_s, step))

@@ -13,13 +13,16 @@ ALIKE: Mapping[str, str] = MappingProxyType(CONVOLUTIONS | PRODUCTS)
 
 
 class Work(Protocol):
-    """Multiply-accumulates of operators and the bytes that they touch."""
+    """Multiply-accumulates of operators, the bytes that they touch, and the steps of loops."""
 
     @property
     def macs(self) -> int: ...
 
     @property
     def bytes(self) -> int: ...
+
+    @property
+    def steps(self) -> int: ...
 
 
 def operators_ms(kind: str, macs: int, size: int, host: Host) -> float:
@@ -31,8 +34,9 @@ def operators_ms(kind: str, macs: int, size: int, host: Host) -> float:
 
 
 def work_ms(work: Mapping[str, Work], host: Host) -> float:
-    """Operators by their kind, one after the other."""
-    return sum(operators_ms(kind, each.macs, each.bytes, host) for kind, each in work.items())
+    """Operators by their kind, one after the other, and the start of each step of a loop."""
+    start = 0.0 if host.step_us is None else host.step_us.value / 1e3
+    return sum(operators_ms(kind, each.macs, each.bytes, host) + each.steps * start for kind, each in work.items())
 
 
 def copy_ms(size: int, layout: Layout | None, host: Host) -> float:

@@ -88,6 +88,26 @@ def test_an_operator_with_a_subgraph_ends_a_piece(tmp_path: Path) -> None:
     assert [node.name for node in between] == ["neg"]
 
 
+def test_a_subgraph_that_reads_constants_alone_is_part_of_a_piece(tmp_path: Path) -> None:
+    body = helper.make_graph([n("Add", ["k", "k"], ["r"])], "g", [], [onnx.ValueInfoProto(name="r")])
+    nodes = [
+        n("Relu", ["x"], ["a"], "relu"),
+        n("ReduceMax", ["a"], ["m"], "max", keepdims=0),
+        n("Greater", ["m", "k"], ["c"], "greater"),
+        n("If", ["c"], ["b"], "if", then_branch=body, else_branch=body),
+        n("Add", ["b", "a"], ["y"], "add"),
+    ]
+    model = imported(tmp_path, nodes, constants={"k": normal(0, 1, 1, 1, 1).reshape(())})
+    operands, between = Source(model).operands("y", {"a"})
+    assert operands == {"a"}
+    assert [node.name for node in between] == ["max", "greater", "if", "add"]
+    gathered = Pieces(model)
+    gathered.add("y", operands, between)
+    x = normal(1, 1, 3, 4, 4)
+    (found,) = run(gathered.model(), {f"{OPERAND}a": x}).values()
+    np.testing.assert_array_equal(found, x + 2 * normal(0, 1))
+
+
 SHAPE = (1, 3, 40, 60)
 CONSTANTS = {
     "w": normal(1, 3, 3, 3, 3), "wide": normal(2, 3, 3, 7, 5), "b": normal(3, 3), "of_channels": normal(4, 3, 1, 1), "of_columns": normal(5, 60),

@@ -90,6 +90,7 @@ def test_products_inside_count_as_often_as_they_run(kind: str, count: int | None
     assert work[kind].nodes == 1
     assert work[kind].macs == 0
     assert (work["MatMul"].nodes, work["MatMul"].macs) == (0, products * 64)
+    assert work[kind].steps == {"If": 0, "Scan": 5}.get(kind, 1 if count is None or count > 2**31 else count)
 
 
 def test_other_nodes_have_none() -> None:

@@ -35,8 +35,8 @@ class Source:
         return found
 
     def operands(self, tensor: str, stop: Container[str]) -> tuple[set[str], list[ir.Node]]:
-        """Going back from a tensor's maker: the tensors that are in `stop`, inputs of the model, or made by operators with subgraphs; and the
-        operators between, in the order of the graph."""
+        """Going back from a tensor's maker: the tensors that are in `stop`, inputs of the model, or made by operators whose subgraphs read computed
+        tensors; and the operators between, in the order of the graph."""
         found, between = set[str](), set[ir.Node]()
         left = [self.values[tensor].producer()]
         while left:
@@ -46,11 +46,16 @@ class Source:
             between.add(node)
             for value in reads_of(node):
                 maker = value.producer()
-                if maker is None or (value.name or "") in stop or captured(maker):
+                if maker is None or (value.name or "") in stop or looks_out(maker):
                     found.add(value.name or "")
                 else:
                     left.append(maker)
         return found, sorted(between, key=self.places.__getitem__)
+
+
+def looks_out(node: ir.Node) -> bool:
+    """Whether subgraphs of a node read computed tensors of the graph around it."""
+    return any(not value.is_initializer() for value in captured(node))
 
 
 def reads_of(node: ir.Node) -> list[ir.Value]:
@@ -94,6 +99,8 @@ class Pieces:
         for old, new in zip(node.outputs, copy.outputs, strict=True):
             new.name, new.type = f"{number}/{old.name}" if old.name else "", old.type
             new.shape = None if self._shapes else old.shape
+        for value in captured(node):
+            self._given(value, (), {})  # a body names constants of the graph around it
         self._nodes.append(copy)
         self._copies[node, given] = copy
         return copy

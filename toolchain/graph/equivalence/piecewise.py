@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.equivalence.intervals import interval_of
-from toolchain.graph.equivalence.pieces import OPERAND, WHOLE, Crop, Pieces, Source, cropped, enough
+from toolchain.graph.equivalence.pieces import OPERAND, WHOLE, Crop, Pieces, Source, cropped, enough, looks_out
 from toolchain.graph.files.store import Store
 from toolchain.graph.nodes.rewrite import captured, is_float, known_shape
 from toolchain.graph.running.graph_session import open_model
@@ -96,7 +96,7 @@ def _new_pieces(old: Source, new: Source) -> Iterator[_Piece]:
         for value in node.outputs:
             other = old.values.get(value.name or "")
             maker = None if other is None else other.producer()
-            if value.name and maker is not None and is_float(value) and not captured(maker) and not same_operator(maker, node):
+            if value.name and maker is not None and is_float(value) and not looks_out(maker) and not same_operator(maker, node):
                 yield _Piece(value.name, node, *_operands(value.name, old, new))
 
 

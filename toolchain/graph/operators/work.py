@@ -23,11 +23,12 @@ RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 @dataclass(frozen=True)
 class Work:
-    """The work of operators of one kind: nodes, multiply-accumulates, bytes read and written."""
+    """The work of operators of one kind: nodes, multiply-accumulates, bytes read and written, and how often a loop runs its body."""
 
     nodes: int
     macs: int
     bytes: int
+    steps: int = 0
 
 
 NOTHING = Work(0, 0, 0)
@@ -45,14 +46,14 @@ def host_work(nodes: Sequence[ir.Node], element_bytes: int = 0, kinds: Kinds | N
         kind, macs = _kind(node), _own_macs(node, kinds)
         kind = UNCOUNTED if not macs and _multiplies(node, kinds) else kind
         size = _touched(node, element_bytes)
-        found[kind] = _sum(found.get(kind, NOTHING), Work(1, macs, size))
+        found[kind] = _sum(found.get(kind, NOTHING), Work(1, macs, size, _runs(node)))
         for inner, work in _inside(node, element_bytes, kinds).items():
-            found[inner] = _sum(found.get(inner, NOTHING), Work(0, work.macs, work.bytes))
+            found[inner] = _sum(found.get(inner, NOTHING), Work(0, work.macs, work.bytes, work.steps))
     return dict(sorted(found.items()))
 
 
 def _sum(one: Work, other: Work) -> Work:
-    return Work(one.nodes + other.nodes, one.macs + other.macs, one.bytes + other.bytes)
+    return Work(one.nodes + other.nodes, one.macs + other.macs, one.bytes + other.bytes, one.steps + other.steps)
 
 
 def _inside(node: ir.Node, element_bytes: int, kinds: Kinds | None) -> dict[str, Work]:
@@ -61,7 +62,7 @@ def _inside(node: ir.Node, element_bytes: int, kinds: Kinds | None) -> dict[str,
     if not found:
         return {}
     work, times = max(found, key=lambda body: tuple(sum(getattr(each, key) for each in body[0].values()) for key in ("macs", "bytes")))
-    return {kind: Work(each.nodes, each.macs * times, each.bytes * times) for kind, each in work.items()}
+    return {kind: Work(each.nodes, each.macs * times, each.bytes * times, each.steps * times) for kind, each in work.items()}
 
 
 def node_macs(node: ir.Node, kinds: Kinds | None = None) -> int:
@@ -177,6 +178,11 @@ def bodies_of(node: ir.Node) -> list[tuple[ir.Graph, int]]:
     graphs = [graph for attribute in node.attributes.values() for graph in _graphs(attribute)]
     times = _trips(node) if is_operator(node, "Loop") else _steps(node) if is_operator(node, "Scan") else 1
     return [(graph, times) for graph in graphs]
+
+
+def _runs(node: ir.Node) -> int:
+    """How often a loop runs its body; 0 for other operators."""
+    return sum(times for _, times in bodies_of(node)) if is_operator(node, "Loop", "Scan") else 0
 
 
 def _graphs(attribute: ir.Attr) -> Sequence[ir.Graph]:

@@ -61,13 +61,16 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The declared speed of the host. gmac_per_s: by kind of operator, `default` for the rest; gb_per_s: operators without MACs."""
+    """The declared speed of the host. gmac_per_s: by kind of operator, `default` for the rest; gb_per_s: operators without MACs.
+    step_us: to start a step of a loop (Loop, Scan), beside its operators; None for no time.
+    """
 
     gmac_per_s: Mapping[str, Quantity]
     gb_per_s: Quantity
     launch_us: Quantity
     transfer_us: Quantity
     transfer_gb_per_s: Quantity
+    step_us: Quantity | None = None
 
 
 @dataclass(frozen=True, slots=True)

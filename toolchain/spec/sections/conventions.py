@@ -44,7 +44,9 @@ def host(context: Context) -> Host | None:
     if node is None:
         return None
     kinds = {name: quantity(n) for name, n in node.members("gmac_per_s")}
-    return Host(kinds, *(quantity(node.value[key]) for key in ("gb_per_s", "launch_us", "transfer_us", "transfer_gb_per_s")))
+    rates = (quantity(node.value[key]) for key in ("gb_per_s", "launch_us", "transfer_us", "transfer_gb_per_s"))
+    step = node.get("step_us")
+    return Host(kinds, *rates, step_us=None if step is None else quantity(step))
 
 
 def tool(root: Node) -> Tool | None:

@@ -1,0 +1,112 @@
+"""Layers are whole on the host, and stay split where a machine has their product."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import helper
+
+from tests.graph.imported import imported, node_of, normal, run
+from tests.graph.operators.recurrent import Recurrent
+from toolchain.graph.calibration.table import calibrate
+from toolchain.graph.integers.calls import Reasons, note_reasons, note_refusals, reasons_of, refusals_of
+from toolchain.graph.integers.numerics import Numerics
+from toolchain.graph.regions import region_calls
+from toolchain.passes.context import Context, Device
+from toolchain.passes.fuse import Fuse, sources_of
+from toolchain.passes.join_recurrent import join_recurrent, parts_of
+from toolchain.passes.partition import Partition
+from toolchain.passes.quantize import Quantize
+from toolchain.passes.runner import run_passes
+from toolchain.passes.split_recurrent import SplitRecurrent
+from toolchain.spec.reason import Reason
+from toolchain.spec.reasons import Why
+
+n = helper.make_node
+BOTH = Recurrent("LSTM", "bidirectional", 5, 4, 3, outputs=("last", "y"))
+X = {"x": normal(9, *BOTH.shape)}
+
+
+def partitioned(folder: Path, refusal: Reasons) -> ir.Model:
+    """For a machine that refuses everything for a reason, or nothing."""
+    model = run_passes(BOTH.model(folder), [SplitRecurrent()], Context())
+    table = calibrate(model, {"x": normal(1, 4, *BOTH.shape)})
+    device = Device("some", lambda _: refusal, recurrence=lambda node: Why.NO_TEMPLATE(family=f"steps of {node.op_type}"))
+    context = Context(numerics=Numerics(), table=table, device=device, policy="all")
+    return run_passes(model, [Fuse(), Quantize(), Partition()], context)
+
+
+def test_a_layer_is_split_where_the_machine_has_its_product(tmp_path: Path) -> None:
+    model = partitioned(tmp_path, ())
+    assert region_calls(model)
+    loops = [node for node in model.graph if node.op_type == "Scan"]
+    assert [loop.name for loop in loops] == ["layer", "layer.reverse"]
+    assert [reasons_of(loop) for loop in loops] == [(Why.NO_TEMPLATE(family="steps of Scan"),)] * 2
+    wanted = run(BOTH.model(tmp_path), X)
+    for name, array in run(model, X).items():
+        assert 0 < np.abs(array - wanted[name]).max() < 0.1
+
+
+def test_a_layer_is_whole_where_it_does_not(tmp_path: Path) -> None:
+    refusal = Why.RULE(note="no")
+    model = partitioned(tmp_path, (refusal,))
+    (node,) = model.graph
+    assert (node.op_type, node.name) == ("LSTM", "layer")
+    assert reasons_of(node) == (Why.NO_TEMPLATE(family="steps of LSTM"), refusal)
+    assert sources_of(node) == ["layer"]
+    assert {*parts_of(node)} == {
+        "layer",
+        "layer.reverse",
+        "layer.rows",
+        "layer.inputs",
+        "layer.inputs.sum",
+        "layer.directions.0",
+        "layer.directions.1",
+    }
+    wanted, found = run(BOTH.model(tmp_path), X), run(model, X)
+    assert list(found) == list(wanted)
+    for name, array in wanted.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
+@pytest.mark.parametrize(
+    ("against", "told"),
+    [
+        (Why.DEARER(), []),
+        (Why.LOSS(operations=1, first="layer.inputs", machine_ms=2, host_ms=1), []),
+        (Why.COSTLY_UNPRICED(percent=3), [Why.COSTLY_UNPRICED(percent=3)]),
+    ],
+)
+def test_a_layer_s_own_prices_say_why_its_product_does_not_pay(against: Reason, told: list[Reason], tmp_path: Path) -> None:
+    prices = dict.fromkeys(("inputs_machine_ms", "inputs_host_ms", "states_machine_ms", "states_host_ms", "loop_ms"), 1.0)
+    own = Why.RECURRENT(steps=5, **prices)
+    model = SplitRecurrent().run(BOTH.model(tmp_path), Context())
+    note_reasons(model.graph.node("layer.inputs.sum"), against)
+    join_recurrent(model, (), Context(device=Device("some", lambda _: (), recurrence=lambda _: own)))
+    assert reasons_of(node_of(model, "LSTM")) == (own, *told)
+
+
+def test_what_machines_said_of_the_product_is_said_of_the_layer(tmp_path: Path) -> None:
+    model = SplitRecurrent().run(BOTH.model(tmp_path), Context())
+    product, told = model.graph.node("layer.inputs.sum"), {"one": (Why.RULE(note="no"),)}
+    note_refusals(product, told)
+    join_recurrent(model, (), Context())
+    assert refusals_of(node_of(model, "LSTM")) == told
+
+
+@pytest.mark.parametrize("placed", ["layer.inputs.sum", "layer.inputs", "layer.directions.0"])
+def test_a_layer_of_which_a_region_has_a_part_stays_split(placed: str, tmp_path: Path) -> None:
+    model = SplitRecurrent().run(BOTH.model(tmp_path), Context())
+    before = [node.op_type for node in model.graph]
+    join_recurrent(model, {model.graph.node(placed)}, Context())
+    assert [node.op_type for node in model.graph] == before
+
+
+def test_a_loop_of_the_model_s_own_is_none_of_ours(tmp_path: Path) -> None:
+    state = [helper.make_tensor_value_info(name, 1, [3]) for name in ("h", "p", "g", "q")]
+    body = helper.make_graph([n("Add", ["h", "p"], ["g"]), n("Neg", ["g"], ["q"])], "body", state[:2], state[2:])
+    nodes = [n("Scan", ["start", "x"], ["last", "y"], "own", body=body, num_scan_inputs=1)]
+    model = imported(tmp_path, nodes, (4, 3), {"start": normal(0, 3)})
+    join_recurrent(model, (), Context())
+    assert [node.op_type for node in model.graph] == ["Scan"]
