@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import onnx
 
 from toolchain.models.build import model_shape_graph
-from toolchain.models.light import Shapes, graph_macs
 from toolchain.models.model import Model
+from toolchain.models.sources import Shapes, graph_macs
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Instruction, Machine
 from toolchain.timing.class_cost import Fields, class_cost, traffic

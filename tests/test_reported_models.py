@@ -23,7 +23,7 @@ from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.models.load import load_model
 from toolchain.models.samples import labelled_samples
-from toolchain.models.stored import stored_inputs
+from toolchain.models.sources import stored_inputs
 from toolchain.passes.build import build_graph, calibration_table, declared_table, united_table
 from toolchain.passes.context import Context, Device
 from toolchain.schedule.kernels.kernel_file import load_kernels

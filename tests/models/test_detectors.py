@@ -12,8 +12,8 @@ from onnx import helper
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.models.build import model_shape_graph
 from toolchain.models.functions import DOMAIN, OPSET, function_protos
-from toolchain.models.light import graph_macs, shapes_of
 from toolchain.models.load import load_model
+from toolchain.models.sources import graph_macs, shapes_of
 
 F = np.float32
 Array = np.typing.NDArray[Any]

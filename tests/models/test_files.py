@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.models.files import cache_folder, named_file, present_file
-from toolchain.models.names import find_model
+from toolchain.models.files import cache_folder, find_model, named_file, present_file
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.yaml_nodes import Node, parse_yaml
 

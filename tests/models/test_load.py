@@ -9,8 +9,7 @@ from onnx import helper
 from tests.models.small import HEAD, small
 from toolchain.models.build import build_model
 from toolchain.models.load import list_models, load_model, load_text
-from toolchain.models.model import LOSS, Seeded, Stored
-from toolchain.models.task import Embedding
+from toolchain.models.model import LOSS, Embedding, Seeded, Stored
 from toolchain.spec.errors import UserError
 from toolchain.spec.search import search_path
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.models.test_detectors import ANCHORS
 from toolchain.models.build import model_shape_graph
-from toolchain.models.light import graph_macs, shapes_of
 from toolchain.models.load import list_models, load_model
 from toolchain.models.model import Layered, Light, Stored
+from toolchain.models.sources import graph_macs, shapes_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = {

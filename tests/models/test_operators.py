@@ -5,9 +5,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from toolchain.models.expand import Network
-from toolchain.models.light import shapes_of
 from toolchain.models.operators import Convolution, Layer, Operator, Pool, Shape, Upsample, Window, output_shape, windows
 from toolchain.models.shape_graph import shape_graph
+from toolchain.models.sources import shapes_of
 from toolchain.spec.errors import Source, Span, UserError
 
 SPAN = Span(Source("t.yaml", ""), 1, 1)

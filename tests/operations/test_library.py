@@ -1,14 +1,90 @@
-"""Operations of the toolchain and those that a machine's folder adds."""
+"""Operations of the toolchain and those that a machine's folder adds.
+
+Descriptions that contradict themselves, or name what is not there, are refused at their place.
+"""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.operations.test_kind_file import GOOD
-from toolchain.operations.library import builtin_kinds, kind_named, kinds_of, kinds_with
-from toolchain.spec.errors import UserError
+from toolchain.operations.library import FOLDER, builtin_kinds, kind_named, kinds_of, kinds_with, read_folder, read_kind
+from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
+
+GOOD = """operation: double
+tensors:
+  x: {axes: {n: batch, c: channels}}
+  y: {axes: {n: batch, c: channels}, role: result}
+attributes: {factor: factor}
+meaning: {value: "x[n, c] + x[n, c]"}
+"""
+WRONG = [
+    ("role: result", "role: data", "E1301 an operation has one tensor of the role 'result', not 0"),
+    ("  y:", "  z:", "E1301 the result is called 'y', not 'z'"),
+    ("factor: factor", "factor: batch", "E1301 'batch' names two things"),
+    ("x[n, c] + x[n, c]", "x[n, c] + q[n, c]", "memory cannot be read here"),
+    ("x[n, c] + x[n, c]", "x[n, c] + x[n]", "E1301 'x' has 2 axes, not 1"),
+    ("x[n, c] + x[n, c]", "x[n, b]", "E0107 unknown name 'b'"),
+    ("{value:", "{sum:", "E1301 'sum' has no 'over'"),
+    ('{value: "x[n, c] + x[n, c]"}', "{join: z}", "E0107 unknown operand 'z'"),
+    ('{value: "x[n, c] + x[n, c]"}', '{value: "x[n, c]", sum: "x[n, c]"}', "E1301 a meaning has one of"),
+    ('{value: "x[n, c] + x[n, c]"}', '{sum: "x[n, i]", over: {i: many}}', "E0107 unknown extent 'many'"),
+    ('{value: "x[n, c] + x[n, c]"}', '{value: "exp(x[n, c])"}', "E0107 unknown function 'exp'"),
+    ('{value: "x[n, c] + x[n, c]"}', "{stages: [{name: y, axes: [n, c]}]}", "E1301 stage 'y' has neither a value nor a reduction"),
+    ('{value: "x[n, c] + x[n, c]"}', '{stages: [{name: m, axes: [n], value: "n"}]}', "E1301 the last stage makes 'm'"),
+    ("x[n, c] + x[n, c]", "x[n, c] >> 1", "E1301 no scale follows"),
+    ("x[n, c] + x[n, c]", "x[n, c] * x[n, c] + x[n, c]", "E1301 a sum is one of elements"),
+    ("x[n, c] + x[n, c]", "0 * 3", "E1301 no summand of the meaning reads an element"),
+    ('{value: "x[n, c] + x[n, c]"}', '{max: "x[n, i] * x[n, i]", over: {i: channels}}', "E1301 a max is one of elements"),
+    ("operation: double", "operation: do-uble", "E0116"),
+    ("y: {axes: {n: batch, c: channels}", "y: {axes: {n: batch, c: min}", "E1301 nothing says how long 'min' of the result is"),
+    ('{value: "x[n, c] + x[n, c]"}', '{stages: [{name: y, axes: [n, c], value: "exp(total[n, c])"}]}', "E0107 unknown tensor 'total'"),
+    ("attributes:", "onnx: {float: 'r = Add (x, x'}\nattributes:", "double.yaml:5:8: E1301 the ONNX body cannot be read: Expected"),
+    ("attributes:", "onnx:\n  float: |\n    a = Add (x, x)\n    r = Add x, a)\nattributes:", "double.yaml:8:13: E1301 the ONNX body cannot be read"),
+    ("attributes:", "onnx: {float: .nan}\nattributes:", "E1301 the ONNX body cannot be read"),
+    (
+        'attributes: {factor: factor}\nmeaning: {value: "x[n, c] + x[n, c]"}',
+        'onnx: {integer: "total = Identity (x)"}\nmeaning: {stages: [{name: y, axes: [n, c], value: "x[n, c]"}]}',
+        "E1301 stages are computed in floating point, so they have no integer body",
+    ),
+    ("axes: {n: batch, c: channels}}", "axis: [n]}", "E0108 unknown key 'axis'"),
+]
+
+
+def test_with_weights_a_product_has_one_of_each() -> None:
+    text = GOOD.replace("  y:", "  w: {axes: {c: channels}, role: weights}\n  y:")
+    assert read_kind(Source("double.yaml", text.replace("x[n, c] + x[n, c]", "x[n, c] * w[c]"))).form == "weighted"
+    with pytest.raises(UserError, match="E1301 with weights, every product is one element of 'x' times one of 'w'"):
+        read_kind(Source("double.yaml", text.replace("x[n, c] + x[n, c]", "x[n, c] * w[c] * w[c]")))
+
+
+def test_a_description() -> None:
+    kind = read_kind(Source("double.yaml", GOOD))
+    assert (kind.name, kind.data, kind.form, [term.operand for term in kind.terms]) == ("double", ("x",), "aligned", ["x", "x"])
+
+
+@pytest.mark.parametrize(("old", "new", "message"), WRONG, ids=[message for _, _, message in WRONG])
+def test_what_is_refused(old: str, new: str, message: str) -> None:
+    assert old in GOOD
+    with pytest.raises(UserError) as raised:
+        read_kind(Source("double.yaml", GOOD.replace(old, new, 1)))
+    first = raised.value.diagnostics[0]
+    assert message in "\n".join(each.headline() for each in raised.value.diagnostics)
+    assert first.span is not None
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_toolchain_s_own_obey_the_schema(path: Path) -> None:
+    kind = read_kind(Source(str(path), path.read_text()))
+    assert kind.name == path.stem
+    assert kind.doc.endswith(".")
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "double.yaml").write_text(GOOD)
+    assert list(read_folder(tmp_path)) == ["double"]
+
 
 TARGETS = Path(__file__).resolve().parents[2] / "targets"
 

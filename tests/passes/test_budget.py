@@ -14,7 +14,7 @@ from tests.graph.imported import F, run
 from tests.graph.onnx_builder import model
 from tests.passes.test_quantize import NARROW, branchy, folded, samples
 from tests.reasons import said
-from toolchain.accuracy.loss import output_noise, task_loss
+from toolchain.accuracy.closeness import output_noise, task_loss
 from toolchain.graph.calibration.table import calibrate, sample_at
 from toolchain.graph.integers.calls import is_candidate
 from toolchain.graph.integers.functions import is_integer

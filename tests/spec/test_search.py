@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.spec.small import GOOD
+from toolchain.models.files import find_model
 from toolchain.models.load import load_model
-from toolchain.models.names import find_model
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import find_target, list_targets, load_machine

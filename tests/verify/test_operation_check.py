@@ -2,8 +2,7 @@
 
 import pytest
 
-from toolchain.operations.kind_file import read_kind
-from toolchain.operations.library import FOLDER, builtin_kinds
+from toolchain.operations.library import FOLDER, builtin_kinds, read_kind
 from toolchain.spec.errors import Source, UserError
 from toolchain.verify.operation_check import check_operation
 

@@ -1,16 +1,18 @@
-"""Closeness of the integer network to the user's, in a line, and the results that stages leave of it in files."""
+"""Closeness of the integer network to the user's float network: as a line, as a stage's result in a file, and as the share that integers lose."""
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from toolchain.accuracy.errors import Errors, Output
-from toolchain.accuracy.measure import GOOD, Measured
+from toolchain.accuracy.errors import Ends, Energy, Errors, Output
+from toolchain.accuracy.measure import GOOD, Measured, measure_task
+from toolchain.models.model import Embedding, Task
+from toolchain.spec.arrays import Array
 from toolchain.spec.typed_json import from_json
 
 LEAST = 10.0
-"""Below so many dB at an output, results have little to do with what was trained: the noise has a third of the signal's amplitude."""
+"""Below so many dB at an output, results have little to do with the trained network's: the noise has a third of the signal's amplitude."""
 LOST = 3.0
 """Below so many dB a stored tensor is named: its noise has more than half of the signal's energy."""
 NAMED = 12
@@ -127,9 +129,9 @@ def read_inference(text: str) -> Inference:
 
 
 FEW = 10
-"""Fewer samples than this do not show what ranges others have: 12 to 41 dB were lost on new ones where four had calibrated a network."""
+"""Fewer samples than this do not show the ranges of others: 12 to 41 dB were lost on new ones where four had calibrated a network."""
 SATURATED = 0.02
-"""Share of a tensor's values outside of what can be stored from which a summary names it."""
+"""Share of a tensor's values outside of the stored range from which a summary names the tensor."""
 KINDS = ("test", "held-out", "calibration")
 
 
@@ -139,7 +141,7 @@ class Stated:
     calibrate it and were not fitted to; or any that calibrate it, for want of others. calibrating: how many calibrate it.
 
     right: share of right answers of the float network and of the integers, None without labels. task: None where the model's file names none.
-    saturated: the tensor with most values outside of what can be stored, empty where none has many; clipped: their share.
+    saturated: the tensor with most values outside of the stored range, empty where none has many; clipped: their share.
     """
 
     samples: int
@@ -181,3 +183,34 @@ def stated_text(found: Stated) -> str:
 def read_stated(text: str) -> Stated:
     """Raises ValueError for a text that `stated_text` did not write."""
     return from_json(Stated, json.loads(text))
+
+
+Results = Sequence[Mapping[str, Array]]
+
+
+def output_noise(wanted: Results, found: Results) -> float:
+    """The energy of the error over that of the output, of the output and the part of it where it is largest; 1 at most. Whole numbers do not count.
+
+    A part that is always zero is as right as the whole.
+    """
+    ends: dict[str, Ends] = {}
+    for one, other in zip(wanted, found, strict=True):
+        for name, array in one.items():
+            if array.dtype.kind == "f":
+                ends.setdefault(name, Ends()).add(array, other[name])
+    return max((_share(energy) for end in ends.values() for energy in (end.whole, *end.parts.values())), default=0.0)
+
+
+def _share(energy: Energy) -> float:
+    return min(energy.noise / energy.signal, 1.0) if energy.signal > 0 else 0.0
+
+
+def task_loss(task: Task | None, inputs: Results, wanted: Results, found: Results) -> float:
+    """The least of both: an output may be noisy and its task done well, and the other way where a task of few samples counts in large steps.
+
+    Of embeddings: the energy of vectors of unit length, which is twice one minus their cosine.
+    """
+    if isinstance(task, Embedding):
+        return 2 * (1 - measure_task(task, wanted, found, inputs).share)
+    noise = output_noise(wanted, found)
+    return noise if task is None else min(noise, 1 - measure_task(task, wanted, found, inputs).share)

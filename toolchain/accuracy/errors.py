@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -16,8 +15,8 @@ from toolchain.graph.integers.numerics import Range
 from toolchain.graph.nodes.rewrite import is_float
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import run_session
+from toolchain.spec.arrays import Array
 
-Array = np.typing.NDArray[Any]
 Doubles = np.typing.NDArray[np.float64]
 MOST = 1e300
 """Stands for energy without end; 1 / MOST for none."""
@@ -79,7 +78,7 @@ Runs = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
 @dataclass(frozen=True)
 class TensorError:
-    """One tensor. sqnr: signal to quantisation noise, dB. clipped: share of values at a limit of what is stored. cut: share of
+    """One tensor. sqnr: signal to quantisation noise, dB. clipped: share of values at a limit of the stored type. cut: share of
     the float network's values that lie further out, by more than a step."""
 
     tensor: str

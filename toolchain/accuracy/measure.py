@@ -1,24 +1,26 @@
-"""Task metrics against the original model and against labels; boxes are decoded, thinned out and matched."""
+"""Task metrics against the original model and against labels; boxes are decoded, thinned out and matched.
+
+A task that the model's outputs do not fit is refused.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from toolchain.models.task import Classification, Detection, Embedding, Segmentation, Task, Text
-
-Array = np.typing.NDArray[Any]
-Floats = np.typing.NDArray[np.float64]
-Ints = np.typing.NDArray[np.int64]
+from toolchain.graph.nodes.node_text import shape_text
+from toolchain.models.model import Classification, Detection, Embedding, Segmentation, Task, Text
+from toolchain.spec.arrays import Array, Ints, Reals
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.suggest import nearest
 
 
 @dataclass(frozen=True)
 class Boxes:
     """corners: [boxes, 4] as x0, y0, x1, y1, in pixels of the network's input. scores, classes: [boxes], best first."""
 
-    corners: Floats
-    scores: Floats
+    corners: Reals
+    scores: Reals
     classes: Ints
 
 
@@ -35,13 +37,13 @@ def boxes_of(outputs: Mapping[str, Array], task: Detection) -> Boxes:
     return _thinned(found, task.overlap)
 
 
-def _rows(output: Array, task: Detection) -> Floats:
+def _rows(output: Array, task: Detection) -> Reals:
     """[rows, numbers] of one sample."""
     turned = output if task.entries == "last" else np.moveaxis(output, -2, -1)
     return turned.reshape(-1, turned.shape[-1]).astype(np.float64)
 
 
-def _corners(boxes: Floats, task: Detection) -> Floats:
+def _corners(boxes: Reals, task: Detection) -> Reals:
     placed = _off_grid(boxes, task.grid) if task.grid else boxes
     if task.form == "corners":
         return placed
@@ -49,11 +51,11 @@ def _corners(boxes: Floats, task: Detection) -> Floats:
     return np.concatenate([centre - half, centre + half], 1)
 
 
-def _off_grid(boxes: Floats, strides: tuple[int, ...]) -> Floats:
+def _off_grid(boxes: Reals, strides: tuple[int, ...]) -> Reals:
     """Centres relative to square grids of cells, sizes as logarithms (YOLOX, Ge et al., 2021); the picture is a square."""
     shares = [1 / stride**2 for stride in strides]
     side = round((len(boxes) / sum(shares)) ** 0.5)
-    cells, steps = list[Floats](), list[Floats]()
+    cells, steps = list[Reals](), list[Reals]()
     for stride in strides:
         count = side // stride
         y, x = np.mgrid[:count, :count]
@@ -64,7 +66,7 @@ def _off_grid(boxes: Floats, strides: tuple[int, ...]) -> Floats:
         return np.concatenate([(boxes[:, :2] + where) * step, np.exp(boxes[:, 2:]) * step], 1)
 
 
-def overlaps(one: Floats, other: Floats) -> Floats:
+def overlaps(one: Reals, other: Reals) -> Reals:
     """Intersection over union [n, m] of boxes [n, 4] and [m, 4]."""
     low = np.maximum(one[:, None, :2], other[None, :, :2])
     high = np.minimum(one[:, None, 2:], other[None, :, 2:])
@@ -220,3 +222,64 @@ def edit_distance(one: Reading, other: Reading) -> int:
         for j, b in enumerate(other, 1):
             before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (a != b))
     return row[-1]
+
+
+def check_task(task: Task, outputs: Mapping[str, Array], place: str, inputs: Mapping[str, Array] | None = None) -> None:
+    """outputs, inputs: of one sample. Raises UserError E0812 for an output that is not there, or one without the axes or
+    entries that the task names."""
+    output = _output(task.output, outputs, place)
+    match task:
+        case Segmentation():
+            pass
+        case Classification():
+            _check_axes(output, outputs, (task.axis,) if outputs[output].ndim else (), place)
+        case Embedding():
+            _check_axes(output, outputs, (task.axis,), place)
+            _check_mask(task, outputs[output], inputs or {}, place)
+        case Detection():
+            scores = _output(task.scores_output or output, outputs, place)
+            _check_axes(output, outputs, (-1, -2), place)
+            _check_axes(scores, outputs, (-1, -2), place)
+            _check_entries(task, output, scores, outputs, place)
+        case _:
+            whole = outputs[output].dtype.kind in "iu"
+            _check_axes(output, outputs, (-1,) if whole else (task.axis, task.steps), place)
+
+
+def _output(name: str, outputs: Mapping[str, Array], place: str) -> str:
+    if not name:
+        return next(iter(outputs))
+    if name not in outputs:
+        hint = nearest(name, outputs) or f"it has: {', '.join(outputs)}"
+        raise fail("E0812", f"the task names the output '{name}', which the model does not have", hint=hint, place=place)
+    return name
+
+
+def _check_axes(name: str, outputs: Mapping[str, Array], axes: tuple[int, ...], place: str) -> None:
+    rank = outputs[name].ndim
+    if len({axis % rank for axis in axes if -rank <= axis < rank}) < len(axes):
+        raise _unfit(name, outputs, f"the task needs the axes {' and '.join(map(str, axes))}", place)
+
+
+def _check_mask(task: Embedding, output: Array, inputs: Mapping[str, Array], place: str) -> None:
+    """A mask has a number for each vector."""
+    vectors = output.size // max(output.shape[task.axis], 1)
+    if task.mask and task.mask not in inputs:
+        hint = nearest(task.mask, inputs) or f"it has: {', '.join(inputs)}"
+        raise fail("E0812", f"the task names the input '{task.mask}', which the model does not have", hint=hint, place=place)
+    if task.mask and inputs[task.mask].size != vectors:
+        raise fail("E0812", f"the mask '{task.mask}' has {inputs[task.mask].size} numbers, the output has {vectors} vectors", place=place)
+
+
+def _check_entries(task: Detection, output: str, scores: str, outputs: Mapping[str, Array], place: str) -> None:
+    axis = -1 if task.entries == "last" else -2
+    needed = ((output, task.box + 4), (scores, max(task.classes[1], task.objectness + 1)))
+    for name, entries in needed:
+        if outputs[name].shape[axis] < entries:
+            raise _unfit(name, outputs, f"the task needs {entries} entries on the {task.entries} axis of a row", place)
+    if task.classes[0] >= task.classes[1]:
+        raise fail("E0812", f"the task's classes {list(task.classes)} are none: the first entry, and the one after the last", place=place)
+
+
+def _unfit(name: str, outputs: Mapping[str, Array], text: str, place: str) -> UserError:
+    return fail("E0812", f"the output '{name}' is {shape_text(outputs[name].shape)}; {text}", place=place)

@@ -1,9 +1,12 @@
-"""Binary code: a machine's own instructions, in its object container."""
+"""Binary code: a machine's own instructions in its object container, and the step of an operation that each instruction belongs to."""
 
+import json
 from dataclasses import dataclass
 
-from toolchain.codegen.origins_file import origins_bytes
-from toolchain.codegen.region_code import RegionCode
+import numpy as np
+
+from toolchain.abi.origins import NONE, Origins, StepName, runs_of
+from toolchain.codegen.generator import RegionCode
 from toolchain.graph.graph_region import GraphRegion
 from toolchain.isa.assembly.disassembler import disassemble
 from toolchain.isa.binary.container import write_container
@@ -13,6 +16,49 @@ from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.write import write_schedule
 from toolchain.schedule.regions.region import Region
+from toolchain.spec.errors import fail
+from toolchain.spec.typed_json import MistypedError, from_json, to_json
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """For each run of neighbouring instructions: how many they are, operation, index in `steps`, and instance, as in Origins."""
+
+    steps: tuple[StepName, ...]
+    count: tuple[int, ...]
+    operation: tuple[int, ...]
+    step: tuple[int, ...]
+    instance: tuple[int, ...]
+
+
+def origins_bytes(origins: Origins) -> bytes:
+    """The file that `read_origins` reads."""
+    runs, number = runs_of(origins), {name: index for index, name in enumerate(origins.steps)}
+    columns = _Columns(
+        origins.steps,
+        tuple(run.length for run in runs),
+        tuple(run.operation for run in runs),
+        tuple(NONE if run.step is None else number[run.step] for run in runs),
+        tuple(run.instance for run in runs),
+    )
+    return (json.dumps(to_json(columns)) + "\n").encode()
+
+
+def read_origins(data: bytes, instructions: int, operations: int, name: str, place: str = "") -> Origins:
+    """name: of the region. Raises UserError E1110 unless the data describe a program of so many instructions and operations."""
+    try:
+        found = from_json(_Columns, json.loads(data), f"the origins of '{name[:80]}'")
+    except (ValueError, RecursionError) as error:
+        text = str(error) if isinstance(error, MistypedError) else f"the origins of '{name[:80]}' are not JSON"
+        raise fail("E1110", text, hint="build the model again", place=place) from None
+    limits = {"operation": (found.operation, operations), "step": (found.step, len(found.steps)), "instance": (found.instance, 1 << 62)}
+    for column, (values, limit) in limits.items():
+        if len(values) != len(found.count) or not all(NONE <= value < limit for value in values):
+            raise fail("E1110", f"the origins of '{name[:80]}' have a column '{column}' that cannot be", hint="build the model again", place=place)
+    if sum(found.count) != instructions or min(found.count, default=1) < 1:
+        text = f"the origins of '{name[:80]}' are those of {sum(found.count)} instructions, its program has {instructions}"
+        raise fail("E1110", text, hint="build the model again", place=place)
+    return Origins(found.steps, *(np.repeat(np.array(column, np.int64), found.count) for column in (found.operation, found.step, found.instance)))
 
 
 @dataclass(frozen=True)
@@ -44,7 +90,7 @@ def binary_code(compiled: CompiledRegion) -> RegionCode:
 
 
 def listing_text(compiled: CompiledRegion) -> str:
-    """A line for each instruction: its number, its name, and what it is for."""
+    """A line for each instruction: its number, its name and its purpose."""
     program = compiled.program
     kinds: list[int] = program.kind.tolist()
     names = [program.machine.instructions[kind].name for kind in kinds]

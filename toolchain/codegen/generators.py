@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from toolchain.codegen.binary import BinaryGenerator
-from toolchain.codegen.c99_generator import C99Generator
+from toolchain.codegen.c99 import C99Generator
 from toolchain.codegen.generator import Generator
 from toolchain.codegen.json_graph import JsonGenerator
 from toolchain.codegen.vendor_tool import ToolGenerator

@@ -7,7 +7,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from toolchain.graph.graph_region import Array, GraphRegion
+from toolchain.graph.graph_region import GraphRegion
+from toolchain.spec.arrays import Array
 
 SUFFIX = ".half"
 FIRST = 0

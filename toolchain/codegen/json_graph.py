@@ -4,24 +4,21 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from toolchain.abi.dram_map import DramMap, Segment, Shape, StoredTensor
+from toolchain.codegen.generator import RegionCode, render
 from toolchain.codegen.half_precision import half_region
-from toolchain.codegen.region_code import RegionCode
-from toolchain.codegen.templates import render
-from toolchain.graph.graph_region import Array, GraphRegion, GraphTensor
+from toolchain.graph.graph_region import GraphRegion, GraphTensor
 from toolchain.schedule.backend import Backend
+from toolchain.schedule.dram_allocation import ALIGN
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.graph_offload import GraphRules
 from toolchain.schedule.regions.region import Region
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
-
-ALIGN = 64
-"""Bytes; what every tensor and constant starts on a multiple of."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +117,7 @@ def graph_text(region: GraphRegion, offsets: Mapping[str, int]) -> str:
     )
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value)
 
 
@@ -134,7 +131,7 @@ def _node(node: ir.Node) -> _Node:
     return _Node(_json(node.name or ""), _json(node.op_type), inputs, outputs, _json(attributes))
 
 
-def _attribute(node: ir.Node, attribute: ir.Attr) -> dict[str, Any]:
+def _attribute(node: ir.Node, attribute: ir.Attr) -> dict[str, object]:
     """{TYPE: VALUE}; a float32 as the shortest decimal number that gives it back."""
     kinds = {
         ir.AttributeType.INT: "int", ir.AttributeType.INTS: "ints", ir.AttributeType.FLOAT: "float", ir.AttributeType.FLOATS: "floats",

@@ -46,7 +46,7 @@ def _values(name: str) -> list[str]:
     if name == "target":
         return complete_machine("")
     if name == "model":
-        from toolchain.models.names import list_models
+        from toolchain.models.files import list_models
 
         return list(list_models())
     return list(CHOICES.get(name, ()))

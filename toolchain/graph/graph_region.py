@@ -2,20 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
-from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from toolchain.graph.importing.versions import IR_VERSION
 from toolchain.graph.nodes.rewrite import known_shape
 from toolchain.graph.regions import describe_inputs, region_function
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

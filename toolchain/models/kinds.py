@@ -30,7 +30,7 @@ MAX_ARGUMENT = 1 << 20
 
 @dataclass(frozen=True)
 class Arguments:
-    """given: the layer's own arguments over the defaults of its kind. names: what expressions may use."""
+    """given: the layer's own arguments over the defaults of its kind. names: those that expressions may use."""
 
     given: Mapping[str, Node]
     names: Mapping[str, int]

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from toolchain.graph.preparation import Preparation, channels_last
 from toolchain.models.expand import expand
-from toolchain.models.files import named_file, present_file
-from toolchain.models.model import LOSS, Input, Layered, Light, Model, Recorded, Seeded, Stored, Test
-from toolchain.models.names import find_model, list_models
+from toolchain.models.files import find_model, list_models, named_file, present_file
+from toolchain.models.model import KINDS, LOSS, Input, Layered, Light, Model, Recorded, Seeded, Stored, Task, Test
 from toolchain.models.operators import Shape
-from toolchain.models.task import KINDS, Task
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.files import read_limited
 from toolchain.spec.resources import MODEL_SCHEMA
@@ -70,7 +68,7 @@ def load_text(text: str, path: Path, dims: Mapping[str, int] | None = None) -> M
 
 def _bare(path: Path, dims: Mapping[str, int]) -> Model:
     """An ONNX file without a word about it: made-up calibration data."""
-    from toolchain.models.stored import stored_inputs
+    from toolchain.models.sources import stored_inputs
 
     inputs = stored_inputs(path, dims)
     return Model(path.stem, path, f"the ONNX file {path.name}", (), None, Stored(path), inputs, 0, Seeded(CALIBRATION_SAMPLES), None)
@@ -82,11 +80,11 @@ def _origin(root: Node, path: Path, dims: Mapping[str, int]) -> tuple[Layered | 
     if root.get("layers"):
         return Layered(expand(root, shapes, _library(root, path))), declared
     if light := root.get("light"):
-        from toolchain.models.light import light_inputs
+        from toolchain.models.sources import light_inputs
 
         origin = Light(str(light.value), light.span)
         return origin, declared or {name: Input(shape) for name, shape in light_inputs(origin).items()}
-    from toolchain.models.stored import open_sizes, stored_inputs
+    from toolchain.models.sources import open_sizes, stored_inputs
 
     file = present_file(root.value["onnx"], path)
     found = stored_inputs(file, open_sizes(file, shapes) | dict(dims), dict(shapes))

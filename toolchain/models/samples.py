@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from toolchain.graph.preparation import prepare, raw_shape
+from toolchain.models.exact_ops import bell, key_of, signed_bytes
 from toolchain.models.model import Input, Model, Recorded
 from toolchain.models.operators import Shape
-from toolchain.models.random_bits import bell, key_of, signed_bytes
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import read_limited
 from toolchain.spec.suggest import nearest

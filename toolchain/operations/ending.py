@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from toolchain.operations.kind import OperationKind
+from toolchain.spec.arrays import Array, Ints
 from toolchain.spec.model.quantisation import Numerics, Rounding
 
-Ints = np.typing.NDArray[np.int64]
-Array = np.typing.NDArray[Any]
 SCALINGS: Mapping[str, tuple[str, ...]] = {"power_of_two": ("shift",), "multiplier": ("multiplier", "shift"), "float32": ("scale",)}
 """Factors of a requantisation, by the form of a machine's scales."""
 
@@ -122,7 +121,7 @@ def rounded_shift(value: Ints, shift: np.int64 | Ints, rounding: Rounding) -> In
 
 
 def quantize(x: Array, scale: float, low: int, high: int, numerics: Numerics, zero: int = 0) -> Array:
-    """Floats to stored integers; the quotient is rounded once to float64, as the ONNX function does. zero: what stands for zero.
+    """Floats to stored integers; the quotient is rounded once to float64, as the ONNX function does. zero: the integer that stands for zero.
 
     The one table of special values, also the ONNX function's and a stand-alone program's: NaN becomes `zero`, infinity `high`, minus infinity `low`.
     """

@@ -30,7 +30,7 @@ ZERO = Factors({}, 0)
 def factors_of(expr: Expr, scales: Mapping[str, str]) -> Factors:
     """scales: names that have a scale, each with the operand whose scale it is.
 
-    Raises UserError E1301 where parts of different scales meet, and for what leaves no scale, such as a shift.
+    Raises UserError E1301 where parts of different scales meet, and for expressions that leave no scale, such as a shift.
     """
     match expr:
         case Const(value=value):

@@ -1,4 +1,4 @@
-"""An operation's description: named axes, the meaning as an index expression, and what follows from it."""
+"""An operation's description: named axes, the meaning as an index expression, and the properties derived from it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ ENDING = ("shift", "shift_least", "half", "low", "high", "slope", "slope_shift",
 """Numbers of an ending: requantisation, limits, and the slope of a leaky activation. shift, shift_least: the largest and the least of all channels.
 scale_bits: of a float32, 0 where there is none."""
 CHANNELS = ("multipliers", "shifts", "scales", "folded")
-"""Arrays of an operation with a bias: what scales each channel, and the bias less the weights' sum times the zero of what they multiply."""
+"""Arrays of an operation with a bias: the scales of each channel, and the bias less the weights' sum times the input's zero."""
 BIAS_RANGE = ("bias_least", "bias_most", "bias_zeros")
 """Statistics over all elements: the extremes, and how many low bits are zero in each (0 where all are zero)."""
 UNIT = "unit"
@@ -43,7 +43,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Attribute:
-    """numbers: what its integers are called. single: whether it is one integer, not a list."""
+    """numbers: the names of its integers. single: whether it is one integer, not a list."""
 
     name: str
     numbers: tuple[str, ...]
@@ -52,7 +52,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Check:
-    """that: must hold of the numbers. message: what a user reads where it does not."""
+    """that: must hold of the numbers. message: the text of the error where it does not."""
 
     that: Expr
     message: str
@@ -73,7 +73,7 @@ class Stage:
 class Meaning:
     """of: an element of the result, as an expression over elements of the operands; none where `join`, `stages` or nothing says it.
 
-    reduction: sum, mean, max, min, or empty. over: the reduced axes, index name to extent. outside: what a read past an operand's edge gives:
+    reduction: sum, mean, max, min, or empty. over: the reduced axes, index name to extent. outside: the value of a read past an operand's edge:
     zero, least (less than any element), or empty where none may happen. join: the operand whose tensors stand side by side. table: a function of
     one element in floating point, which becomes 256 stored values. stages: a computation in floating point.
     """
@@ -252,7 +252,7 @@ class OperationKind:
 
     @cached_property
     def unit(self) -> bool:
-        """Whether the meaning names what stands for 1."""
+        """Whether the meaning names the integer that stands for 1."""
         return self.meaning.of is not None and any(isinstance(e, Name) and e.id == UNIT for e in walk(self.meaning.of))
 
     @cached_property

@@ -1,16 +1,229 @@
-"""The operations that come with the toolchain, and those that a folder adds."""
+"""Reads descriptions of operations, those of the toolchain and those that a folder adds; every name in them is checked."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from toolchain.operations.kind import OperationKind
-from toolchain.operations.kind_file import read_folder, read_kind
-from toolchain.spec.errors import Source, fail
+from toolchain.operations.factors import Factors
+from toolchain.operations.kind import Attribute, Check, Meaning, Operand, OperationKind, Role, Stage, Way
+from toolchain.operations.reals import REAL_FUNCTIONS
+from toolchain.spec.checks.scope import Scope, problems
+from toolchain.spec.context import Context
+from toolchain.spec.errors import Diagnostic, Source, UserError, fail
+from toolchain.spec.expr import Call, Expr, Index, Name, walk
 from toolchain.spec.model import Machine
+from toolchain.spec.resources import PACKAGE
+from toolchain.spec.schema import validate
 from toolchain.spec.search import search_path
 from toolchain.spec.suggest import nearest
+from toolchain.spec.yaml_nodes import Node, parse_yaml
+
+SCHEMA = PACKAGE / "schemas" / "operation.schema.json"
+REDUCTIONS = ("sum", "mean", "max", "min")
+FORMS = (*REDUCTIONS, "value", "table", "join", "stages", "opaque")
+UNIT = "unit"
+FUNCTION = """<domain: "own", opset_import: ["" : 21]>
+body ({operands}) => (y)
+{{
+{text}
+}}"""
+"""A body as a function of its own, for the parser of ONNX."""
+FIRST = 4
+"""The line of a function in which its body begins."""
+
+
+def read_kind(source: Source, valid: bool = False) -> OperationKind:
+    """One description. valid: it is known to obey the schema, as built-in ones are.
+
+    Raises UserError E0101.. for the YAML, E0107 for an unknown name, E1301 for a description that contradicts itself.
+    """
+    root = parse_yaml(source)
+    if not valid:
+        validate(root, SCHEMA)
+    kind = _Reader(root, Context(root, "", {}, {})).kind()
+    if not valid and not kind.meaning.join:  # whose bodies have a list in place of their one operand
+        for _, node in root.members("onnx"):
+            _parse_body(kind, node)
+    return kind
+
+
+def _parse_body(kind: OperationKind, node: Node) -> None:
+    """Raises UserError E1301 at the place where a body cannot be read."""
+    from onnx import parser  # a module that loads slowly, for users' own operations alone
+
+    text = FUNCTION.format(operands=", ".join(each.name for each in kind.operands), text=str(node.value))
+    try:
+        parser.parse_function(text)
+    except parser.ParseError as error:
+        told = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
+        found = re.search(r"line: (\d+) column: (\d+)", told)
+        line, column = (int(found[1]) - FIRST, int(found[2]) - 1) if found else (0, 0)
+        inside = 0 <= line < str(node.value).count("\n") + 1
+        where = node.locate(line + 1 if node.style in ("|", ">") else 1, max(column, 0)) if inside else node.where()
+        raise fail("E1301", f"the ONNX body cannot be read: {told.splitlines()[-1]}", where) from None
+
+
+@dataclass(frozen=True)
+class _Reader:
+    root: Node
+    context: Context
+
+    def kind(self) -> OperationKind:
+        root = self.root
+        operands = [self.operand(name, node) for name, node in root.members("tensors")]
+        results = [each for each in operands if each.role == "result"]
+        if len(results) != 1:
+            raise fail("E1301", f"an operation has one tensor of the role 'result', not {len(results)}", root.value["tensors"].where())
+        if results[0].name != "y":
+            raise fail("E1301", f"the result is called 'y', not '{results[0].name}'", root.value["tensors"].where())
+        inputs, result = tuple(each for each in operands if each.role != "result"), results[0]
+        attributes = tuple(self.attribute(name, node) for name, node in root.members("attributes"))
+        defaults, fixed = ({name: int(node.value) for name, node in root.members(key)} for key in ("defaults", "fixed"))
+        numbers = self.numbers(operands, attributes, fixed)
+        shape = {name: self.expr(node, numbers) for name, node in root.members("shape")}
+        checks = tuple(Check(self.expr(node.value["that"], numbers), node.text("message")) for node in root.entries("checks"))
+        meaning = self.meaning(root.value["meaning"], inputs, result, numbers)
+        onnx = root.get("onnx")
+        floats, integers = (onnx.text("float"), onnx.text("integer")) if onnx else ("", "")
+        name = str(root.value["operation"].value)
+        kind = OperationKind(
+            name, root.text("doc"), inputs, result, attributes, defaults, fixed, shape, checks, meaning, root.flag("activates"),
+            root.flag("placed"), root.flag("absorbed"), root.flag("viewed"), floats, integers, (), tuple(root.entries("binds")),
+            root.value["operation"].span, {key: node.key_span or node.span for key, node in root.members("onnx")},
+        )  # fmt: skip
+        self.scaled(kind)
+        self.known_extents(kind)
+        ways = tuple(self.way(node, kind) for node in root.entries("ways"))
+        return replace(kind, ways=ways)
+
+    def scaled(self, kind: OperationKind) -> None:
+        """Raises UserError E1301 for a meaning from which no scale follows."""
+        where = self.root.value["meaning"].where()
+        parts = [term.of for term in kind.terms] if kind.form == "aligned" or kind.meaning.reduction in ("mean", "max", "min") else []
+        if any(not isinstance(part, Index) for part in parts):
+            raise fail("E1301", f"a {kind.meaning.reduction or 'sum'} is one of elements, not of what is computed from them", where)
+        if kind.form == "weighted" and kind.factors != Factors(dict.fromkeys((*kind.data[:1], kind.weights), 1)):
+            raise fail("E1301", f"with weights, every product is one element of '{kind.data[0]}' times one of '{kind.weights}'", where)
+        if kind.form == "computed" and not kind.factors.total:
+            raise fail("E1301", "no summand of the meaning reads an element", where)
+
+    def known_extents(self, kind: OperationKind) -> None:
+        """Raises UserError E1301 for an extent of the result that nothing gives, and for an integer body of a meaning in floating point."""
+        known = {extent for each in kind.operands for extent in each.extents} | {number for each in kind.attributes for number in each.numbers}
+        known |= {*kind.defaults, *kind.fixed, *kind.shape}
+        for extent, node in zip(kind.result.extents, self.root.value["tensors"].value[kind.result.name].value["axes"].children(), strict=True):
+            if extent not in known and not kind.meaning.join:  # the length of what stands side by side follows from all of them
+                raise fail("E1301", f"nothing says how long '{extent}' of the result is", node.span, "an operand has it, or `shape` computes it")
+        if kind.integers and kind.meaning.stages:
+            where = self.root.value["onnx"].value["integer"].where()
+            raise fail("E1301", "stages are computed in floating point, so they have no integer body", where, "leave `integer` out")
+
+    def operand(self, name: str, node: Node) -> Operand:
+        axes = {index: str(extent.value) for index, extent in node.members("axes")}
+        role: Role = node.value["role"].value if node.get("role") else "data"
+        return Operand(name, axes, role, node.flag("many"), node.flag("flat"))
+
+    def attribute(self, name: str, node: Node) -> Attribute:
+        if isinstance(node.value, list):
+            return Attribute(name, tuple(str(part.value) for part in node.children()))
+        return Attribute(name, (str(node.value),), single=True)
+
+    def numbers(self, tensors: Iterable[Operand], attributes: Iterable[Attribute], fixed: Mapping[str, int]) -> dict[str, None]:
+        """Names of extents, attributes and fixed numbers. Raises UserError E1301 for one that is an extent and a number, or a tensor too."""
+        extents = dict.fromkeys(name for each in tensors for name in each.extents)
+        others = [number for each in attributes for number in each.numbers]
+        twice = [name for name in (*others, *(each.name for each in tensors)) if name in extents or (name in fixed and name in others)]
+        if twice or len(set(others)) < len(others):
+            name = (twice or [name for name in others if others.count(name) > 1])[0]
+            raise fail("E1301", f"'{name}' names two things", self.root.span)
+        return extents | dict.fromkeys(others) | dict.fromkeys(fixed)
+
+    def meaning(self, node: Node, operands: tuple[Operand, ...], result: Operand, numbers: Mapping[str, None]) -> Meaning:
+        given = [form for form in FORMS if node.get(form)]
+        if len(given) != 1:
+            raise fail("E1301", f"a meaning has one of {', '.join(FORMS)}, not {' and '.join(given) or 'none'}", node.where())
+        form, over = given[0], {index: self.extent(extent, numbers) for index, extent in node.members("over")}
+        tensors = {each.name: each for each in operands}
+        if form == "join":
+            return Meaning(join=self.one_of(node.value["join"], tensors, "operand"))
+        if form == "stages":
+            return Meaning(stages=self.stages(node, operands, result, numbers))
+        if form == "opaque":
+            return Meaning()
+        if bool(over) != (form in REDUCTIONS):
+            raise fail("E1301", f"'{form}' has {'an' if over else 'no'} 'over'", node.where())
+        of = self.element(node.value[form], tensors, {*numbers, *result.axes, *over, UNIT}, form == "table")
+        return Meaning(of, form if form in REDUCTIONS else "", over, node.text("outside"), table=form == "table")
+
+    def extent(self, node: Node, numbers: Mapping[str, None]) -> str:
+        return self.one_of(node, numbers, "extent")
+
+    def one_of(self, node: Node, known: Iterable[str], noun: str) -> str:
+        if node.value not in known:
+            raise fail("E0107", f"unknown {noun} '{node.value}'", node.span, nearest(str(node.value), known) or f"known: {', '.join(known)}")
+        return str(node.value)
+
+    def stages(self, node: Node, operands: tuple[Operand, ...], result: Operand, numbers: Mapping[str, None]) -> tuple[Stage, ...]:
+        """Each stage may read operands and earlier stages; the last one is the result."""
+        tensors = {each.name: each for each in operands}
+        indices = {index: extent for each in (*operands, result) for index, extent in each.axes.items()}
+        found: list[Stage] = []
+        for part in node.entries("stages"):
+            name, over = part.text("name"), {index: self.extent(extent, numbers) for index, extent in part.members("over")}
+            form = next((form for form in (*REDUCTIONS, "value") if part.get(form)), "")
+            if not form or bool(over) != (form in REDUCTIONS):
+                raise fail("E1301", f"stage '{name}' has neither a value nor a reduction over axes", part.span)
+            axes = tuple(self.one_of(axis, indices, "index") for axis in part.entries("axes"))
+            of = self.element(part.value[form], tensors, {*numbers, *axes, *over}, real=True)
+            found.append(Stage(name, axes, "" if form == "value" else form, over, of))
+            tensors[name] = Operand(name, {axis: indices[axis] for axis in axes})
+        if found[-1].name != result.name:
+            raise fail("E1301", f"the last stage makes '{found[-1].name}', not the result '{result.name}'", node.where())
+        return tuple(found)
+
+    def expr(self, node: Node, names: Iterable[str], hosted: Iterable[str] = ()) -> Expr:
+        """An expression over whole numbers."""
+        found = self.context.expr(node)
+        wrong = list(problems(found, Scope(frozenset(names), hosted=frozenset(hosted))))
+        if wrong:
+            raise UserError(*wrong)
+        return found
+
+    def element(self, node: Node, tensors: Mapping[str, Operand], names: Iterable[str], real: bool = False) -> Expr:
+        """An expression over elements; each read has an index for every axis. real: functions of floating-point numbers may be called."""
+        found = self.context.parse(node)
+        wrong = [d for d in problems(found, Scope(frozenset(names), hosted=frozenset(tensors))) if not (real and _is_real_call(d, found))]
+        if wrong:
+            raise UserError(*wrong)
+        for e in walk(found):
+            if isinstance(e, Index) and isinstance(e.base, Name) and e.base.id not in tensors:
+                raise fail("E0107", f"unknown tensor '{e.base.id}'", e.span, nearest(e.base.id, tensors) or f"known: {', '.join(tensors)}")
+            if isinstance(e, Index) and isinstance(e.base, Name) and len(e.index) != len(tensors[e.base.id].axes):
+                raise fail("E1301", f"'{e.base.id}' has {len(tensors[e.base.id].axes)} axes, not {len(e.index)}", e.span)
+        return found
+
+    def way(self, node: Node, kind: OperationKind) -> Way:
+        names = (*kind.numbers,)
+        numbers = {name: self.expr(value, names) for name, value in node.members("numbers")}
+        arrays = {name: self.context.parse(value) for name, value in node.members("arrays")}
+        when = node.get("when")
+        return Way(str(node.value["operation"].value), self.expr(when, names) if when else None, numbers, arrays, node.span)
+
+
+def _is_real_call(found: Diagnostic, expr: Expr) -> bool:
+    """Whether a complaint is about a function of floating-point numbers."""
+    calls = [e.function for e in walk(expr) if isinstance(e, Call)]
+    return any(isinstance(f, Name) and f.id in REAL_FUNCTIONS and (f.span == found.span or f"'{f.id}'" in found.message) for f in calls)
+
+
+def read_folder(folder: Path) -> dict[str, OperationKind]:
+    """The operations that a folder describes, by name, in the order of the files' names."""
+    kinds = [read_kind(Source(str(path), path.read_text())) for path in sorted(folder.glob("*.yaml"))]
+    return {kind.name: kind for kind in kinds}
+
 
 FOLDER = Path(__file__).resolve().parent
 Kinds = Mapping[str, OperationKind]

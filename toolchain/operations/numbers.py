@@ -1,4 +1,4 @@
-"""The numbers of one operation: extents from shapes, attributes by their names, and what follows from both."""
+"""The numbers of one operation: extents from shapes, attributes by their names, and the extents that follow from both."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""An operation with its numbers and known tensors: what a machine computes, and what kernels may name of it."""
+"""An operation with its numbers and known tensors: the work of a kernel, and the numbers and arrays that kernels may name."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -7,18 +7,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolchain.operations.ending import Scaling, first_stored, requantised
 from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.operations.numbers import attribute_numbers, complete, extents_of, macs_of, result_shape
 from toolchain.operations.reads import narrow, read_all
 from toolchain.operations.reference import accumulate
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Const, Index, Name, walk
 from toolchain.spec.model.quantisation import Numerics
 
-Array = NDArray[Any]
 Picture = tuple[int, int, int, int]
 PICTURE_AXES: Mapping[int, tuple[int, ...]] = {2: (0, 1), 3: (0, 2, 1), 4: (0, 1, 2, 3)}
 """For a tensor of so many axes, which axis of a picture [batch, channels, height, width] each one is: rows of a sequence have channels behind."""
@@ -92,7 +91,7 @@ class Operation:
         return self._quick_reach(most) < limit or self.reach(most) < limit
 
     def _quick_reach(self, most: int) -> float:
-        """No less than `reach`, without a look at the weights; infinite where zeros of what they multiply count."""
+        """No less than `reach`, without a look at the weights; infinite where the input's zero counts."""
         kind = self.kind
         if kind.form != "weighted" or (kind.bias and self.numbers.get(f"zero_{kind.data[0]}", 0)):
             return math.inf
@@ -103,7 +102,7 @@ class Operation:
 
     @property
     def _only_shifts(self) -> bool:
-        """Whether what is rounded is the sum itself, not a product of it."""
+        """Whether the sum itself is rounded, not a product of it."""
         return self.numbers["multiplier"] == 1 and not self.numbers["scale_bits"] and not {"multipliers", "scales"} & self.arrays.keys()
 
     def _weighted_reach(self, most: int) -> int:
@@ -116,8 +115,7 @@ class Operation:
     def constants(self) -> dict[str, Array]:
         """The arrays that kernels may name: `arrays`, and of an operation with a bias those of each channel's ending, int32.
 
-        scales: the bits of a float32. folded: what the bias is where the weights multiply stored integers, not those less their zero, around the
-        edges too.
+        scales: the bits of a float32. folded: the bias for weights that multiply stored integers, not those less their zero, around the edges too.
         """
         if not self.kind.bias:
             return dict(self.arrays)
@@ -186,7 +184,7 @@ def make_operation(
 ) -> Operation:
     """pictures: (batch, channels, height, width) of computed operands. arrays: of known ones, of their declared number of axes or flattened.
 
-    numbers: attributes as ONNX calls have them, or single numbers by name; what is left out takes its default.
+    numbers: attributes as ONNX calls have them, or single numbers by name; an attribute that is left out takes its default.
     Raises UserError E1003 where shapes do not fit each other, or nothing is left.
     """
     known = attribute_numbers(kind, numbers) | {key: int(value) for key, value in numbers.items() if key in kind.numbers}

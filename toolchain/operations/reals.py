@@ -1,4 +1,4 @@
-"""Expressions in floating point: what tables hold, and the stages of softmax or a layer norm."""
+"""Operations in floating point, stage by stage, straight from their expressions: the yardstick for softmax, layer norms and tables."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from toolchain.operations.kind import OperationKind, Stage
+from toolchain.spec.arrays import Reals
 from toolchain.spec.errors import fail
-from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logic, Name, Unary
+from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Index, Logic, Name, Unary, rewrite
 
-Reals = np.typing.NDArray[np.float64]
 _ERF = np.frompyfunc(math.erf, 1, 1)
 
 
@@ -41,7 +42,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
 
 
 def evaluate_reals(expr: Expr, names: Mapping[str, Reals]) -> Reals:
-    """The value of an expression over float64 arrays that broadcast. Raises UserError E0122 for what floating point does not have."""
+    """The value of an expression over float64 arrays that broadcast. Raises UserError E0122 for operators that floating point lacks."""
 
     def value(e: Expr) -> Reals:
         return evaluate_reals(e, names)
@@ -64,3 +65,46 @@ def evaluate_reals(expr: Expr, names: Mapping[str, Reals]) -> Reals:
             return np.asarray(REAL_FUNCTIONS[name](*map(value, args)), np.float64)
         case _:
             raise fail("E0122", "this cannot be computed in floating point", expr.span)
+
+
+_REDUCE: Mapping[str, Any] = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min}
+
+
+def evaluate_stages(kind: OperationKind, numbers: Mapping[str, int], operands: Mapping[str, Reals]) -> Reals:
+    """float64, of the result's axes."""
+    known = dict(operands)
+    for stage in kind.meaning.stages:
+        known[stage.name] = _stage(kind, stage, numbers, known)
+    return known[kind.result.name]
+
+
+def _stage(kind: OperationKind, stage: Stage, numbers: Mapping[str, int], known: Mapping[str, Reals]) -> Reals:
+    indices = {index: extent for each in (*kind.operands, kind.result) for index, extent in each.axes.items()}
+    loops = {index: numbers[indices[index]] for index in stage.axes} | {index: numbers[extent] for index, extent in stage.over.items()}
+    grid = np.meshgrid(*(np.arange(size) for size in loops.values()), indexing="ij", sparse=True)
+    names = dict(zip(loops, grid, strict=True))
+    read: dict[str, Reals] = {}
+
+    def change(e: Expr) -> Expr | None:
+        if isinstance(e, Index) and isinstance(e.base, Name):
+            places = [evaluate_reals(part, {**_floats(numbers), **_floats(names)}).astype(np.int64) for part in e.index]
+            read[f"[{len(read)}]"] = known[e.base.id][tuple(places)]
+            return Name(f"[{len(read) - 1}]")
+        return None
+
+    ready = rewrite(stage.of, change)
+    values = np.broadcast_to(evaluate_reals(ready, {**_floats(numbers), **_floats(names), **read}), list(loops.values()))
+    axes = tuple(range(len(stage.axes), len(loops)))
+    return np.asarray(_REDUCE[stage.reduction](values, axes) if stage.reduction else values, np.float64)
+
+
+def _floats(names: Mapping[str, Any]) -> dict[str, Reals]:
+    return {name: np.asarray(value, np.float64) for name, value in names.items()}
+
+
+def evaluate_table(kind: OperationKind, x: Reals) -> Reals:
+    """A function of one element."""
+    meaning = kind.meaning.of
+    assert meaning is not None
+    ready = rewrite(meaning, lambda e: Name("x") if isinstance(e, Index) else None)
+    return np.broadcast_to(evaluate_reals(ready, {"x": x}), x.shape)

@@ -1,7 +1,6 @@
 """Other operations that compute the same: a grouped convolution as a dense one, a dense layer as a convolution, rows as a picture."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +9,9 @@ from toolchain.operations.kind import OperationKind, Way
 from toolchain.operations.library import Kinds, kind_named
 from toolchain.operations.operation import BY_CHANNEL, Operation, finished
 from toolchain.operations.reads import read_all
+from toolchain.spec.arrays import Array
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr, Index, Name, rewrite, walk
-
-Array = NDArray[Any]
 
 
 def candidates(operation: Operation, kinds: Kinds) -> Iterator[Operation]:

@@ -10,7 +10,6 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.nodes.rewrite import (
-    Array,
     add_constant,
     bypass,
     constant,
@@ -24,6 +23,7 @@ from toolchain.graph.nodes.rewrite import (
 from toolchain.graph.operators.sequences import PictureForm, is_sequence, picture_form, starts
 from toolchain.passes.context import Context, Pass
 from toolchain.passes.simplify import RESHAPES
+from toolchain.spec.arrays import Array
 
 ROWS = ("MatMul", "Gemm")
 """Operators whose results are rows of features: the last axis has the channels."""

@@ -13,12 +13,11 @@ from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant
 from toolchain.graph.quantisation.requantisation import too_large
 from toolchain.operations.ending import SCALINGS, Scaling, scaling_of
-from toolchain.operations.evaluate import call_sums
+from toolchain.operations.reference import call_sums
 from toolchain.passes.context import Context, Pass
 from toolchain.passes.fuse import INNER
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
-
-Array = np.typing.NDArray[Any]
 
 
 @dataclass(frozen=True)

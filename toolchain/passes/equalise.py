@@ -9,7 +9,7 @@ their errors out.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -18,8 +18,8 @@ from toolchain.graph.nodes.rewrite import add_constant, constant, drop_unused_co
 from toolchain.graph.operators.affine import affine_of
 from toolchain.passes.context import Context, Pass
 from toolchain.passes.remove_qdq import declares_ranges
+from toolchain.spec.arrays import Array
 
-Array = np.typing.NDArray[Any]
 Vector = np.typing.NDArray[np.float64]
 LEAST_RANGE = 2.0**-8
 """A channel whose weights are smaller, in shares of the largest of all, counts as that small: eight bits hold nothing of it."""

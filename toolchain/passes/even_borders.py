@@ -6,7 +6,6 @@ more to do. As in Xiao et al., SmoothQuant (2023), section 4: a channel's factor
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -20,8 +19,8 @@ from toolchain.graph.integers.calls import EVENED, Call, is_candidate, read_call
 from toolchain.graph.nodes.rewrite import add_constant, constant, fresh_name, known_shape, multiplied
 from toolchain.operations.library import Kinds
 from toolchain.passes.equalise import LEAST_RANGE
+from toolchain.spec.arrays import Array
 
-Array = np.typing.NDArray[Any]
 Vector = np.typing.NDArray[np.float64]
 POOLS = ("max_pool", "average_pool")
 """Operations that a positive factor of a channel goes through."""

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -26,10 +25,9 @@ from toolchain.graph.quantisation.least_squares import Gram, round_channels, rou
 from toolchain.graph.quantisation.requantisation import Stored, TooFineError, channel_steps, stored_product, within_span
 from toolchain.operations.library import Kinds
 from toolchain.passes.fuse import INNER
+from toolchain.spec.arrays import Array, Reals
 from toolchain.spec.errors import UserError
 
-Array = np.typing.NDArray[Any]
-Reals = np.typing.NDArray[np.float64]
 Say = Callable[[str], None]
 HALVINGS = 4
 """Scales of the weights that are tried: the one that clips none, and its halves."""

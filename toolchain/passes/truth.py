@@ -15,9 +15,9 @@ from toolchain.graph.importing.foreign_operators import WRITTEN
 from toolchain.graph.nodes.rewrite import constant, is_float, is_operator, known_shape
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import ONCE, THREADS, Session, open_session, run_session
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 
-Array = np.typing.NDArray[Any]
 Tensors = Mapping[str, Array]
 NOISE = 1e-6
 """Share of an output's energy that rounding may account for, through all of a network; one operator at a time, far less is allowed."""

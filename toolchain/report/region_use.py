@@ -7,7 +7,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.analysis.checks import prepare_program
-from toolchain.graph.graph_region import Array, GraphRegion
+from toolchain.graph.graph_region import GraphRegion
 from toolchain.graph.operators.work import node_macs
 from toolchain.isa.footprint.footprints import Footprints, granules
 from toolchain.isa.program import Ints, Program
@@ -16,6 +16,7 @@ from toolchain.schedule.calls import PlannedCalls, plan_calls
 from toolchain.schedule.graph_offload import GraphRules
 from toolchain.schedule.placement.tensor_values import tensor_packing
 from toolchain.schedule.regions.region import Region
+from toolchain.spec.arrays import Array
 from toolchain.timing.simulate import Timeline, time_program
 from toolchain.timing.usage import Basis, assumed_params, summarise
 from toolchain.verify.program_under_test import ProgramUnderTest

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from toolchain.codegen.region_code import RegionCode
+from toolchain.codegen.generator import RegionCode
 from toolchain.graph.files.weights import INLINE_BYTES
 from toolchain.graph.integers.calls import SCALE
 from toolchain.graph.nodes.rewrite import shape_of

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from toolchain.abi.dram_map import StoredTensor
-from toolchain.codegen.templates import FOLDER, render
+from toolchain.codegen.generator import FOLDER, render
 from toolchain.graph.integers.calls import BOUNDARY
 from toolchain.graph.integers.functions import kind_of
 from toolchain.isa.c_source.expressions import C_TYPE, CValue, CWriter, c_constant

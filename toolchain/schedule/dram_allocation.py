@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolchain.abi.dram_map import DramMap, Segment, StoredTensor, packing_of
-from toolchain.abi.packing import PAGE, Array
+from toolchain.abi.packing import PAGE
 from toolchain.schedule.copies import ONE, Copies
 from toolchain.schedule.kernels.kernel import KernelKey, Tensor
 from toolchain.schedule.kernels.problem import Problem
@@ -15,6 +15,7 @@ from toolchain.schedule.placement.shared_memory import streams_together
 from toolchain.schedule.placement.tensor_values import tensor_packing, tensor_values
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.writer import POOL
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
 from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Machine

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,11 @@ from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import OPERATORS
 from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logic, Name, Unary
 
+Array = NDArray[Any]
+"""Of any dtype and shape: where a function takes them all, or its docstring names them."""
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Reals = NDArray[np.float64]
 LIMIT = 1 << 62
 SPARSE = 64
 """So many times as far apart as there are values, these are sorted instead of marked."""

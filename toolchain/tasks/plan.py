@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from toolchain.models.names import find_model
+from toolchain.models.files import find_model
 from toolchain.spec.errors import UserError, fail
 from toolchain.tasks.deployment import Deployment, Member, check_rules, find_deployment
 from toolchain.tasks.machines import Target, folder_name, load_target

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import Shape, get_tensor, put_tensor
 from toolchain.codegen.c99 import c99_code
-from toolchain.codegen.region_code import RegionCode
+from toolchain.codegen.generator import RegionCode
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import Operation

@@ -18,8 +18,8 @@ from toolchain.operations.kind import Operand, OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.numbers import complete, stated_numbers
 from toolchain.operations.operation import make_operation, to_picture
+from toolchain.operations.reals import evaluate_stages, evaluate_table
 from toolchain.operations.reference import accumulate
-from toolchain.operations.stages import evaluate_stages, evaluate_table
 from toolchain.operations.ways import ways_of
 from toolchain.spec.described import described
 from toolchain.spec.errors import Span, UserError, fail

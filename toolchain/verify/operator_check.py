@@ -15,8 +15,8 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 from onnx.backend.test.case import node
 
-from toolchain.codegen.c99_graph import c99_graph_code
-from toolchain.codegen.region_code import RegionCode
+from toolchain.codegen.c99 import c99_graph_code
+from toolchain.codegen.generator import RegionCode
 from toolchain.graph.graph_region import GraphRegion, GraphTensor
 from toolchain.graph.nodes.rewrite import ONNX_DOMAINS
 from toolchain.runtime.device import ByteRange

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from toolchain.abi.dram_map import DramMap
 from toolchain.abi.origins import NONE, Origins
 from toolchain.analysis.state import State
-from toolchain.codegen.origins_file import read_origins
+from toolchain.codegen.binary import read_origins
 from toolchain.isa.program import Ints, Program
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.region_engine import region_image

@@ -11,8 +11,7 @@ from toolchain.graph.calibration.table import Seen, Table
 from toolchain.graph.integers.calls import Call
 from toolchain.graph.integers.numerics import Numerics, Range, average_fraction
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, groups_of, product_position, tensors_of
-from toolchain.operations.kind_file import read_kind
-from toolchain.operations.library import builtin_kinds
+from toolchain.operations.library import builtin_kinds, read_kind
 from toolchain.spec.errors import Source, UserError
 
 MAX = RangeChoice("max")

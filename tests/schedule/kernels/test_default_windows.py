@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.numbers import complete
-from toolchain.operations.ranges import needed
+from toolchain.operations.reads import needed
 from toolchain.schedule.kernels.default_windows import derived_window, folded
 from toolchain.schedule.kernels.kernel import Window
 from toolchain.schedule.kernels.kernel_file import load_kernels

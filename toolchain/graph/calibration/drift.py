@@ -7,15 +7,13 @@ a processor's order of adding up.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from toolchain.graph.calibration.statistics import columns_of, groups_of, sampled
 from toolchain.graph.integers.calls import Call
+from toolchain.spec.arrays import Array, Reals
 
-Reals = np.typing.NDArray[np.float64]
-Array = np.typing.NDArray[Any]
 INPUT_PARTS = 1 << 6
 """Parts of a stored step to which float inputs are rounded; 2**15 of them is the largest input that counts."""
 WEIGHT_PARTS = 1 << 16

@@ -1,7 +1,6 @@
 """Padding that only a maximum reads and therefore drops: no scale has to hold it, and the integers may cut it off."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -9,8 +8,7 @@ import onnx_ir as ir
 from toolchain.graph.equivalence.intervals import pad_fill
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.nodes.rewrite import is_operator, text
-
-Array = np.typing.NDArray[Any]
+from toolchain.spec.arrays import Array
 
 
 def ranging(value: ir.Value, arrays: Sequence[Array]) -> Sequence[Array]:

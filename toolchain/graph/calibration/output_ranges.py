@@ -6,7 +6,6 @@ Weights and errors are rounded to whole numbers whose sums stay below 2**53, so 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -19,9 +18,8 @@ from toolchain.graph.calibration.stepping import Stepper
 from toolchain.graph.calibration.table import Samples
 from toolchain.graph.integers.calls import Call
 from toolchain.graph.integers.numerics import Numerics
+from toolchain.spec.arrays import Array
 
-Reals = np.typing.NDArray[np.float64]
-Array = np.typing.NDArray[Any]
 POSITIONS = 1 << 11
 """Output positions of a layer that are looked at, of all samples together."""
 LARGEST = 1 << 15

@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from toolchain.graph.integers.calls import Call
+from toolchain.spec.arrays import Array, Reals
 
-Reals = np.typing.NDArray[np.float64]
-Array = np.typing.NDArray[Any]
 MAX_ROWS = 1 << 14
 """The most output positions whose products are summed; of more, every n-th."""
 LEAST_ROWS = 1 << 12

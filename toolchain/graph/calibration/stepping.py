@@ -7,17 +7,15 @@ most of the time of a network of small operators.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.equivalence.pieces import reads_of
 from toolchain.graph.nodes.rewrite import captured
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import run_session
+from toolchain.spec.arrays import Array
 
-Array = np.typing.NDArray[Any]
 Samples = Mapping[str, Array]
 
 

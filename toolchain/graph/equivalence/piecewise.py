@@ -9,7 +9,6 @@ the same everywhere a few rows and columns are enough.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -20,8 +19,8 @@ from toolchain.graph.files.store import Store
 from toolchain.graph.nodes.rewrite import captured, is_float, known_shape
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import ONCE, run_session
+from toolchain.spec.arrays import Array
 
-Array = np.typing.NDArray[Any]
 STEP = "tilewright.step"
 """Metadata of a tensor: the step to which the model itself rounded it, as a float's hexadecimal text."""
 TOLERANCE: Mapping[ir.DataType, float] = {ir.DataType.FLOAT: 1e-4, ir.DataType.DOUBLE: 1e-6, ir.DataType.FLOAT16: 1e-2}

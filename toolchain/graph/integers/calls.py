@@ -13,14 +13,14 @@ from toolchain.graph.integers.functions import FUSED, INTEGER, boundary_function
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant, known_shape
 from toolchain.operations.ending import of_call, quantize
-from toolchain.operations.evaluate import evaluate
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kind_named
 from toolchain.operations.numbers import attribute_numbers
+from toolchain.operations.reference import evaluate
+from toolchain.spec.arrays import Array
 from toolchain.spec.reason import Reason, read_reasons, reasons_json
 from toolchain.spec.typed_json import from_json, to_json
 
-Array = np.typing.NDArray[Any]
 BOUNDARY = ("quantize", "dequantize")
 SCALE = "tilewright.scale"
 """Metadata of a stored tensor: what one stored step is worth, as a float's hexadecimal text."""

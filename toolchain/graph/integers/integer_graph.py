@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 import numpy as np
 import onnx
@@ -17,6 +16,7 @@ from toolchain.graph.nodes.rewrite import constant
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.operations.library import Kinds, builtin_kinds
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
 
 LENGTH = 4608
@@ -55,7 +55,6 @@ def _convolved(x: np.typing.NDArray[np.int8], w: np.typing.NDArray[np.int8]) -> 
 
 
 STORED = (ir.DataType.INT8, ir.DataType.UINT8)
-Array = np.typing.NDArray[Any]
 
 
 def integer_tensors(model: ir.Model) -> list[ir.Value]:

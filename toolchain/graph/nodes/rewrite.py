@@ -2,13 +2,14 @@
 
 from collections.abc import Container, Iterator, Sequence
 from itertools import count
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
-Array = np.typing.NDArray[Any]
+from toolchain.spec.arrays import Array
+
 ONNX_DOMAINS = ("", "ai.onnx")
 GIVEN = "tilewright.given"
 CACHED = 1 << 16

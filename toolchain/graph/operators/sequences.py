@@ -7,7 +7,8 @@ from types import MappingProxyType
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.nodes.rewrite import Array, constant, integer, ints, is_float, is_operator, known_shape, shape_of, text
+from toolchain.graph.nodes.rewrite import constant, integer, ints, is_float, is_operator, known_shape, shape_of, text
+from toolchain.spec.arrays import Array
 
 WINDOWS = ("Conv", "ConvTranspose", "MaxPool", "AveragePool")
 STARTS = (*WINDOWS, "GlobalAveragePool", "GlobalMaxPool", "BatchNormalization", "Resize")

@@ -8,8 +8,9 @@ import onnx_ir as ir
 from onnx import helper, numpy_helper
 
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
-from toolchain.graph.nodes.rewrite import Array, constant, integer, ints, known_shape, shape_of, text
+from toolchain.graph.nodes.rewrite import constant, integer, ints, known_shape, shape_of, text
 from toolchain.graph.running.session import open_session, run_session
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
 
 Pair = tuple[int, ...]

@@ -7,12 +7,11 @@ depend on a processor's order of adding up.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-Reals = np.typing.NDArray[np.float64]
-Array = np.typing.NDArray[Any]
+from toolchain.spec.arrays import Array, Reals
+
 FINE = 1 << 10
 """Parts of one stored step in which errors are counted."""
 HESSIAN_BITS = 26

@@ -15,15 +15,14 @@ from toolchain.graph.nodes.rewrite import row_blocks
 from toolchain.graph.quantisation.scales import product_position
 from toolchain.operations.ending import first_stored, quantize
 from toolchain.operations.kind import UNIT
-from toolchain.operations.stages import evaluate_table
+from toolchain.operations.reals import evaluate_table
+from toolchain.spec.arrays import Floats, Reals
 from toolchain.spec.errors import UserError
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why, refuse
 
 Scales = tuple[float, float, float]
 """Zero points of input, weights and output."""
-Floats = np.typing.NDArray[np.float32]
-Reals = np.typing.NDArray[np.float64]
 EXACT_BITS = 63
 """Magnitudes of an int64."""
 LONG_ROW = 1 << 23

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnxruntime
 
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
 
 _ORT: Any = onnxruntime
@@ -55,7 +56,6 @@ def _listen(reader: int, options: RunOptions) -> None:
             options.terminate = True
 
 
-Array = np.typing.NDArray[Any]
 _ORT.set_default_logger_severity(4)
 ALIGN = 64
 """Bytes; ONNX Runtime's own tensors start at a multiple of it."""

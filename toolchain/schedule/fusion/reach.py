@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.operations.operation import PICTURE_AXES
-from toolchain.operations.ranges import positions
+from toolchain.operations.reads import positions
 from toolchain.schedule.kernels.kernel_reader import PICTURE
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import layout_of

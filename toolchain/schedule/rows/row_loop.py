@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from toolchain.operations.operation import PICTURE_AXES
-from toolchain.operations.ranges import needed
+from toolchain.operations.reads import needed
 from toolchain.schedule.kernels.problem import Problem
 
 HEIGHT = 2

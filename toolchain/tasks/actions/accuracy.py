@@ -7,8 +7,7 @@ import numpy as np
 
 from toolchain.accuracy.closeness import SATURATED, Stated, closeness_of, stated_text
 from toolchain.accuracy.errors import Errors, measure_errors
-from toolchain.accuracy.fit import check_task
-from toolchain.accuracy.measure import measure_task, right_share
+from toolchain.accuracy.measure import check_task, measure_task, right_share
 from toolchain.graph.calibration.table import Samples, sample_at, sample_count
 from toolchain.graph.files.store import read_stage
 from toolchain.graph.operators.work import node_macs

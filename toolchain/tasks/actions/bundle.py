@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
+from toolchain.codegen.generator import RegionCode
 from toolchain.codegen.generators import GENERATORS
-from toolchain.codegen.region_code import RegionCode
 from toolchain.codegen.vendor_tool import tool_path
 from toolchain.graph.preparation import Preparation
 from toolchain.runtime.assemble import assemble_bundle

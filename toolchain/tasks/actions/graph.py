@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
-from toolchain.accuracy.loss import output_noise, task_loss
+from toolchain.accuracy.closeness import output_noise, task_loss
 from toolchain.graph.calibration.table import read_table
 from toolchain.graph.files.store import Store
 from toolchain.models.model import Model, Recorded

@@ -35,7 +35,7 @@ def _sizes(model: Model) -> dict[str, int]:
     """The sizes of dimensions that a stored file leaves open."""
     if not isinstance(model.origin, Stored):
         return {}
-    from toolchain.models.stored import open_sizes
+    from toolchain.models.sources import open_sizes
 
     return open_sizes(model.origin.file, model.shapes)
 
@@ -43,7 +43,7 @@ def _sizes(model: Model) -> dict[str, int]:
 def _sources(model: Model) -> dict[Path, Seen]:
     if not isinstance(model.origin, Stored):
         return {}
-    from toolchain.models.stored import external_files
+    from toolchain.models.sources import external_files
 
     file = seen(model.origin.file)  # before it says which others there are
     return file | seen(*external_files(model.origin.file))

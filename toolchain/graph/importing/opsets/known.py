@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
 
 import numpy as np
 import onnx
@@ -11,6 +10,7 @@ from onnx import defs, numpy_helper
 
 from toolchain.graph.files.weights import is_external
 from toolchain.graph.nodes.subgraphs import subgraphs
+from toolchain.spec.arrays import Array
 
 SINGLE = defs.OpSchema.FormalParameterOption.Single
 
@@ -62,7 +62,6 @@ def fault(node: onnx.NodeProto, version: int) -> str:
     return f"the attribute '{missing[0]}' is missing" if missing else ""
 
 
-Array = np.typing.NDArray[Any]
 Shape = tuple[int | None, ...]
 
 

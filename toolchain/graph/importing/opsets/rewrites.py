@@ -4,8 +4,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from toolchain.graph.importing.opsets.known import Array, Shape
+from toolchain.graph.importing.opsets.known import Shape
 from toolchain.graph.importing.opsets.site import Site
+from toolchain.spec.arrays import Array
 
 
 def aligned(site: Site) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from toolchain.graph.importing.opsets.known import Array, Known
+from toolchain.graph.importing.opsets.known import Known
 from toolchain.graph.nodes.node_text import node_text
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 
 REAL = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from toolchain.operations.library import builtin_kinds
-from toolchain.operations.reals import evaluate_reals
-from toolchain.operations.stages import evaluate_stages, evaluate_table
+from toolchain.operations.reals import evaluate_reals, evaluate_stages, evaluate_table
 from toolchain.spec.errors import UserError
 from toolchain.spec.expr import parse_expr
 

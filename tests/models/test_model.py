@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pytest
 
-from toolchain.models.task import KINDS
+from toolchain.models.model import KINDS
 from toolchain.spec.resources import MODEL_SCHEMA
 
 
