@@ -8,6 +8,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 FLOAT = onnx.TensorProto.FLOAT
+PATH = Path("net.onnx")
+n = helper.make_node
 
 
 def model(
@@ -49,7 +51,6 @@ def conv_net(seed: int = 0, opset: int = 13) -> onnx.ModelProto:
         "w3": (rng.normal(size=(10, 128)) / 11).astype(f),
         "b3": rng.normal(size=10).astype(f),
     }
-    n = helper.make_node
     nodes = [
         n("Conv", ["x", "w1", "b1"], ["c1"], "conv1", pads=[1, 1, 1, 1]),
         n("BatchNormalization", ["c1", "s", "t", "m", "v"], ["n1"], "bn1"),

@@ -8,10 +8,10 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
 
 from bench.random_graphs import SEQUENCES, Graph, samples
 from tests.graph.imported import F, imported, node_of, normal, run
+from tests.graph.onnx_builder import n
 from toolchain.graph.equivalence.piecewise import find_mismatch
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.nodes.rewrite import add_constant, constant, known_shape
@@ -20,7 +20,6 @@ from toolchain.passes.context import Context
 from toolchain.passes.fold_constants import FoldConstants
 from toolchain.passes.simplify import RemoveDead
 
-n = helper.make_node
 SEQUENCE = (1, 3, 16)
 
 

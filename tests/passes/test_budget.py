@@ -8,10 +8,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import helper
 
 from tests.graph.imported import F, run
-from tests.graph.onnx_builder import model
+from tests.graph.onnx_builder import model, n
 from tests.passes.test_quantize import NARROW, branchy, folded, samples
 from tests.reasons import said
 from toolchain.accuracy.closeness import output_noise, task_loss
@@ -26,8 +25,6 @@ from toolchain.passes.context import Context, Judge
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
-
-n = helper.make_node
 
 
 def spiky(seed: int = 0) -> onnx.ModelProto:

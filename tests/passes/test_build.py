@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from tests.graph.onnx_builder import conv_net, save
+from tests.graph.onnx_builder import conv_net, n, save
 from tests.passes.test_quantize import NARROW, RULES, branchy, picture, samples
 from toolchain.accuracy.errors import error_table
 from toolchain.graph.files.store import Store
@@ -28,7 +28,6 @@ from toolchain.spec.errors import Source
 STORED = Numerics().activation
 
 DIGITS = Path(__file__).resolve().parents[2] / "models" / "digits"
-n = helper.make_node
 
 
 def test_every_stage_runs_and_two_builds_are_equal(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx import helper
 
 from tests.graph.imported import imported, normal
+from tests.graph.onnx_builder import n
 from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers.calls import SCALE, zero_of
 from toolchain.graph.integers.functions import kind_of
@@ -20,7 +20,6 @@ from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 from toolchain.spec.errors import UserError
 
-n = helper.make_node
 NODES = [n("Conv", ["x", "w"], ["a"], "one"), n("Conv", ["a", "v"], ["y"], "two")]
 SAMPLES = {"x": np.abs(normal(2, 6, 1, 3, 4, 4))}
 """Never negative, so that the mean error of rounded weights does not vanish by itself."""

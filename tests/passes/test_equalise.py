@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
 
-from tests.graph.onnx_builder import model, save
+from tests.graph.onnx_builder import model, n, save
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import open_session, run_session
@@ -17,7 +16,6 @@ from toolchain.passes.equalise import LEAST_RANGE, Equalise, factors_of, groups_
 from toolchain.passes.remove_qdq import RANGE
 from toolchain.passes.runner import run_passes
 
-n = helper.make_node
 F = np.float32
 
 

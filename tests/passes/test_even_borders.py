@@ -9,9 +9,8 @@ import onnx_ir as ir
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
 
-from tests.graph.onnx_builder import model, save
+from tests.graph.onnx_builder import model, n, save
 from tests.passes.test_fold import PASSES
 from tests.passes.test_quantize import RULES
 from toolchain.accuracy.errors import measure_errors
@@ -30,7 +29,6 @@ from toolchain.passes.leave import leave_border_activations
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 
-n = helper.make_node
 F = np.float32
 POOL = n("MaxPool", ["k"], ["p"], "pool", kernel_shape=[3, 3], pads=[1, 1, 1, 1])
 JOIN = n("Concat", ["g", "h"], ["k"], "join", axis=1)

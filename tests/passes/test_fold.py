@@ -7,9 +7,8 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
 
-from tests.graph.onnx_builder import conv_net, model, save
+from tests.graph.onnx_builder import conv_net, model, n, save
 from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.running.session import open_session, run_session
@@ -19,7 +18,6 @@ from toolchain.passes.fold_constants import FoldConstants
 from toolchain.passes.runner import run_passes
 from toolchain.passes.simplify import RemoveDead, RemoveIdentity
 
-n = helper.make_node
 PASSES = (FoldConstants(), RemoveIdentity(), FoldBatchNorm(), RemoveDead())
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
 
 from tests.graph.imported import F, imported, normal, run
+from tests.graph.onnx_builder import n
 from toolchain.passes.context import Context
 from toolchain.passes.fold_batch_norm import FoldBatchNorm, foldable
-
-n = helper.make_node
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from tests.graph.imported import F, imported, normal, run
+from tests.graph.onnx_builder import n
 from toolchain.passes.context import Context
 from toolchain.passes.fold_constants import FoldConstants
 
-n = helper.make_node
 LARGE = normal(0, 40, 40)
 """More than the import keeps inline, so that it does not fold what depends on it."""
 

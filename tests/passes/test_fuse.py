@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from tests.graph.onnx_builder import conv_net, model, save
+from tests.graph.onnx_builder import conv_net, model, n, save
 from tests.passes.test_fold import PASSES
 from tests.reasons import said
 from toolchain.graph.files.store import Store
@@ -22,7 +22,6 @@ from toolchain.passes.runner import run_passes
 from toolchain.passes.templates import read_templates
 from toolchain.spec.errors import Source, UserError
 
-n = helper.make_node
 X = {"x": [1, 4, 9, 11]}
 
 

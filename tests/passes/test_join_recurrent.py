@@ -8,6 +8,7 @@ import pytest
 from onnx import helper
 
 from tests.graph.imported import imported, node_of, normal, run
+from tests.graph.onnx_builder import n
 from tests.graph.operators.recurrent import Recurrent
 from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers.calls import Reasons, note_reasons, note_refusals, reasons_of, refusals_of
@@ -23,7 +24,6 @@ from toolchain.passes.split_recurrent import SplitRecurrent
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why
 
-n = helper.make_node
 BOTH = Recurrent("LSTM", "bidirectional", 5, 4, 3, outputs=("last", "y"))
 X = {"x": normal(9, *BOTH.shape)}
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx import helper
 
 from tests.graph.imported import F, imported, node_of, normal, run
+from tests.graph.onnx_builder import n
 from tests.reasons import against, said
 from toolchain.graph.calibration.histogram import Spread
 from toolchain.graph.calibration.table import Seen, Table
@@ -19,7 +19,6 @@ from toolchain.passes.fuse import INNER, SOURCES, Fuse
 from toolchain.passes.leave import WIDENED, leave_border_activations, leave_calls, leave_unseen
 from toolchain.passes.runner import run_passes
 
-n = helper.make_node
 KINDS = builtin_kinds()
 ACTIVE = {
     "Relu": n("Relu", ["a"], ["y"], "active"),

@@ -5,15 +5,14 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import helper
 
 from tests.graph.imported import F, imported, normal
+from tests.graph.onnx_builder import n
 from toolchain.passes.matching import Match, find
 from toolchain.passes.templates import Template, read_templates
 from toolchain.spec.errors import Source
 from toolchain.spec.reasons import Why, text_of
 
-n = helper.make_node
 CONSTANTS = {"w": normal(0, 3, 3, 1, 1), "b": normal(1, 3), "k": F(2), "six": F(6)}
 CONV = """
   - name: layer

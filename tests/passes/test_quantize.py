@@ -9,9 +9,8 @@ import onnx_ir as ir
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
 
-from tests.graph.onnx_builder import conv_net, model, save
+from tests.graph.onnx_builder import conv_net, model, n, save
 from tests.passes.test_fold import PASSES
 from tests.reasons import said
 from toolchain.accuracy.errors import error_table, error_text
@@ -34,7 +33,6 @@ from toolchain.spec.model.quantisation import FirstRounding
 
 STORED = Numerics().activation
 
-n = helper.make_node
 F = np.float32
 NARROW = Numerics(
     weight=Range(-128, 127),

@@ -12,12 +12,11 @@ import onnx_ir as ir
 import pytest
 from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
-from onnx import helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from tests.graph.imported import F, imported, node_of, normal, run
 from tests.graph.onnx_builder import model as onnx_model
-from tests.graph.onnx_builder import save
+from tests.graph.onnx_builder import n, save
 from tests.passes.random_networks import QUANTISABLE, Network, inputs, random_network
 from toolchain.accuracy.closeness import closeness_of
 from toolchain.accuracy.errors import measure_errors
@@ -42,7 +41,6 @@ from toolchain.spec.model import Machine
 
 STORED = Numerics().activation
 
-n = helper.make_node
 Array = np.ndarray
 SCALES = {"s": F(0.25), "other": F(0.5)}
 

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import onnx_ir as ir
 import pytest
-from onnx import helper
 
 from tests.graph.imported import F, imported, normal
+from tests.graph.onnx_builder import n
 from tests.reasons import because
 from toolchain.graph.integers.calls import note_reasons
 from toolchain.graph.integers.functions import FUSED
@@ -20,7 +20,6 @@ from toolchain.passes.runner import PROPERTIES, run_passes
 from toolchain.passes.simplify import RemoveDead, RemoveIdentity
 from toolchain.spec.errors import UserError, fail
 
-n = helper.make_node
 VECTORS = {name: normal(k, 3) ** 2 + F(1) for k, name in enumerate("stmv")} | {"w": normal(9, 3, 3, 1, 1)}
 
 

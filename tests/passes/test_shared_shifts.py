@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx import helper
 
 from tests.graph.imported import imported, normal
+from tests.graph.onnx_builder import n
 from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers.functions import integer_domain
 from toolchain.graph.integers.integer_graph import run_oracle, run_reference
@@ -19,7 +19,6 @@ from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 from toolchain.spec.errors import UserError
 
-n = helper.make_node
 NODES = [n("Conv", ["x", "w"], ["a"], "one"), n("LeakyRelu", ["a"], ["b"], alpha=0.25), n("Conv", ["b", "v"], ["y"], "two")]
 SAMPLES = {"x": normal(2, 6, 1, 3, 4, 4)}
 OWN = Numerics(per_channel=True)

@@ -8,15 +8,13 @@ import onnx_ir as ir
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from tests.graph.imported import F, imported, normal, run
-from tests.graph.onnx_builder import model, save
+from tests.graph.onnx_builder import model, n, save
 from toolchain.graph.importing.load import load_graph
 from toolchain.passes.context import Context
 from toolchain.passes.simplify import MergePads, RemoveDead, RemoveIdentity
-
-n = helper.make_node
 
 
 def test_chains_that_end_nowhere(tmp_path: Path) -> None:

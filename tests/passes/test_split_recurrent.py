@@ -7,9 +7,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from hypothesis import given, settings
-from onnx import helper
 
 from tests.graph.imported import Array, imported, normal, run
+from tests.graph.onnx_builder import n
 from tests.graph.operators.recurrent import Recurrent, layers
 from toolchain.graph.equivalence.piecewise import find_mismatch
 from toolchain.graph.nodes.rewrite import add_constant, constant
@@ -17,7 +17,6 @@ from toolchain.passes.context import Context, keep
 from toolchain.passes.join_recurrent import join_recurrent
 from toolchain.passes.split_recurrent import SplitRecurrent
 
-n = helper.make_node
 ROUNDING = 1e-5
 """Of a tensor's largest magnitude, or 1. The two forms add the same 20 products at most in another order: sums of about 5 in float32 differ by some
 2 ** -22, and each of seven steps hands that on, multiplied by the weights of the states, about 3 together (400 layers: 1.4e-6 at most)."""

@@ -8,10 +8,9 @@ import onnx_ir as ir
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from onnx import helper
 
 from tests.graph.imported import F, imported, node_of, normal
-from tests.graph.onnx_builder import conv_net, model, save
+from tests.graph.onnx_builder import conv_net, model, n, save
 from tests.passes.random_networks import ANYTHING, inputs, random_network
 from toolchain.graph.calibration.table import Table, sample_at
 from toolchain.graph.files.store import Store
@@ -27,7 +26,6 @@ from toolchain.passes.runner import run_passes
 from toolchain.passes.truth import check_import, check_sample, check_stage, is_quantised, noise_share, open_given
 from toolchain.spec.errors import UserError
 
-n = helper.make_node
 FLOATS = default_pipeline().passes[: float_stages(default_pipeline().passes) + 1]
 
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.graph.importing.opsets.oracle import n
-from tests.graph.onnx_builder import model, save
+from tests.graph.onnx_builder import model, n, save
 from tests.random_programs import random_state
 from tests.target_runs import execute, random_int8, read, timed
 from tests.verify.builds import build

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import helper
 
 from tests.graph.imported import F, imported, normal
+from tests.graph.onnx_builder import n
 from toolchain.graph.calibration.table import calibrate
 
-n = helper.make_node
 POOL = {"kernel_shape": [3, 3], "pads": [0, 0, 0, 0]}
 
 

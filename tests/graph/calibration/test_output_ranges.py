@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
 
 from tests.graph.imported import F, imported
+from tests.graph.onnx_builder import n
 from toolchain.graph.calibration.output_ranges import Choice, Reader, judge_scales
 from toolchain.graph.integers.calls import read_call
 from toolchain.graph.integers.functions import FUSED
@@ -18,7 +18,6 @@ from toolchain.operations.library import builtin_kinds
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
 
-n = helper.make_node
 SCALES = (1.0, 0.5, 0.25)
 
 

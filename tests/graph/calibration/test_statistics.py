@@ -7,17 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from onnx import helper
 
 from tests.graph.imported import F, run
-from tests.graph.onnx_builder import model
+from tests.graph.onnx_builder import model, n
 from toolchain.graph.calibration import statistics
 from toolchain.graph.calibration.statistics import JOINED_BYTES, joined, moments_of
 from toolchain.graph.integers.calls import Call
 from toolchain.graph.quantisation.least_squares import output_errors, products_of
 from toolchain.operations.library import builtin_kinds
 
-n = helper.make_node
 Array = np.ndarray
 
 

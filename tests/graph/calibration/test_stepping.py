@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.graph.imported import F, imported, normal, run
-from tests.graph.onnx_builder import model, save
+from tests.graph.onnx_builder import model, n, save
 from toolchain.graph.calibration import stepping
 from toolchain.graph.calibration.stepping import Stepper
 from toolchain.graph.importing.load import load_graph
@@ -17,7 +17,6 @@ from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.runner import run_passes
 
-n = helper.make_node
 NODES = [
     n("Conv", ["x", "w"], ["a"], "conv"),
     n("Split", ["a"], ["b", "c"], "split", axis=1, num_outputs=2),

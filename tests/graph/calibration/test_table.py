@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from tests.graph.onnx_builder import model, save
+from tests.graph.onnx_builder import model, n, save
 from toolchain.graph.calibration import table
 from toolchain.graph.calibration.table import calibrate, sample_at, sample_count, seen_of
 from toolchain.graph.importing.load import load_graph
-
-n = helper.make_node
 
 
 def test_sequences_are_passed_over(tmp_path: Path) -> None:

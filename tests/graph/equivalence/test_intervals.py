@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from tests.graph.imported import F, imported, normal, run
+from tests.graph.onnx_builder import n
 from toolchain.graph.equivalence.intervals import ANY, Interval, interval_of, limit, limits_of, stored_interval
 
-n = helper.make_node
 CONSTANTS = {"low": F(-0.5), "high": F(1.5), "pads": np.array([0, 0, 1, 0, 0, 0, 0, 1]), "three": F(3), "two": F(-2), "s": F(0.25),
              "z": np.uint8(100), "flat": np.array([1, -1, 1, 1]), "axes": np.array([2, 3]), "zero": np.array([0]),
              "k": np.array([[[[0.5]], [[-4]], [[2]]]], F)}  # fmt: skip

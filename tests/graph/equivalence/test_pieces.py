@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from tests.graph.imported import F, imported, normal, run
+from tests.graph.onnx_builder import n
 from toolchain.graph.equivalence import piecewise
 from toolchain.graph.equivalence.pieces import LEAST, OPERAND, Crop, Pieces, Source, cropped, enough, reads_of
 from toolchain.graph.equivalence.piecewise import find_mismatch
 from toolchain.graph.nodes.rewrite import add_constant, known_shape
 
-n = helper.make_node
 NODES = [
     n("Conv", ["x", "w"], ["a"], "conv"),
     n("Relu", ["a"], ["b"], "relu"),

@@ -7,10 +7,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import helper
 
 from tests.graph.imported import F, imported, node_of, normal
-from tests.graph.onnx_builder import model, save
+from tests.graph.onnx_builder import model, n, save
 from toolchain.graph.equivalence import piecewise
 from toolchain.graph.equivalence.piecewise import STEP, find_mismatch, same_operator
 from toolchain.graph.importing.load import load_graph
@@ -19,7 +18,6 @@ from toolchain.passes.build import default_pipeline, float_stages
 from toolchain.passes.context import Context
 from toolchain.passes.runner import run_passes
 
-n = helper.make_node
 NODES = [
     n("Conv", ["x", "w", "b"], ["c"], "conv", pads=[1, 1, 1, 1]),
     n("BatchNormalization", ["c", *"stmv"], ["d"], "norm"),

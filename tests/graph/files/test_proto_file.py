@@ -57,7 +57,7 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
+def two_products(tmp_path: Path) -> Path:
     """Two products whose weights lie in one file beside the model."""
     rng = np.random.default_rng(0)
     weights = [numpy_helper.from_array(rng.normal(size=(33, 33)).astype(np.float32), name) for name in ("v", "w")]
@@ -68,39 +68,39 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "net.onnx"
 
 
-def test_only_the_weights_of_the_part_are_copied(model: Path, tmp_path: Path) -> None:
+def test_only_the_weights_of_the_part_are_copied(two_products: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     path = tmp_path / "other" / "part.onnx"
-    write_proto(extract_model(model, ["a"], ["y"]), model, path)
+    write_proto(extract_model(two_products, ["a"], ["y"]), two_products, path)
     assert sorted(found.name for found in path.parent.iterdir()) == ["part.onnx", "part.onnx.data"]
     assert path.with_name("part.onnx.data").stat().st_size == 33 * 33 * 4
     a = np.random.default_rng(1).normal(size=(1, 33)).astype(np.float32)
-    (weight,) = (numpy_helper.to_array(tensor) for tensor in onnx.load(str(model)).graph.initializer if tensor.name == "w")
+    (weight,) = (numpy_helper.to_array(tensor) for tensor in onnx.load(str(two_products)).graph.initializer if tensor.name == "w")
     assert np.allclose(run_session(open_session(path), {"a": a})["y"], a @ weight, atol=1e-4)
 
 
-def test_both_weights_are_where_the_part_says(model: Path, tmp_path: Path) -> None:
+def test_both_weights_are_where_the_part_says(two_products: Path, tmp_path: Path) -> None:
     """The second begins at a round place, so that it can be mapped."""
-    write_proto(extract_model(model, [], []), model, tmp_path / "part.onnx")
+    write_proto(extract_model(two_products, [], []), two_products, tmp_path / "part.onnx")
     x = np.ones((1, 33), np.float32)
-    assert np.array_equal(run_session(open_session(tmp_path / "part.onnx"), {"x": x})["y"], run_session(open_session(model), {"x": x})["y"])
+    assert np.array_equal(run_session(open_session(tmp_path / "part.onnx"), {"x": x})["y"], run_session(open_session(two_products), {"x": x})["y"])
     entries = [{e.key: e.value for e in t.external_data} for t in onnx.load(str(tmp_path / "part.onnx"), load_external_data=False).graph.initializer]
     assert [int(entry["offset"]) % 64 for entry in entries] == [0, 0]
 
 
-def test_a_model_is_not_replaced_by_its_part(model: Path, tmp_path: Path) -> None:
-    (tmp_path / "link.onnx").symlink_to(model)
-    for path in (model, tmp_path / "link.onnx"):
+def test_a_model_is_not_replaced_by_its_part(two_products: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.onnx").symlink_to(two_products)
+    for path in (two_products, tmp_path / "link.onnx"):
         with pytest.raises(UserError, match=r"E0005 .*it is the model itself"):
-            write_proto(extract_model(model, ["a"], ["y"]), model, path)
+            write_proto(extract_model(two_products, ["a"], ["y"]), two_products, path)
 
 
-def test_data_elsewhere_are_refused(model: Path, tmp_path: Path) -> None:
+def test_data_elsewhere_are_refused(two_products: Path, tmp_path: Path) -> None:
     os.link(tmp_path / "net.bin", tmp_path / "second.bin")
     with pytest.raises(UserError, match="E0902"):
-        extract_model(model, ["a"], ["y"])
+        extract_model(two_products, ["a"], ["y"])
 
 
-def test_a_place_that_cannot_be_written_is_told(model: Path, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_told(two_products: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="E0005"):
-        write_proto(extract_model(model, ["a"], ["y"]), model, tmp_path / "none" / "part.onnx")
+        write_proto(extract_model(two_products, ["a"], ["y"]), two_products, tmp_path / "none" / "part.onnx")

@@ -7,10 +7,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import helper
 
 from tests.graph.imported import imported, normal
-from tests.graph.onnx_builder import conv_net, save
+from tests.graph.onnx_builder import conv_net, n, save
 from toolchain.graph.files.store import Store, read_stage
 from toolchain.graph.files.weights import INLINE_BYTES
 from toolchain.graph.importing.load import load_graph
@@ -94,9 +93,6 @@ def test_a_stage_after_that_changes_some_weights_writes_those_alone(tmp_path: Pa
     assert len(sizes) == 2
     assert sizes.pop(f"weights-{'0' * 16}.bin") == data.stat().st_size
     assert list(sizes.values()) == [value.const_value.nbytes]
-
-
-n = helper.make_node
 
 
 def with_region(folder: Path) -> ir.Model:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.graph.imported import F
-from tests.graph.onnx_builder import model, save
+from tests.graph.onnx_builder import model, n, save
 from toolchain.graph.files.weights import (
     INLINE_BYTES,
     byte_count,
@@ -26,7 +26,6 @@ from toolchain.graph.files.weights import (
 )
 from toolchain.spec.errors import UserError
 
-n = helper.make_node
 DTYPES = [np.float32, np.float64, np.float16, np.int8, np.uint8, np.int16, np.int32, np.int64, np.bool_, np.complex64]
 
 

@@ -1,18 +1,14 @@
 """Open dimensions: all of them told at once, one by its own key or several by a shared name."""
 
-from pathlib import Path
-
 import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
-from tests.graph.onnx_builder import model
+from tests.graph.onnx_builder import PATH, model
 from toolchain.graph.importing.dims import fix_dims, open_axes
 from toolchain.spec.errors import UserError
-
-PATH = Path("net.onnx")
 
 
 def two_inputs(**shapes: list[int | str | None]) -> onnx.ModelProto:
@@ -23,7 +19,7 @@ def sizes(proto: onnx.ModelProto) -> dict[str, list[int]]:
     return {entry.name: [dim.dim_value for dim in entry.type.tensor_type.shape.dim] for entry in proto.graph.input}
 
 
-def refusal(proto: onnx.ModelProto, **dims: int) -> str:
+def dims_refusal(proto: onnx.ModelProto, **dims: int) -> str:
     with pytest.raises(UserError) as caught:
         fix_dims(proto, {name.replace("__", "."): size for name, size in dims.items()}, PATH)
     return str(caught.value)
@@ -54,7 +50,7 @@ def test_an_axis_of_its_own_wins_over_its_name() -> None:
 
 
 def test_all_that_are_missing_are_told_at_once() -> None:
-    told = refusal(two_inputs(x=["batch", None, 3], z=["batch", "height"]), batch=1)
+    told = dims_refusal(two_inputs(x=["batch", None, 3], z=["batch", "height"]), batch=1)
     assert told == (
         "net.onnx: E0904 sizes are open: dimension 1 of the input 'x' (unnamed), dimension 1 of the input 'z' ('height'); "
         "give each one, such as dim=x.1:1,height:1"
@@ -62,7 +58,7 @@ def test_all_that_are_missing_are_told_at_once() -> None:
 
 
 def test_a_name_of_several_axes_is_asked_for_by_axis() -> None:
-    assert refusal(two_inputs(x=["n", 3], z=["n", 3])).endswith("give each one, such as dim=x.0:1,z.0:1")
+    assert dims_refusal(two_inputs(x=["n", 3], z=["n", 3])).endswith("give each one, such as dim=x.0:1,z.0:1")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +71,7 @@ def test_a_name_of_several_axes_is_asked_for_by_axis() -> None:
     ],
 )
 def test_sizes_that_cannot_be(dims: dict[str, int], words: str) -> None:
-    assert words in refusal(two_inputs(x=["batch", 3], z=[1, 3]), **dims)
+    assert words in dims_refusal(two_inputs(x=["batch", 3], z=[1, 3]), **dims)
 
 
 def test_a_constant_that_is_an_input_too_has_no_open_axis() -> None:
@@ -87,4 +83,4 @@ def test_a_constant_that_is_an_input_too_has_no_open_axis() -> None:
 def test_a_constant_may_be_larger_than_any_input() -> None:
     proto = two_inputs(x=[1 << 14, 1 << 14], z=[1, 1])
     fix_dims(proto, {}, PATH, constants={"x"})
-    assert refusal(proto).startswith("net.onnx: E0904 the input 'x'")
+    assert dims_refusal(proto).startswith("net.onnx: E0904 the input 'x'")

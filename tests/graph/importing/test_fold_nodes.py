@@ -6,11 +6,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.graph.imported import F, normal, run
-from tests.graph.onnx_builder import model
+from tests.graph.onnx_builder import model, n
 from toolchain.graph.importing.fold_nodes import MAX_ELEMENTS, fold_nodes, lift_constants
 from toolchain.graph.importing.resolve import infer_partly, tensor_shapes
-
-n = helper.make_node
 
 
 def folded(proto: onnx.ModelProto) -> onnx.ModelProto:

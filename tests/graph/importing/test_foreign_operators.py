@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.graph.imported import F, normal, run
+from tests.graph.onnx_builder import n
 from toolchain.graph.importing.foreign_operators import VENDOR, share_floats, write_out
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.running.session import open_session
 from toolchain.passes.truth import Given
 
-n = helper.make_node
 Array = np.ndarray
 
 

@@ -1,7 +1,6 @@
 """Local functions: what they compute stays, and what would never end is refused before anything is written out."""
 
 import time
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -9,13 +8,10 @@ import pytest
 from onnx import helper
 
 from tests.graph.imported import normal, run
-from tests.graph.onnx_builder import model
+from tests.graph.onnx_builder import PATH, model, n
 from toolchain.graph.importing import inlining
 from toolchain.graph.importing.inlining import inline_functions
 from toolchain.spec.errors import UserError
-
-n = helper.make_node
-PATH = Path("net.onnx")
 
 
 def function(name: str, *nodes: onnx.NodeProto) -> onnx.FunctionProto:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 from tests.graph.imported import F, imported
-from tests.graph.onnx_builder import conv_net, model, save
+from tests.graph.onnx_builder import conv_net, model, n, save
 from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.importing.versions import OPSET
@@ -22,8 +22,6 @@ from toolchain.graph.running.session import open_session, run_session
 from toolchain.spec.errors import UserError
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-n = helper.make_node
-n = helper.make_node
 
 
 def refusal(path: Path, dims: dict[str, int] | None = None) -> str:

@@ -7,14 +7,12 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
 
-from tests.graph.onnx_builder import model, save
+from tests.graph.onnx_builder import model, n, save
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import open_session, run_session
 
-n = helper.make_node
 NAMES = "abcd"
 SHAPES = {name: [1, k + 1, 2, 3] for k, name in enumerate(NAMES)}
 

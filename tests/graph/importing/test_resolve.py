@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.graph.imported import F, imported, normal, run
-from tests.graph.onnx_builder import model
+from tests.graph.onnx_builder import model, n
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.importing.resolve import (
     declare_types,
@@ -25,8 +25,6 @@ from toolchain.graph.nodes.rewrite import shape_of
 from toolchain.graph.nodes.subgraphs import all_nodes
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import run_session
-
-n = helper.make_node
 
 
 def vendor(*nodes: onnx.NodeProto, output: str) -> onnx.ModelProto:

@@ -6,15 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
 
 from tests.graph.imported import F, imported, normal, run
-from tests.graph.onnx_builder import model
+from tests.graph.onnx_builder import PATH, model, n
 from toolchain.graph.importing.shapes import check_operands
 from toolchain.spec.errors import UserError
 
-n = helper.make_node
-PATH = Path("net.onnx")
 SIZES = st.integers(1, 4)
 
 

@@ -1,24 +1,19 @@
 """Which operator sets are taken, and what is said of the others; tests/graph/opsets has the upgrades themselves."""
 
-from pathlib import Path
-
 import onnx
 import pytest
 from onnx import defs, helper
 
-from tests.graph.onnx_builder import model
+from tests.graph.onnx_builder import PATH, model, n
 from toolchain.graph.importing.versions import IR_VERSION, OPSET, to_opset
 from toolchain.spec.errors import UserError
-
-n = helper.make_node
-PATH = Path("net.onnx")
 
 
 def network(opset: int, kind: str = "Relu", domain: str = "") -> onnx.ModelProto:
     return model([n(kind, ["x"], ["y"], "node", domain=domain)], {"x": [1]}, {"y": None}, opset=opset)
 
 
-def refusal(proto: onnx.ModelProto) -> str:
+def version_refusal(proto: onnx.ModelProto) -> str:
     with pytest.raises(UserError) as caught:
         to_opset(proto, PATH)
     return str(caught.value).removeprefix("net.onnx: ")
@@ -46,13 +41,13 @@ def test_older_ones_come_up_newer_ones_stay(opset: int) -> None:
     ],
 )
 def test_what_is_not_known(proto: onnx.ModelProto, words: str) -> None:
-    assert refusal(proto).startswith(words)
+    assert version_refusal(proto).startswith(words)
 
 
 def test_two_operator_sets_at_once() -> None:
     proto = network(13)
     proto.opset_import.add(domain="ai.onnx", version=14)
-    assert refusal(proto) == "E0906 the model names several operator sets of ONNX: 13, 14"
+    assert version_refusal(proto) == "E0906 the model names several operator sets of ONNX: 13, 14"
 
 
 def test_the_long_name_of_the_standard() -> None:

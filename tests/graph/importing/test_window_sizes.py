@@ -8,15 +8,12 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
 
 from tests.graph.imported import imported, normal, run
-from tests.graph.onnx_builder import model
+from tests.graph.onnx_builder import model, n
 from toolchain.graph.importing.resolve import infer_partly, tensor_shapes
 from toolchain.graph.importing.window_sizes import Axis, write_windows
 from toolchain.spec.errors import UserError
-
-n = helper.make_node
 
 
 def pool(kind: str, size: Sequence[int], **attributes: object) -> onnx.ModelProto:

@@ -5,17 +5,15 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx import helper
 
 from tests.graph.imported import Array, F, normal, run
-from tests.graph.onnx_builder import model
+from tests.graph.onnx_builder import model, n
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
 from toolchain.graph.integers.calls import fused_call, integer_call, read_call
 from toolchain.graph.integers.functions import FUSED, INTEGER, kind_of, variant_of
 from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.library import builtin_kinds
 
-n = helper.make_node
 KINDS = builtin_kinds()
 WINDOW = {"kernel_shape": (2, 3), "strides": (2, 1), "pads": (1, 0, 1, 2), "dilations": (2, 1)}
 CONVOLUTION = {"strides": (2, 1), "pads": (1, 0, 1, 2), "dilations": (1, 2), "group": 2}

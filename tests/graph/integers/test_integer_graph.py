@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx import helper
 
 from tests.graph.imported import imported, normal
+from tests.graph.onnx_builder import n
 from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers import integer_graph
 from toolchain.graph.integers.integer_graph import integer_tensors, run_oracle, run_reference
@@ -27,9 +27,6 @@ def test_a_wrong_product_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(integer_graph, "run_session", lambda *_: {"y": np.zeros((4, 8), np.int32)})
     with pytest.raises(UserError, match="E0914"):
         integer_graph.check_oracle.__wrapped__()
-
-
-n = helper.make_node
 
 
 def test_reference_and_oracle(tmp_path: Path) -> None:

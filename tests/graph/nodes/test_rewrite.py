@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.graph.imported import F, imported, node_of, normal, run
-from tests.graph.onnx_builder import model, save
+from tests.graph.onnx_builder import model, n, save
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.nodes.rewrite import (
     CACHED,
@@ -34,8 +34,6 @@ from toolchain.graph.nodes.rewrite import (
     substitute,
     text,
 )  # fmt: skip
-
-n = helper.make_node
 
 
 def chain(folder: Path, *outputs: str) -> ir.Model:

@@ -10,12 +10,9 @@ from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 from tests.graph.imported import F, normal, run
-from tests.graph.onnx_builder import model
+from tests.graph.onnx_builder import PATH, model, n
 from toolchain.graph.nodes.structure import drop_unread, needed, part_names, sort_nodes, unify_constants
 from toolchain.spec.errors import UserError
-
-n = helper.make_node
-PATH = Path("net.onnx")
 
 
 @settings(max_examples=25, deadline=None)

@@ -3,9 +3,8 @@
 import onnx
 from onnx import TensorProto, helper
 
+from tests.graph.onnx_builder import n
 from toolchain.graph.nodes.subgraphs import all_nodes, called_functions, own_names, replace_nodes, subgraphs, tensor_shapes
-
-n = helper.make_node
 
 
 def body(*nodes: onnx.NodeProto) -> onnx.GraphProto:

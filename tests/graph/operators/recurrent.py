@@ -9,13 +9,11 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 from hypothesis import strategies as st
-from onnx import helper
 
 from tests.graph.imported import Array, normal
-from tests.graph.onnx_builder import model, save
+from tests.graph.onnx_builder import model, n, save
 from toolchain.graph.importing.load import load_graph
 
-n = helper.make_node
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 OUTPUTS = ("y", "last", "cell")
 ACTIVATIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}

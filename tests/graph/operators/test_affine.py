@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
 
 from tests.graph.imported import Array, F, imported, normal, run
+from tests.graph.onnx_builder import n
 from toolchain.graph.operators.affine import affine_of, per_channel
 
-n = helper.make_node
 SHAPES = ((3, 1, 1), (1, 3, 1, 1), (1,), (), (1, 1, 1, 1), (1, 1))
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx import helper
 
 from tests.graph.imported import imported, node_of, normal
+from tests.graph.onnx_builder import n
 from tests.graph.operators.recurrent import Recurrent
 from toolchain.graph.nodes.rewrite import captured, shape_of
 from toolchain.graph.operators.recurrences import (
@@ -25,8 +25,6 @@ from toolchain.graph.operators.recurrences import (
     step_of,
 )
 from toolchain.graph.operators.work import Recurrence, host_work
-
-n = helper.make_node
 
 
 def layer(folder: Path, given: Recurrent) -> Layer | None:

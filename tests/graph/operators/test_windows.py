@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
 
 from tests.graph.imported import F, imported, normal, run
-from tests.graph.onnx_builder import model
+from tests.graph.onnx_builder import model, n
 from toolchain.graph.operators.windows import pads_of, repeats, rounds_up, window_of
 
-n = helper.make_node
 Pair = tuple[int, int]
 pairs = st.tuples(st.integers(1, 3), st.integers(1, 3))
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.graph.onnx_builder import n
 from toolchain.graph.operators.work import UNCOUNTED, Work, bodies_of, host_work, node_macs
 
 KINDS = ("MatMul", "Gemm", "Relu", "LSTM", "Conv")
 FLOAT = ir.TensorType(ir.DataType.FLOAT)
-n = helper.make_node
 info = helper.make_tensor_value_info
 
 

@@ -5,16 +5,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx import helper
 
 from tests.graph.imported import imported, normal
-from tests.graph.onnx_builder import model
+from tests.graph.onnx_builder import model, n
 from toolchain.graph.files.store import Store
 from toolchain.graph.files.weights import INLINE_BYTES
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import run_session
-
-n = helper.make_node
 
 
 def test_watched_tensors_are_further_outputs(tmp_path: Path) -> None:

@@ -14,12 +14,10 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from tests.graph.onnx_builder import model, save
+from tests.graph.onnx_builder import model, n, save
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import ALIGN, aligned, open_session, run_session
 from toolchain.spec.errors import UserError
-
-n = helper.make_node
 
 
 def counting() -> bytes:

@@ -1,7 +1,6 @@
 """ONNX Runtime as the judge: a model means at its own operator set what it means after the upgrade."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,13 +8,12 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper, shape_inference
 
+from tests.graph.onnx_builder import PATH
 from toolchain.graph.importing.versions import OPSET, to_opset
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.spec.errors import UserError
 
 Array = np.typing.NDArray[Any]
-PATH = Path("net.onnx")
-n = helper.make_node
 
 
 def build(

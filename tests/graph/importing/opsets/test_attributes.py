@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.graph.importing.opsets.oracle import Array, build, check, kinds, n, normal, refusal, run
+from tests.graph.importing.opsets.oracle import Array, build, check, kinds, normal, refusal, run
+from tests.graph.onnx_builder import n
 
 SEEDS = st.integers(0, 2**32)
 FLOAT = np.finfo(np.float32)

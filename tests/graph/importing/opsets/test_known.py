@@ -5,7 +5,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper, shape_inference
 
-from tests.graph.importing.opsets.oracle import build, n, normal
+from tests.graph.importing.opsets.oracle import build, normal
+from tests.graph.onnx_builder import n
 from toolchain.graph.importing.opsets.known import Known, changed, fault, subgraphs
 
 TWICE = n("Squeeze", ["x"], ["y"], axes=[0])

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from tests.graph.importing.opsets.oracle import Array, build, check, kinds, n, normal, refusal
+from tests.graph.importing.opsets.oracle import Array, build, check, kinds, normal, refusal
+from tests.graph.onnx_builder import n
 
 OPERATORS = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Pow": np.power, "Greater": np.greater, "Less": np.less}
 KINDS = st.sampled_from([*OPERATORS, "And", "Or", "Xor", "Equal"])

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from tests.graph.importing.opsets.oracle import n
+from tests.graph.onnx_builder import n
 from toolchain.graph.importing.opsets.known import Known
 from toolchain.graph.importing.opsets.site import Journey, Names, Site
 from toolchain.spec.errors import UserError

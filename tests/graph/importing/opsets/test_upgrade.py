@@ -12,8 +12,8 @@ import onnx
 import pytest
 from onnx import TensorProto, defs, helper, numpy_helper
 
-from tests.graph.importing.opsets.oracle import PATH, Array, assert_same, build, check, kinds, n, normal, refusal, run, upgraded
-from tests.graph.onnx_builder import model, save
+from tests.graph.importing.opsets.oracle import Array, assert_same, build, check, kinds, normal, refusal, run, upgraded
+from tests.graph.onnx_builder import PATH, model, n, save
 from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.importing.versions import OPSET, to_opset
