@@ -14,13 +14,13 @@ from toolchain.accuracy.errors import LEAST_ELEMENTS, MOST_PARTS, Energy, error_
 from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE
 from toolchain.graph.integers.integer_graph import integer_tensors
-from toolchain.graph.integers.numerics import Numerics, Range
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import run_session
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
+from toolchain.spec.model.quantisation import Numerics, Range
 
 
 def of(*pairs: tuple[object, object]) -> Energy:

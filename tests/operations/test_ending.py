@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.graph.integers.numerics import ROUNDINGS, Numerics, Rounding
+from toolchain.graph.integers.numerics import ROUNDINGS
 from toolchain.operations.ending import Scaling, quantize, requantised, rounded_shift, scaling_of, twice_rounded
-from toolchain.spec.model.quantisation import FirstRounding, Range
+from toolchain.spec.model.quantisation import FirstRounding, Numerics, Range, Rounding
 
 HALF = Scaling(shift=np.int64(1))
 

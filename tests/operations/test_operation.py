@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tests.operations import made
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.operation import finished, from_picture, picture_of, to_picture
 from toolchain.operations.reference import accumulate
 from toolchain.spec.errors import UserError
+from toolchain.spec.model.quantisation import Numerics
 
 RNG = np.random.default_rng(0)
 

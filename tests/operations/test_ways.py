@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.operations import made
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.ways import candidates, reachable, spelled
 from toolchain.spec.expr import parse_expr
+from toolchain.spec.model.quantisation import Numerics
 
 KINDS = builtin_kinds()
 RNG = np.random.default_rng(0)

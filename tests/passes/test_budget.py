@@ -17,7 +17,6 @@ from toolchain.accuracy.closeness import output_noise, task_loss
 from toolchain.graph.calibration.table import calibrate, sample_at
 from toolchain.graph.integers.calls import is_candidate
 from toolchain.graph.integers.functions import is_integer
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.library import builtin_kinds
 from toolchain.passes import budget
 from toolchain.passes.budget import SWITCH, held_out, switch_of, switchboard
@@ -25,6 +24,7 @@ from toolchain.passes.context import Context, Judge
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
+from toolchain.spec.model.quantisation import Numerics
 
 
 def spiky(seed: int = 0) -> onnx.ModelProto:

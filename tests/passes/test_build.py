@@ -16,7 +16,6 @@ from toolchain.accuracy.errors import error_table
 from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.integer_graph import run_oracle, run_reference
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.passes.build import build_graph, calibration_table, declared_table, default_pipeline
@@ -24,6 +23,7 @@ from toolchain.passes.context import Context
 from toolchain.passes.correct_bias import CorrectBias
 from toolchain.passes.pipeline import Pipeline, print_pipeline, read_pipeline
 from toolchain.spec.errors import Source
+from toolchain.spec.model.quantisation import Numerics
 
 STORED = Numerics().activation
 
@@ -121,7 +121,7 @@ def test_cross_layer_correction_moves_means_back(rule: str, tmp_path: Path) -> N
     """Coarse weights, so that there is something to correct; the error of the last layer falls, and both evaluators still agree."""
     import dataclasses
 
-    from toolchain.graph.integers.numerics import Range
+    from toolchain.spec.model.quantisation import Range
 
     numerics = dataclasses.replace(RULES[rule], weight=Range(-7, 7), leaky=None)
     path = save(branchy(), tmp_path)

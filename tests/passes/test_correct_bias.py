@@ -12,13 +12,13 @@ from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers.calls import SCALE, zero_of
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.integers.integer_graph import run_reference
-from toolchain.graph.integers.numerics import Numerics, Range
 from toolchain.passes.context import Context
 from toolchain.passes.correct_bias import CorrectBias
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 from toolchain.spec.errors import UserError
+from toolchain.spec.model.quantisation import Numerics, Range
 
 NODES = [n("Conv", ["x", "w"], ["a"], "one"), n("Conv", ["a", "v"], ["y"], "two")]
 SAMPLES = {"x": np.abs(normal(2, 6, 1, 3, 4, 4))}

@@ -13,7 +13,6 @@ from tests.reasons import said
 from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import REASON
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.passes.build import build_graph, calibration_table
 from toolchain.passes.context import Context, Device
@@ -21,6 +20,7 @@ from toolchain.passes.fuse import Fuse
 from toolchain.passes.runner import run_passes
 from toolchain.passes.templates import read_templates
 from toolchain.spec.errors import Source, UserError
+from toolchain.spec.model.quantisation import Numerics
 
 X = {"x": [1, 4, 9, 11]}
 

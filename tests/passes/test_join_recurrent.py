@@ -12,7 +12,6 @@ from tests.graph.onnx_builder import n
 from tests.graph.operators.recurrent import Recurrent
 from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers.calls import Reasons, note_reasons, note_refusals, reasons_of, refusals_of
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.regions import region_calls
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse, sources_of
@@ -21,6 +20,7 @@ from toolchain.passes.partition import Partition
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 from toolchain.passes.split_recurrent import SplitRecurrent
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why
 

@@ -21,7 +21,6 @@ from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import ACTIVATION, SCALE
 from toolchain.graph.integers.functions import FUSED, INTEGER
 from toolchain.graph.integers.integer_graph import run_oracle, run_reference
-from toolchain.graph.integers.numerics import AverageRule, Fraction, Numerics, Range
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import run_session
 from toolchain.passes.context import Context
@@ -29,7 +28,7 @@ from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 from toolchain.spec.errors import UserError
-from toolchain.spec.model.quantisation import FirstRounding
+from toolchain.spec.model.quantisation import AverageRule, FirstRounding, Fraction, Numerics, Range
 
 STORED = Numerics().activation
 

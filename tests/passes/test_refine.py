@@ -12,12 +12,12 @@ from toolchain.accuracy.errors import error_table, measure_errors
 from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers.calls import note_reasons
 from toolchain.graph.integers.integer_graph import run_oracle, run_reference
-from toolchain.graph.integers.numerics import Numerics, Range
 from toolchain.passes import refine
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
+from toolchain.spec.model.quantisation import Numerics, Range
 from toolchain.spec.reasons import Why
 
 STORED = Numerics().activation

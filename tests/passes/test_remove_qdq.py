@@ -26,7 +26,6 @@ from toolchain.graph.equivalence.piecewise import STEP
 from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.functions import INTEGER, kind_of
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.passes.build import build_graph, calibration_table, declared_table, default_pipeline, united_table
@@ -38,6 +37,7 @@ from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.offload import device_of
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import Numerics
 
 STORED = Numerics().activation
 

@@ -11,13 +11,13 @@ from tests.graph.onnx_builder import n
 from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers.functions import integer_domain
 from toolchain.graph.integers.integer_graph import run_oracle, run_reference
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 from toolchain.spec.errors import UserError
+from toolchain.spec.model.quantisation import Numerics
 
 NODES = [n("Conv", ["x", "w"], ["a"], "one"), n("LeakyRelu", ["a"], ["b"], alpha=0.25), n("Conv", ["b", "v"], ["y"], "two")]
 SAMPLES = {"x": normal(2, 6, 1, 3, 4, 4)}

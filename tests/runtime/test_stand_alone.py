@@ -21,10 +21,10 @@ from tests.graph.onnx_builder import model
 from tests.special_values import special_values, stored_value
 from toolchain.cli import main
 from toolchain.graph.integers.functions import kind_of
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.runtime.bundle import write_bundle
 from toolchain.runtime.stand_alone import stand_alone
 from toolchain.spec.errors import UserError
+from toolchain.spec.model.quantisation import Numerics
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-g", "-O1"]
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]

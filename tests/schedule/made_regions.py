@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from tests.operations import made
 from toolchain.abi.dram_map import Shape
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.operation import Operation
 from toolchain.schedule.regions.region import Bound, Region, Slice
+from toolchain.spec.model.quantisation import Numerics
 
 Array = NDArray[Any]
 

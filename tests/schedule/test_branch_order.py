@@ -10,13 +10,13 @@ from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import expected
 from toolchain.abi.dram_map import Shape
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.schedule.branch_order import branch_order
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import Numerics
 
 MACHINE = load_machine("dpuv3")
 SIZE = (1, 32, 28, 28)

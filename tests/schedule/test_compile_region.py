@@ -20,7 +20,6 @@ from tests.schedule.made_regions import Builder, expected
 from toolchain.abi.dram_map import DramMap, Shape
 from toolchain.analysis.queues.order import issue_order
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.schedule.compile_region import Options, compile_region, find_schedule
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.schedule import Share
@@ -29,6 +28,7 @@ from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import Numerics
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = {name: load_machine(name) for name in ("vta", "dpuv3")}

@@ -18,7 +18,6 @@ from tests.schedule.test_compile_region import images, three_convolutions
 from toolchain.abi.dram_map import Shape
 from toolchain.analysis.queues.order import issue_order
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.runtime.device import Image
 from toolchain.runtime.process_device import ProcessDevice
 from toolchain.schedule.compile_region import Options, compile_region, find_schedule
@@ -30,6 +29,7 @@ from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.timing.sharing import part_of_ports
 
 

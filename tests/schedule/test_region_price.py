@@ -15,7 +15,6 @@ from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.importing.versions import OPSET
 from toolchain.graph.integers.calls import reasons_of
 from toolchain.graph.integers.functions import INTEGER, kind_of
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
@@ -26,6 +25,7 @@ from toolchain.runtime.timing import region_times
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.region_price import recurrence_reason, region_price, tariff
 from toolchain.spec.model import Host, Machine, Quantity
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.reasons import text_of
 
 n = helper.make_node

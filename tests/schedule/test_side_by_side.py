@@ -11,7 +11,6 @@ from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import expected
 from toolchain.abi.dram_map import Shape
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import state_problem
@@ -19,6 +18,7 @@ from toolchain.schedule.placement.dram_buffers import plan_storage
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.side_by_side import run_side_by_side
 from toolchain.schedule.tile_choice import TileChoice
+from toolchain.spec.model.quantisation import Numerics
 
 MACHINE = load_machine("dpuv3", overrides={"BANK_PORTS": "0", "MISC_ROWS": "4"})
 """Where units do not hold each other up, so that steps side by side pay."""

@@ -11,11 +11,11 @@ from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import expected
 from toolchain.abi.dram_map import Shape
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.schedule import compile_region as compiler
 from toolchain.schedule.compile_region import CompiledRegion, Options, compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.spec.model.quantisation import Numerics
 
 MACHINE = load_machine("dpuv3", overrides={"BANK_PORTS": "0", "MISC_ROWS": "4"})
 """Where units do not hold each other up, so that steps side by side pay."""

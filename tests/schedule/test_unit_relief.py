@@ -15,7 +15,6 @@ from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import expected
 from toolchain.abi.dram_map import Shape
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernel_selection import choose_kernel
@@ -23,6 +22,7 @@ from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.unit_relief import relieved
 from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import Numerics
 
 SIZE = (4, 32, 28, 28)
 

@@ -11,11 +11,11 @@ from tests.operations import made
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.isa.portable import portability
 from toolchain.isa.program import Program
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile import TimedOperation
+from toolchain.spec.model.quantisation import Numerics
 
 Image = NDArray[np.int8]
 NUMERICS = Numerics(rounding="half_up", order="shift_first")

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.queues.order import issue_order
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.integers.numerics import Numerics, Range
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile import TimedOperation, compile_operation
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import Numerics, Range
 
 Array = NDArray[Any]
 BYTE = Range(-128, 127)

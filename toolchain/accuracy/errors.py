@@ -11,11 +11,11 @@ from toolchain.graph.calibration.dropped import ranging
 from toolchain.graph.calibration.table import sample_at, sample_count
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, factors_of, zero_of
 from toolchain.graph.integers.integer_graph import check_oracle, integer_tensors
-from toolchain.graph.integers.numerics import Range
 from toolchain.graph.nodes.rewrite import is_float
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import run_session
 from toolchain.spec.arrays import Array
+from toolchain.spec.model.quantisation import Range
 
 Doubles = np.typing.NDArray[np.float64]
 MOST = 1e300

@@ -11,10 +11,10 @@ import onnx_ir as ir
 from toolchain.graph.calibration.table import Samples, Table
 from toolchain.graph.integers.calls import Reasons
 from toolchain.graph.integers.functions import INTEGER
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.library import Kinds, builtin_kinds
 from toolchain.passes.templates import Template
 from toolchain.spec.model import RegionLimits
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why
 

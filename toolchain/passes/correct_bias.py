@@ -9,7 +9,6 @@ import onnx_ir as ir
 from toolchain.graph.calibration.table import joined
 from toolchain.graph.integers.calls import BOUNDARY, FLOAT_NAME, SCALE, Call, read_call, run_call
 from toolchain.graph.integers.functions import kind_of
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant
 from toolchain.graph.quantisation.requantisation import too_large
 from toolchain.operations.ending import SCALINGS, Scaling, scaling_of
@@ -18,6 +17,7 @@ from toolchain.passes.context import Context, Pass
 from toolchain.passes.fuse import INNER
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
+from toolchain.spec.model.quantisation import Numerics
 
 
 @dataclass(frozen=True)

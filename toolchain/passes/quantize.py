@@ -27,7 +27,6 @@ from toolchain.graph.integers.calls import (
     read_call,
 )
 from toolchain.graph.integers.functions import CHANNELS, FUSED, kind_of, variant_of
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import add_constant, constant, drop_unused_constants, fresh_name, is_operator
 from toolchain.graph.quantisation.requantisation import Stored, channel_factors, product, table, total, weight_scale
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
@@ -43,6 +42,7 @@ from toolchain.passes.refine import affordable, layer_of, refine
 from toolchain.passes.remove_qdq import declares_ranges, keeps_scales
 from toolchain.passes.shared_shifts import share_shifts
 from toolchain.spec.errors import UserError, fail
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.reasons import Why, reasons_of_error, refuse
 from toolchain.spec.suggest import nearest
 

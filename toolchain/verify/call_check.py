@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from toolchain.abi.dram_map import Shape, get_tensor, put_tensor
 from toolchain.codegen.c99 import c99_code
 from toolchain.codegen.generator import RegionCode
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import Operation
 from toolchain.runtime.device import ByteRange, Bytes
@@ -22,6 +21,7 @@ from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.regions.region import Bound, Region, Slice
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.compare import told_difference
 from toolchain.verify.kernel_check import TRIES, KernelChecked, operations_for
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import Shape
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import PICTURE_AXES, Operation, Picture
@@ -29,6 +28,7 @@ from toolchain.schedule.placement.on_chip_allocation import Residents, in_dram
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.random_operation import draw_operation
 
 MOST_STEPS = 300

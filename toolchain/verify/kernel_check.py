@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from toolchain.abi.dram_map import host_axes
 from toolchain.analysis.checks import check_program
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.numbers import stated as stated_by
@@ -27,6 +26,7 @@ from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.described import described
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.compare import told_difference
 from toolchain.verify.group_check import check_in_group
 from toolchain.verify.random_operation import draw_operation

@@ -15,7 +15,6 @@ from toolchain.graph.calibration.table import Table, joined, sample_at, sample_c
 from toolchain.graph.graph_region import GraphRegion
 from toolchain.graph.integers.functions import integer_domain
 from toolchain.graph.integers.integer_graph import integer_tensors
-from toolchain.graph.integers.numerics import Numerics, Range
 from toolchain.graph.operators.work import host_work
 from toolchain.graph.regions import region_calls, region_function
 from toolchain.passes.fuse import sources_of
@@ -27,6 +26,7 @@ from toolchain.schedule.backend import Backend
 from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.model import Machine, Tolerance
+from toolchain.spec.model.quantisation import Numerics, Range
 from toolchain.verify.built import Built
 from toolchain.verify.code_ladder import border_names, climb_calls, climb_graph
 from toolchain.verify.compare import differing_bits, distance, distant, first_samples, moves_of, nudged, oracle_tensors, stacked

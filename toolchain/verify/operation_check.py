@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
 from toolchain.graph.integers.calls import fused_call, integer_call, run_call
-from toolchain.graph.integers.numerics import ROUNDINGS, Form, Numerics, Range
+from toolchain.graph.integers.numerics import ROUNDINGS
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.operations.ending import scaling_operands, zero_names
 from toolchain.operations.kind import Operand, OperationKind
@@ -23,7 +23,7 @@ from toolchain.operations.reference import accumulate
 from toolchain.operations.ways import ways_of
 from toolchain.spec.described import described
 from toolchain.spec.errors import Span, UserError, fail
-from toolchain.spec.model.quantisation import FirstRounding
+from toolchain.spec.model.quantisation import FirstRounding, Form, Numerics, Range
 
 Array = NDArray[Any]
 Maker = Callable[[ir.Model, list[ir.Value]], ir.Node]

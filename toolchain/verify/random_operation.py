@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.quantisation.requantisation import LONGEST
 from toolchain.operations.ending import by_channel, of_call, zero_names
 from toolchain.operations.kind import UNIT, OperationKind
@@ -16,6 +15,7 @@ from toolchain.operations.operation import Operation, make_operation, picture_of
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import Numerics
 
 Array = NDArray[Any]
 SIZES = (1, 2, 3, 5, 7, 9, 16, 17, 33)

@@ -12,11 +12,11 @@ from tests.graph.onnx_builder import n
 from toolchain.graph.calibration.output_ranges import Choice, Reader, judge_scales
 from toolchain.graph.integers.calls import read_call
 from toolchain.graph.integers.functions import FUSED
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant
 from toolchain.operations.library import builtin_kinds
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
+from toolchain.spec.model.quantisation import Numerics
 
 SCALES = (1.0, 0.5, 0.25)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from toolchain.graph.calibration.histogram import BINS, Spread, centre, count, spread
 from toolchain.graph.calibration.ranges import FINER, FRACTIONS, METHODS, choose_scale, choose_step, choose_zero, fitting_scale, position
-from toolchain.graph.integers.numerics import Form, Range
+from toolchain.spec.model.quantisation import Form, Range
 
 positive = st.floats(1e-12, 1e12, allow_subnormal=False)
 STORED = Range(-127, 127)

@@ -7,11 +7,10 @@ import pytest
 from onnx import parser
 
 from toolchain.graph.integers.endings import centred_text, ending_text, with_operands
-from toolchain.graph.integers.numerics import Numerics, Range
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.operations.ending import twice_rounded
 from toolchain.operations.library import builtin_kinds
-from toolchain.spec.model.quantisation import FirstRounding
+from toolchain.spec.model.quantisation import FirstRounding, Numerics, Range
 
 BYTES = Numerics(zero_points=True, activation=Range(0, 255))
 

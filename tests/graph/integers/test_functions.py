@@ -11,8 +11,8 @@ from tests.graph.onnx_builder import model, n
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
 from toolchain.graph.integers.calls import fused_call, integer_call, read_call
 from toolchain.graph.integers.functions import FUSED, INTEGER, kind_of, variant_of
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.library import builtin_kinds
+from toolchain.spec.model.quantisation import Numerics
 
 KINDS = builtin_kinds()
 WINDOW = {"kernel_shape": (2, 3), "strides": (2, 1), "pads": (1, 0, 1, 2), "dilations": (2, 1)}

@@ -11,12 +11,12 @@ from tests.graph.onnx_builder import n
 from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers import integer_graph
 from toolchain.graph.integers.integer_graph import integer_tensors, run_oracle, run_reference
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
 from toolchain.spec.errors import UserError
+from toolchain.spec.model.quantisation import Numerics
 
 
 def test_this_machine_is_exact() -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.graph.integers.numerics import AverageRule, Fraction, average_fraction
+from toolchain.graph.integers.numerics import average_fraction
+from toolchain.spec.model.quantisation import AverageRule, Fraction
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(4, 16))

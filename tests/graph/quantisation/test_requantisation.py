@@ -6,11 +6,11 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from toolchain.graph.integers.calls import Call
-from toolchain.graph.integers.numerics import Fraction, Numerics, Range
 from toolchain.graph.quantisation.requantisation import column_of, fraction_of, limits, product, slope_of, stored_weights, too_large, weight_scale
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.reference import call_sums
 from toolchain.spec.errors import UserError
+from toolchain.spec.model.quantisation import Fraction, Numerics, Range
 
 CALL = Call("d", builtin_kinds()["dense"], "", ("x", "w", "b"), "y", {})
 

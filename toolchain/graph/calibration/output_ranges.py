@@ -17,8 +17,8 @@ from toolchain.graph.calibration.statistics import columns_of, groups_of, sample
 from toolchain.graph.calibration.stepping import Stepper
 from toolchain.graph.calibration.table import Samples
 from toolchain.graph.integers.calls import Call
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.spec.arrays import Array
+from toolchain.spec.model.quantisation import Numerics
 
 POSITIONS = 1 << 11
 """Output positions of a layer that are looked at, of all samples together."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from toolchain.graph.calibration.histogram import Spread
-from toolchain.graph.integers.numerics import Form, Range
+from toolchain.spec.model.quantisation import Form, Range
 
 Method = Literal["max", "percentile", "error", "output"]
 METHODS: tuple[Method, ...] = ("max", "percentile", "error", "output")

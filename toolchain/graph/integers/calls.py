@@ -10,7 +10,6 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.integers.functions import FUSED, INTEGER, boundary_function, fused_function, integer_function, kind_of, variant_of
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant, known_shape
 from toolchain.operations.ending import of_call, quantize
 from toolchain.operations.kind import OperationKind
@@ -18,6 +17,7 @@ from toolchain.operations.library import Kinds, kind_named
 from toolchain.operations.numbers import attribute_numbers
 from toolchain.operations.reference import evaluate
 from toolchain.spec.arrays import Array
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.reason import Reason, read_reasons, reasons_json
 from toolchain.spec.typed_json import from_json, to_json
 

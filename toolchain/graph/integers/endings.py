@@ -7,9 +7,9 @@ processors (version 1.31), so limits are taken in float64. A factor in float32 i
 import re
 from itertools import product
 
-from toolchain.graph.integers.numerics import Numerics, Rounding
 from toolchain.operations.ending import by_channel, scaling_attributes, scaling_operands
 from toolchain.operations.kind import OperationKind
+from toolchain.spec.model.quantisation import Numerics, Rounding
 
 # A body in standard operators knows of no zero points, and what it pads with is zero. So a body of ConvInteger or MatMulInteger, which is linear in
 # every operand, runs on the stored integers and once more on a tensor that is zero everywhere; their difference is the body of what the integers

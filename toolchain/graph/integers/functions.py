@@ -13,9 +13,9 @@ from onnx import parser
 
 from toolchain.graph.importing.versions import OPSET
 from toolchain.graph.integers.endings import ROUND, STORED, centred_text, clip_text, ending_text, power_text, wide_text, with_operands
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.operations.ending import by_channel, first_stored, scaling_attributes, scaling_operands, zero_names
 from toolchain.operations.kind import UNIT, OperationKind
+from toolchain.spec.model.quantisation import Numerics
 
 FUSED, INTEGER = "tilewright.fused", "tilewright.integer"
 """Domains. INTEGER is that of the first machine's arithmetic; a further machine of the same graph has one of its own below it."""

@@ -11,13 +11,13 @@ from onnx import helper
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
 from toolchain.graph.integers.calls import run_call
 from toolchain.graph.integers.functions import is_integer
-from toolchain.graph.integers.numerics import Numerics
 from toolchain.graph.nodes.rewrite import constant
 from toolchain.graph.running.graph_session import open_model
 from toolchain.graph.running.session import open_session, run_session
 from toolchain.operations.library import Kinds, builtin_kinds
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
+from toolchain.spec.model.quantisation import Numerics
 
 LENGTH = 4608
 """512 channels of 3x3, the longest sum of the usual networks."""

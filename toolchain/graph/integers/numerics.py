@@ -1,8 +1,7 @@
 """How a machine calculates with integers, and what follows from it."""
 
-from toolchain.spec.model.quantisation import AverageRule, Form, Fraction, Numerics, Order, Range, Rounding
+from toolchain.spec.model.quantisation import AverageRule, Fraction, Rounding
 
-__all__ = ["ROUNDINGS", "AverageRule", "Form", "Fraction", "Numerics", "Order", "Range", "Rounding", "average_fraction"]
 ROUNDINGS: tuple[Rounding, ...] = ("half_up", "half_even", "half_away", "floor")
 
 

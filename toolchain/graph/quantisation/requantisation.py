@@ -10,7 +10,7 @@ import numpy as np
 
 from toolchain.graph.calibration.ranges import fitting_positions, fitting_scale, position, positions
 from toolchain.graph.integers.calls import Call, window_of
-from toolchain.graph.integers.numerics import Fraction, Numerics, average_fraction
+from toolchain.graph.integers.numerics import average_fraction
 from toolchain.graph.nodes.rewrite import row_blocks
 from toolchain.graph.quantisation.scales import product_position
 from toolchain.operations.ending import first_stored, quantize
@@ -18,6 +18,7 @@ from toolchain.operations.kind import UNIT
 from toolchain.operations.reals import evaluate_table
 from toolchain.spec.arrays import Floats, Reals
 from toolchain.spec.errors import UserError
+from toolchain.spec.model.quantisation import Fraction, Numerics
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why, refuse
 
