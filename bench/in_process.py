@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from toolchain.codegen.generators import GENERATORS
 from toolchain.graph.calibration.table import Table
-from toolchain.graph.files.store import Store
 from toolchain.graph.regions import region_calls
+from toolchain.graph.store import Store
 from toolchain.operations.library import kinds_of
 from toolchain.passes.build import build_graph, calibration_table, declared_table, default_pipeline, united_table
 from toolchain.passes.context import Context, Device

@@ -93,7 +93,7 @@ def close(wanted: Value, found: Value) -> bool:
 
 def open_sizes(case: Case) -> Mapping[str, int]:
     """Sizes of the dimensions that a model leaves open, as `input.axis`, by its test's inputs."""
-    from toolchain.graph.importing.dims import open_axes
+    from toolchain.graph.importing.shapes import open_axes
 
     fed = case.fed
     return {axis.key: np.shape(fed[axis.input])[axis.axis] for axis in open_axes(case.model.graph) if axis.input in fed}

@@ -13,7 +13,7 @@ import numpy as np
 
 from toolchain.accuracy.measure import measure_task
 from toolchain.graph.calibration.table import sample_at, sample_count
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
 from toolchain.models.load import load_model
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import calibration_samples, labelled_samples

@@ -11,8 +11,7 @@ from onnx import helper
 from bench.in_process import Compiled, Target
 from tests.compiled_network import compile_network
 from tests.graph.onnx_builder import model
-from toolchain.graph.graph_region import GraphRegion
-from toolchain.graph.regions import region_calls
+from toolchain.graph.regions import GraphRegion, region_calls
 from toolchain.schedule.backend import Backend
 
 F = np.float32

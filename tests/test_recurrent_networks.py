@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 import toolchain
 from tests.graph.imported import Array, run
 from tests.graph.onnx_builder import model, save
-from toolchain.graph.files.store import read_stage
 from toolchain.graph.regions import region_calls, region_function
+from toolchain.graph.store import read_stage
 from toolchain.passes.fuse import sources_of
 
 n = helper.make_node

@@ -17,10 +17,9 @@ from tests.graph.imported import F, normal, run
 from tests.graph.onnx_builder import model, save
 from toolchain.cli import main
 from toolchain.graph.calibration.table import Table
-from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import Store, open_model
 from toolchain.models.load import load_model
 from toolchain.models.samples import labelled_samples
 from toolchain.models.sources import stored_inputs

@@ -17,7 +17,7 @@ from tests.float_networks import built, region, samples
 from toolchain.codegen.c99 import C99Generator, c99_code, c99_graph_code, c99_source, plan_places
 from toolchain.codegen.generators import GENERATORS
 from toolchain.graph.regions import region_calls
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.calls import plan_calls
 from toolchain.schedule.read_region import read_region

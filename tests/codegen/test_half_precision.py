@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 from tests.graph_networks import regions, samples
 from toolchain.codegen.half_precision import half_region
-from toolchain.graph.graph_region import GraphRegion, GraphTensor, onnx_of
+from toolchain.graph.regions import GraphRegion, GraphTensor, onnx_of
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 

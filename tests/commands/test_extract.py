@@ -7,7 +7,7 @@ import pytest
 
 import toolchain
 from toolchain.cli import main
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
 
 DIGITS = Path(__file__).resolve().parents[2] / "models" / "digits" / "digits.onnx"
 

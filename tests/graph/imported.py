@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from tests.graph.onnx_builder import model, save
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
 
 Array = np.ndarray
 F = np.float32

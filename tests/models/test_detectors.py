@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
 from toolchain.models.build import model_shape_graph
 from toolchain.models.functions import DOMAIN, OPSET, function_protos
 from toolchain.models.load import load_model

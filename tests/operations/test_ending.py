@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.graph.integers.numerics import ROUNDINGS
+from toolchain.graph.integers.endings import ROUNDINGS
 from toolchain.operations.ending import Scaling, quantize, requantised, rounded_shift, scaling_of, twice_rounded
 from toolchain.spec.model.quantisation import FirstRounding, Numerics, Range, Rounding
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from bench.random_graphs import SEQUENCES, Graph, samples
 from tests.graph.imported import F, imported, node_of, normal, run
 from tests.graph.onnx_builder import n
-from toolchain.graph.equivalence.piecewise import find_mismatch
+from toolchain.graph.equivalence import find_mismatch
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.nodes.rewrite import add_constant, constant, known_shape
+from toolchain.graph.rewrite import add_constant, constant, known_shape
 from toolchain.passes.as_pictures import AsPictures
 from toolchain.passes.context import Context
 from toolchain.passes.fold_constants import FoldConstants

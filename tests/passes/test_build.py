@@ -13,11 +13,10 @@ from onnx import helper, numpy_helper
 from tests.graph.onnx_builder import conv_net, n, save
 from tests.passes.test_quantize import NARROW, RULES, branchy, picture, samples
 from toolchain.accuracy.errors import error_table
-from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.integers.integer_graph import run_oracle, run_reference
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.integers.calls import run_oracle, run_reference
+from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import Store, open_model
 from toolchain.passes.build import build_graph, calibration_table, declared_table, default_pipeline
 from toolchain.passes.context import Context
 from toolchain.passes.correct_bias import CorrectBias
@@ -143,8 +142,8 @@ def test_bytes_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
         "import sys, numpy as np\n"
         "from pathlib import Path\n"
         "from toolchain.graph.calibration.table import write_table\n"
-        "from toolchain.graph.integers.numerics import Numerics\n"
-        "from toolchain.graph.files.store import Store\n"
+        "from toolchain.graph.integers.endings import Numerics\n"
+        "from toolchain.graph.store import Store\n"
         "from toolchain.passes.build import build_graph, calibration_table\n"
         "from toolchain.passes.context import Context\n"
         "path, out = Path(sys.argv[1]), Path(sys.argv[2])\n"

@@ -9,9 +9,8 @@ import pytest
 from tests.graph.imported import imported, normal
 from tests.graph.onnx_builder import n
 from toolchain.graph.calibration.table import calibrate
-from toolchain.graph.integers.calls import SCALE, zero_of
+from toolchain.graph.integers.calls import SCALE, run_reference, zero_of
 from toolchain.graph.integers.functions import kind_of
-from toolchain.graph.integers.integer_graph import run_reference
 from toolchain.passes.context import Context
 from toolchain.passes.correct_bias import CorrectBias
 from toolchain.passes.fuse import Fuse

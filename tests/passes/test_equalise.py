@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.graph.onnx_builder import model, n, save
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import open_model
 from toolchain.passes.context import Context
 from toolchain.passes.equalise import LEAST_RANGE, Equalise, factors_of, groups_of
 from toolchain.passes.remove_qdq import RANGE

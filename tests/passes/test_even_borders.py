@@ -16,10 +16,9 @@ from tests.passes.test_quantize import RULES
 from toolchain.accuracy.errors import measure_errors
 from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.integers.calls import EVENED, FLOAT_NAME, factors_of, is_candidate
-from toolchain.graph.integers.integer_graph import integer_tensors, run_oracle
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import run_session
+from toolchain.graph.integers.calls import EVENED, FLOAT_NAME, factors_of, integer_tensors, is_candidate, run_oracle
+from toolchain.graph.session import run_session
+from toolchain.graph.store import open_model
 from toolchain.operations.library import builtin_kinds
 from toolchain.passes.context import Context
 from toolchain.passes.equalise import LEAST_RANGE

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.graph.onnx_builder import conv_net, model, n, save
-from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import Store
 from toolchain.passes.context import Context
 from toolchain.passes.fold_batch_norm import FoldBatchNorm
 from toolchain.passes.fold_constants import FoldConstants

@@ -10,10 +10,10 @@ from onnx import helper
 from tests.graph.onnx_builder import conv_net, model, n, save
 from tests.passes.test_fold import PASSES
 from tests.reasons import said
-from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import REASON
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import Store
 from toolchain.passes.build import build_graph, calibration_table
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse

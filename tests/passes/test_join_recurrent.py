@@ -9,7 +9,7 @@ from onnx import helper
 
 from tests.graph.imported import imported, node_of, normal, run
 from tests.graph.onnx_builder import n
-from tests.graph.operators.recurrent import Recurrent
+from tests.graph.recurrent import Recurrent
 from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers.calls import Reasons, note_reasons, note_refusals, reasons_of, refusals_of
 from toolchain.graph.regions import region_calls

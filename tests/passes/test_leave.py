@@ -11,7 +11,7 @@ from tests.graph.onnx_builder import n
 from tests.reasons import against, said
 from toolchain.graph.calibration.histogram import Spread
 from toolchain.graph.calibration.table import Seen, Table
-from toolchain.graph.equivalence.piecewise import STEP
+from toolchain.graph.equivalence import STEP
 from toolchain.graph.integers.calls import REASON
 from toolchain.operations.library import builtin_kinds
 from toolchain.passes.context import Context

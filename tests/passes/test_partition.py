@@ -17,13 +17,13 @@ from tests.graph.onnx_builder import model, save
 from tests.passes.random_networks import ANYTHING, inputs, random_network
 from tests.passes.test_quantize import NARROW, branchy, picture, samples
 from tests.reasons import against, said
-from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import Reasons, reasons_of
 from toolchain.graph.integers.functions import kind_of
-from toolchain.graph.nodes.rewrite import constant
 from toolchain.graph.regions import REGION, TARGET, region_calls, region_function
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.rewrite import constant
+from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import Store
 from toolchain.passes.build import build_graph, calibration_table, default_pipeline
 from toolchain.passes.context import Context, Device, NodeCost, Policy, Price, Tariff
 from toolchain.passes.partition import Partition, outline

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.graph.onnx_builder import conv_net, save
 from tests.spec.small import GOOD
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.nodes.rewrite import is_operator
+from toolchain.graph.rewrite import is_operator
 from toolchain.passes.context import Context, Pass
 from toolchain.passes.fold_batch_norm import FoldBatchNorm
 from toolchain.passes.fuse import Fuse

@@ -16,13 +16,11 @@ from tests.reasons import said
 from toolchain.accuracy.errors import error_table, error_text
 from toolchain.graph.calibration.histogram import Spread
 from toolchain.graph.calibration.table import Seen, Table, calibrate, read_table, write_table
-from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.integers.calls import ACTIVATION, SCALE
+from toolchain.graph.integers.calls import ACTIVATION, SCALE, run_oracle, run_reference
 from toolchain.graph.integers.functions import FUSED, INTEGER
-from toolchain.graph.integers.integer_graph import run_oracle, run_reference
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import run_session
+from toolchain.graph.session import run_session
+from toolchain.graph.store import Store, open_model
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.quantize import Quantize

@@ -10,8 +10,7 @@ import pytest
 from tests.passes.test_quantize import NARROW, RULES, branchy, folded, samples
 from toolchain.accuracy.errors import error_table, measure_errors
 from toolchain.graph.calibration.table import calibrate
-from toolchain.graph.integers.calls import note_reasons
-from toolchain.graph.integers.integer_graph import run_oracle, run_reference
+from toolchain.graph.integers.calls import note_reasons, run_oracle, run_reference
 from toolchain.passes import refine
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse

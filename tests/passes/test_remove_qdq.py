@@ -21,13 +21,12 @@ from tests.passes.random_networks import QUANTISABLE, Network, inputs, random_ne
 from toolchain.accuracy.closeness import closeness_of
 from toolchain.accuracy.errors import measure_errors
 from toolchain.graph.calibration.calibrated import calibration_kind
-from toolchain.graph.equivalence.intervals import limit
-from toolchain.graph.equivalence.piecewise import STEP
-from toolchain.graph.files.store import Store
+from toolchain.graph.equivalence import STEP
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.functions import INTEGER, kind_of
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.intervals import limit
+from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import Store, open_model
 from toolchain.passes.build import build_graph, calibration_table, declared_table, default_pipeline, united_table
 from toolchain.passes.context import Context, Device
 from toolchain.passes.remove_qdq import RANGE, MergeLimits, RemoveQdq, declares_ranges, qdq_table

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 from tests.graph.imported import Array, imported, normal, run
 from tests.graph.onnx_builder import n
-from tests.graph.operators.recurrent import Recurrent, layers
-from toolchain.graph.equivalence.piecewise import find_mismatch
-from toolchain.graph.nodes.rewrite import add_constant, constant
+from tests.graph.recurrent import Recurrent, layers
+from toolchain.graph.equivalence import find_mismatch
+from toolchain.graph.rewrite import add_constant, constant
 from toolchain.passes.context import Context, keep
 from toolchain.passes.join_recurrent import join_recurrent
 from toolchain.passes.split_recurrent import SplitRecurrent

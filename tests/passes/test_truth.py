@@ -13,11 +13,10 @@ from tests.graph.imported import F, imported, node_of, normal
 from tests.graph.onnx_builder import conv_net, model, n, save
 from tests.passes.random_networks import ANYTHING, inputs, random_network
 from toolchain.graph.calibration.table import Table, sample_at
-from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.nodes.rewrite import add_constant
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.rewrite import add_constant
+from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import Store, open_model
 from toolchain.passes import fold_batch_norm, fuse
 from toolchain.passes.build import build_graph, default_pipeline, float_stages
 from toolchain.passes.context import Context

@@ -11,11 +11,11 @@ import pytest
 from tests.graph.onnx_builder import save
 from tests.passes.test_quantize import NARROW, branchy, picture, samples
 from tests.reasons import against, said
-from toolchain.graph.files.store import Store
 from toolchain.graph.integers.calls import REASON, reasons_of, refusals_of
 from toolchain.graph.integers.functions import FUSED, INTEGER, integer_domain, is_integer, kind_of
 from toolchain.graph.regions import REGION, TARGET, region_calls, region_function
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import Store
 from toolchain.operations.library import builtin_kinds
 from toolchain.passes.build import build_graph, build_turns, calibration_table, default_pipeline
 from toolchain.passes.context import Context, Device, Wish, give

@@ -6,7 +6,7 @@ from tests.codegen.test_c99 import region
 from tests.graph_networks import built, engine, regions
 from tests.verify.regions import small
 from toolchain.codegen.json_graph import graph_cycles
-from toolchain.graph.files.store import read_stage
+from toolchain.graph.store import read_stage
 from toolchain.report.placement import HOST, MACHINE, place_nodes
 from toolchain.report.region_use import covered, use_calls, use_graph, use_region
 from toolchain.schedule.calls import plan_calls

@@ -13,8 +13,8 @@ from toolchain.abi.dram_map import Shape
 from toolchain.codegen.binary import binary_code
 from toolchain.graph.importing.versions import OPSET
 from toolchain.graph.integers.calls import BOUNDARY, SCALE, boundary_call, integer_call
-from toolchain.graph.nodes.rewrite import add_constant
 from toolchain.graph.regions import REGION
+from toolchain.graph.rewrite import add_constant
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.operation import Operation
 from toolchain.passes.partition import outline

@@ -15,8 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.runtime.small import images, network
 from toolchain.graph.regions import REGION
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import run_session
+from toolchain.graph.session import run_session
+from toolchain.graph.store import open_model
 from toolchain.runtime.assemble import HostModel, Item, RegionCall, cut_model, turns
 from toolchain.runtime.bundle import data_name
 from toolchain.runtime.host_session import open_segment

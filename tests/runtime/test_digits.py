@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from toolchain.codegen.generators import GENERATORS
-from toolchain.graph.files.store import Store
 from toolchain.graph.regions import region_calls
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import run_session
+from toolchain.graph.session import run_session
+from toolchain.graph.store import Store, open_model
 from toolchain.models.build import build_model
 from toolchain.models.load import load_model
 from toolchain.models.samples import calibration_samples, labelled_samples

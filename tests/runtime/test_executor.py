@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from tests.runtime.small import bundle, images, network
 from toolchain.codegen.binary import binary_code
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import run_session
+from toolchain.graph.session import run_session
+from toolchain.graph.store import open_model
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.bundle import data_name, write_bundle
 from toolchain.runtime.contents import Bundle, RegionProgram

@@ -15,7 +15,7 @@ from tests.compiled_network import compile_network
 from tests.graph.onnx_builder import model
 from tests.runtime.axis_networks import axis_network
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle

@@ -11,7 +11,7 @@ import pytest
 from tests.graph_networks import built, samples
 from tests.runtime.small import bundle, network
 from toolchain.abi.dram_map import DramMap, Segment, Shape, StoredTensor
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
 from toolchain.runtime.contents import Port, RegionProgram
 from toolchain.runtime.device import ByteRange, Bytes, Ran
 from toolchain.runtime.region_engine import CodeEngine, PackedEngine, RegionEngine, build_engine, check_places, engine_of

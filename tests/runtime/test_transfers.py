@@ -16,7 +16,7 @@ from tests.c_networks import pictures, plain_network
 from tests.compiled_network import compile_network
 from toolchain.abi.dram_map import DramMap, Segment, Shape, StoredTensor, host_axes
 from toolchain.abi.packing import view_packing
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
 from toolchain.runtime.contents import Port, RegionProgram
 from toolchain.runtime.timing import modelled, region_time
 from toolchain.runtime.transfers import (

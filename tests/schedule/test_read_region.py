@@ -14,12 +14,11 @@ from tests.passes.test_quantize import samples as branchy_samples
 from tests.reasons import said
 from tests.schedule.corners import corners, samples
 from tests.schedule.made_regions import expected
-from toolchain.graph.files.store import Store
+from toolchain.graph.integers.calls import integer_tensors
 from toolchain.graph.integers.functions import kind_of
-from toolchain.graph.integers.integer_graph import integer_tensors
 from toolchain.graph.regions import BATCH, KERNEL, REGION, WAY, region_calls, region_function
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import run_session
+from toolchain.graph.session import run_session
+from toolchain.graph.store import Store, open_model
 from toolchain.passes.build import build_graph, calibration_table
 from toolchain.passes.context import Context
 from toolchain.schedule.kernel_selection import images_per_run

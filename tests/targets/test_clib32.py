@@ -13,7 +13,7 @@ from bench.in_process import Target
 from tests.compiled_network import compile_network
 from tests.graph.onnx_builder import model
 from tests.special_values import special_values
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
 
 Array = NDArray[Any]
 CLIB32 = Target("clib32")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolchain.graph.operators.work import Work
+from toolchain.graph.work import Work
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Host, Quantity
 from toolchain.timing.host import copy_ms, operators_ms, work_ms

@@ -13,9 +13,8 @@ from tests.codegen.test_c99 import region
 from tests.compiled_network import compile_network
 from tests.graph.onnx_builder import model
 from tests.graph_networks import built, regions, samples
-from toolchain.graph.files.store import read_stage
-from toolchain.graph.graph_region import GraphRegion
-from toolchain.graph.regions import region_calls
+from toolchain.graph.regions import GraphRegion, region_calls
+from toolchain.graph.store import read_stage
 from toolchain.runtime.open_region import Stored
 from toolchain.schedule.backend import Backend
 from toolchain.verify.code_ladder import border_names, climb_calls, climb_graph

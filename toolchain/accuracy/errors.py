@@ -9,11 +9,10 @@ import onnx_ir as ir
 
 from toolchain.graph.calibration.dropped import ranging
 from toolchain.graph.calibration.table import sample_at, sample_count
-from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, factors_of, zero_of
-from toolchain.graph.integers.integer_graph import check_oracle, integer_tensors
-from toolchain.graph.nodes.rewrite import is_float
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import run_session
+from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, check_oracle, factors_of, integer_tensors, zero_of
+from toolchain.graph.rewrite import is_float
+from toolchain.graph.session import run_session
+from toolchain.graph.store import open_model
 from toolchain.spec.arrays import Array
 from toolchain.spec.model.quantisation import Range
 

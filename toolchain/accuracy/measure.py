@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolchain.graph.nodes.node_text import shape_text
+from toolchain.graph.nodes import shape_text
 from toolchain.models.model import Classification, Detection, Embedding, Segmentation, Task, Text
 from toolchain.spec.arrays import Array, Ints, Reals
 from toolchain.spec.errors import UserError, fail

@@ -53,7 +53,7 @@ class Compiled:
     def calibration(self) -> str:
         """Origin of the tensors' ranges: `recorded` samples, `declared` by a quantised model, or `made-up` samples, whose accuracy means little."""
         from toolchain.graph.calibration.calibrated import calibration_kind
-        from toolchain.graph.files.store import read_stage
+        from toolchain.graph.store import read_stage
 
         fulfil(self.steps["graph"], self.say)
         return calibration_kind(read_stage(graph_file(self.job)))

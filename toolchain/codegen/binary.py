@@ -7,7 +7,7 @@ import numpy as np
 
 from toolchain.abi.origins import NONE, Origins, StepName, runs_of
 from toolchain.codegen.generator import RegionCode
-from toolchain.graph.graph_region import GraphRegion
+from toolchain.graph.regions import GraphRegion
 from toolchain.isa.assembly.disassembler import disassemble
 from toolchain.isa.binary.container import write_container
 from toolchain.schedule.backend import Backend

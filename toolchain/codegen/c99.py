@@ -14,8 +14,8 @@ import onnx_ir as ir
 from toolchain.abi.dram_map import DramMap, Segment
 from toolchain.codegen.generator import RegionCode, render
 from toolchain.codegen.json_graph import graph_cycles, place_border, place_constants
-from toolchain.graph.graph_region import GraphRegion
-from toolchain.graph.nodes.rewrite import known_shape
+from toolchain.graph.regions import GraphRegion
+from toolchain.graph.rewrite import known_shape
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.calls import PlannedCalls, library_call, plan_calls
 from toolchain.schedule.dram_allocation import ALIGN

@@ -7,7 +7,7 @@ from typing import Protocol
 import jinja2
 
 from toolchain.abi.dram_map import DramMap
-from toolchain.graph.graph_region import GraphRegion
+from toolchain.graph.regions import GraphRegion
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.regions.region import Region

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from toolchain.graph.graph_region import GraphRegion
+from toolchain.graph.regions import GraphRegion
 from toolchain.spec.arrays import Array
 
 SUFFIX = ".half"

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from toolchain.abi.dram_map import DramMap, Segment, Shape, StoredTensor
 from toolchain.codegen.generator import RegionCode, render
 from toolchain.codegen.half_precision import half_region
-from toolchain.graph.graph_region import GraphRegion, GraphTensor
+from toolchain.graph.regions import GraphRegion, GraphTensor
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.dram_allocation import ALIGN
 from toolchain.schedule.form.schedule import Schedule

@@ -12,7 +12,7 @@ import onnx
 from toolchain.codegen.generator import RegionCode
 from toolchain.codegen.half_precision import half_region
 from toolchain.codegen.json_graph import graph_cycles, place_border
-from toolchain.graph.graph_region import GraphRegion, onnx_of
+from toolchain.graph.regions import GraphRegion, onnx_of
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.regions.region import Region

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import onnx
 
-from toolchain.graph.files.proto_file import write_proto
-from toolchain.graph.files.weights import constants, is_external, take_weights
+from toolchain.graph.files import constants, is_external, take_weights, write_proto
 from toolchain.graph.importing.extract import extract_model
-from toolchain.graph.nodes.node_text import shape_text
-from toolchain.graph.running.session import open_session
+from toolchain.graph.nodes import shape_text
+from toolchain.graph.session import open_session
 
 
 def extract(arguments: argparse.Namespace) -> None:

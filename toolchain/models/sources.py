@@ -11,8 +11,8 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import numpy_helper
 
-from toolchain.graph.importing.dims import fix_dims, open_axes
-from toolchain.graph.nodes.node_text import shape_text
+from toolchain.graph.importing.shapes import fix_dims, open_axes
+from toolchain.graph.nodes import shape_text
 from toolchain.models.model import Input, Light
 from toolchain.models.operators import Shape
 from toolchain.models.shape_graph import IR_VERSION, ShapeGraph

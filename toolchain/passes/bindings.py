@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.equivalence.intervals import limit
-from toolchain.graph.nodes.rewrite import constant, integer, ints, is_operator, known_shape, real, shape_of, text
-from toolchain.graph.operators.affine import affine_of, per_channel
-from toolchain.graph.operators.windows import pads_of, repeats, transposed_window_of, window_of
+from toolchain.graph.intervals import limit
+from toolchain.graph.operators import affine_of, pads_of, per_channel, repeats, transposed_window_of, window_of
+from toolchain.graph.rewrite import constant, integer, ints, is_operator, known_shape, real, shape_of, text
 from toolchain.passes.matching import Match
 from toolchain.spec.arrays import Array
 from toolchain.spec.reason import Reason

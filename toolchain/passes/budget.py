@@ -14,10 +14,10 @@ from toolchain.graph.calibration.histogram import rounded
 from toolchain.graph.calibration.table import Samples, sample_at, sample_count
 from toolchain.graph.integers.calls import SCALE, boundary_call, is_candidate, read_call, zero_of
 from toolchain.graph.integers.functions import is_integer
-from toolchain.graph.nodes.rewrite import add_constant, constant, fresh_name
-from toolchain.graph.operators.work import node_macs
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import Session, run_session
+from toolchain.graph.rewrite import add_constant, constant, fresh_name
+from toolchain.graph.session import Session, run_session
+from toolchain.graph.store import open_model
+from toolchain.graph.work import node_macs
 from toolchain.operations.library import Kinds
 from toolchain.passes.context import Judge, Results, Tariff
 from toolchain.spec.model.quantisation import Numerics

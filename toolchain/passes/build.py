@@ -8,9 +8,9 @@ from pathlib import Path
 import onnx_ir as ir
 
 from toolchain.graph.calibration.table import Samples, Seen, Table, calibrate, sample_at
-from toolchain.graph.files.store import Store
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.running.session import ONCE
+from toolchain.graph.session import ONCE
+from toolchain.graph.store import Store
 from toolchain.passes.context import Context, Pass
 from toolchain.passes.pipeline import Pipeline, read_pipeline
 from toolchain.passes.remove_qdq import declares_ranges, qdq_table

@@ -9,8 +9,8 @@ import onnx_ir as ir
 from toolchain.graph.calibration.table import joined
 from toolchain.graph.integers.calls import BOUNDARY, FLOAT_NAME, SCALE, Call, read_call, run_call
 from toolchain.graph.integers.functions import kind_of
-from toolchain.graph.nodes.rewrite import constant
 from toolchain.graph.quantisation.requantisation import too_large
+from toolchain.graph.rewrite import constant
 from toolchain.operations.ending import SCALINGS, Scaling, scaling_of
 from toolchain.operations.reference import call_sums
 from toolchain.passes.context import Context, Pass

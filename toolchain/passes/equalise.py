@@ -14,8 +14,8 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.nodes.rewrite import add_constant, constant, drop_unused_constants, fresh_name, integer, is_operator, known_shape, multiplied
-from toolchain.graph.operators.affine import affine_of
+from toolchain.graph.operators import affine_of
+from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, fresh_name, integer, is_operator, known_shape, multiplied
 from toolchain.passes.context import Context, Pass
 from toolchain.passes.remove_qdq import declares_ranges
 from toolchain.spec.arrays import Array

@@ -16,7 +16,7 @@ from toolchain.graph.calibration.statistics import groups_of
 from toolchain.graph.calibration.stepping import Stepper
 from toolchain.graph.calibration.table import Samples, Seen, Table, seen_of
 from toolchain.graph.integers.calls import EVENED, Call, is_candidate, read_call
-from toolchain.graph.nodes.rewrite import add_constant, constant, fresh_name, known_shape, multiplied
+from toolchain.graph.rewrite import add_constant, constant, fresh_name, known_shape, multiplied
 from toolchain.operations.library import Kinds
 from toolchain.passes.equalise import LEAST_RANGE
 from toolchain.spec.arrays import Array

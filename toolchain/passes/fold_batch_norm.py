@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.nodes.rewrite import (
+from toolchain.graph.operators import Vector, affine_of, per_channel
+from toolchain.graph.rewrite import (
     add_constant,
     constant,
     drop_unused_constants,
@@ -20,7 +21,6 @@ from toolchain.graph.nodes.rewrite import (
     single_use,
     text,
 )
-from toolchain.graph.operators.affine import Vector, affine_of, per_channel
 from toolchain.passes.context import Context, Pass
 
 SPREAD = 4.0

@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from toolchain.graph.importing.fold_nodes import RANDOM
 from toolchain.graph.importing.versions import IR_VERSION
-from toolchain.graph.nodes.rewrite import ONNX_DOMAINS, add_constant, captured, constant, drop_unused_constants, is_operator, known_shape
-from toolchain.graph.running.session import ONCE, open_session, run_session
+from toolchain.graph.rewrite import ONNX_DOMAINS, add_constant, captured, constant, drop_unused_constants, is_operator, known_shape
+from toolchain.graph.session import ONCE, open_session, run_session
 from toolchain.passes.context import Context, Pass
 from toolchain.spec.arrays import Array
 

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import REASON, fused_call, note_reasons, note_refusals, refusals_of
 from toolchain.graph.integers.functions import FUSED, is_integer
-from toolchain.graph.nodes.rewrite import add_constant, drop_unused_constants, substitute
+from toolchain.graph.rewrite import add_constant, drop_unused_constants, substitute
 from toolchain.operations.kind import OperationKind
 from toolchain.passes.bindings import Fused, New, bind
 from toolchain.passes.context import Context, Device, Pass, wish_for

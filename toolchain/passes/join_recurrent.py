@@ -10,7 +10,8 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import Reasons, note_reasons, note_refusals, reasons_of, refusals_of
 from toolchain.graph.integers.functions import FUSED, is_integer, kind_of
-from toolchain.graph.nodes.rewrite import (
+from toolchain.graph.recurrences import RECURRENCE, is_loop, products_of, release, starts_of, step_of
+from toolchain.graph.rewrite import (
     Array,
     add_constant,
     constant,
@@ -20,7 +21,6 @@ from toolchain.graph.nodes.rewrite import (
     replace_value,
     shape_of,
 )
-from toolchain.graph.operators.recurrences import RECURRENCE, is_loop, products_of, release, starts_of, step_of
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import sources_of, unknown
 from toolchain.passes.split_recurrent import reshaped

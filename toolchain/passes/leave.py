@@ -7,8 +7,7 @@ from typing import Any
 import onnx_ir as ir
 
 from toolchain.graph.calibration.table import Table
-from toolchain.graph.equivalence.intervals import limits_of
-from toolchain.graph.equivalence.piecewise import STEP
+from toolchain.graph.equivalence import STEP
 from toolchain.graph.integers.calls import (
     FLOAT_NAME,
     REASON,
@@ -21,9 +20,10 @@ from toolchain.graph.integers.calls import (
     refusals_of,
 )
 from toolchain.graph.integers.functions import FUSED, kind_of, variant_of
-from toolchain.graph.nodes.rewrite import clip, is_operator, single_use, substitute
-from toolchain.graph.operators.work import node_macs
+from toolchain.graph.intervals import limits_of
 from toolchain.graph.quantisation.scales import tensors_of
+from toolchain.graph.rewrite import clip, is_operator, single_use, substitute
+from toolchain.graph.work import node_macs
 from toolchain.operations.library import Kinds
 from toolchain.passes.budget import Costly
 from toolchain.passes.fuse import INNER, note_sources, sources_of

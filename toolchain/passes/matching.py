@@ -6,8 +6,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from toolchain.graph.nodes.rewrite import constant, is_float, is_operator, known_shape, shape_of, single_use
-from toolchain.graph.operators.schemas import attribute_default
+from toolchain.graph.operators import attribute_default
+from toolchain.graph.rewrite import constant, is_float, is_operator, known_shape, shape_of, single_use
 from toolchain.passes.templates import ANY, Pattern, Template, Tensor
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why

@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from toolchain.graph.nodes.rewrite import captured
+from toolchain.graph.rewrite import captured
 from toolchain.passes.context import Tariff
 
 MACHINE, HOST = "machine", "host"

@@ -9,9 +9,9 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from toolchain.graph.integers.calls import Reasons, note_reasons, note_refusals, reasons_of, refusals_of
-from toolchain.graph.nodes.node_text import shape_text
-from toolchain.graph.nodes.rewrite import given_names, known_shape
+from toolchain.graph.nodes import shape_text
 from toolchain.graph.regions import REGION, TARGET
+from toolchain.graph.rewrite import given_names, known_shape
 from toolchain.passes.context import Context, Pass
 from toolchain.passes.fuse import unknown
 from toolchain.passes.join_recurrent import join_recurrent

@@ -8,8 +8,8 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import BOUNDARY, Reasons
 from toolchain.graph.integers.functions import is_integer, kind_of
-from toolchain.graph.nodes.rewrite import captured, known_shape
-from toolchain.graph.operators.work import node_macs
+from toolchain.graph.rewrite import captured, known_shape
+from toolchain.graph.work import node_macs
 from toolchain.passes.context import Device, Policy, Price
 from toolchain.passes.min_cut import cheapest_division
 from toolchain.spec.model import RegionLimits

@@ -12,7 +12,6 @@ from toolchain.graph.calibration.calibrated import CALIBRATED, DECLARED, KEPT, M
 from toolchain.graph.calibration.output_ranges import Reader, judge_scales
 from toolchain.graph.calibration.ranges import METHODS, Method
 from toolchain.graph.calibration.table import Table
-from toolchain.graph.equivalence.intervals import ANY, Interval, limits_of
 from toolchain.graph.integers.calls import (
     ACTIVATION,
     EVENED,
@@ -27,9 +26,10 @@ from toolchain.graph.integers.calls import (
     read_call,
 )
 from toolchain.graph.integers.functions import CHANNELS, FUSED, kind_of, variant_of
-from toolchain.graph.nodes.rewrite import add_constant, constant, drop_unused_constants, fresh_name, is_operator
+from toolchain.graph.intervals import ANY, Interval, limits_of
 from toolchain.graph.quantisation.requantisation import Stored, channel_factors, product, table, total, weight_scale
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
+from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, fresh_name, is_operator
 from toolchain.operations.ending import of_call, quantize, scaling_operands, zero_names
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds

@@ -19,9 +19,9 @@ from toolchain.graph.calibration.stepping import Stepper
 from toolchain.graph.calibration.table import Samples, Table
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, ZERO, Call, read_call, zero_of
 from toolchain.graph.integers.functions import is_integer
-from toolchain.graph.nodes.rewrite import constant, known_shape
 from toolchain.graph.quantisation.least_squares import Gram, round_channels, round_rows
 from toolchain.graph.quantisation.requantisation import Stored, TooFineError, channel_steps, stored_product, within_span
+from toolchain.graph.rewrite import constant, known_shape
 from toolchain.operations.library import Kinds
 from toolchain.passes.fuse import INNER
 from toolchain.spec.arrays import Array, Reals

@@ -12,11 +12,10 @@ import onnx_ir as ir
 
 from toolchain.graph.calibration.histogram import Spread
 from toolchain.graph.calibration.table import Seen, Table
-from toolchain.graph.equivalence.intervals import ANY, Interval, interval_of, limits_of, stored_interval
-from toolchain.graph.equivalence.piecewise import STEP
-from toolchain.graph.integers.calls import FLOAT_NAME, SCALE
-from toolchain.graph.integers.integer_graph import integer_tensors
-from toolchain.graph.nodes.rewrite import clip, constant, drop_unused_constants, is_operator, replace_value, single_use, substitute
+from toolchain.graph.equivalence import STEP
+from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, integer_tensors
+from toolchain.graph.intervals import ANY, Interval, interval_of, limits_of, stored_interval
+from toolchain.graph.rewrite import clip, constant, drop_unused_constants, is_operator, replace_value, single_use, substitute
 from toolchain.passes.context import Context, Pass
 
 RANGE = "tilewright.range"

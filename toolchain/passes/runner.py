@@ -7,9 +7,9 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import REASON, is_candidate
 from toolchain.graph.integers.functions import FUSED, is_integer
-from toolchain.graph.nodes.rewrite import is_operator
-from toolchain.graph.operators.affine import affine_of
+from toolchain.graph.operators import affine_of
 from toolchain.graph.regions import REGION
+from toolchain.graph.rewrite import is_operator
 from toolchain.passes.context import Context, Pass
 from toolchain.passes.fold_batch_norm import foldable
 from toolchain.passes.fold_constants import kept_constant

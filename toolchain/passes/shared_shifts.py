@@ -4,7 +4,7 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import BOUNDARY, integer_call, read_call
 from toolchain.graph.integers.functions import CHANNELS, kind_of, variant_of
-from toolchain.graph.nodes.rewrite import constant, drop_unused_constants, substitute
+from toolchain.graph.rewrite import constant, drop_unused_constants, substitute
 from toolchain.operations.library import Kinds
 from toolchain.spec.model.quantisation import Numerics
 

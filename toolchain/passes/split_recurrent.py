@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.nodes.rewrite import add_constant, drop_unused_constants, fresh_name, replace_value
-from toolchain.graph.operators.recurrences import Layer, layer_of, loops_of
+from toolchain.graph.recurrences import Layer, layer_of, loops_of
+from toolchain.graph.rewrite import add_constant, drop_unused_constants, fresh_name, replace_value
 from toolchain.passes.context import Context, Pass, wish_for
 
 

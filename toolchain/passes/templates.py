@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx
 
-from toolchain.graph.operators.schemas import known_operators
+from toolchain.graph.operators import known_operators
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, builtin_kinds, kinds_of
 from toolchain.spec.errors import Source, fail

@@ -9,12 +9,11 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calibration.table import Table
-from toolchain.graph.equivalence.piecewise import find_mismatch, same_but_ones, same_operator
-from toolchain.graph.files.store import Store
+from toolchain.graph.equivalence import find_mismatch, same_but_ones, same_operator
 from toolchain.graph.importing.foreign_operators import WRITTEN
-from toolchain.graph.nodes.rewrite import constant, is_float, is_operator, known_shape
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import ONCE, THREADS, Session, open_session, run_session
+from toolchain.graph.rewrite import constant, is_float, is_operator, known_shape
+from toolchain.graph.session import ONCE, THREADS, Session, open_session, run_session
+from toolchain.graph.store import Store, open_model
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import REASON, note_refusals, reasons_of
 from toolchain.graph.integers.functions import FUSED, is_integer
-from toolchain.graph.nodes.rewrite import keep_given_names
+from toolchain.graph.rewrite import keep_given_names
 from toolchain.passes.context import Context, Pass
 from toolchain.passes.fuse import ONLY
 from toolchain.passes.leave import rejoin_activations, release_activations

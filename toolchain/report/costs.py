@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import Reasons, reasons_of
 from toolchain.graph.integers.functions import kind_of
-from toolchain.graph.operators.work import host_work
 from toolchain.graph.regions import TARGET, describe_inputs, region_calls, region_function
+from toolchain.graph.work import host_work
 from toolchain.passes.fuse import sources_of
 from toolchain.passes.placement import is_boundary
 from toolchain.report.placement import HOST, MACHINE, Placed, Placement

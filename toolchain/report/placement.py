@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import Reasons, reasons_of, refusals_of
 from toolchain.graph.integers.functions import kind_of
-from toolchain.graph.operators.work import host_work
 from toolchain.graph.regions import TARGET, region_calls, region_function
+from toolchain.graph.work import host_work
 from toolchain.passes.fuse import sources_of
 from toolchain.passes.join_recurrent import parts_of
 from toolchain.spec.reason import Reason

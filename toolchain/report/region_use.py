@@ -7,8 +7,8 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.analysis.checks import prepare_program
-from toolchain.graph.graph_region import GraphRegion
-from toolchain.graph.operators.work import node_macs
+from toolchain.graph.regions import GraphRegion
+from toolchain.graph.work import node_macs
 from toolchain.isa.footprint.footprints import Footprints, granules
 from toolchain.isa.program import Ints, Program
 from toolchain.schedule.backend import Backend

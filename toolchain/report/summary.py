@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from toolchain.graph.calibration.calibrated import calibration_kind
-from toolchain.graph.graph_region import GraphRegion
-from toolchain.graph.operators.work import RECURRENT
-from toolchain.graph.regions import region_calls
+from toolchain.graph.regions import GraphRegion, region_calls
+from toolchain.graph.work import RECURRENT
 from toolchain.passes.templates import templates_for
 from toolchain.report.costs import Costs, cost_rows
 from toolchain.report.explain import Remark, peak_remarks, remarks_of, run_remarks, stream_remarks

@@ -8,14 +8,13 @@ import onnx
 import onnx_ir as ir
 
 from toolchain.codegen.generator import RegionCode
-from toolchain.graph.files.weights import INLINE_BYTES
+from toolchain.graph.files import INLINE_BYTES
 from toolchain.graph.integers.calls import SCALE
-from toolchain.graph.nodes.rewrite import shape_of
-from toolchain.graph.nodes.structure import needed
-from toolchain.graph.nodes.subgraphs import Identifier, all_nodes, called_functions
-from toolchain.graph.operators.work import Work, host_work
+from toolchain.graph.nodes import Identifier, all_nodes, called_functions, needed
 from toolchain.graph.preparation import Preparation
 from toolchain.graph.regions import REGION
+from toolchain.graph.rewrite import shape_of
+from toolchain.graph.work import Work, host_work
 from toolchain.runtime.bundle import data_name
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, PlanStep, Port, RegionProgram
 from toolchain.runtime.machine import target_of

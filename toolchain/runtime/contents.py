@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from toolchain.abi.dram_map import DramMap
-from toolchain.graph.operators.work import Work
 from toolchain.graph.preparation import LAYOUTS, Preparation, channels_last
+from toolchain.graph.work import Work
 from toolchain.spec.model import Host
 
 

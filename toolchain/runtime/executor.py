@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.graph.calibration.table import sample_at, sample_count
-from toolchain.graph.running.session import Session, run_session
+from toolchain.graph.session import Session, run_session
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.contents import Bundle, Interface, Manifest, PlanStep, RegionProgram, step_names, step_of
 from toolchain.runtime.device import Device

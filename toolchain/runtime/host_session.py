@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import onnx
 from google.protobuf.message import DecodeError
 
-from toolchain.graph.running.session import Session, open_session
+from toolchain.graph.session import Session, open_session
 from toolchain.spec.errors import fail
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from toolchain.graph.preparation import channels_last, prepare, raw_channels_last
-from toolchain.graph.running.session import Session, open_session, run_session
+from toolchain.graph.session import Session, open_session, run_session
 from toolchain.runtime.contents import Interface
 from toolchain.spec.errors import UserError, fail
 

@@ -12,7 +12,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from toolchain.graph.running.session import Session, open_session, run_session
+from toolchain.graph.session import Session, open_session, run_session
 from toolchain.isa.binary.container import read_container
 from toolchain.isa.binary.decode import decode
 from toolchain.runtime.contents import Bundle, Port, RegionProgram

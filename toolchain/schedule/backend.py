@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from toolchain.graph.graph_region import GraphRegion, read_graph_region
-from toolchain.graph.regions import TARGET
+from toolchain.graph.regions import TARGET, GraphRegion, read_graph_region
 from toolchain.passes.context import Device
 from toolchain.schedule.graph_offload import graph_device
 from toolchain.schedule.kernel_selection import images_per_run

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from toolchain.abi.dram_map import Buffer, StoredTensor
-from toolchain.graph.graph_region import GraphRegion
-from toolchain.graph.operators.work import node_macs
+from toolchain.graph.regions import GraphRegion
+from toolchain.graph.work import node_macs
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.calls import plan_calls
 from toolchain.schedule.compile_region import Options, plan_region

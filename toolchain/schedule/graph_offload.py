@@ -8,9 +8,9 @@ from functools import cached_property
 import onnx_ir as ir
 
 from toolchain.graph.integers.calls import Reasons
-from toolchain.graph.nodes.rewrite import captured, known_shape
-from toolchain.graph.operators.schemas import known_operators
-from toolchain.graph.operators.work import host_work, node_macs
+from toolchain.graph.operators import known_operators
+from toolchain.graph.rewrite import captured, known_shape
+from toolchain.graph.work import host_work, node_macs
 from toolchain.passes.context import Device, NodeCost, Price, Tariff
 from toolchain.schedule.kernels.kernel import Require
 from toolchain.schedule.kernels.operator_calls import load_operator_calls

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import Reasons, read_call
 from toolchain.graph.integers.functions import integer_domain, is_integer, kind_of
-from toolchain.graph.nodes.rewrite import shape_of
+from toolchain.graph.rewrite import shape_of
 from toolchain.operations.library import Kinds
 from toolchain.operations.ways import reachable
 from toolchain.passes.context import Device

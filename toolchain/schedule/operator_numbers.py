@@ -9,8 +9,8 @@ import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from toolchain.graph.nodes.rewrite import known_shape
-from toolchain.graph.operators.schemas import attribute_default
+from toolchain.graph.operators import attribute_default
+from toolchain.graph.rewrite import known_shape
 
 Array = NDArray[Any]
 STANDARD = ""

@@ -7,8 +7,8 @@ import onnx_ir as ir
 
 from toolchain.abi.dram_map import Shape
 from toolchain.graph.integers.calls import read_call
-from toolchain.graph.nodes.rewrite import shape_of
 from toolchain.graph.regions import BATCH, KERNEL, ROW_BY_ROW, WAY, describe_inputs, region_function
+from toolchain.graph.rewrite import shape_of
 from toolchain.passes.fuse import sources_of
 from toolchain.schedule.kernel_selection import Chosen, Selection, images_per_run
 from toolchain.schedule.kernels.kernel import Kernel

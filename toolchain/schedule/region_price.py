@@ -7,9 +7,9 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import BOUNDARY
 from toolchain.graph.integers.functions import kind_of
-from toolchain.graph.nodes.rewrite import known_shape
-from toolchain.graph.operators.recurrences import is_loop, loop_sizes, loops_that_read, operator_of
-from toolchain.graph.operators.work import Recurrence, host_work, node_macs, recurrence_of
+from toolchain.graph.recurrences import is_loop, loop_sizes, loops_that_read, operator_of
+from toolchain.graph.rewrite import known_shape
+from toolchain.graph.work import Recurrence, host_work, node_macs, recurrence_of
 from toolchain.operations.library import Kinds, kinds_of
 from toolchain.passes.context import NodeCost, Price, Tariff
 from toolchain.schedule.kernel_selection import images_per_run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from toolchain.graph.files.store import read_stage
+from toolchain.graph.store import read_stage
 from toolchain.passes.truth import Given, open_given
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.contents import Bundle

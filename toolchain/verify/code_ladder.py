@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from toolchain.abi.dram_map import DramMap, get_tensor, put_tensor
 from toolchain.codegen.c99 import c99_code
 from toolchain.graph.calibration.table import sample_at, sample_count
-from toolchain.graph.graph_region import GraphRegion, onnx_of
-from toolchain.graph.running.session import Session, open_session, run_session
+from toolchain.graph.regions import GraphRegion, onnx_of
+from toolchain.graph.session import Session, open_session, run_session
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.device import ByteRange, Bytes
 from toolchain.runtime.emulator_device import EmulatorDevice

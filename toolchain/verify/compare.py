@@ -9,9 +9,9 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from toolchain.graph.calibration.table import sample_at
-from toolchain.graph.integers.integer_graph import check_oracle, integer_tensors
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import run_session
+from toolchain.graph.integers.calls import check_oracle, integer_tensors
+from toolchain.graph.session import run_session
+from toolchain.graph.store import open_model
 from toolchain.spec.model import Tolerance
 from toolchain.verify.verdict import Compared, Coordinates
 

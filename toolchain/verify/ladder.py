@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from toolchain.accuracy.closeness import closeness_of
 from toolchain.accuracy.errors import measure_errors
 from toolchain.graph.calibration.table import Table, joined, sample_at, sample_count
-from toolchain.graph.graph_region import GraphRegion
+from toolchain.graph.integers.calls import integer_tensors
 from toolchain.graph.integers.functions import integer_domain
-from toolchain.graph.integers.integer_graph import integer_tensors
-from toolchain.graph.operators.work import host_work
-from toolchain.graph.regions import region_calls, region_function
+from toolchain.graph.regions import GraphRegion, region_calls, region_function
+from toolchain.graph.work import host_work
 from toolchain.passes.fuse import sources_of
 from toolchain.passes.truth import check_import
 from toolchain.runtime.emulator_device import EmulatorDevice

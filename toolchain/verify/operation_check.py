@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
 from toolchain.graph.integers.calls import fused_call, integer_call, run_call
-from toolchain.graph.integers.numerics import ROUNDINGS
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.integers.endings import ROUNDINGS
+from toolchain.graph.session import open_session, run_session
 from toolchain.operations.ending import scaling_operands, zero_names
 from toolchain.operations.kind import Operand, OperationKind
 from toolchain.operations.library import Kinds

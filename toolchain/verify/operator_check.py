@@ -17,8 +17,8 @@ from onnx.backend.test.case import node
 
 from toolchain.codegen.c99 import c99_graph_code
 from toolchain.codegen.generator import RegionCode
-from toolchain.graph.graph_region import GraphRegion, GraphTensor
-from toolchain.graph.nodes.rewrite import ONNX_DOMAINS
+from toolchain.graph.regions import GraphRegion, GraphTensor
+from toolchain.graph.rewrite import ONNX_DOMAINS
 from toolchain.runtime.device import ByteRange
 from toolchain.runtime.open_region import compile_c
 from toolchain.schedule.backend import Backend

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from toolchain.graph.calibration.calibrated import calibration_kind, calibration_text
-from toolchain.graph.files.store import read_stage
+from toolchain.graph.store import read_stage
 from toolchain.tasks.actions.paths import graph_file
 from toolchain.tasks.plan import make_plan
 from toolchain.tasks.work import perform

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from toolchain.graph.files.proto_file import write_proto
+from toolchain.graph.files import write_proto
 from toolchain.graph.importing.extract import extract_model
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
 from toolchain.spec.errors import UserError
 
 FLOAT = TensorProto.FLOAT

@@ -15,7 +15,7 @@ from tests.graph.imported import F, normal, run
 from tests.graph.onnx_builder import n
 from toolchain.graph.importing.foreign_operators import VENDOR, share_floats, write_out
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.running.session import open_session
+from toolchain.graph.session import open_session
 from toolchain.passes.truth import Given
 
 Array = np.ndarray

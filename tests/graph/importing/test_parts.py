@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.graph.onnx_builder import model, n, save
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import open_model
 
 NAMES = "abcd"
 SHAPES = {name: [1, k + 1, 2, 3] for k, name in enumerate(NAMES)}

@@ -1,16 +1,42 @@
-"""The text of endings; tests/graph/integers/test_integer_functions.py holds their results against the reference."""
+"""The text of endings; tests/graph/integers/test_integer_functions.py holds their results against the reference.
+
+The fraction that stands for an average is the best of all that fit its bits.
+"""
 
 import re
+from fractions import Fraction as Ratio
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import parser
 
-from toolchain.graph.integers.endings import centred_text, ending_text, with_operands
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.integers.endings import average_fraction, centred_text, ending_text, with_operands
+from toolchain.graph.session import open_session, run_session
 from toolchain.operations.ending import twice_rounded
 from toolchain.operations.library import builtin_kinds
-from toolchain.spec.model.quantisation import FirstRounding, Numerics, Range
+from toolchain.spec.model.quantisation import AverageRule, FirstRounding, Fraction, Numerics, Range
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(4, 16))
+def test_no_fraction_of_as_many_bits_is_nearer(height: int, width: int, bits: int) -> None:
+    found = average_fraction(AverageRule(bits=bits), height, width)
+    wanted = Ratio(1, height * width)
+    assert 0 < found.numerator < 2 ** (bits - 1)
+    error = abs(Ratio(found.numerator, 2**found.shift) - wanted)
+    assert all(abs(Ratio(m, 2**s) - wanted) >= error for s in range(found.shift + 8) for m in _around(wanted, s) if 0 < m < 2 ** (bits - 1))
+
+
+def _around(wanted: Ratio, shift: int) -> tuple[int, int]:
+    below = int(wanted * 2**shift)
+    return below, below + 1
+
+
+@pytest.mark.parametrize(("size", "wanted"), [((3, 3), Fraction(7, 6)), ((3, 4), Fraction(85, 10))])
+def test_the_table_goes_first(size: tuple[int, int], wanted: Fraction) -> None:
+    assert average_fraction(AverageRule(((3, 3, Fraction(7, 6)),)), *size) == wanted
+
 
 BYTES = Numerics(zero_points=True, activation=Range(0, 255))
 

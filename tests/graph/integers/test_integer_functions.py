@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.special_values import special_values, stored_value
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
 from toolchain.graph.integers.calls import BOUNDARY, boundary_call, integer_call, run_call
-from toolchain.graph.integers.numerics import ROUNDINGS, average_fraction
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.integers.endings import ROUNDINGS, average_fraction
+from toolchain.graph.session import open_session, run_session
 from toolchain.operations.ending import scaling_operands, zero_names
 from toolchain.operations.library import builtin_kinds
 from toolchain.spec.model.quantisation import AverageRule, FirstRounding, Fraction, Numerics, Range, Rounding

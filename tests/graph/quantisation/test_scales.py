@@ -9,7 +9,7 @@ from toolchain.graph.calibration.histogram import Spread
 from toolchain.graph.calibration.ranges import position
 from toolchain.graph.calibration.table import Seen, Table
 from toolchain.graph.integers.calls import Call
-from toolchain.graph.integers.numerics import average_fraction
+from toolchain.graph.integers.endings import average_fraction
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, groups_of, product_position, tensors_of
 from toolchain.operations.library import builtin_kinds, read_kind
 from toolchain.spec.errors import Source, UserError

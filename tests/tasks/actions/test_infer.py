@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from toolchain import cli
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
 from toolchain.spec.errors import UserError
 
 

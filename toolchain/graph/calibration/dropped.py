@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.equivalence.intervals import pad_fill
 from toolchain.graph.integers.functions import kind_of
-from toolchain.graph.nodes.rewrite import is_operator, text
+from toolchain.graph.intervals import pad_fill
+from toolchain.graph.rewrite import is_operator, text
 from toolchain.spec.arrays import Array
 
 

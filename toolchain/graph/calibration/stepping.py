@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from toolchain.graph.equivalence.pieces import reads_of
-from toolchain.graph.nodes.rewrite import captured
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import run_session
+from toolchain.graph.pieces import reads_of
+from toolchain.graph.rewrite import captured
+from toolchain.graph.session import run_session
+from toolchain.graph.store import open_model
 from toolchain.spec.arrays import Array
 
 Samples = Mapping[str, Array]

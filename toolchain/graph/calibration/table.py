@@ -11,10 +11,10 @@ import onnx_ir as ir
 
 from toolchain.graph.calibration.dropped import ranging
 from toolchain.graph.calibration.histogram import BINS, Spread, count, rounded, spread
-from toolchain.graph.nodes.node_text import shape_text
-from toolchain.graph.nodes.rewrite import is_float, known_shape
-from toolchain.graph.running.graph_session import open_model
-from toolchain.graph.running.session import run_session
+from toolchain.graph.nodes import shape_text
+from toolchain.graph.rewrite import is_float, known_shape
+from toolchain.graph.session import run_session
+from toolchain.graph.store import open_model
 from toolchain.spec.errors import fail
 from toolchain.spec.files import read_limited, write_atomic
 

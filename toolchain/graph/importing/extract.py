@@ -5,12 +5,9 @@ from pathlib import Path
 
 import onnx
 
-from toolchain.graph.files.proto_file import read_proto
-from toolchain.graph.files.weights import check_constants, take_weights
+from toolchain.graph.files import check_constants, read_proto, take_weights
 from toolchain.graph.importing.resolve import declare_types, infer_partly
-from toolchain.graph.nodes.node_text import node_text
-from toolchain.graph.nodes.structure import needed, sort_nodes, unify_constants
-from toolchain.graph.nodes.subgraphs import called_functions, own_names, subgraphs
+from toolchain.graph.nodes import called_functions, needed, node_text, own_names, sort_nodes, subgraphs, unify_constants
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
 

@@ -7,10 +7,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from toolchain.graph.nodes.rewrite import ONNX_DOMAINS, is_operator
-from toolchain.graph.nodes.structure import needed
-from toolchain.graph.nodes.subgraphs import Shapes, replace_nodes, subgraphs
-from toolchain.graph.running.session import ONCE, open_session, run_session
+from toolchain.graph.nodes import Shapes, needed, replace_nodes, subgraphs
+from toolchain.graph.rewrite import ONNX_DOMAINS, is_operator
+from toolchain.graph.session import ONCE, open_session, run_session
 from toolchain.spec.errors import UserError
 
 MAX_ELEMENTS = 1 << 20

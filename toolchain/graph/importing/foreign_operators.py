@@ -8,9 +8,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from toolchain.graph.nodes.rewrite import ONNX_DOMAINS, is_operator
-from toolchain.graph.nodes.structure import needed
-from toolchain.graph.nodes.subgraphs import replace_nodes
+from toolchain.graph.nodes import needed, replace_nodes
+from toolchain.graph.rewrite import ONNX_DOMAINS, is_operator
 
 VENDOR = "com.microsoft"
 WRITTEN = "tilewright.written"

@@ -1,26 +1,74 @@
-"""From an ONNX file to a graph: functions written out, one operator set, shapes and types as far as they can be known."""
+"""From an ONNX file to a graph: functions written out, one operator set, shapes and types as far as they can be known.
+
+Local functions written out where they are called, within bounds that are checked first.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx import inliner
 
-from toolchain.graph.files.proto_file import read_proto
-from toolchain.graph.files.weights import check_constants, ir_tensor, take_weights
-from toolchain.graph.importing.dims import fix_dims
+from toolchain.graph.files import check_constants, ir_tensor, read_proto, take_weights
 from toolchain.graph.importing.fold_nodes import lift_constants
 from toolchain.graph.importing.foreign_operators import WRITTEN, drop_maps, share_floats, write_out
-from toolchain.graph.importing.inlining import inline_functions
 from toolchain.graph.importing.parts import chain_concats, write_parts
 from toolchain.graph.importing.resolve import resolve_shapes
-from toolchain.graph.importing.shapes import check_shapes, is_taken
+from toolchain.graph.importing.shapes import check_shapes, fix_dims, is_taken
 from toolchain.graph.importing.versions import to_opset
-from toolchain.graph.nodes.rewrite import is_operator, keep_given_names
-from toolchain.graph.nodes.structure import part_names, sort_nodes, unify_constants
-from toolchain.graph.nodes.subgraphs import subgraphs
+from toolchain.graph.nodes import all_nodes, node_text, part_names, sort_nodes, subgraphs, unify_constants
+from toolchain.graph.rewrite import is_operator, keep_given_names
 from toolchain.spec.errors import fail
+
+MAX_NODES = 1 << 18
+"""A model of more nodes than this after inlining is refused."""
+Key = tuple[str, str]
+
+
+def inline_functions(proto: onnx.ModelProto, path: Path) -> onnx.ModelProto:
+    """The model without local functions.
+
+    Raises UserError E0903 for a function that calls itself, E0922 for calls that multiply beyond MAX_NODES nodes.
+    """
+    if not proto.functions:
+        return proto
+    sizes = _Sizes({(function.domain, function.name): function for function in proto.functions}, path)
+    total = sum(map(sizes.of_node, all_nodes(proto.graph.node)))
+    if total > MAX_NODES:
+        raise fail(
+            "E0922",
+            f"written out, the model's functions make more than {MAX_NODES} nodes",
+            hint="do they call each other too often?",
+            place=str(path),
+        )
+    return inliner.inline_local_functions(proto)
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Counts nodes without writing them out; MAX_NODES + 1 stands for any larger number."""
+
+    functions: Mapping[Key, onnx.FunctionProto]
+    path: Path
+    known: dict[Key, int] = field(default_factory=dict[Key, int])
+    open: list[Key] = field(default_factory=list[Key])
+
+    def of_node(self, node: onnx.NodeProto) -> int:
+        key = (node.domain, node.op_type)
+        if key not in self.functions:
+            return 1
+        if key in self.open:
+            raise fail("E0903", f"the function '{node.op_type}' calls itself, in {node_text(node)}", place=str(self.path))
+        if key not in self.known:
+            self.open.append(key)
+            total = sum(map(self.of_node, all_nodes(self.functions[key].node)))
+            self.open.pop()
+            self.known[key] = min(total, MAX_NODES + 1)
+        return self.known[key]
+
 
 FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
 WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "LSTM", "GRU", "RNN")

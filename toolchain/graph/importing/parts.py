@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.nodes.rewrite import (
+from toolchain.graph.rewrite import (
     add_constant,
     constant,
     drop_unused_constants,

@@ -1,17 +1,166 @@
-"""Brings a model to an operator set that everything after works on."""
+"""Brings a model to an operator set that everything after works on.
 
-from collections.abc import Container
+The operators that need rewriting, and up to which operator set. Every other change since the first one only added: types, attributes, inputs.
+
+Brings a model to a newer operator set, node by node, without a change of meaning.
+"""
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import onnx
 from onnx import defs, helper
 
-from toolchain.graph.importing.opsets.upgrade import upgrade
-from toolchain.graph.nodes.node_text import node_text
-from toolchain.graph.nodes.subgraphs import all_nodes, subgraphs
+from toolchain.graph.importing import opset_attributes as attributes
+from toolchain.graph.importing import opset_rewrites as rewrites
+from toolchain.graph.importing.opset_site import Adapter, Journey, Known, Names, Site, changed, fault
+from toolchain.graph.importing.resolve import infer_partly
+from toolchain.graph.nodes import all_nodes, node_text, replace_nodes, subgraphs
 from toolchain.spec.errors import fail
 from toolchain.spec.suggest import nearest
+
+Rules = tuple[tuple[int, Adapter], ...]
+
+LEGACY = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
+REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+
+RULES: Mapping[str, Rules] = MappingProxyType(
+    {
+        **dict.fromkeys(LEGACY, ((7, rewrites.aligned),)),
+        **{f"Reduce{kind}": ((18, attributes.as_input("axes")),) for kind in REDUCTIONS},
+        **{kind: ((7, attributes.without("output_sequence")),) for kind in ("LSTM", "RNN")},
+        **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), ((13, rewrites.coerced),)),
+        "BatchNormalization": ((14, rewrites.batch_norm),),
+        "Cast": ((6, attributes.cast_by_name),),
+        "Clip": ((6, attributes.open_clip), (11, attributes.clip_limits)),
+        "Concat": ((4, attributes.explicit(axis=1)),),
+        "DFT": ((20, attributes.transform_axis),),
+        "Dropout": ((12, rewrites.dropout),),
+        "GRU": ((3, attributes.forward), (7, attributes.without("output_sequence"))),
+        "Gemm": ((7, attributes.without("broadcast")),),
+        "GlobalLpPool": ((2, attributes.whole_power),),
+        "GridSample": ((20, attributes.grid_mode),),
+        "GroupNormalization": ((21, rewrites.group_norm),),
+        "LpPool": ((2, attributes.lp_window),),
+        "PRelu": ((7, rewrites.slope),),
+        "Pad": ((2, attributes.pad_name), (11, attributes.pad_sizes)),
+        "ReduceSum": ((13, attributes.as_input("axes")),),
+        "Reshape": ((5, attributes.reshape_attribute),),
+        "Resize": ((11, rewrites.early_resize), (13, rewrites.resize)),
+        "RoiAlign": ((16, attributes.explicit(coordinate_transformation_mode="output_half_pixel")),),
+        "Scan": ((9, rewrites.batched_scan),),
+        "Scatter": ((11, attributes.scatter_elements),),
+        "Selu": ((6, attributes.explicit(alpha=1.6732, gamma=1.0507)),),
+        "Slice": ((10, attributes.slice_ranges),),
+        "Split": ((2, attributes.split_sizes_attribute), (13, attributes.as_input("split")), (18, attributes.split_count)),
+        "Squeeze": ((13, attributes.squeeze_axes),),
+        "Tile": ((6, attributes.tile_axis),),
+        "TopK": ((10, attributes.top_k),),
+        "Unsqueeze": ((13, attributes.unsqueeze_axes),),
+        "Upsample": ((10, rewrites.upsample),),
+    }
+)
+
+
+def due(kind: str, version: int, target: int) -> list[Adapter]:
+    """The adapters that take an operator from one operator set to another, in order."""
+    adapters = [adapter for before, adapter in RULES.get(kind, ()) if version < before <= target]
+    return [attributes.without("consumed_inputs"), *adapters] if version < 6 <= target else adapters
+
+
+INFERRED = 6
+"""The first operator set that tells every operator's shapes; older models come here first."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """From one operator set to another, on the way that the journey is."""
+
+    version: int
+    target: int
+    names: Names
+    journey: Journey
+
+
+def upgrade(proto: onnx.ModelProto, path: Path, target: int) -> onnx.ModelProto:
+    """The model at the operator set `target` (at most 21), or itself if it is there; the one given stays as it is.
+
+    Nodes and tensors keep their names; ONNX's own domain has to be the empty one. Raises UserError E0906: a node that its operator set has not,
+    or one without an equal form.
+    """
+    version = next(entry.version for entry in proto.opset_import if not entry.domain)
+    journey = Journey(path, version, target)
+    for stop in sorted({min(INFERRED, target), target}):
+        if version < stop:
+            proto = _stepped(proto, version, stop, journey)
+            version = stop
+    return proto
+
+
+def _stepped(proto: onnx.ModelProto, version: int, target: int, journey: Journey) -> onnx.ModelProto:
+    result = onnx.ModelProto()
+    result.CopyFrom(proto)
+    known = Known(proto.graph, lambda: infer_partly(proto).graph)
+    _rewrite(result.graph, known, _Step(version, target, _names(proto.graph), journey))
+    for entry in result.opset_import:
+        if not entry.domain:
+            entry.version = target
+    return result
+
+
+def _rewrite(graph: onnx.GraphProto, known: Known, step: _Step) -> None:
+    """Rewrites the nodes of a graph in place; `known` is a view of the graph as it was."""
+    nodes, grown = list[onnx.NodeProto](), False
+    for number, node in enumerate(graph.node):
+        for place, inner in enumerate(subgraphs(node)):
+            _rewrite(inner, known.inner(number, place), step)
+        site = _adapted(node, known, step)
+        nodes.extend([*site.before, node, *site.after] if site else [node])
+        graph.initializer.extend(site.constants if site else [])
+        grown = grown or bool(site and (site.before or site.after))
+    if grown:
+        replace_nodes(graph, nodes)
+
+
+def _adapted(node: onnx.NodeProto, known: Known, step: _Step) -> Site | None:
+    """The site of a node that was rewritten; None for one that keeps its form."""
+    if node.domain or not changed(node.op_type, step.version, step.target):
+        return None
+    if reason := fault(node, step.version):
+        text = f"{node_text(node)}: not as operator set {step.journey.origin} has it: {reason}"
+        raise fail("E0906", text, place=str(step.journey.path))
+    adapters = due(node.op_type, step.version, step.target)
+    if not adapters:
+        return None
+    site = Site(node, step.version, known, step.names, step.journey)
+    for adapter in adapters:
+        adapter(site)
+    return site
+
+
+def _names(graph: onnx.GraphProto) -> Names:
+    read = frozenset(_read(graph))
+    return Names({*read, *_made(graph)}, read)
+
+
+def _read(graph: onnx.GraphProto) -> Iterator[str]:
+    yield from (entry.name for entry in graph.output)
+    for node in graph.node:
+        yield from node.input
+        for inner in subgraphs(node):
+            yield from _read(inner)
+
+
+def _made(graph: onnx.GraphProto) -> Iterator[str]:
+    yield from (entry.name for entry in (*graph.input, *graph.initializer, *graph.value_info))
+    for node in graph.node:
+        yield from (node.name, *node.output)
+        for inner in subgraphs(node):
+            yield from _made(inner)
+
 
 OPSET = 21
 """The oldest operator set that goes on from here; a newer one stays."""

@@ -2,14 +2,36 @@
 
 Shifts alone are computed in float64, where every value before the rounding is exact: the quantiser proves that it has at most 53 bits. Products with
 multipliers are computed in int64, with a modulus that has the divisor's sign; ONNX Runtime's Min, Max and Clip of int64 compare 32 bits on some
-processors (version 1.31), so limits are taken in float64. A factor in float32 is one product in float32."""
+processors (version 1.31), so limits are taken in float64. A factor in float32 is one product in float32.
+
+How a machine calculates with integers, and what follows from it.
+"""
 
 import re
 from itertools import product
 
 from toolchain.operations.ending import by_channel, scaling_attributes, scaling_operands
 from toolchain.operations.kind import OperationKind
-from toolchain.spec.model.quantisation import Numerics, Rounding
+from toolchain.spec.model.quantisation import AverageRule, Fraction, Numerics, Rounding
+
+ROUNDINGS: tuple[Rounding, ...] = ("half_up", "half_even", "half_away", "floor")
+
+
+def average_fraction(rule: AverageRule, height: int, width: int) -> Fraction:
+    """The fraction that stands for 1 / (height * width): the table's, or the least error, the smallest shift of several."""
+    for kh, kw, fraction in rule.table:
+        if (kh, kw) == (height, width):
+            return fraction
+    count = height * width
+    limit = 2 ** (rule.bits - 1)
+    choices = [Fraction((2 ** (s + 1) + count) // (2 * count), s) for s in range(max(1, (limit * count - 1).bit_length()))]
+    legal = [choice for choice in choices if 0 < choice.numerator < limit]
+    return min(legal, key=lambda choice: (_error(choice, count), choice.shift))
+
+
+def _error(fraction: Fraction, count: int) -> float:
+    return abs(fraction.numerator * count - 2**fraction.shift) / 2**fraction.shift
+
 
 # A body in standard operators knows of no zero points, and what it pads with is zero. So a body of ConvInteger or MatMulInteger, which is linear in
 # every operand, runs on the stored integers and once more on a tensor that is zero everywhere; their difference is the body of what the integers

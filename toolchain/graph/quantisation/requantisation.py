@@ -10,9 +10,9 @@ import numpy as np
 
 from toolchain.graph.calibration.ranges import fitting_positions, fitting_scale, position, positions
 from toolchain.graph.integers.calls import Call, window_of
-from toolchain.graph.integers.numerics import average_fraction
-from toolchain.graph.nodes.rewrite import row_blocks
+from toolchain.graph.integers.endings import average_fraction
 from toolchain.graph.quantisation.scales import product_position
+from toolchain.graph.rewrite import row_blocks
 from toolchain.operations.ending import first_stored, quantize
 from toolchain.operations.kind import UNIT
 from toolchain.operations.reals import evaluate_table

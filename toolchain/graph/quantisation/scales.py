@@ -10,7 +10,7 @@ from toolchain.graph.calibration.output_ranges import Choice
 from toolchain.graph.calibration.ranges import Method, choose_scale, choose_step, choose_zero, position
 from toolchain.graph.calibration.table import Table
 from toolchain.graph.integers.calls import Call, is_candidate, read_call, window_of
-from toolchain.graph.integers.numerics import average_fraction
+from toolchain.graph.integers.endings import average_fraction
 from toolchain.operations.library import Kinds
 from toolchain.spec.errors import fail
 from toolchain.spec.model.quantisation import Numerics

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from toolchain.graph.operators.schemas import known_operators
+from toolchain.graph.operators import known_operators
 from toolchain.schedule.kernels.call_kernel import filled, read_library
 from toolchain.schedule.kernels.kernel import Library, Require
 from toolchain.schedule.kernels.kernel_common import checked, naming, timed, with_common

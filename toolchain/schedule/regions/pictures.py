@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from toolchain.abi.dram_map import Shape
 from toolchain.graph.integers.calls import BOUNDARY, read_call
 from toolchain.graph.integers.functions import is_integer, kind_of
-from toolchain.graph.nodes.rewrite import shape_of
+from toolchain.graph.rewrite import shape_of
 from toolchain.operations import operation
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kind_named

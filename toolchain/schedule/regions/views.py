@@ -5,7 +5,7 @@ import math
 import onnx_ir as ir
 
 from toolchain.graph.integers.calls import Reasons, read_call
-from toolchain.graph.nodes.rewrite import shape_of
+from toolchain.graph.rewrite import shape_of
 from toolchain.operations.library import Kinds
 from toolchain.schedule.regions.blocks import block_of
 from toolchain.schedule.regions.pictures import data_of, is_call

@@ -9,9 +9,9 @@ from toolchain.accuracy.closeness import SATURATED, Stated, closeness_of, stated
 from toolchain.accuracy.errors import Errors, measure_errors
 from toolchain.accuracy.measure import check_task, measure_task, right_share
 from toolchain.graph.calibration.table import Samples, sample_at, sample_count
-from toolchain.graph.files.store import read_stage
-from toolchain.graph.operators.work import node_macs
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import read_stage
+from toolchain.graph.work import node_macs
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import calibration_samples, labelled_samples
 from toolchain.passes.budget import held_out

@@ -3,7 +3,7 @@
 import onnx
 
 from toolchain.graph.calibration.calibrated import calibration_kind, calibration_text
-from toolchain.graph.files.store import read_stage
+from toolchain.graph.store import read_stage
 from toolchain.passes.templates import templates_for
 from toolchain.report.annotated import annotated
 from toolchain.report.costs import nodes_sheet, rows_sheet

@@ -8,7 +8,7 @@ from typing import get_args
 
 from toolchain.accuracy.closeness import output_noise, task_loss
 from toolchain.graph.calibration.table import read_table
-from toolchain.graph.files.store import Store
+from toolchain.graph.store import Store
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import calibration_samples
 from toolchain.operations.kind import OperationKind

@@ -13,8 +13,8 @@ from toolchain.accuracy.errors import measure_errors
 from toolchain.accuracy.measure import check_task, measure_task, right_share
 from toolchain.graph.calibration.calibrated import calibration_kind
 from toolchain.graph.calibration.table import sample_at, sample_count
-from toolchain.graph.files.store import read_stage
-from toolchain.graph.running.session import open_session, run_session
+from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import read_stage
 from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import Labels, calibration_samples, labelled_samples
 from toolchain.passes.truth import Given, open_given

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from toolchain.graph.files.store import read_stage
-from toolchain.graph.graph_region import GraphRegion
-from toolchain.graph.regions import region_calls
+from toolchain.graph.regions import GraphRegion, region_calls
+from toolchain.graph.store import read_stage
 from toolchain.schedule.backend import Backend, backend_of, load_backends
 from toolchain.schedule.compile_region import Options, find_schedule
 from toolchain.schedule.form.files import SUFFIX, check_regions, read_schedules

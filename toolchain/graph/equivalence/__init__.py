@@ -1,1 +1,0 @@
-"""Proof that two float models compute the same."""

@@ -1,1 +1,0 @@
-"""Files of a model: read, written, their weights beside them."""

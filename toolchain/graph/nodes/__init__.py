@@ -1,1 +1,0 @@
-"""Nodes of a model: walked, named in messages, edited."""

@@ -1,1 +1,0 @@
-"""Running a graph in ONNX Runtime."""
