@@ -1,4 +1,4 @@
-"""Holds two float models against each other, piece by piece: every operator that a pass wrote computes what the operators before it computed.
+"""Holds two float models against each other, piece by piece: every operator that a pass wrote computes the same as the operators before the pass.
 
 A piece is an operator of the later model that the earlier one does not have. Its operands and its result are tensors of both, since through all float
 stages a name stands for one value. Both forms run on the same operands: made-up values of several times the spread that calibration saw, which reach
@@ -25,7 +25,7 @@ STEP = "tilewright.step"
 TOLERANCE: Mapping[ir.DataType, float] = {ir.DataType.FLOAT: 1e-4, ir.DataType.DOUBLE: 1e-6, ir.DataType.FLOAT16: 1e-2}
 """The difference allowed, in shares of a tensor's largest magnitude. Sums of float32 products in another order differ by some 1e-6 (measured)."""
 SPREADS = 4.0
-"""Deviation of made-up operands, in deviations of what calibration saw; the values of one tensor in two are of the usual size."""
+"""Deviation of made-up operands, in deviations of the calibrated values; the values of one tensor in two are of the usual size."""
 MOST = 1e30
 """The largest deviation: products of some such operands are still finite numbers."""
 MAX_BYTES = 256 << 20
@@ -34,7 +34,7 @@ MAX_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first tensor that differs: its maker in the later model, the largest difference, and what rounding may account for."""
+    """The first tensor that differs: its maker in the later model, the largest difference, and the difference that rounding explains."""
 
     tensor: str
     node: str
@@ -62,7 +62,7 @@ class _Piece:
 
 
 def find_mismatch(before: ir.Model, after: ir.Model, deviations: Mapping[str, float], place: str = "", store: Store | None = None) -> Mismatch | None:
-    """The first operator of `after` that does not compute what `before` does; None where all do.
+    """The first operator of `after` whose result differs from that of `before`; None where all do.
 
     deviations: root mean square of tensors by name; 1 for others. store: has the weights of both.
     Raises UserError E0910 where ONNX Runtime cannot run a piece.

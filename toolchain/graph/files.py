@@ -1,6 +1,6 @@
-"""Constants of a protobuf model: where their bytes are, inside it or beside it; large ones leave the model while ONNX's own tools copy it.
+"""ONNX files as protobuf: read after their bytes are checked, written with their data in one file beside them.
 
-ONNX files as protobuf: read after their bytes are checked, written with their data in one file beside them.
+The bytes of a constant lie inside the model or beside it; large ones leave the model while ONNX's own tools copy it.
 """
 
 import stat

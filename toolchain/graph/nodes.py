@@ -1,8 +1,6 @@
-"""How messages name nodes, tensors and shapes; the only place that knows the wording.
+"""Nodes of a protobuf model: their names in messages, their bodies and functions, and the order in which they run.
 
-Nodes of a protobuf model: all of them, those in the bodies of loops, scans and conditions too, and the functions that they call.
-
-Whether the nodes make a graph: every tensor made once, none before its own inputs.
+The nodes make a graph if every tensor is made once and none before its own inputs; those in the bodies of loops, scans and conditions count too.
 """
 
 from collections import Counter, deque
@@ -23,7 +21,7 @@ def node_text(node: onnx.NodeProto) -> str:
 
 
 def shape_text(shape: Sequence[int | str | None] | None) -> str:
-    """`1x3x224x224`, `?` for what is not known."""
+    """`1x3x224x224`, `?` for an unknown size."""
     if shape is None:
         return "of unknown rank"
     return "x".join("?" if size is None else str(size) for size in shape) or "scalar"
@@ -217,7 +215,7 @@ def _order(nodes: Sequence[onnx.NodeProto], makers: dict[str, int]) -> list[int]
 
 
 def _cycle(graph: onnx.GraphProto, makers: dict[str, int], done: set[int]) -> list[str]:
-    """Walks backwards through what is left until a node comes twice; at most six names are shown."""
+    """Walks backwards through the nodes that cannot be ordered until one comes twice; at most six names are shown."""
     number = next(i for i in range(len(graph.node)) if i not in done)
     seen: list[int] = []
     while number not in seen:

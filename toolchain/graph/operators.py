@@ -1,9 +1,4 @@
-"""ONNX's own operators as the installed package describes them.
-
-Operators that scale and shift each channel by constants: batch norm, and products and sums with a vector.
-
-Windows of convolutions and pools with everything written out, and Resize operators that only repeat pixels.
-"""
+"""Facts of ONNX's operators: default attributes, windows with all sizes written out, scale and shift of each channel, repeated pixels."""
 
 from collections.abc import Sequence
 from typing import Any

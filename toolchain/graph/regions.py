@@ -1,6 +1,6 @@
 """Regions of a model that a machine runs: calls of local functions in a domain of their own, so that the whole model still runs in ONNX Runtime.
 
-A region of ONNX's own operators, for a machine that takes a graph: what a call of a partitioned model runs.
+The function of a machine that takes a graph holds ONNX's own operators.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ def region_function(model: ir.Model, call: ir.Node) -> ir.Function:
 
 
 def describe_inputs(model: ir.Model, call: ir.Node) -> None:
-    """Gives the inputs of a region's function the shapes and types of what the call hands over: a file keeps none of them."""
+    """Gives the inputs of a region's function the shapes and types of the call's inputs: a file keeps none of them."""
     for inner, value in zip(region_function(model, call).inputs, call.inputs, strict=True):
         if inner.shape is None and value is not None:
             inner.shape, inner.type = value.shape, value.type

@@ -89,7 +89,7 @@ class Session(Protocol):
 def open_session(
     model: bytes | Path, optimise: bool = True, files: Mapping[str, bytes] | None = None, place: str | None = None, threads: int = THREADS
 ) -> Session:
-    """A session on the processor. files: external data by location, for a model in memory. place: what a message names, else the model's file.
+    """A session on the processor. files: external data by location, for a model in memory. place: for messages, else the model's file.
 
     Raises UserError E0910 for a model that is refused.
     """
@@ -110,7 +110,7 @@ def open_session(
 
 
 def run_session(session: Session, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None, place: str = "") -> dict[str, Array]:
-    """Output arrays by name, which do not depend on where inputs stand in memory. place: what a message names.
+    """Output arrays by name, which do not depend on where inputs stand in memory. place: for messages.
 
     Raises UserError E0910 when ONNX Runtime stops, KeyboardInterrupt when the user stops it.
     """
@@ -127,7 +127,7 @@ def run_session(session: Session, inputs: Mapping[str, Array], outputs: Sequence
 
 
 def aligned(value: Any) -> Any:
-    """An array, or a copy of it, contiguous and from a multiple of ALIGN on, as ONNX Runtime's own tensors are; what is no array stays as it is.
+    """An array, or a copy of it, contiguous and from a multiple of ALIGN on, as ONNX Runtime's own tensors are; other values stay as they are.
 
     Sums (of ReduceMean, version 1.32) differ in the last bit by where their operand starts.
     """
@@ -151,7 +151,7 @@ def _refusals() -> tuple[type[Exception], ...]:
 
 
 def _line(error: Exception, file: str = "") -> str:
-    """Without the file's own path, which may be a temporary one: the message's place says what the user knows."""
+    """Without the file's own path, which may be a temporary one: the message's place has the path that the user knows."""
     text = str(error)
     if file:
         text = text.replace(f"Load model from {file} failed:", "").replace(file, Path(file).name).replace(f"{Path(file).resolve().parent}/", "")

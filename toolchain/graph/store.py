@@ -1,6 +1,6 @@
 """All stages of a model in one folder: small ONNX files that share their weights, which are written once and named by content.
 
-Opens a graph that is in memory in ONNX Runtime, with any tensors inside as further outputs.
+ONNX Runtime opens a model in memory through such a folder.
 """
 
 import hashlib

@@ -16,7 +16,7 @@ COUNTED = ("Conv", "ConvInteger", "ConvTranspose", "Gemm", "MatMul", "MatMulInte
 CHOOSING = ("Gather", "GatherElements", "GatherND", "Slice", "Shape", "Size")
 """Operators that read no more of their first operand than their results hold."""
 UNCOUNTED = "uncounted"
-"""The kind of an operator of these whose shapes do not tell its multiply-accumulates: it costs its bytes, so that a sum costs what its parts do."""
+"""The kind of such an operator if its shapes do not tell its multiply-accumulates: it costs its bytes, so that a sum costs as much as its parts."""
 RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}
 """Operators that multiply at every step, and the gates of each."""
 
@@ -38,7 +38,7 @@ def host_work(nodes: Sequence[ir.Node], element_bytes: int = 0, kinds: Kinds | N
     """By kind: of a fused or integer call its kind, of any other node its operator, but `depthwise` for a convolution that has as many groups as
     channels, and `uncounted` for a product whose shapes are not known. Tensors of unknown shape count as nothing.
 
-    What is inside control flow counts as often as it runs, of an If the branch with more to do; it is no node of its own.
+    Nodes inside control flow count as often as they run, of an If those of the branch with more to do; they are no nodes of their own.
     element_bytes: of every computed tensor, 0 for its own type's. kinds: the operations that there are, the toolchain's where none are given.
     """
     found: dict[str, Work] = {}
@@ -66,7 +66,7 @@ def _inside(node: ir.Node, element_bytes: int, kinds: Kinds | None) -> dict[str,
 
 
 def node_macs(node: ir.Node, kinds: Kinds | None = None) -> int:
-    """Multiply-accumulates of one node, what is inside it included; 0 where shapes are not known."""
+    """Multiply-accumulates of one node, its bodies included; 0 where shapes are unknown."""
     return sum(work.macs for work in host_work([node], kinds=kinds).values())
 
 
@@ -174,7 +174,7 @@ def _bytes(value: ir.Value, element_bytes: int) -> int:
 
 
 def bodies_of(node: ir.Node) -> list[tuple[ir.Graph, int]]:
-    """The bodies of a node, each with its number of runs; of an If both branches, of which one runs. What depends on the data counts as 1."""
+    """The bodies of a node, each with its number of runs, 1 where it depends on the data; of an If both branches, of which one runs."""
     graphs = [graph for attribute in node.attributes.values() for graph in _graphs(attribute)]
     times = _trips(node) if is_operator(node, "Loop") else _steps(node) if is_operator(node, "Scan") else 1
     return [(graph, times) for graph in graphs]

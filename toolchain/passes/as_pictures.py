@@ -1,8 +1,7 @@
 """Networks of sequences (audio, EEG, time series) become networks of pictures one pixel wide, which machines of pictures compute: the same numbers.
 
 The length stands along the height, which machines share out among their rows of multipliers, and not along the width.
-
-Operators on sequences [n, c, l] in the form that they have on pictures one pixel wide, [n, c, l, 1]: the same numbers, computed the same way.
+A sequence [n, c, l] is a picture [n, c, l, 1].
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -235,7 +234,7 @@ def _chosen(graph: ir.Graph) -> dict[ir.Node, PictureForm]:
 
 
 def _leads(node: ir.Node, found: set[ir.Node]) -> bool:
-    """Whether chosen nodes alone read what a node makes, and it is no sum behind a product of matrices, which is one operation with it."""
+    """Whether chosen nodes alone read a node's result, and it is no sum behind a product of matrices, which is one operation with it."""
     if any(value is not None and is_operator(value.producer(), *ROWS) for value in node.inputs):
         return False
     return all(not value.is_graph_output() and all(user in found for user, _ in value.uses()) for value in node.outputs)

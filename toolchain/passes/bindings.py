@@ -30,7 +30,7 @@ class New:
 
 @dataclass(frozen=True)
 class Fused:
-    """A call that computes what the nodes of a match compute."""
+    """A call that computes the result of a match's nodes."""
 
     variant: str
     operands: tuple[ir.Value | New, ...]

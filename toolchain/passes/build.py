@@ -42,7 +42,7 @@ def declared_table(path: Path, dims: Mapping[str, int], pipeline: Pipeline | Non
 
 
 def united_table(seen: Table, declared: Table) -> Table:
-    """A quantised model's own ranges, and of its other tensors what made-up samples did."""
+    """A quantised model's own ranges, and of its other tensors those of made-up samples."""
     means = {name: seen.tensors[name].means if name in seen.tensors else () for name in declared.tensors}
     ranges = {name: Seen(found.spread, means[name]) for name, found in declared.tensors.items()}
     unusable = tuple(name for name in seen.unusable if name not in ranges)
@@ -90,7 +90,7 @@ def float_stages(steps: Sequence[Pass]) -> int:
 
 
 def check_floats(path: Path, imported: Path, original: ir.Model, model: ir.Model, context: Context, name: str, store: Store) -> None:
-    """Raises UserError E0923 where a float stage does not compute what the file does."""
+    """Raises UserError E0923 where a float stage has another result than the file."""
     place, found = context.place, Imported(original, context.place, store=store)
     if context.samples:
         sample = sample_at(context.samples, 0)

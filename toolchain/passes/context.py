@@ -66,11 +66,11 @@ def _unknown(node: ir.Node) -> Reason | None:  # noqa: ARG001
 class Device:
     """A machine that takes operations. refuses: why it does not take an integer call of the graph; none where it does.
 
-    prices: a region, given by its calls; None where the machine's file does not say what the host costs, as tariff is then.
+    prices: a region, given by its calls; None where the machine's file has no costs of the host, as tariff is then.
     computes: names of the operations that it may take; None where nothing is known of that.
     settles: writes into the function of a region, given by its call, which kernel does each operation of it. domain: of its integer functions.
     limits: the most that a region may have. recurrence: why an operator of ONNX's that steps through a sequence is on the host, with prices; None
-    for other operators, and where the machine's file does not say what the host costs.
+    for other operators, and where the machine's file has no costs of the host.
     """
 
     name: str
@@ -105,8 +105,8 @@ Results = Sequence[Mapping[str, np.typing.NDArray[Any]]]
 
 @dataclass(frozen=True)
 class Judge:
-    """budget: the share of the float network's work that integers may lose. loss: what they lose of it, by samples, the float network's outputs and
-    theirs. noise: the same by the energy of the outputs alone."""
+    """budget: the share of the float network's work that integers may lose. loss: the share that they lose, by samples, the float network's
+    outputs and theirs. noise: the same by the energy of the outputs alone."""
 
     budget: float
     loss: Callable[[Results, Results, Results], float]
@@ -127,7 +127,7 @@ class Context:
     wishes: of the user about where nodes are; the first that fits a node holds.
     policy: which regions are made, see `place_calls`. recorded: whether the samples are real ones.
     say: tells the user how far a long pass has come. observe: the table of the first so many samples alone. kinds: the operations that there are.
-    judge: of what integers lose; None where any loss is accepted.
+    judge: of the loss by integers; None where any loss is accepted.
     """
 
     place: str = ""

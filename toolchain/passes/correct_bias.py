@@ -65,7 +65,7 @@ def _corrected(node: ir.Node, call: Call, operands: list[Array], wanted: Array, 
 
 
 def _step(node: ir.Node, call: Call, operands: list[Array], numerics: Numerics) -> Any:
-    """The value of one unit of the sum: the output's scale times what scales the sum."""
+    """The value of one unit of the sum: the output's scale times the scale of the sum."""
     result = float.fromhex(node.outputs[0].metadata_props[SCALE])
     found = _scaling(call, operands, numerics)
     return result * found.factor.astype(np.float64) / 2.0**found.shift

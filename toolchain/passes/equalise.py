@@ -1,9 +1,8 @@
 """Cross-layer equalisation: moves scales of channels between layers, so that one scale for a whole tensor wastes less of it.
 
 Nagel et al., Data-Free Quantization Through Weight Equalization and Bias Correction (2019), section 4.1: a tensor's channel may be divided by a
-factor that the weights of its readers take in, where all that lies between is positively homogeneous. Here for the sums of residual networks and
-what makes and reads them, where factors are shared by many layers; and for what a depthwise convolution reads, where no sum over channels evens
-their errors out.
+factor that the weights of its readers take in, where all that lies between is positively homogeneous. Here for the sums of residual networks,
+whose makers and readers share the factors; and for inputs of depthwise convolutions, where no sum over channels evens errors out.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A scale for each channel of what the host hands to the machine, where the machine has one for a whole tensor.
+"""A scale for each channel of tensors that the host hands to the machine, where the machine has one for a whole tensor.
 
 The conversion to integers multiplies each channel by a factor that the weights of its readers take out again, so neither the host nor the machine has
 more to do. As in Xiao et al., SmoothQuant (2023), section 4: a channel's factor is a power of its range over that of its weights.
@@ -38,7 +38,7 @@ class Evened:
 
 @dataclass(frozen=True)
 class Divided:
-    """The divisor of each channel of a tensor, and what the divided tensor holds."""
+    """The divisor of each channel of a tensor, and statistics of the divided tensor."""
 
     divisor: Vector
     seen: Seen
@@ -167,7 +167,7 @@ def _along(channels: Vector, rank: int) -> Array:
 
 
 def _take_out(graph: ir.Graph, node: ir.Node, found: Mapping[ir.Value, Divided], kinds: Kinds) -> None:
-    """Multiplies the weights of a layer by the divisors of what it reads; computed in float64, rounded once."""
+    """Multiplies the weights of a layer by the divisors of its input; computed in float64, rounded once."""
     value, call = node.inputs[0], read_call(node, kinds)
     if value is None or value not in found or not call.operation.bias:
         return

@@ -48,7 +48,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "product": "MatMul Gemm Einsum ConvTranspose ConvInteger MatMulInteger",
     }
 )
-"""Operators of ONNX by what they are, for reasons why no template begins with them."""
+"""Operators of ONNX by their group, for reasons why no template begins with them."""
 
 
 def unknown(node: ir.Node, device: Device | None = None) -> Reason:

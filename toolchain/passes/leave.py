@@ -181,7 +181,7 @@ def _split_activation(node: ir.Node, kinds: Kinds) -> ir.Node | None:
 
 
 def release_activations(model: ir.Model) -> None:
-    """Conversions that took over the limits of an activation on the host read it again, so that another machine may take it with what it reads."""
+    """Conversions that took over the limits of an activation on the host read it again: another machine may take it with the operation before it."""
     for active in model.graph:
         if is_operator(active, *LIMITS) and (source := active.inputs[0]) is not None:
             _move_conversions(active, source, active.outputs[0])

@@ -1,4 +1,4 @@
-"""Makes regions of what the machine computes: maximal convex sets of operations, each a local function that names its kernels; the rest says why it
+"""Makes regions of the machine's operations: maximal convex sets of operations, each a local function that names its kernels; the rest says why it
 stays."""
 
 from collections.abc import Mapping, Sequence

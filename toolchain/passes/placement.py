@@ -28,7 +28,7 @@ class Room:
 
 
 def convex_groups(before: Sequence[Sequence[int]], owners: Sequence[int], rooms: Mapping[int, Room] | None = None) -> list[list[int]]:
-    """Joins owned nodes with the nodes of the same owner whose results they read, in order, wherever what comes of it is convex.
+    """Joins owned nodes with the nodes of the same owner whose results they read, in order, wherever the union is convex.
 
     before: for each node, in an order in which they can run, those whose results it reads. owners: of each node, 0 for none; the groups of owner 1
     are those that it would have alone, the others follow by number. rooms: by owner, where groups may not be of any size. Groups in order of

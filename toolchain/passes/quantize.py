@@ -49,7 +49,7 @@ from toolchain.spec.suggest import nearest
 EFFORTS = ("auto", "fast", "accurate")
 WEIGHTS = ("per_tensor", "per_channel")
 ROUNDS = 2
-"""How often calls whose integers cost too much are left to the host: what stays is quantised anew, and held against the budget again."""
+"""How often calls whose integers cost too much are left to the host: the rest is quantised anew, and held against the budget again."""
 JUDGED = 16
 """The most samples on which ranges are judged."""
 
@@ -61,7 +61,7 @@ class Quantize(Pass):
     method: `fast`, `accurate` (weights and biases by the error of each layer's output, see refine), or `auto`: accurate where samples are recorded.
     ranges: max, percentile, error, or output, which is error where the method is not accurate (see graph.ranges, graph.output_ranges).
     correct: take the mean error of rounded weights out of the bias.
-    even: how far the channels of what the host makes get factors of their own by their ranges, the rest by those of the weights that read them;
+    even: weight between activation-range and weight-range equalisation for the channels of tensors that the host makes;
     0: none. It takes samples.
     weights: per_channel gives the weights of each channel a scale of their own where the machine shifts each channel by an amount of its own;
     otherwise per_tensor. Multipliers are always as the machine declares them.
@@ -196,7 +196,8 @@ class Quantize(Pass):
 class _Found:
     """An integer network, and the share of the float network's work that it loses; 0 where nothing measures it.
 
-    unfitted: before its weights were fitted to samples, which also makes up for errors of the calls before them. floating: what it was made of.
+    unfitted: before its weights were fitted to samples, which also makes up for errors of the calls before them.
+    floating: the float network that it stands for.
     """
 
     integer: ir.Model
@@ -344,7 +345,7 @@ class _Emitter:
         return self._typed(made, value, scale)
 
     def _stored_limit(self, value: float, scale: float, zero: int) -> int:
-        """The integer that a limit rounds to as any other value does, within what can be stored."""
+        """The integer that a limit rounds to as any other value does, within the stored range."""
         stored = self.numerics.activation
         if math.isinf(value):
             return stored.low if value < 0 else stored.high

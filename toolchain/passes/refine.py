@@ -1,7 +1,7 @@
 """Weights and biases chosen by the error of each layer's output on samples, layer by layer, every layer seeing the integers of those before it.
 
 The scale of the weights is the one whose rounded weights put the output off by least: it may clip a few. Then each weight goes up or down so that the
-output is off by less (see graph.least_squares), the errors of the inputs included (see graph.drift), and the bias takes out what remains of the mean
+output is off by less (see graph.least_squares), the errors of the inputs included (see graph.drift), and the bias takes out the rest of the mean
 error in each channel.
 """
 

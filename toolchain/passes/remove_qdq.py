@@ -1,4 +1,4 @@
-"""Takes the rounding of QuantizeLinear and DequantizeLinear pairs out of a model that was quantised elsewhere; what they cut off stays.
+"""Takes the rounding of QuantizeLinear and DequantizeLinear pairs out of a model that was quantised elsewhere; the limits of their clipping stay.
 
 Quantisers leave out a Relu or Clip where the zero point and the type of the stored integers saturate at the same place (ONNX Runtime's
 static quantiser does), so a pair stands for a Clip unless its operand is proven to lie inside."""
@@ -33,7 +33,7 @@ COPYING = ("MaxPool", "Concat", "Resize", "Pad", "Flatten", "Reshape", "Squeeze"
 
 @dataclass(frozen=True)
 class RemoveQdq(Pass):
-    """After constants are folded, only the pairs on activations are left; weights came out as what their integers stand for."""
+    """After constants are folded, only the pairs on activations are left; weights came out as the floats that their integers stand for."""
 
     name: ClassVar[str] = "remove_qdq"
     requires: ClassVar[tuple[str, ...]] = ("no_constant_nodes",)
@@ -70,7 +70,7 @@ def _remove(graph: ir.Graph, node: ir.Node) -> None:
 
 
 def _undoes(quantize: ir.Node, node: ir.Node) -> bool:
-    """Whether a node turns the stored integers into what they stand for, by the same scale and zero point."""
+    """Whether a node turns the stored integers back into floats, by the same scale and zero point."""
     same = all(_equal(a, b) for a, b in zip(quantize.inputs[1:3], node.inputs[1:3], strict=False))
     return is_operator(node, "DequantizeLinear") and same and len(quantize.inputs) == len(node.inputs)
 

@@ -17,7 +17,7 @@ from toolchain.passes.simplify import passes_through
 from toolchain.spec.errors import Diagnostic, UserError, fail
 
 Check = Callable[[ir.Model], str]
-"""Answers with what is wrong, or with an empty string."""
+"""Answers with the fault, or with an empty string."""
 
 
 def _first(nodes: Iterable[ir.Node], sentence: str) -> str:

@@ -10,7 +10,7 @@ from toolchain.spec.model.quantisation import Numerics
 
 
 def share_shifts(model: ir.Model, numerics: Numerics, kinds: Kinds, domain: str) -> None:
-    """Changes a quantised model in place; what it computes stays the same. domain: of the machine's integers."""
+    """Changes a quantised model in place, not its results. domain: of the machine's integers."""
     for node in list(model.graph):
         if node.domain == domain and node.op_type.endswith(CHANNELS) and kind_of(node) not in BOUNDARY:
             _share(model, node, numerics, kinds)

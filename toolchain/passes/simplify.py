@@ -35,7 +35,7 @@ NEUTRAL: Mapping[str, int] = MappingProxyType({"Mul": 1, "Div": 1, "Add": 0, "Su
 
 @dataclass(frozen=True)
 class RemoveIdentity(Pass):
-    """Identity, products with one, sums with zero, inference Dropout, Pad by nothing, Concat and Sum of one, casts and reshapes to what is."""
+    """Identity, products with one, sums with zero, inference Dropout, Pad by nothing, Concat and Sum of one, casts and reshapes without effect."""
 
     name: ClassVar[str] = "remove_identity"
     requires: ClassVar[tuple[str, ...]] = ()

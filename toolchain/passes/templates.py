@@ -108,7 +108,7 @@ SCHEMA = PACKAGE / "schemas" / "fusion.schema.json"
 
 @dataclass(frozen=True)
 class Template:
-    """where: constraints as a word and what it says of each name. operands: the operation's, by the names that the pattern binds.
+    """where: constraints as a word and its argument for each name. operands: the operation's, by the names that the pattern binds.
 
     reader: the one of passes.bindings that reads operators of an irregular form; without one, attributes says which attribute of which node becomes
     which of the operation's, and vectors names constants that hold one number for each channel.

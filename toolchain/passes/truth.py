@@ -81,7 +81,7 @@ class Imported:
 
 
 def computes(wanted: Tensors, imported: ir.Model, stage: ir.Model, sample: Tensors, place: str, store: Store | None = None) -> bool:
-    """Whether a float stage computes what the file does on a sample, which is `wanted`, up to rounding.
+    """Whether a float stage has the file's result on a sample, `wanted`, up to rounding.
 
     With every operator of the stage held against the import's, so does the import then, which needs not be run. False for models with stored integers
     of their own: their stages may differ by single steps.
@@ -160,7 +160,7 @@ def _within_steps(value: ir.Value, wanted: Tensors, found: Tensors) -> bool:
 
 
 def noise_share(wanted: Array, found: Array) -> float:
-    """Energy of the difference over energy of what is wanted; infinite for another shape, or where one alone is not finite."""
+    """Energy of the difference over energy of the wanted result; infinite for another shape, or where one alone is not finite."""
     if wanted.shape != found.shape or not np.array_equal(np.isfinite(wanted), np.isfinite(found)):
         return float("inf")
     one, other = (array[np.isfinite(array)].astype(np.float64) for array in (wanted, found))

@@ -1,4 +1,4 @@
-"""The passes of several machines in one graph: each takes its turn at what the machines before it left."""
+"""The passes of several machines in one graph: each takes its turn at the nodes that the machines before it left."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

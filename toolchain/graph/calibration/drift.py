@@ -1,7 +1,7 @@
-"""The drift of a layer: what its own weights make of the errors that the integers of the layers before it have put on its inputs.
+"""The drift of a layer: the error of its outputs that comes from the integers of the layers before it, through its own weights.
 
-Rounding a layer's weights such that they take a part of it back is what Frantar and Alistarh do weight by weight ("Optimal Brain Compression", 2022);
-here it is the slope that the descent begins with (see graph.least_squares). Sums are whole numbers below 2**53, so that they do not depend on
+Rounding a layer's weights such that they take a part of it back follows Frantar and Alistarh, who go weight by weight ("Optimal Brain Compression",
+2022); here it is the slope that the descent begins with (see graph.least_squares). Sums are whole numbers below 2**53, so that they do not depend on
 a processor's order of adding up.
 """
 
@@ -38,7 +38,7 @@ class Drift:
 
 
 def drift_of(call: Call, inputs: Sequence[Array], floats: Sequence[Array], scale: float, weights: Array) -> Drift:
-    """inputs: stored integers less their zero, one array a sample, a step worth `scale`. floats: what they stand for in the float network.
+    """inputs: stored integers less their zero, one array a sample, a step worth `scale`. floats: the same inputs in the float network.
 
     weights: the layer's, float.
     """

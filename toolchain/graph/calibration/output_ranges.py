@@ -1,4 +1,4 @@
-"""Scales of tensors by what their rounding and clipping does to the outputs of the layers that read them, on samples.
+"""Scales of tensors by the effect of their rounding and clipping on the outputs of the layers that read them, on samples.
 
 A value that no weight makes anything of may be cut off, one that a large weight multiplies may not: the error of the values alone does not tell.
 Weights and errors are rounded to whole numbers whose sums stay below 2**53, so that the choice does not depend on a processor's order of adding up.

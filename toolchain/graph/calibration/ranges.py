@@ -1,4 +1,4 @@
-"""Chooses what one stored step is worth, from what was seen in a tensor."""
+"""Chooses the value of one stored step from a tensor's statistics."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The calibration table: what was seen in every tensor of the float network, rounded, as a file that is shipped with a model."""
+"""The calibration table: statistics of every tensor of the float network on samples, rounded, as a file that is shipped with a model."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class _Sums:
             self.count()
 
     def count(self) -> None:
-        """Counts what waits."""
+        """Counts the values that wait."""
         if not self.waiting:
             return
         values = np.stack(self.waiting)
@@ -83,7 +83,7 @@ class _Sums:
 
 
 def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
-    """Runs the float network on every sample and keeps what each tensor held.
+    """Runs the float network on every sample and keeps statistics of each tensor.
 
     samples: by input, [count, *shape]. Raises UserError E0916 where they do not fit the inputs or are not finite, E0910 where ONNX Runtime
     cannot run the model on them, E0921 where no sample gives a number at any output.

@@ -63,7 +63,7 @@ def _hidden(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def _between(graph: onnx.GraphProto, ends: set[str], wanted: Sequence[str]) -> tuple[list[onnx.NodeProto], set[str]]:
-    """The nodes that the wanted tensors need, in order, and what these nodes and the wanted tensors read from outside of them."""
+    """The nodes that the wanted tensors need, in order, and the names that are read from outside of them."""
     makers = {name: number for number, node in enumerate(graph.node) for name in node.output if name and name not in ends}
     found, read, left = set[int](), set[str](), list(wanted)
     while left:
@@ -91,7 +91,7 @@ def _check_cut(nodes: Sequence[onnx.NodeProto], read: set[str], ends: Sequence[s
 
 
 def _types(proto: onnx.ModelProto) -> Tensors:
-    """As inference finds them, else as the file declares them: exporters get shapes wrong. Weights are left out of what is copied for it."""
+    """As inference finds them, else as the file declares them: exporters get shapes wrong. The copy for inference leaves weights out."""
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
     take_weights(copy)

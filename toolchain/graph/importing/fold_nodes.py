@@ -62,7 +62,7 @@ def _text(shape: Sequence[int], values: Sequence[bytes]) -> onnx.TensorProto:
 
 
 def fold_nodes(proto: onnx.ModelProto, shapes: Shapes) -> bool:
-    """Replaces what can be computed now by initializers; whether there was any. shapes: as far as inference knows them."""
+    """Replaces nodes that can be computed now by initializers; whether there were any. shapes: as far as inference knows them."""
     graph = proto.graph
     known = {tensor.name for tensor in graph.initializer}
     sized = dict(_sized(graph, shapes))

@@ -1,6 +1,6 @@
 """From an ONNX file to a graph: functions written out, one operator set, shapes and types as far as they can be known.
 
-Local functions written out where they are called, within bounds that are checked first.
+Local functions are written out where they are called, within bounds that are checked first.
 """
 
 from collections.abc import Mapping

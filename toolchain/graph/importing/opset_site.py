@@ -1,6 +1,6 @@
-"""A model before its upgrade: the types, shapes and constants that are known, and whether each node has the form of its operator set.
+"""One node on its way to a newer operator set, among the types, shapes and constants known of its model.
 
-One node on its way to a newer operator set: its attributes are taken off, inputs and neighbours put on.
+Each node must have the form of its operator set. Its attributes are taken off, inputs and neighbours put on.
 """
 
 from collections import Counter

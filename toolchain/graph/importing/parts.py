@@ -1,6 +1,6 @@
 """Parts of a picture's channels: a Split becomes a Slice for each part that is read, and a Concat of all parts, in order, takes the whole.
 
-A slice has one result, so it can be an operation. YOLO's blocks split a tensor and join its parts again with what was made of one of them."""
+A slice has one result, so it can be an operation. YOLO's blocks split a tensor and join its parts again with results of one of them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -151,7 +151,7 @@ def _slice(graph: ir.Graph, node: ir.Node) -> None:
 
 
 def _take_over(graph: ir.Graph, node: ir.Node, part: ir.Value, made: ir.Node) -> None:
-    """The slice makes what the part was, under its name."""
+    """The slice makes the part, under its name."""
     result, name = made.outputs[0], part.name
     result.shape, result.type = part.shape, part.type
     result.metadata_props.update(part.metadata_props)

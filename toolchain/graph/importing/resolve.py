@@ -1,7 +1,6 @@
 """Shapes and types as far as they can be known: inference and folding in turn, until neither finds anything more.
 
-Windows of whose number ONNX's shape inference and ONNX Runtime disagree, written such that both agree on what ONNX Runtime computes.
-
+Windows of whose number ONNX's shape inference and ONNX Runtime disagree are written such that both agree on ONNX Runtime's result.
 Pools that round their size up: ONNX Runtime leaves out a last window that begins behind the picture and its begin padding (measured on ONNX Runtime
 1.31, operator sets 10 to 22). Transposed convolutions with automatic padding and output padding: ONNX Runtime's result is the picture times the
 stride, inference adds the output padding to it (measured on 1.32, 260 combinations of size, kernel, stride, dilation and output padding).
@@ -114,7 +113,7 @@ def _axes(node: onnx.NodeProto, sizes: Sequence[int]) -> list[Axis] | None:
 
 
 def _padded(graph: onnx.GraphProto, node: onnx.NodeProto, axes: Sequence[Axis]) -> onnx.NodeProto:
-    """Zeros that count for the average, which what lies beyond the declared padding does not."""
+    """Zeros that count for the average, unlike those beyond the declared padding."""
     name = f"{node.name or node.output[0]}.padded"
     pads = [0, 0, *(axis.begin for axis in axes), 0, 0, *(axis.end for axis in axes)]
     graph.initializer.append(numpy_helper.from_array(np.array(pads, np.int64), f"{name}.pads"))
@@ -165,7 +164,7 @@ def declare_types(proto: onnx.ModelProto) -> bool:
 
 
 def _info(name: str, text: str, shape: list[int | str | None]) -> onnx.ValueInfoProto | None:
-    """None for what is no tensor. ONNX Runtime shows a tensor of unknown rank as one without axes, so that one stays unknown."""
+    """None for sequences and maps. ONNX Runtime shows a tensor of unknown rank as one without axes, so that one stays unknown."""
     match = _TENSOR.match(text)
     if match is None:
         return None
@@ -229,7 +228,7 @@ ROUNDS = 64
 
 
 def resolve_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the type and shape of every tensor that has a fixed one; what depends on the data stays open.
+    """The model with the type and shape of every tensor that has a fixed one; shapes that depend on the data stay open.
 
     Shapes that the file declares inside, or for its outputs, are dropped: exporters get them wrong. Tensors that ONNX's own inference
     cannot type, such as results of operators outside its standard, are typed by ONNX Runtime.
@@ -258,7 +257,7 @@ def _settle(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _forget_shapes(graph: onnx.GraphProto) -> None:
-    """Leaves shapes inside and of the outputs to inference; the types of outputs stay. An output that is an input is what the input is."""
+    """Leaves shapes inside and of the outputs to inference; the types of outputs stay. An output that is an input keeps the input's shape."""
     del graph.value_info[:]
     given = {entry.name: entry for entry in graph.input}
     for entry in graph.output:

@@ -1,6 +1,6 @@
-"""Operands that do not fit together, also where ONNX's own inference lets them pass: a line that names node, operator and shapes.
+"""Gives every open dimension of the inputs a size, and refuses operands that do not fit together.
 
-Gives every open dimension of the inputs a size.
+ONNX's own inference lets some of those pass; the message names node, operator and shapes.
 """
 
 import math

@@ -1,8 +1,7 @@
-"""Brings a model to an operator set that everything after works on.
+"""Brings a model to the operator set that all later stages work on, node by node, without a change of meaning.
 
-The operators that need rewriting, and up to which operator set. Every other change since the first one only added: types, attributes, inputs.
-
-Brings a model to a newer operator set, node by node, without a change of meaning.
+RULES has the operators that need rewriting, and up to which operator set. Every other change since the first one only added types, attributes or
+inputs.
 """
 
 from collections.abc import Container, Iterator, Mapping

@@ -1,7 +1,4 @@
-"""Calls of fused and integer operations: made, read back, and evaluated.
-
-A whole integer network: in the numpy reference, and in ONNX Runtime with every stored tensor shown.
-"""
+"""Calls of fused and integer operations: made, read back, and evaluated, one alone or the whole network."""
 
 import json
 import math
@@ -33,7 +30,7 @@ from toolchain.spec.typed_json import from_json, to_json
 
 BOUNDARY = ("quantize", "dequantize")
 SCALE = "tilewright.scale"
-"""Metadata of a stored tensor: what one stored step is worth, as a float's hexadecimal text."""
+"""Metadata of a stored tensor: the value of one stored step, as a float's hexadecimal text."""
 ZERO = "tilewright.zero"
 """Metadata of a stored tensor: the integer that stands for zero, where tensors have zeros of their own."""
 FLOAT_NAME = "tilewright.float"

@@ -3,8 +3,6 @@
 Shifts alone are computed in float64, where every value before the rounding is exact: the quantiser proves that it has at most 53 bits. Products with
 multipliers are computed in int64, with a modulus that has the divisor's sign; ONNX Runtime's Min, Max and Clip of int64 compare 32 bits on some
 processors (version 1.31), so limits are taken in float64. A factor in float32 is one product in float32.
-
-How a machine calculates with integers, and what follows from it.
 """
 
 import re
@@ -82,7 +80,7 @@ def _differences(body: str, data: tuple[str, ...], numerics: Numerics) -> str:
 
 
 def _apart(body: str, before: str) -> str:
-    """The body with names of its own; what stands in <> are attributes."""
+    """The body with names of its own; attributes stand in <>."""
     names = sorted(set(re.findall(r"(?m)^\s*(\w+) =", body)))
     pattern = re.compile(rf"\b({'|'.join(names)})\b")
     parts = re.split(r"(<[^<>]*>)", body)

@@ -65,7 +65,7 @@ def fused_function(kind: OperationKind, variant: str) -> ir.Function:
 
 @cache
 def integer_function(kind: OperationKind, variant: str, numerics: Numerics, domain: str = INTEGER) -> ir.Function:
-    """The function of the same name in a machine's arithmetic; see `endings` for what its attributes mean. domain: the machine's, see
+    """The function of the same name in a machine's arithmetic; see `endings` for its attributes. domain: the machine's, see
     `integer_domain`."""
     operands, named = _operands(kind, variant), tuple(each.name for each in kind.attributes)
     if kind.copies:
@@ -170,11 +170,11 @@ NUMBER = "unknown = IsNaN (quotient)\n  nothing = Constant <value = double {0.0}
 
 @cache
 def boundary_function(name: str, numerics: Numerics, domain: str = INTEGER) -> ir.Function:
-    """`quantize` and `dequantize`: between the host's floats and stored integers; attribute scale is what one stored step is worth.
+    """`quantize` and `dequantize`: between the host's floats and stored integers; attribute scale is the value of one stored step.
 
     quantize takes any floating type; quantize__channels also factors, which it multiplies the values by first. dequantize gives float32,
     dequantize__TYPE another one by its number in ONNX. With zero points, attribute zero_y or zero_x is the stored integer that stands for zero.
-    What is no number, and what is infinite, becomes an integer as `toolchain.operations.ending.quantize` says.
+    NaN and infinities become integers by the table of `toolchain.operations.ending.quantize`.
     """
     scale = "s = Constant <value_float: float = @scale> ()"
     if name.startswith("dequantize"):

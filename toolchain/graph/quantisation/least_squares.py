@@ -147,7 +147,7 @@ class _Slopes:
 def round_rows(weights: Reals, gram: Gram, low: int, high: int, drift: Reals | None = None, sweeps: int = SWEEPS) -> Reals:
     """Whole numbers [rows, k] from low to high near `weights` [rows, k], which are in stored steps.
 
-    drift: [rows, k], its products with the inputs in units of `gram` times stored steps; the weights take of it what they can.
+    drift: [rows, k], its products with the inputs in units of `gram` times stored steps; the weights take back as much of it as they can.
     """
     found = np.clip(np.floor(weights + 0.5), low, high)
     slopes, pull = _Slopes(gram, found * FINE - np.rint(weights * FINE)), _slope(drift, weights.shape)

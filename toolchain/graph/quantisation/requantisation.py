@@ -39,14 +39,14 @@ SLOPE_BITS, SLOPE_ERROR = 15, 50
 
 @dataclass(frozen=True)
 class Stored:
-    """constants: weights, bias and what else follows the tensors as operands; attributes: of the integer call."""
+    """constants: weights, bias and all other operands behind the tensors; attributes: of the integer call."""
 
     constants: tuple[np.typing.NDArray[Any], ...]
     attributes: Mapping[str, Any]
 
 
 def limits(call: Call, scale: float, numerics: Numerics, zeros: Mapping[str, int] = NO_ZEROS) -> dict[str, int]:
-    """low and high of what is stored, with relu and clip in them, the slope of a leaky one, and the zeros, attributes of the call."""
+    """low and high of the stored result, with relu and clip in them, the slope of a leaky one, and the zeros, attributes of the call."""
     low, high, zero = numerics.activation.low, numerics.activation.high, zeros.get("zero_y", 0)
     if call.activation == "relu":
         low = max(low, zero)
@@ -77,7 +77,7 @@ def weight_scale(weights: Floats, numerics: Numerics) -> float:
 
 
 def stored_weights(weights: Floats, scale: float | np.float32 | Floats, numerics: Numerics) -> np.typing.NDArray[np.int8]:
-    """Rounded to the nearest, ties to even: what a weight becomes is no matter of the machine."""
+    """Rounded to the nearest, ties to even, whatever the machine's rounding: weights are rounded when the model is built."""
     factors: Any = 1 / np.float32(scale) if np.ndim(scale) == 0 else 1 / scale
     found = np.empty(weights.shape, np.int8)
     for part in row_blocks(weights):
@@ -149,7 +149,7 @@ def stored_product(
 
 
 def _first_zero(call: Call, zeros: Mapping[str, int]) -> int:
-    """The stored integer that stands for zero in what the weights multiply."""
+    """The stored integer that stands for zero in the input that the weights multiply."""
     return zeros.get(f"zero_{call.operation.data[0]}", 0)
 
 
@@ -194,7 +194,7 @@ def too_large(
 ) -> np.typing.NDArray[np.bool_]:
     """For each row of the weights, whether any order of adding up, with the rounding half of a shift, can leave the accumulator.
 
-    shift: a whole number, or one for each row. zero: the stored integer that stands for zero in what the weights multiply; the bias may hold its
+    shift: a whole number, or one for each row. zero: the stored integer that stands for zero in the input; the bias may hold its
     share of the sum.
     """
     rows = stored.reshape(len(stored), -1)
