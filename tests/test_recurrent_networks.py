@@ -102,6 +102,7 @@ def test_a_layer_whose_product_does_not_pay_is_the_file_s_own(tmp_path: Path) ->
     net = gru_tagger()
     made = built(net, tmp_path, "dpuv3", "pays")
     assert on_machine(made) == []
+    assert "bit for bit" in str(made.verify())  # raises where an output differs
     for x in net.samples(7, 2):
         np.testing.assert_array_equal(run(net.proto, {"x": x})["y"], made.load().run({"x": x})["y"])
     explained = str(made.explain())

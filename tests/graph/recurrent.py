@@ -16,6 +16,8 @@ from toolchain.graph.importing.load import load_graph
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 OUTPUTS = ("y", "last", "cell")
+PARAMETERS = {"Relu": 0, "Softsign": 0, "LeakyRelu": 1, "Elu": 1, "HardSigmoid": 2, "ScaledTanh": 2}
+"""Further activations, and how many of alpha and beta each has."""
 ACTIVATIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 
 
@@ -69,17 +71,34 @@ class Recurrent:
 
 
 @st.composite
+def activations(draw: st.DrawFn, kind: str, directions: int) -> dict[str, Any]:
+    """Attributes: the names, and in one direction their parameters."""
+    usual = [*ACTIVATIONS[kind]] * directions
+    if draw(st.booleans()):
+        return {"activations": usual}
+    names = [draw(st.sampled_from([name, *PARAMETERS])) for name in usual]
+    made: dict[str, Any] = {"activations": names}
+    if directions == 1:
+        for least, key in ((1, "activation_alpha"), (2, "activation_beta")):
+            given = [draw(st.sampled_from([0.25, 0.5, 0.75])) for name in names if PARAMETERS.get(name, 0) >= least]
+            made |= {key: given} if given else {}
+    return made
+
+
+@st.composite
 def layers(draw: st.DrawFn) -> Recurrent:
-    """Of one sample, with activations that are the default ones, written out or not."""
+    """Of one sample, with any activations, the default ones written out or not, and parameters of others in one direction."""
     kind, direction = draw(st.sampled_from(sorted(GATES))), draw(st.sampled_from(["forward", "reverse", "bidirectional"]))
     operands = draw(st.sets(st.sampled_from(["bias", "lengths", "starts", *(["peepholes"] if kind == "LSTM" else [])])))
     outputs = draw(st.sets(st.sampled_from(OUTPUTS[: 3 if kind == "LSTM" else 2]), min_size=1))
     attributes: dict[str, Any] = {}
     if draw(st.booleans()):
-        attributes["activations"] = [*ACTIVATIONS[kind]] * (1 + (direction == "bidirectional"))
+        attributes |= draw(activations(kind, 1 + (direction == "bidirectional")))
     if draw(st.booleans()):
         attributes["clip"] = draw(st.sampled_from([0.5, 3.0]))
     if kind == "GRU":
         attributes["linear_before_reset"] = draw(st.integers(0, 1))
+    if kind == "LSTM":
+        attributes["input_forget"] = draw(st.integers(0, 1))
     steps, size, hidden = draw(st.integers(2, 7)), draw(st.integers(1, 9)), draw(st.integers(1, 9))
     return Recurrent(kind, direction, steps, size, hidden, 1, tuple(sorted(operands)), attributes, tuple(sorted(outputs)))

@@ -15,7 +15,7 @@ from toolchain.graph.integers.calls import Reasons, note_reasons, note_refusals,
 from toolchain.graph.regions import region_calls
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse, sources_of
-from toolchain.passes.join_recurrent import join_recurrent, parts_of
+from toolchain.passes.join_recurrent import join_as, join_recurrent, parts_of
 from toolchain.passes.partition import Partition
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.runner import run_passes
@@ -68,6 +68,33 @@ def test_a_layer_is_whole_where_it_does_not(tmp_path: Path) -> None:
     assert list(found) == list(wanted)
     for name, array in wanted.items():
         np.testing.assert_array_equal(found[name], array)
+
+
+@pytest.mark.parametrize("refusal", [(), (Why.RULE(note="no"),)])
+def test_the_stage_before_has_the_layers_that_are_whole(refusal: Reasons, tmp_path: Path) -> None:
+    before = SplitRecurrent().run(BOTH.model(tmp_path), Context())
+    partition = partitioned(tmp_path, refusal)
+    join_as(before, partition)
+    operators = [node.op_type for node in before.graph]
+    if not refusal:
+        assert operators.count("Scan") == 2
+        return
+    assert operators == ["LSTM"]
+    wanted = run(partition, X)
+    for name, array in run(before, X).items():
+        np.testing.assert_array_equal(array, wanted[name])
+
+
+def test_a_layer_whose_states_a_machine_takes_apart_stays_split(tmp_path: Path) -> None:
+    nodes = [
+        n("ReduceMax", ["x"], ["m"], keepdims=1),
+        n("Mul", ["m", "part"], ["h"]),
+        n("GRU", ["x", "w", "r", "", "", "h"], ["y"], "gru", hidden_size=2, direction="bidirectional"),
+    ]
+    known = {"w": normal(0, 2, 6, 3), "r": normal(1, 2, 6, 2), "part": normal(2, 2, 1, 2)}
+    model = SplitRecurrent().run(imported(tmp_path, nodes, (4, 1, 3), known), Context())
+    join_recurrent(model, {node_of(model, "Split")}, Context())
+    assert node_of(model, "Split")
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,23 @@ def test_states_that_are_computed_are_split(tmp_path: Path) -> None:
     np.testing.assert_array_equal(run(after, x)["y"], run(before, x)["y"])
 
 
+def test_one_tensor_may_be_both_states(tmp_path: Path) -> None:
+    known = {"w": normal(0, 2, 8, 3), "r": normal(1, 2, 8, 2), "part": normal(2, 2, 1, 2)}
+    nodes = [
+        n("ReduceMax", ["x"], ["m"], keepdims=1),
+        n("Mul", ["m", "part"], ["h"]),
+        n("LSTM", ["x", "w", "r", "", "", "h", "h"], ["y"], "lstm", hidden_size=2, direction="bidirectional"),
+    ]
+    x = {"x": normal(9, 4, 1, 3)}
+    before, after = imported(tmp_path, nodes, (4, 1, 3), known), imported(tmp_path, nodes, (4, 1, 3), known)
+    SplitRecurrent().run(after, Context())
+    assert operators(after).count("Split") == 2
+    agree(run(after, x), run(before, x))
+    join_recurrent(after, (), Context())
+    assert operators(after) == ["ReduceMax", "Mul", "LSTM"]
+    np.testing.assert_array_equal(run(after, x)["y"], run(before, x)["y"])
+
+
 def test_a_layer_that_the_user_places_stays_whole(tmp_path: Path) -> None:
     for pattern, taken in (("LSTM", False), ("lay*", False), ("other", True)):
         model = SplitRecurrent().run(Recurrent().model(tmp_path), Context(wishes=(keep([pattern]),)))

@@ -96,13 +96,15 @@ def _initial_states(graph: ir.Graph, layer: Layer) -> list[list[ir.Value]]:
         if known is not None:
             found.append([add_constant(graph, f"{node.name}.start", known[each : each + 1]) for each in range(shape[0])])
         elif value is not None:
-            found.append([value] if shape[0] == 1 else _parted(graph, node, value))
+            found.append([value] if shape[0] == 1 else _parted(graph, node, number))
     return [list(each) for each in zip(*found, strict=True)]
 
 
-def _parted(graph: ir.Graph, node: ir.Node, value: ir.Value) -> Sequence[ir.Value]:
+def _parted(graph: ir.Graph, node: ir.Node, number: int) -> Sequence[ir.Value]:
+    """By direction, an operand by its number: an LSTM may have one tensor as both of its states."""
+    value = _given(node, number)
     directions, *rest = shape_of(value)
-    name = fresh_name(graph, f"{node.name}.{value.name}")
+    name = fresh_name(graph, f"{node.name}.start.{number}")
     made = ir.node("Split", [value], {"axis": 0, "num_outputs": directions}, name=name, num_outputs=directions)
     for number, part in enumerate(made.outputs):
         part.name, part.shape, part.type = fresh_name(graph, f"{name}.{number}"), ir.Shape([1, *rest]), value.type

@@ -47,15 +47,37 @@ class _Product:
 
 def join_recurrent(model: ir.Model, placed: Collection[ir.Node], context: Context) -> None:
     """placed: nodes that are in regions."""
-    loops: dict[ir.Value, list[ir.Node]] = {}
-    for node in model.graph:
-        if is_loop(node):
-            loops.setdefault(products_of(node), []).append(node)
-    for products, parts in loops.items():
+    for products, parts in _loops(model.graph).items():
         product, outputs = _product_of(products, placed), _outputs(model.graph, parts[0])
-        if product is not None and outputs and all(_is_host(value.producer(), placed) for value in outputs.values()):
+        hosts = all(_is_host(value.producer(), placed) for value in outputs.values())
+        if product is not None and outputs and hosts and _has_starts(parts, placed):
             _join(model.graph, product, parts, outputs, context)
     drop_unused_constants(model.graph)
+
+
+def join_as(model: ir.Model, partitioned: ir.Model) -> ir.Model:
+    """Makes layers of the stage before partitioning whole that are whole after it: sums of loops have another order, so that results would differ."""
+    whole = {node.name for node in partitioned.graph if PARTS in node.metadata_props}
+    split = [node for parts in _loops(model.graph).values() if _told(parts[0])["name"] not in whole for node in parts]
+    makers = {products_of(loop).producer() for loop in split}
+    join_recurrent(model, {node for node in makers if node is not None}, Context())
+    return model
+
+
+def _loops(graph: ir.Graph) -> dict[ir.Value, list[ir.Node]]:
+    """Those of each layer, by the products that they add."""
+    loops: dict[ir.Value, list[ir.Node]] = {}
+    for node in graph:
+        if is_loop(node):
+            loops.setdefault(products_of(node), []).append(node)
+    return loops
+
+
+def _has_starts(loops: Sequence[ir.Node], placed: Collection[ir.Node]) -> bool:
+    """Whether the states before the first step of all directions are one tensor still."""
+    computed = [value for value in starts_of(loops[0]) if constant(value) is None]
+    makers = [value.producer() for value in computed]
+    return len(loops) == 1 or all(maker is not None and is_operator(maker, "Split") and _is_host(maker, placed) for maker in makers)
 
 
 def _is_host(node: ir.Node | None, placed: Collection[ir.Node]) -> bool:

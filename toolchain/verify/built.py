@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from toolchain.graph.store import read_stage
+from toolchain.passes.join_recurrent import join_as
 from toolchain.passes.truth import Given, open_given
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.contents import Bundle
@@ -18,8 +19,9 @@ from toolchain.spec.model import Machine
 
 @dataclass(frozen=True)
 class Built:
-    """backends: the first choice first. file: the model as the user gave it. stages: the folder of the graph's stages. integer: before partitioning.
-    partitioned: the last, whose regions are in the bundle. place: the bundle's path as messages print it.
+    """backends: the first choice first. file: the model as the user gave it. stages: the folder of the graph's stages. integer: before partitioning,
+    but with the recurrent layers whole that partitioning left to the host. partitioned: the last, whose regions are in the bundle. place: the
+    bundle's path as messages print it.
 
     All else is read when it is first asked for: a summary needs little.
     """
@@ -76,8 +78,9 @@ def read_built(machines: Sequence[Machine], stages: Path, bundle: Path, file: Pa
 
     Raises UserError E0001 for what is missing, E11xx for a bundle that cannot be read.
     """
-    last, integer = stage_files(stages)[-1], stage_before(stages, "partition")
-    return Built(load_backends(machines), file, stages, read_stage(integer), read_stage(last), read_bundle(bundle), str(bundle))
+    partitioned = read_stage(stage_files(stages)[-1])
+    integer = join_as(read_stage(stage_before(stages, "partition")), partitioned)
+    return Built(load_backends(machines), file, stages, integer, partitioned, read_bundle(bundle), str(bundle))
 
 
 def stage_files(folder: Path) -> list[Path]:
