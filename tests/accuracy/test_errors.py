@@ -17,8 +17,8 @@ from toolchain.graph.session import run_session
 from toolchain.graph.store import open_model
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
+from toolchain.passes.pipeline import run_passes
 from toolchain.passes.quantize import Quantize
-from toolchain.passes.runner import run_passes
 from toolchain.spec.model.quantisation import Numerics, Range
 
 

@@ -16,7 +16,7 @@ from toolchain.graph.importing.load import load_graph
 from toolchain.graph.rewrite import add_constant
 from toolchain.passes.build import default_pipeline, float_stages
 from toolchain.passes.context import Context
-from toolchain.passes.runner import run_passes
+from toolchain.passes.pipeline import run_passes
 
 NODES = [
     n("Conv", ["x", "w", "b"], ["c"], "conv", pads=[1, 1, 1, 1]),

@@ -20,10 +20,9 @@ from toolchain.graph.rewrite import shape_of
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import Store, open_model, read_stage
 from toolchain.passes.context import Context
-from toolchain.passes.fold_batch_norm import FoldBatchNorm
-from toolchain.passes.fold_constants import FoldConstants
+from toolchain.passes.fold import FoldBatchNorm, FoldConstants
 from toolchain.passes.partition import outline
-from toolchain.passes.runner import run_passes
+from toolchain.passes.pipeline import run_passes
 from toolchain.passes.simplify import RemoveIdentity
 from toolchain.spec.errors import UserError
 

@@ -17,7 +17,7 @@ from toolchain.graph.importing.load import load_graph
 from toolchain.graph.rewrite import add_constant, constant, known_shape
 from toolchain.passes.as_pictures import AsPictures
 from toolchain.passes.context import Context
-from toolchain.passes.fold_constants import FoldConstants
+from toolchain.passes.fold import FoldConstants
 from toolchain.passes.simplify import RemoveDead
 
 SEQUENCE = (1, 3, 16)

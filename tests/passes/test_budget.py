@@ -22,8 +22,8 @@ from toolchain.passes import budget
 from toolchain.passes.budget import SWITCH, held_out, switch_of, switchboard
 from toolchain.passes.context import Context, Judge
 from toolchain.passes.fuse import Fuse
+from toolchain.passes.pipeline import run_passes
 from toolchain.passes.quantize import Quantize
-from toolchain.passes.runner import run_passes
 from toolchain.spec.model.quantisation import Numerics
 
 

@@ -25,8 +25,8 @@ from toolchain.passes.equalise import LEAST_RANGE
 from toolchain.passes.even_borders import borders_of, even_borders
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.leave import leave_border_activations
+from toolchain.passes.pipeline import run_passes
 from toolchain.passes.quantize import Quantize
-from toolchain.passes.runner import run_passes
 
 F = np.float32
 POOL = n("MaxPool", ["k"], ["p"], "pool", kernel_shape=[3, 3], pads=[1, 1, 1, 1])

@@ -17,7 +17,7 @@ from toolchain.graph.store import Store
 from toolchain.passes.build import build_graph, calibration_table
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse
-from toolchain.passes.runner import run_passes
+from toolchain.passes.pipeline import run_passes
 from toolchain.passes.templates import read_templates
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.model.quantisation import Numerics

@@ -17,8 +17,8 @@ from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse, sources_of
 from toolchain.passes.join_recurrent import join_as, join_recurrent, parts_of
 from toolchain.passes.partition import Partition
+from toolchain.passes.pipeline import run_passes
 from toolchain.passes.quantize import Quantize
-from toolchain.passes.runner import run_passes
 from toolchain.passes.split_recurrent import SplitRecurrent
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.reason import Reason

@@ -9,7 +9,7 @@ import pytest
 from tests.graph.imported import F, imported, node_of, normal, run
 from tests.graph.onnx_builder import n
 from tests.reasons import against, said
-from toolchain.graph.calibration.histogram import Spread
+from toolchain.graph.calibration.ranges import Spread
 from toolchain.graph.calibration.table import Seen, Table
 from toolchain.graph.equivalence import STEP
 from toolchain.graph.integers.calls import REASON
@@ -17,7 +17,7 @@ from toolchain.operations.library import builtin_kinds
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import INNER, SOURCES, Fuse
 from toolchain.passes.leave import WIDENED, leave_border_activations, leave_calls, leave_unseen
-from toolchain.passes.runner import run_passes
+from toolchain.passes.pipeline import run_passes
 
 KINDS = builtin_kinds()
 ACTIVE = {

@@ -14,7 +14,7 @@ from tests.graph.onnx_builder import conv_net, model, n, save
 from tests.passes.test_fold import PASSES
 from tests.reasons import said
 from toolchain.accuracy.errors import error_table, error_text
-from toolchain.graph.calibration.histogram import Spread
+from toolchain.graph.calibration.ranges import Spread
 from toolchain.graph.calibration.table import Seen, Table, calibrate, read_table, write_table
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import ACTIVATION, SCALE, run_oracle, run_reference
@@ -23,8 +23,8 @@ from toolchain.graph.session import run_session
 from toolchain.graph.store import Store, open_model
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
+from toolchain.passes.pipeline import run_passes
 from toolchain.passes.quantize import Quantize
-from toolchain.passes.runner import run_passes
 from toolchain.spec.errors import UserError
 from toolchain.spec.model.quantisation import AverageRule, FirstRounding, Fraction, Numerics, Range
 

@@ -14,8 +14,8 @@ from toolchain.graph.integers.calls import note_reasons, run_oracle, run_referen
 from toolchain.passes import refine
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
+from toolchain.passes.pipeline import run_passes
 from toolchain.passes.quantize import Quantize
-from toolchain.passes.runner import run_passes
 from toolchain.spec.model.quantisation import Numerics, Range
 from toolchain.spec.reasons import Why
 

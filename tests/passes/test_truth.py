@@ -17,11 +17,10 @@ from toolchain.graph.importing.load import load_graph
 from toolchain.graph.rewrite import add_constant
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import Store, open_model
-from toolchain.passes import fold_batch_norm, fuse
+from toolchain.passes import fold, fuse
 from toolchain.passes.build import build_graph, default_pipeline, float_stages
 from toolchain.passes.context import Context
-from toolchain.passes.pipeline import Pipeline
-from toolchain.passes.runner import run_passes
+from toolchain.passes.pipeline import Pipeline, run_passes
 from toolchain.passes.truth import check_import, check_sample, check_stage, is_quantised, noise_share, open_given
 from toolchain.spec.errors import UserError
 
@@ -55,13 +54,13 @@ def built(folder: Path, samples: Any = None, table: Table | None = None) -> None
 
 @pytest.mark.parametrize("with_samples", [True, False])
 def test_a_pass_that_folds_wrongly_is_named_with_or_without_samples(with_samples: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = fold_batch_norm.affine_of
+    right = fold.affine_of
 
     def wrong(node: ir.Node) -> Any:
         found = right(node)
         return None if found is None else (found[0], found[1], -found[2])
 
-    monkeypatch.setattr(fold_batch_norm, "affine_of", wrong)
+    monkeypatch.setattr(fold, "affine_of", wrong)
     with pytest.raises(UserError, match=r"^net.onnx: E0923 the stage '..-fuse' changes what the model computes.*node 'conv1' \(conv2d__relu\)"):
         built(tmp_path, {"x": normal(0, 1, 1, 3, 8, 8)} if with_samples else None)
 

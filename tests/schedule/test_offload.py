@@ -20,9 +20,9 @@ from toolchain.graph.store import Store
 from toolchain.passes.build import build_graph, calibration_table
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse
+from toolchain.passes.pipeline import run_passes
 from toolchain.passes.placement import is_operation
 from toolchain.passes.quantize import Quantize
-from toolchain.passes.runner import run_passes
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.offload import channel_block, device_of
 from toolchain.spec.load import load_file, load_machine

@@ -17,8 +17,8 @@ from toolchain.graph.integers.calls import reasons_of
 from toolchain.graph.integers.functions import INTEGER, kind_of
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse
+from toolchain.passes.pipeline import run_passes
 from toolchain.passes.quantize import Quantize
-from toolchain.passes.runner import run_passes
 from toolchain.passes.split_recurrent import SplitRecurrent
 from toolchain.report.costs import cost_rows
 from toolchain.runtime.timing import region_times

@@ -52,7 +52,7 @@ class Compiled:
     @cached_property
     def calibration(self) -> str:
         """Origin of the tensors' ranges: `recorded` samples, `declared` by a quantised model, or `made-up` samples, whose accuracy means little."""
-        from toolchain.graph.calibration.calibrated import calibration_kind
+        from toolchain.graph.calibration.ranges import calibration_kind
         from toolchain.graph.store import read_stage
 
         fulfil(self.steps["graph"], self.say)

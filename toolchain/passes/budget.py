@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.histogram import rounded
+from toolchain.graph.calibration.ranges import rounded
 from toolchain.graph.calibration.table import Samples, sample_at, sample_count
 from toolchain.graph.integers.calls import SCALE, boundary_call, is_candidate, read_call, zero_of
 from toolchain.graph.integers.functions import is_integer

@@ -1,8 +1,8 @@
 """Weights and biases chosen by the error of each layer's output on samples, layer by layer, every layer seeing the integers of those before it.
 
 The scale of the weights is the one whose rounded weights put the output off by least: it may clip a few. Then each weight goes up or down so that the
-output is off by less (see graph.least_squares), the errors of the inputs included (see graph.drift), and the bias takes out the rest of the mean
-error in each channel.
+output is off by less (see quantisation.least_squares), the errors of the inputs included (see calibration.statistics), and the bias takes out the
+rest of the mean error in each channel.
 """
 
 from collections import deque
@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.drift import Drift, drift_of
-from toolchain.graph.calibration.statistics import joined, moments_of
+from toolchain.graph.calibration.statistics import Drift, drift_of, joined, moments_of
 from toolchain.graph.calibration.stepping import Stepper
 from toolchain.graph.calibration.table import Samples, Table
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, ZERO, Call, read_call, zero_of
@@ -83,7 +82,7 @@ class Seen:
 @dataclass(frozen=True)
 class Refined:
     """error: of the layer's outputs by its rounded weights and its inputs' errors, as a share of their energy (by damped products, see
-    graph.least_squares); 0 where nothing was seen of them."""
+    quantisation.least_squares); 0 where nothing was seen of them."""
 
     stored: Stored
     error: float

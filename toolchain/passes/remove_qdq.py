@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.histogram import Spread
+from toolchain.graph.calibration.ranges import Spread
 from toolchain.graph.calibration.table import Seen, Table
 from toolchain.graph.equivalence import STEP
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, integer_tensors

@@ -1,13 +1,104 @@
-"""Laws of scales: what fits, what clips, and that the least error is the least of those tried."""
+"""Laws of scales: what fits, what clips, and that the least error is the least of those tried.
+
+What a histogram of octaves tells of values, against the values themselves.
+
+Where ranges come from is kept in the integer model's file, whatever is built from.
+"""
+
+from pathlib import Path
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.graph.calibration.histogram import BINS, Spread, centre, count, spread
-from toolchain.graph.calibration.ranges import FINER, FRACTIONS, METHODS, choose_scale, choose_step, choose_zero, fitting_scale, position
+from toolchain.graph.calibration.ranges import (
+    BINS,
+    FINER,
+    FRACTIONS,
+    METHODS,
+    Spread,
+    calibration_kind,
+    calibration_text,
+    centre,
+    choose_scale,
+    choose_step,
+    choose_zero,
+    count,
+    fitting_scale,
+    position,
+    rounded,
+    spread,
+)
+from toolchain.graph.store import read_stage
 from toolchain.spec.model.quantisation import Form, Range
+from toolchain.tasks.actions.paths import graph_file
+from toolchain.tasks.plan import make_plan
+from toolchain.tasks.work import perform
+
+WIDTH = 1.13
+"""A value is at most this much larger or smaller than the middle of its bin: a quarter of an octave's start, split in two."""
+
+
+def values_of(seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return (rng.standard_t(3, 3000) * 2.0 ** rng.integers(-20, 20)).astype(np.float32)
+
+
+@given(st.floats(2**-100, 2**100, width=32))
+def test_the_middle_of_a_bin_is_near_every_value_in_it(value: float) -> None:
+    (number,) = np.flatnonzero(count(np.array([value, -value], np.float32)))
+    assert 1 / WIDTH <= value / centre(int(number)) <= WIDTH
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**20))
+def test_deviation_is_the_root_mean_square(seed: int) -> None:
+    values = values_of(seed)
+    found, wanted = spread(count(values), float(np.abs(values).max())).deviation, float(np.sqrt((values.astype(np.float64) ** 2).mean()))
+    assert wanted / WIDTH <= found <= wanted * WIDTH
+
+
+def test_deviation_of_what_only_a_range_is_known_of_is_the_range() -> None:
+    assert Spread(3.0, ()).deviation == 3.0
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**20), st.integers(0, 2**20))
+def test_counts_of_parts_add_up(seed: int, other: int) -> None:
+    one, two = values_of(seed), values_of(other)
+    together = count(np.concatenate([one, two]))
+    assert len(together) == BINS
+    np.testing.assert_array_equal(count(one) + count(two), together)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**20), st.lists(st.floats(0.001, 1), min_size=2, max_size=5))
+def test_a_larger_share_takes_no_smaller_value(seed: int, shares: list[float]) -> None:
+    values = values_of(seed)
+    seen = spread(count(values), float(np.abs(values).max()))
+    found = [seen.percentile(share) for share in sorted(shares)]
+    assert found == sorted(found)
+    assert found[-1] <= seen.maximum
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**20), st.integers(3, 12))
+def test_the_error_of_a_step_is_that_of_rounding(seed: int, halvings: int) -> None:
+    """Parts per million of all values, so a million times the mean; steps fine enough for the middle of a bin to speak for it."""
+    values = values_of(seed).astype(np.float64)
+    largest = float(np.abs(values).max())
+    step = largest / 2**halvings / 16
+    limit = largest / 2 ** (halvings % 3)
+    found = spread(count(values.astype(np.float32)), largest).squared_error(step, limit) / 1e6
+    wanted = float(((np.clip(np.rint(values / step) * step, -limit, limit) - values) ** 2).mean())
+    assert wanted / 3 <= found <= wanted * 3 + step * step / 12
+
+
+def test_digits_that_are_kept() -> None:
+    assert [rounded(value) for value in (123456.0, 0.000123456, -9.99999, 0.0)] == [123500.0, 0.0001235, -10.0, 0.0]
+
 
 positive = st.floats(1e-12, 1e12, allow_subnormal=False)
 STORED = Range(-127, 127)
@@ -123,3 +214,34 @@ def test_a_step_of_least_error_with_a_zero_of_its_own(seed: int, heavy: bool) ->
     share = max(-seen.least, seen.most) / (seen.most - seen.least)
     errors = {step: seen.squared_error(step, step * 255 * share) for step in (first * (1 - n / FRACTIONS) for n in range(FRACTIONS * 7 // 8))}
     assert errors[found] == pytest.approx(min(errors.values()))
+
+
+NETWORK = """\
+model: {{name: tiny, summary: for a test, sources: [here]}}
+inputs: {{image: [1, 3, 8, 8]}}
+layers:
+  - conv: {{out: 8, kernel: 3, act: relu}}
+{calibration}
+"""
+
+
+def test_other_models_do_not_say() -> None:
+    model = ir.Model(ir.Graph([], [], nodes=[], name="g"), ir_version=8)
+    assert calibration_kind(model) == ""
+    assert calibration_text("") == "not at all, as nothing is computed in integers"
+
+
+def test_a_quantised_model_without_samples_is_told_what_to_do() -> None:
+    assert "quantised anew" in calibration_text("declared")
+    assert "calibration=FILE" in calibration_text("declared")
+
+
+@pytest.mark.parametrize(("calibration", "kind"), [("", "made-up"), ("calibration: {file: seen.npz, array: a}", "recorded")])
+def test_a_stage_says_how_it_was_calibrated(calibration: str, kind: str, tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(NETWORK.format(calibration=calibration))
+    np.savez(tmp_path / "seen.npz", a=np.ones((2, 3, 8, 8), np.float32))
+    plan = make_plan({"target": "vta", "model": str(tmp_path / "tiny.yaml")}, tmp_path / "build")
+    for name in ("onnx", "calibration", "graph"):
+        perform(plan.steps[0][name], lambda _: None)
+    assert calibration_kind(read_stage(graph_file(plan.jobs[0]))) == kind
+    assert ("made-up" in calibration_text(kind)) == (kind == "made-up")

@@ -15,7 +15,7 @@ from toolchain.graph.calibration.stepping import Stepper
 from toolchain.graph.importing.load import load_graph
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
-from toolchain.passes.runner import run_passes
+from toolchain.passes.pipeline import run_passes
 
 NODES = [
     n("Conv", ["x", "w"], ["a"], "conv"),

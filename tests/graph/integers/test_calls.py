@@ -18,8 +18,8 @@ from toolchain.graph.integers.calls import integer_tensors, is_candidate, note_r
 from toolchain.graph.integers.functions import FUSED
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
+from toolchain.passes.pipeline import run_passes
 from toolchain.passes.quantize import Quantize
-from toolchain.passes.runner import run_passes
 from toolchain.spec.errors import UserError
 from toolchain.spec.model.quantisation import Numerics
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.graph.calibration.histogram import Spread
-from toolchain.graph.calibration.ranges import position
+from toolchain.graph.calibration.ranges import Spread, position
 from toolchain.graph.calibration.table import Seen, Table
 from toolchain.graph.integers.calls import Call
 from toolchain.graph.integers.endings import average_fraction

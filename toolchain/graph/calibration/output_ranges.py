@@ -10,12 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.drift import DROPPED, INPUT_PARTS, WEIGHT_PARTS
-from toolchain.graph.calibration.dropped import ranging
-from toolchain.graph.calibration.histogram import rounded
-from toolchain.graph.calibration.statistics import columns_of, groups_of, sampled
+from toolchain.graph.calibration.ranges import rounded
+from toolchain.graph.calibration.statistics import DROPPED, INPUT_PARTS, WEIGHT_PARTS, columns_of, groups_of, sampled
 from toolchain.graph.calibration.stepping import Stepper
-from toolchain.graph.calibration.table import Samples
+from toolchain.graph.calibration.table import Samples, ranging
 from toolchain.graph.integers.calls import Call
 from toolchain.spec.arrays import Array
 from toolchain.spec.model.quantisation import Numerics

@@ -2,7 +2,7 @@
 
 import onnx
 
-from toolchain.graph.calibration.calibrated import calibration_kind, calibration_text
+from toolchain.graph.calibration.ranges import calibration_kind, calibration_text
 from toolchain.graph.store import read_stage
 from toolchain.passes.templates import templates_for
 from toolchain.report.annotated import annotated

@@ -13,14 +13,13 @@ from toolchain.models.model import Model, Recorded
 from toolchain.models.samples import calibration_samples
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kinds_of
-from toolchain.passes.build import build_turns, default_pipeline
+from toolchain.passes.build import Turn, build_turns, default_pipeline
 from toolchain.passes.context import Context, Judge, Pass, Policy, Wish, give, keep, rule
 from toolchain.passes.partition import Partition
 from toolchain.passes.pipeline import Pipeline, with_options
 from toolchain.passes.pipeline import pipeline_of as read_section
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.templates import templates_for
-from toolchain.passes.turns import Turn
 from toolchain.schedule.backend import Backend, load_backends
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine

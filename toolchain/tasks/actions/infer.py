@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from toolchain.accuracy.closeness import Closeness, Inference, closeness_of, inference_text
 from toolchain.accuracy.errors import measure_errors
 from toolchain.accuracy.measure import check_task, measure_task, right_share
-from toolchain.graph.calibration.calibrated import calibration_kind
+from toolchain.graph.calibration.ranges import calibration_kind
 from toolchain.graph.calibration.table import sample_at, sample_count
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import read_stage

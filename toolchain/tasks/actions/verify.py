@@ -1,7 +1,7 @@
 """The verification ladder for a bundle: every tensor against the integer model, the reference engine against the fast one."""
 
 from toolchain.codegen.vendor_tool import tool_path
-from toolchain.graph.calibration.calibrated import MADE_UP, calibration_kind, calibration_text
+from toolchain.graph.calibration.ranges import MADE_UP, calibration_kind, calibration_text
 from toolchain.models.model import Recorded
 from toolchain.models.samples import calibration_samples
 from toolchain.spec.errors import fail

@@ -14,8 +14,8 @@ from toolchain.graph.integers.functions import integer_domain
 from toolchain.graph.rewrite import constant
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse
+from toolchain.passes.pipeline import run_passes
 from toolchain.passes.quantize import Quantize
-from toolchain.passes.runner import run_passes
 from toolchain.spec.errors import UserError
 from toolchain.spec.model.quantisation import Numerics
 
