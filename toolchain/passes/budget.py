@@ -32,6 +32,8 @@ ENOUGH = 10
 """Samples from which on a fifth of them is held out."""
 MACS = 1 << 33
 """Multiply-accumulates of a network on all samples of one measurement; fewer samples where it has more, at least one."""
+ALONE_MACS = 1 << 37
+"""Multiply-accumulates of the measurements of all groups; with more, each is measured on fewer samples, at least one."""
 DIGITS = 2
 """Significant decimal digits of a measured error: it does not depend on a processor's order of adding up."""
 SPARE = 0.5
@@ -71,9 +73,9 @@ class Trials:
         session = open_model(model, place=self.place, optimise=False)
         return [run_session(session, one, place=self.place) for one in given]
 
-    def few(self, model: ir.Model, most: int) -> Samples:
-        """The first samples, as many as a measurement of a network takes, at most `most`."""
-        count = max(min(most, MACS // max(sum(node_macs(node) for node in model.graph), 1)), 1)
+    def few(self, model: ir.Model, most: int, macs: int = MACS) -> Samples:
+        """The first samples, as many as a measurement of a network of `macs` multiply-accumulates takes, at most `most`."""
+        count = max(min(most, macs // max(sum(node_macs(node) for node in model.graph), 1)), 1)
         return {name: array[:count] for name, array in self.samples.items()}
 
 
@@ -99,7 +101,8 @@ def costly_calls(floating: ir.Model, integer: ir.Model, trials: Trials, numerics
     floating: the fused network. integer: the same, with calls of the same names in integers.
     """
     groups = _groups([node for node in floating.graph if node.name in _calls(integer)])
-    board = _board(switchboard(floating, integer, numerics, kinds), trials, floating)
+    few = trials.few(floating, SAMPLES, min(MACS, ALONE_MACS // max(len(groups), 1)))
+    board = _board(switchboard(floating, integer, numerics, kinds), trials, few)
     effects = [board.effect([node.name or "" for node in group]) for group in groups]
     prices = [_price(group, integer, tariff) for group in groups]
     order = sorted(range(len(groups)), key=lambda k: (-effects[k] / max(prices[k], 1e-9), k))
@@ -166,9 +169,9 @@ class _Board:
         return [run_session(self.session, {**sample_at(self.samples, number), **flags}, place=self.place) for number in count]
 
 
-def _board(model: ir.Model, trials: Trials, floating: ir.Model) -> _Board:
+def _board(model: ir.Model, trials: Trials, samples: Samples) -> _Board:
     session = open_model(model, place=trials.place, optimise=False)
-    board = _Board(session, trials.few(floating, SAMPLES), trials.judge, trials.place)
+    board = _Board(session, samples, trials.judge, trials.place)
     return replace(board, floats=board.run(()))
 
 

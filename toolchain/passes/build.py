@@ -5,7 +5,7 @@ Several machines share one graph: each takes its turn at the nodes that the mach
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -126,7 +126,7 @@ def build_turns(path: Path, dims: Mapping[str, int], turns: Sequence[Turn], stor
     model = load_graph(path, dims)
     imported = store.save("00-import", model)
     original, last, context = model.clone(), float_stages(turns[0].passes), turns[0].context
-    observing = [Turn(turn.passes, replace(turn.context, observe=partial(_observe, original, turn.context))) for turn in turns]
+    observing = [Turn(turn.passes, replace(turn.context, observe=cache(partial(_observe, original, turn.context)))) for turn in turns]
 
     def keep(number: int, name: str, left: ir.Model) -> None:
         store.save(stage_name(number, name), left)

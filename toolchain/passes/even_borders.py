@@ -110,14 +110,13 @@ def _divided(model: ir.Model, borders: Sequence[ir.Value], samples: Samples, cou
     stepper.feed(samples, count)
     for node in model.graph:
         stepper.run(node)
-        for value in node.outputs:
+        through = is_candidate(node) and not read_call(node, kinds).operation.bias and any(each in found for each in node.inputs)
+        for value in node.outputs if through else [value for value in node.outputs if value in left]:
             arrays = ranging(value, stepper.values.get(value, list[Array]()))
             if value in left:
                 divisor = _divisor(value, arrays, kinds, power)
-            elif is_candidate(node) and not read_call(node, kinds).operation.bias and any(each in found for each in node.inputs):
-                divisor = np.concatenate([found[each].divisor if each in found else np.ones(_channels(each)) for each in node.inputs])
             else:
-                continue
+                divisor = np.concatenate([found[each].divisor if each in found else np.ones(_channels(each)) for each in node.inputs])
             found[value] = Divided(divisor, seen_of([array / _along(divisor, array.ndim) for array in arrays]))
     return found
 

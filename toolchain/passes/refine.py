@@ -6,7 +6,7 @@ rest of the mean error in each channel.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,7 +18,7 @@ from toolchain.graph.calibration.stepping import Stepper
 from toolchain.graph.calibration.table import Samples, Table
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, ZERO, Call, read_call, zero_of
 from toolchain.graph.integers.functions import is_integer
-from toolchain.graph.quantisation.least_squares import Gram, round_channels, round_rows
+from toolchain.graph.quantisation.least_squares import SWEEPS, Gram, round_channels, round_rows
 from toolchain.graph.quantisation.requantisation import Stored, TooFineError, channel_steps, stored_product, within_span
 from toolchain.graph.rewrite import constant, known_shape
 from toolchain.operations.library import Kinds
@@ -95,6 +95,15 @@ def refine(
 
     layers: by name of the call. count: samples to look at. Answers with the error of each layer's outputs, as a share of their energy.
     """
+    import threadpoolctl
+
+    with threadpoolctl.threadpool_limits(1, "blas"):  # threads of many small products wait for each other longer than they work
+        return _refine(model, floating, layers, numerics, table, samples, count, say)
+
+
+def _refine(
+    model: ir.Model, floating: ir.Model, layers: Mapping[str, Layer], numerics: Numerics, table: Table, samples: Samples, count: int, say: Say
+) -> dict[str, float]:
     errors: dict[str, float] = {}
     integers, floats, waiting = Stepper(model), Stepper(floating), deque(floating.graph)
     for stepper in (integers, floats):
@@ -155,12 +164,16 @@ def _refined(layer: Layer, seen: Seen, numerics: Numerics) -> Refined | None:
     if numerics.form == "power_of_two" and numerics.per_channel:
         candidates.append(_best_of_each(candidates, seen, numerics))
     some = seen.some(ROWS)
-    hopeful = sorted(range(len(candidates)), key=lambda number: _plain_error(candidates[number], some, seen, numerics))[:TRIED]
-    tried = {number: _tried(candidates[number], some, seen, numerics) for number in dict.fromkeys((*hopeful, 0))}
+    narrowed = [_steps_of(steps, some, seen) for steps in candidates]
+    plain = _shares([_nearest(steps, some, numerics) for steps in narrowed], narrowed, some)
+    hopeful = sorted(range(len(candidates)), key=lambda number: plain[number])[:TRIED]
+    numbers = list(dict.fromkeys((*hopeful, 0)))
+    tried = dict(zip(numbers, _rounded([narrowed[number] for number in numbers], some, numerics, SWEEPS if some is seen else 1), strict=True))
     for number in sorted(tried, key=lambda number: tried[number].error):
-        steps, rounding = candidates[number], tried[number] if some is seen else _rounded(candidates[number], seen, numerics)
-        if (stored := _stored(layer, rounding.weights, steps, seen, numerics)) is not None:
-            return Refined(stored, rounding.error)
+        steps = candidates[number]
+        weights = tried[number].weights if some is seen else _rounded_rows([steps], seen, numerics, SWEEPS)[0]
+        if (stored := _stored(layer, weights, steps, seen, numerics)) is not None:
+            return Refined(stored, _shares([_rows_of(weights, some)], [narrowed[number]], some)[0])
     return None
 
 
@@ -172,15 +185,14 @@ class _Rounding:
     error: float
 
 
-def _tried(steps: Reals, some: Seen, seen: Seen, numerics: Numerics) -> _Rounding:
-    """The best rounding of some rows."""
-    return _rounded(_steps_of(steps, some, seen), some, numerics)
-
-
 def _steps_of(steps: Reals, some: Seen, seen: Seen) -> Reals:
     """The scales of some rows: [groups * rows]."""
-    every = -(-seen.rows.shape[1] // some.rows.shape[1])
-    return steps.reshape(len(seen.rows), -1)[:, ::every].reshape(-1)
+    return _rows_of(steps.reshape(len(seen.rows), -1), some).reshape(-1)
+
+
+def _rows_of(array: Reals, some: Seen) -> Reals:
+    """[groups, some rows, ...] of [groups, rows, ...]."""
+    return array[:, :: -(-array.shape[1] // some.rows.shape[1])]
 
 
 def _candidates(weights: Array, numerics: Numerics) -> list[Reals]:
@@ -195,14 +207,9 @@ def _candidates(weights: Array, numerics: Numerics) -> list[Reals]:
 
 def _best_of_each(candidates: list[Reals], seen: Seen, numerics: Numerics) -> Reals:
     """For each channel, the scale among the candidates that puts its output off by least."""
-    errors = [_noise(_nearest(steps, seen, numerics), steps, seen) for steps in candidates]
-    return within_span(np.choose(np.argmin(errors, axis=0), candidates), numerics)
-
-
-def _plain_error(steps: Reals, some: Seen, seen: Seen, numerics: Numerics) -> float:
-    """The error of some rows rounded to the nearest: the least that a scale promises."""
-    chosen = _steps_of(steps, some, seen)
-    return _share(_nearest(chosen, some, numerics), chosen, some)
+    nearest = [_nearest(steps, seen, numerics) for steps in candidates]
+    errors = _energies([found * column - seen.rows for found, column in zip(nearest, _columns(candidates, seen), strict=True)], seen)
+    return within_span(np.choose(np.argmin(errors.reshape(len(errors), -1), axis=0), candidates), numerics)
 
 
 def _nearest(steps: Reals, seen: Seen, numerics: Numerics) -> Reals:
@@ -215,31 +222,44 @@ def _rows(weights: Array, groups: int) -> Reals:
     return weights.reshape(groups, len(weights) // groups, -1).astype(np.float64)
 
 
-def _share(found: Reals, steps: Reals, seen: Seen) -> float:
-    """The energy of the output's error over that of the output, without its bias."""
-    errors = found * steps.reshape(len(found), -1, 1) - seen.rows
-    noise = sum(float(gram.energies(e).sum()) for e, gram in zip(errors, seen.grams, strict=True))
-    noise += 2 * float((errors * seen.drift.products).sum()) + float(seen.drift.energy.sum())
-    return max(noise, 0.0) / seen.signal if seen.signal > 0 else 0.0
+def _shares(found: Sequence[Reals], steps: Sequence[Reals], seen: Seen) -> list[float]:
+    """Of several roundings, the energy of the output's error over that of the output, without its bias."""
+    if seen.signal <= 0:
+        return [0.0] * len(found)
+    noises = _energies([weights * column - seen.rows for weights, column in zip(found, _columns(steps, seen), strict=True)], seen)
+    return [max(float(noise.sum() + seen.drift.energy.sum()), 0.0) / seen.signal for noise in noises]
 
 
-def _noise(found: Reals, steps: Reals, seen: Seen) -> Reals:
-    """For each channel, the energy that its weights add to the error of its output."""
-    errors = found * steps.reshape(len(found), -1, 1) - seen.rows
-    own = np.stack([gram.energies(e) for e, gram in zip(errors, seen.grams, strict=True)])
-    return (own + 2 * (errors * seen.drift.products).sum(2)).reshape(-1)
+def _energies(errors: Sequence[Reals], seen: Seen) -> Reals:
+    """[roundings, groups, rows]: the energy that errors of the weights add to that of the output's error."""
+    joined = np.concatenate(errors, 1)
+    own = np.stack([gram.energies(rows) for rows, gram in zip(joined, seen.grams, strict=True)])
+    own = own.reshape(len(own), len(errors), -1).transpose(1, 0, 2)
+    return own + 2 * np.stack([(each * seen.drift.products).sum(2) for each in errors])
 
 
-def _rounded(steps: Reals, seen: Seen, numerics: Numerics) -> _Rounding:
-    """The weights of these scales that put the output off by least."""
-    column, limits = steps.reshape(len(seen.rows), -1, 1), (numerics.weight.low, numerics.weight.high)
-    scaled, drift = seen.rows / column, seen.drift.products / column / seen.units
-    normal = [gram.normal for gram in seen.grams if gram.normal is not None] if scaled.shape[1] == 1 else []
+def _columns(steps: Sequence[Reals], seen: Seen) -> list[Reals]:
+    """Scales as [groups, rows, 1]."""
+    return [each.reshape(len(seen.rows), -1, 1) for each in steps]
+
+
+def _rounded(steps: Sequence[Reals], seen: Seen, numerics: Numerics, sweeps: int) -> list[_Rounding]:
+    """For several choices of scales, the weights that put the output off by least."""
+    found = _rounded_rows(steps, seen, numerics, sweeps)
+    return [_Rounding(*each) for each in zip(found, _shares(found, steps, seen), strict=True)]
+
+
+def _rounded_rows(steps: Sequence[Reals], seen: Seen, numerics: Numerics, sweeps: int) -> list[Reals]:
+    """As `_rounded`: [groups, rows, k] of each choice. All are rounded at once: rows do not depend on each other."""
+    limits, columns, rows = (numerics.weight.low, numerics.weight.high), _columns(steps, seen), seen.rows.shape[1]
+    scaled = np.concatenate([seen.rows / column for column in columns], 1)
+    drift = np.concatenate([seen.drift.products / column / seen.units for column in columns], 1)
+    normal = [gram.normal for gram in seen.grams if gram.normal is not None] if rows == 1 else []
     if len(normal) == len(scaled):
-        rounded = round_channels(scaled[:, 0], np.stack(normal), *limits, drift[:, 0])[:, None]
-    else:
-        rounded = np.stack([round_rows(w, gram, *limits, d) for w, gram, d in zip(scaled, seen.grams, drift, strict=True)])
-    return _Rounding(rounded, _share(rounded, steps, seen))
+        each = range(len(steps))
+        return [round_channels(scaled[:, number], np.stack(normal), *limits, drift[:, number])[:, None] for number in each]
+    found = np.stack([round_rows(w, gram, *limits, d, sweeps) for w, gram, d in zip(scaled, seen.grams, drift, strict=True)])
+    return np.split(found, len(steps), 1)
 
 
 def _stored(layer: Layer, rounded: Reals, steps: Reals, seen: Seen, numerics: Numerics) -> Stored | None:

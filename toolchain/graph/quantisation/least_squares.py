@@ -22,7 +22,14 @@ EXACT_BITS = 53
 """Whole numbers below 2**EXACT_BITS are exact."""
 CHUNK = 1024
 """Products of int8 whose sum a float32 holds exactly; of integers less their zero, which have a bit more, a quarter."""
-BLOCK = 64
+BLOCK = 512
+"""Columns whose slopes are found at once: products of large matrices take least time for each number."""
+NARROW = 32
+"""Columns of a block whose steps reach each other one by one."""
+SYMMETRIC = 4
+"""A product in float64 takes this many times as long as one of a matrix with itself in float32 (measured: 47 and 140 GFLOP/s, half left out)."""
+FEW = 64
+"""Weights of a row up to which the matrix costs nothing to speak of."""
 SWEEPS = 3
 LEAST_SHARE = 0.3
 """The share of the mean of H's diagonal that is added to all of it (measured: costs at most 0.5 dB where samples give many rows of inputs, and gains
@@ -34,7 +41,9 @@ def damped(hessian: Reals, rows: int) -> Reals:
 
     hessian: [k, k], whole numbers, and so is the answer. rows: how many products each entry sums.
     """
-    return hessian + np.eye(len(hessian)) * _damping(float(np.trace(hessian)), len(hessian), rows)
+    found = hessian.copy()
+    found[np.diag_indices_from(found)] += _damping(float(np.trace(hessian)), len(hessian), rows)
+    return found
 
 
 def _damping(trace: float, size: int, rows: int) -> float:
@@ -49,7 +58,8 @@ def normalised(hessian: Reals) -> Reals:
 
 def unit_of(hessian: Reals) -> float:
     """The value of 1 in the normalised H: a power of two."""
-    return 2.0 ** max(int(np.abs(hessian).max(initial=0.0)).bit_length() - HESSIAN_BITS, 0)
+    largest = max(hessian.max(initial=0.0), -hessian.min(initial=0.0))
+    return 2.0 ** max(int(largest).bit_length() - HESSIAN_BITS, 0)
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,7 @@ class Gram:
     def matrix(self) -> Reals | None:
         """[k, k], damped; None where the inputs stand for it."""
         n, k = self.inputs.shape
-        if k > BLOCK and 2 * SWEEPS * self.outputs * n < n * k // 2 + SWEEPS * self.outputs * k:
+        if k > FEW and 2 * SWEEPS * self.outputs * n < n * k // SYMMETRIC + SWEEPS * self.outputs * k:
             return None
         return damped(products_of(self.inputs), n)
 
@@ -89,7 +99,20 @@ class Gram:
     @cached_property
     def normal(self) -> Reals | None:
         """The matrix, normalised."""
-        return None if self.matrix is None else normalised(self.matrix)
+        if self.matrix is None:
+            return None
+        return self.matrix if self.unit == 1 else normalised(self.matrix)
+
+    @cached_property
+    def blocks(self) -> tuple[Reals, ...]:
+        """H among the columns of each block."""
+        spans = [slice(start, start + BLOCK) for start in range(0, self.inputs.shape[1], BLOCK)]
+        if self.normal is not None:
+            return tuple(self.normal[span, span] for span in spans)
+        found = tuple(products_of(self.inputs[:, span]) for span in spans)
+        for block in found:
+            block[np.diag_indices_from(block)] += self.damping
+        return found
 
     def energies(self, errors: Reals) -> Reals:
         """[rows]: as `output_errors`."""
@@ -126,16 +149,9 @@ class _Slopes:
             return self.errors @ normal[:, span]
         assert self.outputs is not None
         spare = EXACT_BITS - INPUT_BITS - len(self.gram.inputs).bit_length()
-        unit = 2.0 ** max(int(np.abs(self.outputs).max(initial=0.0)).bit_length() - spare, 0)
-        return np.rint(self.outputs / unit) @ self.gram.columns[:, span] * unit + self.errors[:, span] * self.gram.damping
-
-    def inner(self, span: slice) -> Reals:
-        """H among some columns."""
-        normal = self.gram.normal
-        if normal is not None:
-            return normal[span, span]
-        some = self.gram.columns[:, span]
-        return some.T @ some + np.eye(some.shape[1]) * self.gram.damping
+        unit = 2.0 ** max(int(max(self.outputs.max(), -self.outputs.min())).bit_length() - spare, 0)
+        whole = self.outputs if unit == 1 else np.rint(self.outputs / unit)
+        return whole @ self.gram.columns[:, span] * unit + self.errors[:, span] * self.gram.damping
 
     def move(self, span: slice, steps: Reals) -> None:
         """steps: [rows, some] of weights, whole."""
@@ -150,12 +166,13 @@ def round_rows(weights: Reals, gram: Gram, low: int, high: int, drift: Reals | N
     drift: [rows, k], its products with the inputs in units of `gram` times stored steps; the weights take back as much of it as they can.
     """
     found = np.clip(np.floor(weights + 0.5), low, high)
-    slopes, pull = _Slopes(gram, found * FINE - np.rint(weights * FINE)), _slope(drift, weights.shape)
+    slopes, pull = _Slopes(gram, found * FINE - np.rint(weights * FINE)), None if drift is None else np.rint(drift * FINE)
     for _ in range(sweeps):
         moved = False
-        for start in range(0, weights.shape[1], BLOCK):
-            span = slice(start, start + BLOCK)
-            steps = _descend(found[:, span], slopes.of(span) + pull[:, span], slopes.inner(span), (low, high))
+        for number, inner in enumerate(gram.blocks):
+            span = slice(number * BLOCK, number * BLOCK + len(inner))
+            slope = slopes.of(span)
+            steps = _descend(found[:, span], slope if pull is None else slope + pull[:, span], inner, (low, high))
             if steps.any():
                 found[:, span] += steps
                 slopes.move(span, steps)
@@ -165,18 +182,17 @@ def round_rows(weights: Reals, gram: Gram, low: int, high: int, drift: Reals | N
     return found
 
 
-def _slope(drift: Reals | None, shape: tuple[int, ...]) -> Reals:
-    return np.zeros(shape) if drift is None else np.rint(drift * FINE)
-
-
 def _descend(found: Reals, slope: Reals, inner: Reals, limits: tuple[int, int]) -> Reals:
     """One sweep over a block of columns; the steps to take. found, slope: [rows, some]. inner: [some, some]."""
     left, stored = np.ascontiguousarray(slope.T), np.ascontiguousarray(found.T)
-    steps, diagonal = np.zeros(left.shape), np.maximum(np.diagonal(inner), 1.0) * FINE
-    for k in range(len(left)):
-        mine = left[k] + (inner[k, :k] * FINE) @ steps[:k]
-        wanted = stored[k] - np.rint(mine / diagonal[k])
-        steps[k] = np.minimum(np.maximum(wanted, limits[0]), limits[1]) - stored[k]
+    steps, diagonal, pushes = np.zeros(left.shape), np.maximum(np.diagonal(inner), 1.0) * FINE, inner * FINE
+    for start in range(0, len(left), NARROW):
+        some = slice(start, min(start + NARROW, len(left)))
+        left[some] += pushes[some, :start] @ steps[:start]
+        for k in range(start, some.stop):
+            mine = left[k] + pushes[k, start:k] @ steps[start:k]
+            wanted = stored[k] - np.rint(mine / diagonal[k])
+            steps[k] = np.minimum(np.maximum(wanted, limits[0]), limits[1]) - stored[k]
     return steps.T
 
 
@@ -184,7 +200,7 @@ def round_channels(weights: Reals, hessians: Reals, low: int, high: int, drift: 
     """As `round_rows`, for weights [rows, k] that have an H of their own each: hessians [rows, k, k]."""
     fixed = np.rint(weights * FINE)
     found = np.clip(np.floor(weights + 0.5), low, high)
-    slope = np.einsum("rk,rkj->rj", found * FINE - fixed, hessians) + _slope(drift, weights.shape)
+    slope = np.einsum("rk,rkj->rj", found * FINE - fixed, hessians) + (0.0 if drift is None else np.rint(drift * FINE))
     diagonal = np.maximum(np.diagonal(hessians, axis1=1, axis2=2), 1.0) * FINE
     for _ in range(2 * SWEEPS):
         before = found.copy()
