@@ -13,8 +13,7 @@ from typing import Any
 from toolchain import __version__
 from toolchain.commands.completion import SHELLS, answer_shell, complete_machine, complete_variable
 from toolchain.interrupts import INTERRUPTED, stop_if_interrupted, was_interrupted
-from toolchain.spec.errors import UserError
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import UserError, nearest
 from toolchain.tasks.names import TASKS, variables_text
 
 MACHINE = "name of a machine, NAME:CONFIG, or the path of a machine file"

@@ -12,7 +12,7 @@ from tests.docs.test_machine_description import keys
 from toolchain.models.load import load_text
 from toolchain.models.model import Layered
 from toolchain.spec.errors import Source
-from toolchain.spec.resources import MODEL_SCHEMA
+from toolchain.spec.files import MODEL_SCHEMA
 from toolchain.spec.schema import read_schema, validate
 from toolchain.spec.yaml_nodes import parse_yaml
 

@@ -11,7 +11,7 @@ from toolchain.models.build import build_model
 from toolchain.models.load import list_models, load_model, load_text
 from toolchain.models.model import LOSS, Embedding, Seeded, Stored
 from toolchain.spec.errors import UserError
-from toolchain.spec.search import search_path
+from toolchain.spec.files import search_path
 
 
 def test_a_file_says_what_it_is(tmp_path: Path) -> None:

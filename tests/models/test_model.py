@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from toolchain.models.model import KINDS
-from toolchain.spec.resources import MODEL_SCHEMA
+from toolchain.spec.files import MODEL_SCHEMA
 
 
 def _options(found: object, kind: str) -> list[dict[str, object]]:

@@ -13,7 +13,7 @@ from toolchain.models.files import cache_folder
 from toolchain.models.load import load_model
 from toolchain.models.samples import calibration_samples, labelled_samples
 from toolchain.spec.errors import Source, UserError
-from toolchain.spec.resources import MODEL_SCHEMA
+from toolchain.spec.files import MODEL_SCHEMA
 from toolchain.spec.schema import validate
 from toolchain.spec.yaml_nodes import parse_yaml
 

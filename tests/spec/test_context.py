@@ -1,11 +1,15 @@
-"""Expressions of a machine file, read with its parameters in place."""
+"""Expressions of a machine file, read with its parameters in place.
+
+Names in expressions about instructions.
+"""
 
 from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.spec.small import nodes
-from toolchain.spec.context import Context
+from tests.spec.small import nodes, small
+from tests.spec.test_evaluate import parse
+from toolchain.spec.context import Context, problems, scope_of
 from toolchain.spec.errors import UserError
 from toolchain.spec.expr import Binary, Const, Name
 
@@ -47,3 +51,23 @@ def test_an_expression_costs_what_it_names() -> None:
     context = Context(FILE, "", _LookedUp(), CONTEXT.choices)
     assert context.number(FILE.value["a"]) == 8
     assert context.expr(FILE.value["b"]) == Binary("+", Name("field"), Const(4))
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("count + kind", []), ("set.shift", []), ("base[kind]", []), ("base[knd]", ["E0107"]), ("reads(ddr)", []), ("reads(dd)", ["E0107"]),
+        ("reads(ddr, rows)", ["E0123"]), ("set.shft", ["E0107"]), ("sat.shift", ["E0107"]), ("rows[0]", ["E0121"]), ("f(count)", ["E0107"]),
+        ("count(1)", ["E0107"]), ("set.shift()", ["E0121"]), ("min()", ["E0123"]), ("abs(1, 2)", ["E0123"]), ("a + b", ["E0107", "E0107"]),
+        ("set[nothing].shift", ["E0107"]),
+    ],
+)  # fmt: skip
+def test_problems(text: str, codes: list[str]) -> None:
+    machine = small()
+    scope = scope_of(machine, machine.instruction["MOVE"], footprint=True)
+    assert [d.code for d in problems(parse(text), scope)] == codes
+
+
+def test_footprints_are_known_to_timing_alone() -> None:
+    machine = small()
+    assert [d.code for d in problems(parse("reads(ddr)"), scope_of(machine, machine.instruction["MOVE"]))] == ["E0107"]

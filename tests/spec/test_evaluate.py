@@ -1,12 +1,17 @@
-"""Values of expressions: Python's integers are the oracle; what has no value is refused."""
+"""Values of expressions: Python's integers are the oracle; what has no value is refused.
+
+No name of a machine may be a word of the languages.
+"""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.spec.test_unparse import TREES
+from tests.spec.small import small
+from tests.spec.test_render import TREES
+from toolchain.isa.semantics.expressions import REDUCTIONS
 from toolchain.spec.errors import Source, Span, UserError
-from toolchain.spec.evaluate import LARGEST, constant, fold, substitute
+from toolchain.spec.evaluate import BUILT_IN, FUNCTIONS, LARGEST, RESERVED, constant, fold, substitute
 from toolchain.spec.expr import Binary, Compare, Const, Expr, Logic, Name, Unary, parse_expr
 
 NAMES = {"a": 3, "b": -5, "field_1": 0, "REG": 17}
@@ -74,3 +79,14 @@ def test_fold_is_idempotent(tree: Expr) -> None:
 def test_unknown_name_has_a_hint() -> None:
     with pytest.raises(UserError, match="did you mean 'depth'"):
         constant(parse("dept + 1"), {"depth": 1})
+
+
+@pytest.mark.parametrize("word", sorted(RESERVED))
+def test_a_rule_cannot_take_a_word(word: str) -> None:
+    with pytest.raises(UserError, match=f"E0145 the name '{word}' is a word of the language already"):
+        small(("  cut: {type", f"  {word}: {{type"))
+
+
+def test_every_function_that_the_semantics_know_is_a_word() -> None:
+    assert {*BUILT_IN, *FUNCTIONS} >= {*REDUCTIONS, "dot", "wrap", "saturate"}
+    assert {*BUILT_IN, *FUNCTIONS} <= RESERVED

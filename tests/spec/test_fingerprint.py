@@ -1,4 +1,7 @@
-"""The fingerprint follows what programs depend on, and nothing else."""
+"""The fingerprint follows what programs depend on, and nothing else.
+
+Machines are told apart by identity.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -9,10 +12,23 @@ from tests.slower import slower
 from tests.spec.small import small
 from toolchain.spec import fingerprint as hashes
 from toolchain.spec.expr import Binary, Const, Name, walk
-from toolchain.spec.fingerprint import fingerprint, placing_hash, section_hashes
+from toolchain.spec.fingerprint import MachineKey, fingerprint, placing_hash, section_hashes
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 from toolchain.spec.render import render
+
+
+def test_equal_machines_are_different_keys() -> None:
+    machine = load_machine("vta")
+    assert MachineKey(machine) == MachineKey(machine)
+    assert MachineKey(machine) != MachineKey(replace(machine))
+    assert MachineKey(machine) != machine
+
+
+def test_a_changed_machine_has_a_hash_of_its_own() -> None:
+    machine = load_machine("vta")
+    assert fingerprint(machine) != fingerprint(replace(machine, name="other"))
+
 
 SAME = [
     ("policy: fifo", "policy: fair"),

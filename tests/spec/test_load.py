@@ -1,12 +1,27 @@
-"""Finding machines by name and path, and files that cannot be read."""
+"""Finding machines by name and path, and files that cannot be read.
+
+What a file assumes is listed with its place.
+"""
 
 from pathlib import Path
 
 import pytest
 
-from tests.spec.small import GOOD
+from tests.spec.small import GOOD, nodes, small
 from toolchain.spec.errors import UserError
-from toolchain.spec.load import find_target, list_targets, load_file, load_machine
+from toolchain.spec.load import assumptions, find_target, list_targets, load_file, load_machine
+
+
+def test_every_form_of_the_mark() -> None:
+    text = (
+        "assumptions: [first]\na: {assumed: true, source: why, value: 3}\nb: [{assumed: because}]\n"
+        "c: {assumed: [one, two]}\nd: {assumed: false}\ne: {assumed: {assumed: true}}\nf: {g: {assumed: true, doc: note}}\nh: {assumed: true}\n"
+    )
+    assert assumptions(nodes(text)) == ("first", "a = 3: why", "b.0: because", "c: one", "c: two", "e.assumed", "f.g: note", "h")
+
+
+def test_of_a_machine() -> None:
+    assert small().assumptions == ("timing.constants.START = 8: a guess",)
 
 
 def test_a_folder_on_the_path_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.spec.small import edited, small
 from toolchain.spec.errors import Source, UserError
+from toolchain.spec.files import SCHEMA
 from toolchain.spec.load import load_text
-from toolchain.spec.resources import SCHEMA
 from toolchain.spec.schema import conforms, read_schema, schema_errors
 from toolchain.spec.yaml_nodes import parse_yaml
 

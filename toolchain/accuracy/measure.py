@@ -11,8 +11,7 @@ import numpy as np
 from toolchain.graph.nodes import shape_text
 from toolchain.models.model import Classification, Detection, Embedding, Segmentation, Task, Text
 from toolchain.spec.arrays import Array, Ints, Reals
-from toolchain.spec.errors import UserError, fail
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import UserError, fail, nearest
 
 
 @dataclass(frozen=True)

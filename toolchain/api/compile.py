@@ -15,9 +15,8 @@ from google.protobuf.message import EncodeError
 from numpy.typing import ArrayLike, NDArray
 
 from toolchain.api.compiled import Compiled
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import fail, nearest
 from toolchain.spec.files import write_atomic
-from toolchain.spec.suggest import nearest
 from toolchain.tasks.plan import ROOT, plan_of
 from toolchain.tasks.stage import Say
 from toolchain.tasks.variables import PLACES, Variables

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from toolchain.runtime.contents import Interface
 from toolchain.runtime.executor import Executor, Outcome, load
 from toolchain.runtime.pictures import prepare_picture
-from toolchain.spec.errors import fail
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import fail, nearest
 
 Array = NDArray[Any]
 

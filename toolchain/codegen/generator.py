@@ -11,7 +11,7 @@ from toolchain.graph.regions import GraphRegion
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.regions.region import Region
-from toolchain.spec.resources import PACKAGE
+from toolchain.spec.files import PACKAGE
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,9 @@ from toolchain.emulator.engines import engine_named
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Program
 from toolchain.isa.program_file import load_program
-from toolchain.spec.errors import Diagnostic, UserError, fail
+from toolchain.spec.errors import Diagnostic, UserError, fail, nearest
 from toolchain.spec.files import require_writable, write_atomic
 from toolchain.spec.model import Machine, Memory
-from toolchain.spec.suggest import nearest
 from toolchain.timing.simulate import Timeline, time_program
 
 _NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)(\[(?P<index>\d+)\])?\Z")

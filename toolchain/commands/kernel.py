@@ -4,9 +4,8 @@ import argparse
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from toolchain.commands.machine import machine_of
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import fail, nearest
 from toolchain.spec.model import Machine
-from toolchain.spec.suggest import nearest
 
 
 def check(arguments: argparse.Namespace) -> None:

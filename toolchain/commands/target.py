@@ -54,7 +54,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 def diff(arguments: argparse.Namespace) -> None:
     """One line a difference."""
-    from toolchain.spec.diff import diff as differences
+    from toolchain.spec.render import diff as differences
 
     lines = differences(load_machine(arguments.first), load_machine(arguments.second))
     print("\n".join(lines) if lines else "no difference")

@@ -10,8 +10,7 @@ from pathlib import Path
 import onnx
 
 from toolchain.graph.rewrite import ONNX_DOMAINS
-from toolchain.spec.errors import fail
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import fail, nearest
 
 
 def node_text(node: onnx.NodeProto) -> str:

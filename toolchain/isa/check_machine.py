@@ -7,9 +7,9 @@ from toolchain.isa.footprint.ports import missing_ports
 from toolchain.isa.semantics.machine import machine_semantics, read_semantics
 from toolchain.isa.semantics.ranges import analyse
 from toolchain.spec.errors import UserError
-from toolchain.spec.findings import Findings, gather
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Instruction, Machine
+from toolchain.spec.yaml_nodes import Findings, gather
 
 
 def check_machine(machine: Machine) -> None:

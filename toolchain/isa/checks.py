@@ -11,7 +11,7 @@ from toolchain.isa.program import Ints, Program, stream_index
 from toolchain.isa.semantics.instances import stream_levels
 from toolchain.spec.errors import Diagnostic, UserError, fail
 from toolchain.spec.expr import Const, Expr, Index, Member, Name, walk
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Constraint, Illegal, Machine
 
 Columns = tuple[Mapping[str, Ints], ...]

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Counter, Instruction, Machine, SyncRule
 
 WAIT, POST = "wait", "post"

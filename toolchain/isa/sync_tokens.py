@@ -12,7 +12,7 @@ from toolchain.isa.program import Ints, Program, stream_index
 from toolchain.isa.semantics.instances import scope_levels, stream_levels
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Const, Expr, Name
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Counter, Machine, SyncRule
 
 COUNTING, FLAG, ALL_PRIOR = 0, 1, 2

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from toolchain.models.kinds import KINDS, Arguments, activation, bounded, number, value
 from toolchain.models.operators import Add, Call, Concat, Layer, Normalisation, Operator, Shape, output_shape
-from toolchain.spec.errors import Diagnostic, Span, UserError, fail
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import Diagnostic, Span, UserError, fail, nearest
 from toolchain.spec.yaml_nodes import Node
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import platformdirs
 
-from toolchain.spec.errors import fail
-from toolchain.spec.search import check_single, list_files, search_path
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import fail, nearest
+from toolchain.spec.files import check_single, list_files, search_path
 from toolchain.spec.yaml_nodes import Node
 
 

@@ -10,9 +10,8 @@ import onnx.parser
 
 from toolchain.models.files import present_file
 from toolchain.models.operators import Value
-from toolchain.spec.errors import Span, fail
+from toolchain.spec.errors import Span, fail, nearest
 from toolchain.spec.files import read_limited
-from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 
 DOMAIN = "local"

@@ -11,8 +11,7 @@ from toolchain.models.files import find_model, list_models, named_file, present_
 from toolchain.models.model import KINDS, LOSS, Input, Layered, Light, Model, Recorded, Seeded, Stored, Task, Test
 from toolchain.models.operators import Shape
 from toolchain.spec.errors import Source, fail
-from toolchain.spec.files import read_limited
-from toolchain.spec.resources import MODEL_SCHEMA
+from toolchain.spec.files import MODEL_SCHEMA, read_limited
 from toolchain.spec.schema import validate
 from toolchain.spec.yaml_nodes import MAX_BYTES, Node, parse_yaml
 

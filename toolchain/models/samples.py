@@ -15,9 +15,8 @@ from toolchain.graph.preparation import prepare, raw_shape
 from toolchain.models.exact_ops import bell, key_of, signed_bytes
 from toolchain.models.model import Input, Model, Recorded
 from toolchain.models.operators import Shape
-from toolchain.spec.errors import UserError, fail
+from toolchain.spec.errors import UserError, fail, nearest
 from toolchain.spec.files import read_limited
-from toolchain.spec.suggest import nearest
 
 Samples = np.typing.NDArray[Any]
 _UNIT = 1 / 64

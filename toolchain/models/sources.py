@@ -16,8 +16,7 @@ from toolchain.graph.nodes import shape_text
 from toolchain.models.model import Input, Light
 from toolchain.models.operators import Shape
 from toolchain.models.shape_graph import IR_VERSION, ShapeGraph
-from toolchain.spec.errors import fail
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import fail, nearest
 
 NUMPY_NAMES = {"float": "float32", "double": "float64"}
 """Types that ONNX names differently."""

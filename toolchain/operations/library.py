@@ -10,15 +10,12 @@ from types import MappingProxyType
 from toolchain.operations.factors import Factors
 from toolchain.operations.kind import Attribute, Check, Meaning, Operand, OperationKind, Role, Stage, Way
 from toolchain.operations.reals import REAL_FUNCTIONS
-from toolchain.spec.checks.scope import Scope, problems
-from toolchain.spec.context import Context
-from toolchain.spec.errors import Diagnostic, Source, UserError, fail
+from toolchain.spec.context import Context, Scope, problems
+from toolchain.spec.errors import Diagnostic, Source, UserError, fail, nearest
 from toolchain.spec.expr import Call, Expr, Index, Name, walk
+from toolchain.spec.files import PACKAGE, search_path
 from toolchain.spec.model import Machine
-from toolchain.spec.resources import PACKAGE
 from toolchain.spec.schema import validate
-from toolchain.spec.search import search_path
-from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node, parse_yaml
 
 SCHEMA = PACKAGE / "schemas" / "operation.schema.json"

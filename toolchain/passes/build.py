@@ -26,7 +26,7 @@ from toolchain.passes.pipeline import Pipeline, read_pipeline, run_passes, run_s
 from toolchain.passes.remove_qdq import declares_ranges, qdq_table
 from toolchain.passes.truth import Imported, check_import, computes, open_given
 from toolchain.spec.errors import Source
-from toolchain.spec.resources import PACKAGE
+from toolchain.spec.files import PACKAGE
 
 
 @dataclass(frozen=True)

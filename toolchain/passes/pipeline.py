@@ -26,13 +26,11 @@ from toolchain.passes.quantize import Quantize
 from toolchain.passes.remove_qdq import MergeLimits, RemoveQdq
 from toolchain.passes.simplify import MergePads, RemoveDead, RemoveIdentity, passes_through
 from toolchain.passes.split_recurrent import SplitRecurrent
-from toolchain.spec.errors import Diagnostic, Source, UserError, fail
-from toolchain.spec.findings import gather
+from toolchain.spec.errors import Diagnostic, Source, UserError, fail, nearest
+from toolchain.spec.files import PACKAGE
 from toolchain.spec.model import Outline
-from toolchain.spec.resources import PACKAGE
 from toolchain.spec.schema import validate
-from toolchain.spec.suggest import nearest
-from toolchain.spec.yaml_nodes import Node, parse_yaml
+from toolchain.spec.yaml_nodes import Node, gather, parse_yaml
 
 ALL: tuple[type[Pass], ...] = (
     FoldConstants,

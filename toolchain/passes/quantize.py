@@ -22,9 +22,8 @@ from toolchain.passes.leave import leave_border_activations, leave_calls, leave_
 from toolchain.passes.placement import place_calls
 from toolchain.passes.refine import affordable, layer_of, refine
 from toolchain.passes.remove_qdq import declares_ranges, keeps_scales
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import fail, nearest
 from toolchain.spec.model.quantisation import Numerics
-from toolchain.spec.suggest import nearest
 
 EFFORTS = ("auto", "fast", "accurate")
 WEIGHTS = ("per_tensor", "per_channel")

@@ -10,13 +10,11 @@ import onnx
 from toolchain.graph.operators import known_operators
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, builtin_kinds, kinds_of
-from toolchain.spec.errors import Source, fail
-from toolchain.spec.findings import gather
+from toolchain.spec.errors import Source, fail, nearest
+from toolchain.spec.files import PACKAGE
 from toolchain.spec.model import Machine, Outline
-from toolchain.spec.resources import PACKAGE
 from toolchain.spec.schema import validate
-from toolchain.spec.suggest import nearest
-from toolchain.spec.yaml_nodes import Node, parse_yaml
+from toolchain.spec.yaml_nodes import Node, gather, parse_yaml
 
 ANY = "any"
 """Stands for every operator."""

@@ -8,8 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from toolchain.spec.expr import Const, Expr
 from toolchain.spec.model import ElementType, Field, Instruction, Machine, Memory, Ports, Rule, Transfer
-from toolchain.spec.render import parameters
-from toolchain.spec.unparse import unparse
+from toolchain.spec.render import parameters, unparse
 
 
 def bit_diagram(fields: Sequence[Field], total_bits: int, word_bits: int) -> str:

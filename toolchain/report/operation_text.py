@@ -6,7 +6,7 @@ from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.ways import reachable
 from toolchain.spec.expr import Expr
-from toolchain.spec.unparse import unparse
+from toolchain.spec.render import unparse
 
 FORMS = {
     "move": "moves elements; operands and result share a scale",

@@ -20,10 +20,9 @@ from toolchain.runtime.device_memory import Buffer, DeviceMemory, QueueDevice
 from toolchain.runtime.explicit_tokens import Command, TokenBook, fenced
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.synchronisation.synchronise import synchronise
-from toolchain.spec.errors import Diagnostic, fail
+from toolchain.spec.errors import Diagnostic, fail, nearest
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Field, Instruction
-from toolchain.spec.suggest import nearest
 
 Value = int | str | RecordAddress
 PLACE = "command queue"

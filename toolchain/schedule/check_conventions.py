@@ -8,8 +8,8 @@ from toolchain.schedule.backend import Backend
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import has_kernels, load_kernels
 from toolchain.schedule.kernels.render import template_names
-from toolchain.spec.findings import Findings
 from toolchain.spec.model import Machine
+from toolchain.spec.yaml_nodes import Findings
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from toolchain.schedule.regions.region import Region
 from toolchain.schedule.writer import POOL
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine
 
 SEGMENTS = ("inputs", "results", "swap", "constants")

@@ -15,14 +15,13 @@ from toolchain.passes.context import Device, NodeCost, Price, Tariff
 from toolchain.schedule.kernels.kernel import Require
 from toolchain.schedule.kernels.operator_calls import load_operator_calls
 from toolchain.schedule.operator_numbers import STANDARD, Array, known_inputs, number_names, operator_numbers
-from toolchain.spec.checks.scope import Scope, problems
-from toolchain.spec.errors import UserError, fail
+from toolchain.spec.context import Scope, problems
+from toolchain.spec.errors import UserError, fail, nearest
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Constraint, Host, Machine
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why
-from toolchain.spec.suggest import nearest
 from toolchain.timing.host import work_ms
 
 FLOAT_BYTES = 4

@@ -12,13 +12,12 @@ from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.dram_buffers import layout_of, stored_bytes
 from toolchain.schedule.regions.lowering import Lowered, lower
 from toolchain.schedule.tiling.tiles import crowded, rank_tilings, tile_fits
-from toolchain.spec.checks.scope import Scope, problems
-from toolchain.spec.errors import Diagnostic, UserError, fail
+from toolchain.spec.context import Scope, problems
+from toolchain.spec.errors import Diagnostic, UserError, fail, nearest
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.reasons import Why, refuse
-from toolchain.spec.suggest import nearest
 from toolchain.timing.host import copy_ms
 
 CONTEXTS = 2

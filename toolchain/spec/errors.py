@@ -1,12 +1,15 @@
-"""User errors: where, a stable code, what is wrong, what to do. Never a traceback for a user's mistake."""
+"""User errors: position, stable code, message and hint. A user's mistake never ends in a traceback."""
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from toolchain.spec.reason import Reason
+
 
 _BREAKS = ("\r\n", "\r", "\x85", "\u2028", "\u2029")
 """Characters that break a line in YAML, beside a line feed; `str.splitlines` knows more breaks and would count differently."""
@@ -119,3 +122,52 @@ class UserError(Exception):
 def fail(code: str, message: str, span: Span | None = None, hint: str = "", place: str = "", more: str = "") -> UserError:
     """A UserError with one diagnostic, for `raise fail(...)`."""
     return UserError(Diagnostic(code, message, span, hint, place, more=more))
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """The most similar known word, in whatever case, or an empty string."""
+    import difflib  # 7 ms, so only where something is wrong
+
+    names = {name.casefold(): name for name in sorted(known, reverse=True)}
+    found = difflib.get_close_matches(word.casefold(), sorted(names), n=1, cutoff=0.6)
+    return names[found[0]] if found else ""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint that names the most similar known word, or an empty string."""
+    found = closest(word, known)
+    return f"did you mean '{found}'?" if found else ""
+
+
+FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError, RecursionError, TypeError, ValueError)
+"""What code raises that is given numbers, names or shapes which contradict each other."""
+
+
+@contextmanager
+def described(span: Span | None, subject: str, also: tuple[type[Exception], ...] = ()) -> Generator[None]:
+    """Everything inside follows from a description at `span`. subject: what is done with it, for the message. also: exceptions of other libraries.
+
+    Raises UserError E1308 in place of an exception that says that the description contradicts itself. Messages without a place of their own, such as
+    those of a program that follows from the description, get this one.
+    """
+    try:
+        yield
+    except UserError as error:
+        placed = [each if each.span or each.place else replace(each, span=span, message=f"{subject}: {each.message}") for each in error.diagnostics]
+        raise UserError(*placed) from error
+    except (*FAULTS, *also) as error:
+        raise fail(
+            "E1308", f"{subject} fails: {_reason(error)}", span, hint="the names, shapes or numbers of the description do not fit each other"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case KeyError():
+            return f"{error} is not known"
+        case MemoryError():
+            return "it takes more memory than there is"
+        case RecursionError():
+            return "it is nested too deeply, or needs itself"
+        case _:
+            return f"{error} ({type(error).__name__})" if str(error) else type(error).__name__

@@ -1,4 +1,4 @@
-"""Evaluates integer expressions, for scalars and (the same way) for numpy arrays."""
+"""Evaluates integer expressions over scalars; toolchain/spec/arrays.py does the same over numpy arrays."""
 
 import operator
 from collections.abc import Callable, Mapping
@@ -167,9 +167,15 @@ def _folded(expr: Expr) -> Expr:
 
 def unknown(expr: Expr, names: Mapping[str, Any]) -> Exception:
     """The error for a name that nothing defines, with the nearest one that exists."""
-    from toolchain.spec.suggest import nearest
+    from toolchain.spec.errors import nearest
 
     name = expr.id if isinstance(expr, Name) else "this expression"
     if isinstance(expr, Name):
         return fail("E0107", f"unknown name '{name}'", expr.span, nearest(name, names))
     return fail("E0121", "this is not allowed in a constant expression", expr.span)
+
+
+BUILT_IN = ("dot", "sum", "reduce_min", "reduce_max", "wrap", "saturate", "round_half_up", "round_half_even", "round_half_away", "round_floor")
+"""Functions of the semantics language beside FUNCTIONS."""
+
+RESERVED = frozenset({*FUNCTIONS, *BUILT_IN, "range", "fields", "reads", "writes"})

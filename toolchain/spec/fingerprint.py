@@ -1,17 +1,30 @@
-"""Hashes of a machine: one of its architecture, which programs depend on, and one of each section."""
+"""Hashes of a machine, one of its architecture and one of each section, and the key of caches for a machine in memory."""
 
 import hashlib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
 from toolchain.spec.expr import Call, Expr, Index, Member, Name, walk
-from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Machine
-from toolchain.spec.render import NOTES, render
-from toolchain.spec.unparse import unparse
+from toolchain.spec.render import NOTES, render, unparse
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MachineKey:
+    """A machine compared by identity: its mappings have no hash, and one Machine object never changes."""
+
+    machine: Machine
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MachineKey) and self.machine is other.machine
+
+    def __hash__(self) -> int:
+        return id(self.machine)
+
 
 ARCHITECTURE = ("topology", "memories", "views", "units", "encoding", "instructions", "functions", "numerics", "sync", "program")
 

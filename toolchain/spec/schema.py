@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from toolchain.spec.errors import Diagnostic, Span, UserError
-from toolchain.spec.resources import SCHEMA
-from toolchain.spec.suggest import closest, nearest
+from toolchain.spec.errors import Diagnostic, Span, UserError, closest, nearest
+from toolchain.spec.files import SCHEMA
 from toolchain.spec.yaml_nodes import Node, merged
 
 MAX_REPORTED = 20

@@ -1,13 +1,13 @@
 """YAML with a position on every node, hostile input refused before anything is built from it.
 
 One pass over the parser's events (not recursive) refuses aliases, tags, deep nesting and size, so no alias bomb can hurt; then the
-same events become plain values, read by YAML 1.2's rules.
+same events become plain values, read by YAML 1.2's rules. Errors of several nodes are gathered and raised together.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -225,3 +225,45 @@ def merged(*errors: UserError) -> UserError:
     found: list[Diagnostic] = [d for error in errors for d in error.diagnostics]
     found.sort(key=lambda d: (d.span.line, d.span.column) if d.span else (0, 0))
     return UserError(*dict.fromkeys(found))
+
+
+T = TypeVar("T")
+S = TypeVar("S")
+MAX_REPORTED = 20
+
+
+class Findings:
+    """Errors of steps that do not depend on each other; `settle` raises them together, in order of place."""
+
+    def __init__(self) -> None:
+        self._errors: list[UserError] = []
+
+    def attempt(self, instead: T, make: Callable[[], T]) -> T:
+        """The result of `make`, or `instead` after noting its error."""
+        try:
+            return make()
+        except UserError as error:
+            self._errors.append(error)
+            return instead
+
+    def note(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Notes diagnostics that a check yields; an error it raises is one more."""
+        found: list[Diagnostic] = []
+        self.attempt(None, lambda: found.extend(diagnostics))
+        if found:
+            self._errors.append(UserError(*found))
+
+    def settle(self) -> None:
+        """Raises UserError when anything was noted."""
+        if self._errors:
+            raise UserError(*merged(*self._errors).diagnostics[:MAX_REPORTED])
+
+
+def gather(make: Callable[[S], T], items: Iterable[S]) -> list[T]:
+    """`make` of every item. Raises one UserError with the diagnostics of all that failed."""
+    findings = Findings()
+    made: list[T] = []
+    for item in items:
+        findings.attempt(None, lambda item=item: made.append(make(item)))
+    findings.settle()
+    return made

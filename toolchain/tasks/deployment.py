@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from toolchain.spec.errors import Source, Span, fail
-from toolchain.spec.files import is_file
+from toolchain.spec.errors import Source, Span, fail, nearest
+from toolchain.spec.files import PACKAGE, is_file
 from toolchain.spec.load import read_text
 from toolchain.spec.model import Host, Machine, Quantity
-from toolchain.spec.resources import PACKAGE
 from toolchain.spec.schema import validate
 from toolchain.spec.sections.conventions import quantity
-from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node, parse_yaml
 
 SCHEMA = PACKAGE / "schemas" / "deploy.schema.json"

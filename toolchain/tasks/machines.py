@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from toolchain.spec.files import write_atomic
+from toolchain.spec.files import PACKAGE, package_hash, write_atomic
 from toolchain.spec.load import companion, find_target, list_targets, read_text
-from toolchain.spec.resources import PACKAGE, package_hash
 from toolchain.spec.typed_json import from_json, to_json
 
 LONGEST = 80

@@ -9,8 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from toolchain.spec.files import write_atomic
-from toolchain.spec.resources import PACKAGE, package_hash
+from toolchain.spec.files import PACKAGE, package_hash, write_atomic
 
 CHUNK = 1 << 20
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from toolchain.spec.errors import fail
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import fail, nearest
 from toolchain.tasks.names import CHOICES, VARIABLES
 
 KNOWN = tuple(VARIABLES)

@@ -13,7 +13,7 @@ from toolchain.isa.program import Ints
 from toolchain.isa.semantics import ir
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.expr import Binary, Call, Compare, Const, Expr, Member, Name, Unary, rewrite
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Instruction, Machine, Resource, TimingClass
 from toolchain.timing.sharing import cycles_alone, through_one_port
 

@@ -23,8 +23,7 @@ from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.dram_buffers import layout_of
 from toolchain.schedule.stray_accesses import check_buffers
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
-from toolchain.spec.described import described
-from toolchain.spec.errors import UserError, fail
+from toolchain.spec.errors import UserError, described, fail
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.compare import told_difference

@@ -21,8 +21,7 @@ from toolchain.operations.operation import make_operation, to_picture
 from toolchain.operations.reals import evaluate_stages, evaluate_table
 from toolchain.operations.reference import accumulate
 from toolchain.operations.ways import ways_of
-from toolchain.spec.described import described
-from toolchain.spec.errors import Span, UserError, fail
+from toolchain.spec.errors import Span, UserError, described, fail
 from toolchain.spec.model.quantisation import FirstRounding, Form, Numerics, Range
 
 Array = NDArray[Any]

@@ -1,4 +1,7 @@
-"""Layouts: blocked maps of any block size are proved; broken ones are refused."""
+"""Layouts: blocked maps of any block size are proved; broken ones are refused.
+
+Index maps: names, an arrow, expressions, each at its place.
+"""
 
 import math
 
@@ -6,11 +9,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.spec.small import small
-from toolchain.spec.checks.layouts import MAX_PLACES, samples
+from tests.spec.small import nodes, small
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant
+from toolchain.spec.expr import Binary, Const, Name
 from toolchain.spec.model import Copies, Layout
+from toolchain.spec.sections.layout_proof import MAX_PLACES, samples
+from toolchain.spec.sections.layouts import read_map
+
+
+def test_a_map() -> None:
+    names, body = read_map(nodes('m: "n c -> n, c // 16"\n').value["m"])
+    assert names == ("n", "c")
+    assert body == (Name("n"), Binary("//", Name("c"), Const(16)))
+    assert str(body[1].span) == "t.yaml:1:15"
+
+
+@pytest.mark.parametrize("text", ["n c", "-> n", "n n -> n", "1 -> 2", "n ->", "n -> n] + [n"])
+def test_a_bad_map_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match=r"E0112|E012[01]"):
+        read_map(nodes(f'm: "{text}"\n').value["m"])
+
 
 OLD = "  rows_of:\n"
 

@@ -1,10 +1,61 @@
-"""Waits and posts as rules, for every way of declaring them."""
+"""Waits and posts as rules, for every way of declaring them.
+
+A name is one of those that there are, or the nearest is told.
+
+Instructions that do nothing, declared and refused.
+"""
+
+from pathlib import Path
 
 import pytest
 
 from tests.spec.small import small
-from toolchain.spec.errors import UserError
+from toolchain.spec.errors import Source, UserError
 from toolchain.spec.expr import Binary, Const, Name
+from toolchain.spec.fingerprint import fingerprint
+from toolchain.spec.load import load_machine, load_text
+from toolchain.spec.sections.synchronisation import one_of
+from toolchain.spec.yaml_nodes import parse_yaml
+
+
+def test_a_name_that_is_known_and_one_that_is_not() -> None:
+    root = parse_yaml(Source("m.yaml", "unit: laod\n"))
+    assert one_of("unit", root.value["unit"], ["laod"]) == "laod"
+    with pytest.raises(UserError, match=r"m.yaml:1:7: E0107 unknown unit 'laod'; did you mean 'load'\?"):
+        one_of("unit", root.value["unit"], ["store", "load"])
+
+
+TEXT = (Path(__file__).resolve().parents[3] / "targets" / "vta.yaml").read_text()
+DECLARED = "compute: {instruction: LOAD, fields: {memory_type: uop}"
+
+
+def test_fields_that_are_not_named_hold_their_default() -> None:
+    (nop,) = load_machine("vta").nops
+    assert (nop.unit, nop.instruction) == ("compute", "LOAD")
+    assert set(nop.fields.values()) == {0}
+
+
+def test_bits_do_not_depend_on_it() -> None:
+    assert fingerprint(load_text(TEXT.replace(DECLARED, "compute: {instruction: FINISH"), "vta.yaml")) == fingerprint(load_machine("vta"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("comput: {instruction: LOAD", "E0107 unknown unit 'comput'; did you mean 'compute'?"),
+        ("compute: {instruction: LOADS", "E0107 unknown instruction 'LOADS'"),
+        ("compute: {instruction: LOAD, fields: {opcode: 0}", "E0131 'opcode' is no field of LOAD that can be chosen"),
+        ("compute: {instruction: LOAD, fields: {x_siz: 0}", "E0131 'x_siz' is no field of LOAD that can be chosen; did you mean 'x_size'?"),
+        ("compute: {instruction: LOAD, fields: {memory_type: inp}", "E0144 with these fields LOAD does not go to unit 'compute'"),
+        ("compute: {instruction: LOAD, fields: {memory_type: 9}", "E0144 9 is outside 0..7 of 'memory_type'"),
+    ],
+)
+def test_refusals(text: str, message: str) -> None:
+    assert DECLARED in TEXT
+    with pytest.raises(UserError) as caught:
+        load_text(TEXT.replace(DECLARED, text), "vta.yaml")
+    assert message in str(caught.value)
+
 
 MASKS = (
     ("wait: {bits: 1,", "wait: {bits: 2,"),

@@ -13,10 +13,9 @@ from toolchain.analysis.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics.work import TOO_MANY
 from toolchain.spec.errors import UserError, fail
-from toolchain.spec.fingerprint import notes_hash
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.files import PACKAGE, package_hash
+from toolchain.spec.fingerprint import MachineKey, notes_hash
 from toolchain.spec.model import Machine
-from toolchain.spec.resources import PACKAGE, package_hash
 
 FAULTS = {
     1: ("E0701", "an access is outside its memory"),

@@ -18,7 +18,7 @@ from toolchain.emulator.reference.engine import Reference
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics.instances import places
 from toolchain.isa.semantics.machine import machine_semantics
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine
 
 

@@ -18,7 +18,7 @@ from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.isa.semantics.work import MOST_ITERATIONS, TOO_MANY, Chain, chains, total_iterations
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine
 
 Frames = list[Frame]

@@ -18,7 +18,7 @@ from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.loop_carried import assigned, exposed
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.isa.semantics.traverse import expressions, nodes, statements
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine
 
 

@@ -13,7 +13,7 @@ from toolchain.spec import expr as ex
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.evaluate import FUNCTIONS, OPERATORS
 from toolchain.spec.expr import Expr
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import View
 
 Value = Callable[["Frame"], int]

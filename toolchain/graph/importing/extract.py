@@ -8,8 +8,7 @@ import onnx
 from toolchain.graph.files import check_constants, read_proto, take_weights
 from toolchain.graph.importing.resolve import declare_types, infer_partly
 from toolchain.graph.nodes import called_functions, needed, node_text, own_names, sort_nodes, subgraphs, unify_constants
-from toolchain.spec.errors import fail
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import fail, nearest
 
 Tensors = Mapping[str, onnx.ValueInfoProto]
 

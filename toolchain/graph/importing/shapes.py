@@ -16,8 +16,7 @@ from toolchain.graph.importing.resolve import strict_complaint
 from toolchain.graph.nodes import Shapes, node_text, shape_text, tensor_shapes
 from toolchain.graph.rewrite import ONNX_DOMAINS
 from toolchain.graph.session import ONCE, open_session
-from toolchain.spec.errors import UserError, fail
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import UserError, fail, nearest
 
 MAX_ELEMENTS = 1 << 26
 """The most elements of one input: more than the largest pictures have."""

@@ -18,8 +18,7 @@ from toolchain.graph.importing import opset_rewrites as rewrites
 from toolchain.graph.importing.opset_site import Adapter, Journey, Known, Names, Site, changed, fault
 from toolchain.graph.importing.resolve import infer_partly
 from toolchain.graph.nodes import all_nodes, node_text, replace_nodes, subgraphs
-from toolchain.spec.errors import fail
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import fail, nearest
 
 Rules = tuple[tuple[int, Adapter], ...]
 

@@ -12,9 +12,8 @@ from toolchain.graph.calibration.table import Table
 from toolchain.graph.integers.calls import Call, is_candidate, read_call, window_of
 from toolchain.graph.integers.endings import average_fraction
 from toolchain.operations.library import Kinds
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import fail, nearest
 from toolchain.spec.model.quantisation import Numerics
-from toolchain.spec.suggest import nearest
 
 MOST_LOWERED = 64
 """A position that falls further falls without end, as where a layer of large weights has a result that shares a scale with its own operand."""

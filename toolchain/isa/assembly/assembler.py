@@ -16,9 +16,8 @@ from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.binary.packing import matched_value
 from toolchain.isa.checks import MOST, Violation, build_program, limited, refuse, violations
 from toolchain.isa.program import Ints, Program
-from toolchain.spec.errors import Diagnostic, Source, Span
+from toolchain.spec.errors import Diagnostic, Source, Span, nearest
 from toolchain.spec.model import Machine
-from toolchain.spec.suggest import nearest
 
 _TOKEN = re.compile(r"\S+")
 _LONGEST = 1 << 14

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from toolchain.spec.errors import nearest
 from toolchain.spec.model import Encoding, Field, Instruction, Machine
-from toolchain.spec.suggest import nearest
 
 _NUMBER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)\Z")
 _BINARY = re.compile(r"[-+]?[01]+\Z")

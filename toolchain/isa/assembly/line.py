@@ -5,7 +5,7 @@ from functools import partial
 from typing import cast
 
 from toolchain.isa.assembly.form import Form, Memo, TokenError, read_value
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import nearest
 
 Faults = list[tuple[int, TokenError]]
 """(number of the token in its line, what is wrong with it)"""

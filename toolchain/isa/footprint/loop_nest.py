@@ -14,7 +14,7 @@ from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import replica_levels, scope_levels
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.expr import Binary, Choose, Compare, Const, Expr, Logic, Unary
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine
 
 

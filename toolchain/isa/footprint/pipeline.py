@@ -10,7 +10,7 @@ from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.errors import Diagnostic
 from toolchain.spec.expr import Binary, Const, Expr
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Instruction, Machine
 
 

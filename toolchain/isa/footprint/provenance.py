@@ -17,7 +17,7 @@ from toolchain.isa.semantics.instances import scope_levels, stream_levels
 from toolchain.spec.arrays import distinct
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Const
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.fingerprint import MachineKey
 
 MOST_SLOTS = 1 << 31
 """Slots of all instances of a register or control memory: a slot and a position share 64 bits."""

@@ -6,10 +6,9 @@ from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import replica_levels, scope_levels, stream_levels
 from toolchain.isa.semantics.scope import Scope
 from toolchain.spec import expr as ex
-from toolchain.spec.errors import Span, fail
+from toolchain.spec.errors import Span, fail, nearest
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine, View
-from toolchain.spec.suggest import nearest
 
 Bound = Mapping[str, Expr]
 """The expressions that the parameters and local names of a function stand for."""

@@ -10,13 +10,11 @@ from toolchain.isa.semantics.lanes import lane_names
 from toolchain.isa.semantics.scope import Scope
 from toolchain.isa.semantics.traverse import nodes
 from toolchain.spec import expr as ex
-from toolchain.spec.errors import Span, UserError, fail
-from toolchain.spec.evaluate import FUNCTIONS
+from toolchain.spec.errors import Span, UserError, fail, nearest
+from toolchain.spec.evaluate import BUILT_IN, FUNCTIONS
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Memory
-from toolchain.spec.suggest import nearest
-from toolchain.spec.types import scalar_of
-from toolchain.spec.words import BUILT_IN
+from toolchain.spec.model.types import scalar_of
 
 REDUCTIONS = {"sum": "+", "reduce_max": "max", "reduce_min": "min"}
 MAX_TREE = 96

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from toolchain.isa.semantics.text import Locator
 from toolchain.spec.errors import Span, fail
+from toolchain.spec.evaluate import RESERVED
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine
-from toolchain.spec.words import RESERVED
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from toolchain.isa.semantics.scope import Scope
 from toolchain.isa.semantics.statements import Statements
 from toolchain.isa.semantics.text import Locator
 from toolchain.spec.errors import fail
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Instruction, Machine
 
 

@@ -15,7 +15,7 @@ from toolchain.isa.semantics.traverse import nodes
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.expr import Expr
-from toolchain.spec.types import scalar_of
+from toolchain.spec.model.types import scalar_of
 
 LOOP = "a loop reads 'for i in range(n), j in range(m):'"
 MAX_LOOPS = 12

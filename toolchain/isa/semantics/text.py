@@ -4,9 +4,8 @@ import ast
 
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, fail
-from toolchain.spec.expr import Expr
+from toolchain.spec.expr import Expr, check_text
 from toolchain.spec.model import Text
-from toolchain.spec.tokens import check_text
 
 MAX_DEPTH = 48
 """Statements and expressions, one inside the other."""

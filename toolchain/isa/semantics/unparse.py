@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
-from toolchain.spec.unparse import unparse as unparse_expression
+from toolchain.spec.render import unparse as unparse_expression
 
 REDUCTIONS = {"+": "sum", "min": "reduce_min", "max": "reduce_max"}
 

@@ -8,9 +8,8 @@ from toolchain.schedule.form.schedule import ChipBuffer, Schedule
 from toolchain.schedule.kernels.pools import Pool, wraps
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, RowRing
 from toolchain.schedule.rows.row_load import ring_name
-from toolchain.spec.errors import Diagnostic, UserError
+from toolchain.spec.errors import Diagnostic, UserError, nearest
 from toolchain.spec.model import Machine, Memory
-from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Path
 
 Pools = Mapping[str, tuple[Pool, ...]]

@@ -6,7 +6,7 @@ from toolchain.schedule.copies import ONE, Copies
 from toolchain.schedule.form.schedule import VERSION, ChipBuffer, Cut, Group, GroupLoad, Schedule, ScheduledOperation, Share, Slots
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.spec.errors import Source, fail
-from toolchain.spec.resources import PACKAGE
+from toolchain.spec.files import PACKAGE
 from toolchain.spec.schema import validate
 from toolchain.spec.yaml_nodes import Node, parse_yaml
 

@@ -26,11 +26,9 @@ from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tiling.ring import find_rings
 from toolchain.schedule.tiling.slots_beside import SlotsBeside
 from toolchain.schedule.tiling.tiles import Tiling
-from toolchain.spec.errors import UserError
-from toolchain.spec.findings import gather
+from toolchain.spec.errors import UserError, nearest
 from toolchain.spec.model import Machine
-from toolchain.spec.suggest import nearest
-from toolchain.spec.yaml_nodes import Path
+from toolchain.spec.yaml_nodes import Path, gather
 
 MOST_TILES = 1 << 20
 """The most tiles of a region; more take minutes to write down, and no search comes near."""

@@ -10,8 +10,7 @@ from toolchain.schedule.form.schedule import Schedule, ScheduledOperation
 from toolchain.schedule.kernels.pools import Pool, Rooms, Slot, beside, slots_of
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.tile_size import TileSize
-from toolchain.spec.errors import Diagnostic, UserError
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import Diagnostic, UserError, nearest
 from toolchain.spec.yaml_nodes import Path
 
 CONTEXTS = 2

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from toolchain.schedule.form.schedule import Schedule, ScheduledOperation
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.tile_size import TileSize, size_limits
-from toolchain.spec.errors import Diagnostic, UserError
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import Diagnostic, UserError, nearest
 from toolchain.spec.yaml_nodes import Path
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from toolchain.schedule.form.schedule import Schedule, ScheduledOperation
 from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import nearest
 from toolchain.spec.yaml_nodes import Path
 
 

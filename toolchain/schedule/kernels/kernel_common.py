@@ -4,12 +4,10 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import replace
 
-from toolchain.spec.checks.scope import Scope, problems
-from toolchain.spec.context import Context
-from toolchain.spec.errors import Diagnostic, UserError, fail
+from toolchain.spec.context import Context, Scope, problems
+from toolchain.spec.errors import Diagnostic, UserError, fail, nearest
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine
-from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 
 STEPS = ("load", "start", "compute", "finish", "store")

@@ -14,14 +14,12 @@ from toolchain.schedule.kernels.kernel_numerics import check_numerics
 from toolchain.schedule.kernels.kernel_reader import KernelReader
 from toolchain.schedule.kernels.kernel_shared import read_shared
 from toolchain.spec.context import Context
-from toolchain.spec.errors import Source, fail
-from toolchain.spec.files import read_limited
+from toolchain.spec.errors import Source, fail, nearest
+from toolchain.spec.files import PACKAGE, read_limited
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.load import companion
-from toolchain.spec.machine_key import MachineKey
 from toolchain.spec.model import Machine
-from toolchain.spec.resources import PACKAGE
 from toolchain.spec.schema import validate
-from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import MAX_BYTES, Node, parse_yaml
 
 KERNEL_SCHEMA = PACKAGE / "schemas" / "kernels.schema.json"

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from toolchain.schedule.kernels.kernel_common import known_word
 from toolchain.spec.context import Context
-from toolchain.spec.errors import Diagnostic, UserError, fail
+from toolchain.spec.errors import Diagnostic, UserError, fail, nearest
 from toolchain.spec.expr import Call, Expr, Member, Name, rewrite
-from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 
 WORD = re.compile(r"[A-Za-z_]\w*")

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toolchain.spec.context import Context
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import fail, nearest
 from toolchain.spec.model import Machine
-from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 
 

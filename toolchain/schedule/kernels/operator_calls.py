@@ -12,11 +12,10 @@ from toolchain.schedule.kernels.kernel_common import checked, naming, timed, wit
 from toolchain.schedule.kernels.kernel_file import Stamps, kernel_source, parse_kernels, required_path, stamps
 from toolchain.schedule.operator_numbers import PLACES, float_names, number_names
 from toolchain.spec.context import Context
-from toolchain.spec.errors import Source, fail
+from toolchain.spec.errors import Source, fail, nearest
 from toolchain.spec.expr import Const, Expr
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine
-from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 
 RESULT, EVERY = "y", "every_x"

@@ -6,9 +6,8 @@ from functools import cached_property
 
 from toolchain.schedule.kernels.kernel import Constant, Element, Place
 from toolchain.schedule.kernels.kernel_shapes import with_words
-from toolchain.spec.errors import Span, fail
+from toolchain.spec.errors import Span, fail, nearest
 from toolchain.spec.expr import Const, Expr, Name
-from toolchain.spec.suggest import nearest
 
 
 @dataclass(frozen=True)

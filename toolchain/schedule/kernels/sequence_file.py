@@ -13,13 +13,11 @@ from toolchain.schedule.kernels.kernel_shapes import ShapeCall
 from toolchain.schedule.kernels.looped_issue import ALONE, RecordTables, Rounds, names_in, solved
 from toolchain.schedule.kernels.scene import NOWHERE, Scene
 from toolchain.schedule.kernels.sequence import Formula, Issue, Item, Items
-from toolchain.spec.checks.scope import Scope, problems
-from toolchain.spec.context import Context
-from toolchain.spec.errors import Span, UserError, fail
+from toolchain.spec.context import Context, Scope, problems
+from toolchain.spec.errors import Span, UserError, fail, nearest
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Call, Const, Expr, Member, Name, rewrite
 from toolchain.spec.model import Field, Instruction, Machine
-from toolchain.spec.suggest import nearest
 from toolchain.spec.yaml_nodes import Node
 from toolchain.timing.class_cost import timing_fields
 

@@ -6,7 +6,7 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.visitor import NodeTransformer
 
 from toolchain.schedule.sandbox.filters import FILTERS, PAY, TESTS, WEIGH
-from toolchain.spec.suggest import nearest
+from toolchain.spec.errors import nearest
 
 _REFUSED: tuple[type[nodes.Node], ...] = (nodes.Extends, nodes.Block, nodes.ScopedEvalContextModifier)
 

@@ -12,7 +12,7 @@ from toolchain.isa.sync_encoding import Channel
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr
-from toolchain.spec.machine_key import MachineKey
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Counter, Instruction, Level, Machine, SyncRule
 
 Fields = Mapping[str, int]

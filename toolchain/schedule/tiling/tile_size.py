@@ -13,7 +13,7 @@ from toolchain.schedule.tiling.tile_table import tile_names
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.evaluate import constant
 from toolchain.spec.reasons import text_of
-from toolchain.spec.unparse import unparse
+from toolchain.spec.render import unparse
 
 
 def size_limits(problem: Problem, dimension: str) -> tuple[int, int]:

@@ -1,12 +1,24 @@
 """The data model of a machine. Nothing here knows YAML."""
 
 from toolchain.spec.model.conventions import Copies, Host, Layout, Outline, Quantity, RegionLimits, Rule, Tolerance, Tool
-from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, Pipelined, ProgramRules, Text
+from toolchain.spec.model.instructions import (
+    Constraint,
+    Encoding,
+    Field,
+    Instruction,
+    Pipelined,
+    ProgramRules,
+    Resource,
+    Text,
+    Timing,
+    TimingClass,
+    TimingConstant,
+    Transfer,
+)
 from toolchain.spec.model.machine import Machine, Parameter
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.model.storage import Level, Memory, Ports, Unit, View
 from toolchain.spec.model.sync import Counter, Illegal, Interlock, Nop, SyncRule, Watch
-from toolchain.spec.model.timing import Resource, Timing, TimingClass, TimingConstant, Transfer
 from toolchain.spec.model.types import ElementType, RecordField, ScalarType
 
 __all__ = [

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from toolchain.spec.model.conventions import Host, Layout, Outline, RegionLimits, Rule, Tolerance, Tool
-from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, ProgramRules, Text
+from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, ProgramRules, Text, Timing
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.model.storage import Level, Memory, Unit, View, stream_levels
 from toolchain.spec.model.sync import Counter, Illegal, Interlock, Nop, SyncRule
-from toolchain.spec.model.timing import Timing
 
 
 @dataclass(frozen=True)

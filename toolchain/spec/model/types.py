@@ -1,6 +1,12 @@
-"""The elements that addresses hold: scalars, arrays of them, records of bit fields."""
+"""The elements that addresses hold (scalars, arrays of scalars, records of bit fields) and their text: `i8`, `u(EXPR)`, `i8[BATCH, BLOCK]`."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from toolchain.spec.errors import fail, nearest
+from toolchain.spec.evaluate import constant
+from toolchain.spec.expr import Call, Expr, Index, Locate, Name, parse_expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +60,44 @@ class ElementType:
     def row_major(self) -> tuple[int, ...]:
         """The byte of every lane when nothing is rearranged."""
         return tuple(range(0, self.bytes, self.scalar.bits // 8))
+
+
+STORED_BITS = (8, 16, 32, 64)
+MAX_LANES = 1 << 16
+
+
+def parse_scalar(text: str, names: Mapping[str, int], locate: Locate, stored: bool = True) -> ScalarType:
+    """`i8`, `u(WIDTH)`. Raises UserError E0110 for anything else, or for a width that storage does not have."""
+    return scalar_of(parse_expr(text, locate), names, stored)
+
+
+def scalar_of(expr: Expr, names: Mapping[str, int], stored: bool = True, known: Mapping[str, ElementType] | None = None) -> ScalarType:
+    """The scalar an expression spells; `known`: declared types, for the spelling of an unknown name."""
+    match expr:
+        case Name(id=name) if name[:1] in ("i", "u") and name[1:].isdigit() and len(name) < 5:
+            sign, bits = name[0], int(name[1:])
+        case Call(function=Name(id=("i" | "u") as sign), args=(width,)):
+            bits = constant(width, names)
+        case Name(id=name):
+            raise fail("E0110", f"unknown type '{name}'", expr.span, nearest(name, known or ()) or "write i8, u16, i(WIDTH) or i8[ROWS, COLUMNS]")
+        case _:
+            raise fail("E0110", "this is not a type", expr.span, "write i8, u16, i(WIDTH) or i8[ROWS, COLUMNS]")
+    if stored and bits not in STORED_BITS:
+        raise fail("E0110", f"a stored scalar has 8, 16, 32 or 64 bits, not {bits}", expr.span)
+    if not 1 <= bits <= 64:
+        raise fail("E0110", f"a bit field has 1 to 64 bits, not {bits}", expr.span)
+    return ScalarType(sign == "i", bits)
+
+
+def parse_element(text: str, names: Mapping[str, int], locate: Locate, known: Mapping[str, ElementType] | None = None) -> ElementType:
+    """A scalar type, with dimensions or without. Raises UserError E0110 for more than MAX_LANES lanes."""
+    expr = parse_expr(text, locate)
+    if not isinstance(expr, Index):
+        return ElementType(scalar_of(expr, names, known=known))
+    dims = tuple(constant(d, names) for d in expr.index)
+    if any(d < 1 for d in dims) or math.prod(dims) > MAX_LANES:
+        raise fail("E0110", f"dimensions {list(dims)} do not make 1 to {MAX_LANES} lanes", expr.span)
+    return ElementType(scalar_of(expr.base, names, known=known), dims)
+
+
+__all__ = ["parse_element", "parse_scalar", "scalar_of"]

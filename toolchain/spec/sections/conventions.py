@@ -1,14 +1,14 @@
-"""Sections numerics, program and host."""
+"""Sections numerics, program, host, operators, fusion and pipeline: the conventions between the machine, the host and the compiler."""
 
 import math
+from collections.abc import Mapping
 
 from toolchain.spec.context import Context
 from toolchain.spec.errors import fail
-from toolchain.spec.findings import gather
-from toolchain.spec.model import Host, Level, ProgramRules, Quantity, RegionLimits, Rule, Tolerance, Tool
+from toolchain.spec.model import Constraint, Host, Level, Outline, ProgramRules, Quantity, RegionLimits, Rule, Tolerance, Tool
 from toolchain.spec.model.storage import stream_levels
-from toolchain.spec.types import parse_scalar
-from toolchain.spec.yaml_nodes import Node
+from toolchain.spec.model.types import parse_scalar
+from toolchain.spec.yaml_nodes import Node, gather
 
 
 def rules(context: Context) -> tuple[Rule, ...]:
@@ -87,3 +87,18 @@ def limits(context: Context) -> RegionLimits:
 def quantity(node: Node) -> Quantity:
     """`{value: NUMBER, source: TEXT}`; the schema has seen that the value is a number."""
     return Quantity(float(node.value["value"].value), node.text("source"), node.flag("assumed"), node.text("doc"))
+
+
+def operators(context: Context) -> Mapping[str, tuple[Constraint, ...]]:
+    """By kind of operation; conditions over its numbers, parameters in place. The kinds and their numbers are known where kernels are."""
+    return {kind: tuple(_condition(context, n) for n in node.children()) for kind, node in context.root.members("operators")}
+
+
+def _condition(context: Context, node: Node) -> Constraint:
+    return Constraint(context.expr(node.value["that"]), node.text("message"))
+
+
+def outline(root: Node, name: str) -> Outline | None:
+    """A section whose words belong to the graph's passes, which read it from its node."""
+    node = root.get(name)
+    return None if node is None else Outline(node.plain(), node)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from toolchain.spec.context import Context
 from toolchain.spec.errors import Span, UserError, fail
 from toolchain.spec.evaluate import ceil_div
-from toolchain.spec.findings import Findings
 from toolchain.spec.model import Encoding, Field
 from toolchain.spec.sections.storage import names
-from toolchain.spec.yaml_nodes import Node
+from toolchain.spec.yaml_nodes import Findings, Node
 
 MAX_BITS = 4096
 UNITS = (8, 16, 32, 64)

@@ -1,17 +1,29 @@
-"""Section layouts: index maps from host tensors to stored arrays."""
+"""Section layouts: index maps (`n c -> n, c // 16, c % 16`) from host tensors to stored arrays."""
 
+import re
 from collections.abc import Collection
 
-from toolchain.spec.checks.scope import Scope, problems
-from toolchain.spec.context import Context
+from toolchain.spec.context import Context, Scope, problems
 from toolchain.spec.errors import UserError, fail
-from toolchain.spec.expr import Expr
-from toolchain.spec.findings import gather
+from toolchain.spec.expr import Expr, Index, Name, parse_expr
 from toolchain.spec.model import Copies, Layout
+from toolchain.spec.model.types import parse_scalar
 from toolchain.spec.sections.conventions import quantity
-from toolchain.spec.sections.index_maps import read_map
-from toolchain.spec.types import parse_scalar
-from toolchain.spec.yaml_nodes import Node
+from toolchain.spec.yaml_nodes import Node, gather
+
+
+def read_map(node: Node) -> tuple[tuple[str, ...], tuple[Expr, ...]]:
+    """The names before the arrow and the expressions behind it. Raises UserError E0112 for names that are none or repeat."""
+    head, _, body = str(node.value).partition("->")
+    names = tuple(head.split())
+    if not names or len(set(names)) != len(names) or not all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", n) for n in names):
+        raise fail("E0112", "a map reads 'name name -> expression', each name once", node.span)
+    lead = len(body) - len(body.lstrip())
+    start = len(head) + len("->") + lead - len("_[")
+    whole = parse_expr(f"_[{body.strip()}]", lambda line, column: node.locate(line, column + start))
+    if not isinstance(whole, Index) or whole.base != Name("_"):
+        raise fail("E0112", "a map reads 'name name -> expression'", node.span)
+    return names, whole.index
 
 
 def layouts(context: Context) -> tuple[Layout, ...]:
@@ -21,7 +33,7 @@ def layouts(context: Context) -> tuple[Layout, ...]:
 
 
 def _layout(context: Context, name: str, node: Node) -> Layout:
-    from toolchain.spec.checks.layouts import check_layout  # needs numpy, so only where a machine has layouts
+    from toolchain.spec.sections.layout_proof import check_layout  # needs numpy, so only where a machine has layouts
 
     domain = {index: str(extent.value) for index, extent in node.members("domain")}
     _check_names(context, domain, node)

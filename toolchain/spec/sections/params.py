@@ -5,13 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from toolchain.spec.context import Context
-from toolchain.spec.errors import Source, Span, fail
+from toolchain.spec.errors import Source, Span, fail, nearest
 from toolchain.spec.evaluate import FUNCTIONS, constant
 from toolchain.spec.expr import parse_expr
-from toolchain.spec.findings import Findings
 from toolchain.spec.model import Parameter
-from toolchain.spec.suggest import nearest
-from toolchain.spec.yaml_nodes import Node
+from toolchain.spec.yaml_nodes import Findings, Node
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import pytest
 
 from toolchain.spec.errors import Source, Span, UserError
 from toolchain.spec.model import ElementType, ScalarType
-from toolchain.spec.types import parse_element, parse_scalar
+from toolchain.spec.model.types import parse_element, parse_scalar
 
 NAMES = {"WIDTH": 16, "LANES": 4}
 

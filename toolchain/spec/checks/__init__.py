@@ -1,1 +1,0 @@
-"""Checks between the sections of a machine file."""
