@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from pictures import OTHERS, PHOTOS, Bytes, boxed, line, lines_on, picture, scaled, small_faces, square
 from sequences import MADE, held_out
+from speech import SPEECH
 
 Arrays = Mapping[str, np.typing.NDArray[Any]]
 CALIBRATION_TEXTS = (
@@ -224,6 +225,7 @@ SAMPLES: Mapping[str, Callable[[], Arrays]] = MappingProxyType(
         "sounds": sounds,
         "sentences": sentences,
         **{name: partial(held_out, name) for name in MADE},
+        **SPEECH,
     }
 )
 """By the name of the .npz file."""
