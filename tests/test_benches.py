@@ -67,7 +67,12 @@ RUN_ELSEWHERE = {
     "fuzz": "test_fuzz", "matrix": "test_matrix", "node_tests": "test_node_tests", "streaming": "here",
     "dpuv3_zoo": "here, its table", "real": "here, its table", "torchvision": "here, its table",
 }  # fmt: skip
-RUN_BY_HAND = {"dpuv3_limits": "builds ResNet-50 many times", "vta_resnet18": "builds ResNet-18", "timeline_page": "needs Chromium"}
+RUN_BY_HAND = {
+    "dpuv3_limits": "builds ResNet-50 many times",
+    "vta_resnet18": "builds ResNet-18",
+    "recurrent": "builds twenty networks",
+    "timeline_page": "needs Chromium",
+}
 
 
 def test_every_bench_is_run_somewhere() -> None:
