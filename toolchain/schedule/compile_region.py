@@ -33,7 +33,7 @@ from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents
 from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing, users
 from toolchain.schedule.program import dealt_steps, ordered_steps, time_emitted, turned, write_program
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.schedule.rivals import Rivals, among_buffers, find_rivals, has_ports
+from toolchain.schedule.rivals import Rivals, among_buffers, find_rivals, has_ports, joined, neighbour_rivals
 from toolchain.schedule.side_by_side import Planned, run_side_by_side
 from toolchain.schedule.stray_accesses import check_buffers, rooms_of
 from toolchain.schedule.tile_choice import TileChoice
@@ -161,8 +161,8 @@ class _Timed:
 
     @property
     def rivals(self) -> Rivals:
-        """The places that units need at the same time."""
-        return find_rivals(self.plan, self.emitted.origins, self.timeline)
+        """The places that units need at the same time, or would need if their banks let them."""
+        return joined(find_rivals(self.plan, self.emitted.origins, self.timeline), neighbour_rivals(self.plan))
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,15 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from toolchain.abi.origins import NONE, Origins
+from toolchain.schedule.branch_order import working_units
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.stray_accesses import slot_spans
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline
 
+BESIDE = 0.3
+"""The share of the shorter one's cycles in which an operation and its neighbour on other units count as working at once, where waits hide it."""
 WHOLE = -1
 Owner = tuple[int, str]
 """WHOLE and a buffer that stays on chip, or an operation and a place of its tiles."""
@@ -39,6 +42,37 @@ def find_rivals(plan: Plan, origins: Origins, timeline: Timeline) -> Rivals:
                 own = found.setdefault(a, {})
                 own[b] = own.get(b, 0.0) + cycles
     return found
+
+
+def neighbour_rivals(plan: Plan) -> Rivals:
+    """Buffers on chip that neighbouring operations of different units read, or write. In a program that was timed such neighbours may wait for each
+    other's banks instead of working at once, so that their rivalry does not show."""
+    found = dict[Owner, dict[Owner, float]]()
+    for (first, one), (second, other) in itertools.pairwise(enumerate(plan.problems)):
+        if working_units(one.steps) & working_units(other.steps):
+            continue
+        cycles = BESIDE * min(plan.tilings[first].estimate, plan.tilings[second].estimate)
+        pairs = itertools.product(_buffers(plan, first), _buffers(plan, second))
+        for a, b in sorted({(a, b) for (a, wrote), (b, writes) in pairs if wrote == writes and a != b}):
+            for whose, of in ((a, b), (b, a)):
+                own = found.setdefault(whose, {})
+                own[of] = own.get(of, 0.0) + cycles
+    return found
+
+
+def joined(one: Rivals, other: Rivals) -> Rivals:
+    """All rivals, those of both with the larger number of cycles."""
+    found = {owner: dict(rivals) for owner, rivals in one.items()}
+    for owner, rivals in other.items():
+        own = found.setdefault(owner, {})
+        own |= {rival: max(own.get(rival, 0.0), cycles) for rival, cycles in rivals.items()}
+    return found
+
+
+def _buffers(plan: Plan, index: int) -> list[tuple[Owner, bool]]:
+    """The buffers on chip that an operation reads, and the one that it writes (True)."""
+    tensors = plan.region.operations[index].tensors
+    return [((WHOLE, plan.dram.places[tensors[name]][0]), name == "y") for name in plan.problems[index].kept if name in tensors]
 
 
 def among_buffers(rivals: Rivals) -> dict[str, dict[str, float]]:

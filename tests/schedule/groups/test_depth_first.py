@@ -19,7 +19,7 @@ from toolchain.schedule.regions.region import Bound, Region
 
 MACHINE = made.load_machine("dpuv3")
 KERNELS = load_kernels(MACHINE)
-NARROW, WIDE = (4, 64, 56, 56), (4, 256, 56, 56)
+NARROW, WIDE, TALL, SMALL = (4, 64, 56, 56), (4, 256, 56, 56), (4, 48, 57, 57), (4, 64, 28, 28)
 
 
 def block() -> Region:
@@ -71,14 +71,39 @@ def test_late_work_is_what_the_busiest_unit_loses(one_by_one: CompiledRegion) ->
     timeline, operation = one_by_one.timeline, one_by_one.origins.operation
     unit, (start, end) = timeline.program.unit, (timeline.result.start, timeline.result.end)
     busiest = [unit.name for unit in MACHINE.units].index("conv")
-    found: dict[int, float] = {}
+    found: dict[int, tuple[float, float]] = {}
     for index in np.flatnonzero(unit == busiest).tolist():
-        lost = timeline.waited[index] + timeline.contended[index]
+        lost = timeline.waited[index], timeline.contended[index]
         beside = [o for o in range(len(unit)) if unit[o] != busiest and end[o] > start[index] - timeline.waited[index] and start[o] < end[index]]
-        for late in {int(operation[other]) for other in beside if 0 <= operation[other] < operation[index]} if lost > 0 else ():
-            found[late] = found.get(late, 0.0) + lost
-    assert late_work(timeline, one_by_one.origins) == pytest.approx(found)
-    assert max(found, key=lambda index: found[index]) == 4
+        for late in {int(operation[other]) for other in beside if 0 <= operation[other] < operation[index]} if sum(lost) > 0 else ():
+            waited, contended = found.get(late, (0.0, 0.0))
+            found[late] = waited + lost[0], contended + lost[1]
+    late = late_work(timeline, one_by_one.origins)
+    assert late.keys() == found.keys()
+    assert all(tuple(late[index]) == pytest.approx(found[index]) for index in found)
+    assert max(found, key=lambda index: sum(found[index])) == 4
+    assert late[4].cycles == pytest.approx(sum(found[4]))
+
+
+def pooled() -> Region:
+    """A pool whose readers wait for its last rows: a chain as SqueezeNet has them."""
+    bound = (
+        Bound(replace(convolution(TALL, (64, 3, 3), 0, 500, pads=(1, 1, 1, 1)), name="before"), {"x": "x", "y": "a"}),
+        Bound(made.max_pool("pool", (4, 64, 57, 57), made.Window((3, 3), (2, 2))), {"x": "a", "y": "p"}),
+        Bound(replace(convolution(SMALL, (16, 1, 1), 1, 500), name="squeeze"), {"x": "p", "y": "s"}),
+        Bound(replace(convolution((4, 16, 28, 28), (64, 1, 1), 1, 500), name="expand"), {"x": "s", "y": "e"}),
+        Bound(replace(convolution(SMALL, (64, 3, 3), 1, 500, pads=(1, 1, 1, 1)), name="last"), {"x": "e", "y": "y"}),
+    )
+    shapes = {"x": TALL, "a": (4, 64, 57, 57), "p": SMALL, "s": (4, 16, 28, 28), "e": SMALL, "y": SMALL}
+    return Region("chain", {name: Shape(*size) for name, size in shapes.items()}, ("x",), ("y",), bound, {})
+
+
+def test_operations_behind_a_late_one_take_turns_with_it_where_that_is_quicker(monkeypatch: pytest.MonkeyPatch) -> None:
+    longer = compile_region(MACHINE, KERNELS, pooled())
+    monkeypatch.setattr("toolchain.schedule.groups.depth_first.BEHIND", range(1, 1))
+    shorter = compile_region(MACHINE, KERNELS, pooled())
+    assert longer.cycles < shorter.cycles
+    assert proven(longer, MACHINE, seed=5)
 
 
 def test_nothing_takes_turns_without_groups() -> None:

@@ -4,7 +4,10 @@ One after the other, operations leave slower units behind: when a convolution is
 convolution waits for them, or shares their banks' ports. Row by row, they are added while both convolutions before them run.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,47 +20,79 @@ from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.timing.simulate import Timeline
 
 LONGEST = 4
-"""The most operations that take turns: with more, their constants rarely stay on chip together."""
+"""The most operations that take turns with those behind them left out: with more, their constants rarely stay on chip together."""
+BEHIND = range(2, 6)
+"""How many operations behind a late one take turns with it, where they wait for it."""
 AROUND = 3
 """Operations behind them that are timed too: those that wait for what is left."""
 
 
-def late_work(timeline: Timeline, origins: Origins) -> dict[int, float]:
-    """By operation, the cycles that the busiest unit loses in later ones while other units still work for this one: it waits, or shares banks."""
+class Lost(NamedTuple):
+    """Cycles that the busiest unit loses to an operation that other units still work for: it waits for its results, or shares banks with it."""
+
+    waited: float
+    contended: float
+
+    @property
+    def cycles(self) -> float:
+        return self.waited + self.contended
+
+
+def late_work(timeline: Timeline, origins: Origins) -> dict[int, Lost]:
+    """By operation, the cycles that later ones lose while other units still work for it."""
     unit, operation, result = timeline.program.unit, origins.operation, timeline.result
     busiest = int(np.argmax(np.bincount(unit, timeline.costs.alone)))
-    lost = timeline.waited + timeline.contended
-    found: dict[int, float] = {}
+    found: dict[int, Lost] = {}
     others = [np.flatnonzero(unit == each) for each in np.unique(unit).tolist() if each != busiest]
-    for index in np.flatnonzero((unit == busiest) & (lost > 0) & (operation >= 0)).tolist():
-        begins, ends = result.start[index] - timeline.waited[index], result.end[index]
+    for index in np.flatnonzero((unit == busiest) & (timeline.waited + timeline.contended > 0) & (operation >= 0)).tolist():
+        waited, contended = float(timeline.waited[index]), float(timeline.contended[index])
+        begins, ends = result.start[index] - waited, result.end[index]
         beside = [own[np.searchsorted(result.end[own], begins, "right") : np.searchsorted(result.start[own], ends)] for own in others]
         for late in np.unique(operation[np.concatenate(beside)]).tolist():
             if 0 <= late < operation[index]:
-                found[late] = found.get(late, 0.0) + float(lost[index])
+                before = found.get(late, Lost(0.0, 0.0))
+                found[late] = Lost(before.waited + waited, before.contended + contended)
     return found
 
 
-def depth_first(found: Grouping, clock: StretchClock, late: Mapping[int, float], least: float) -> Grouping:
+def depth_first(found: Grouping, clock: StretchClock, late: Mapping[int, Lost], least: float) -> Grouping:
     """The plan with neighbours taking turns where that is quicker. late: as `late_work` has it. least: cycles that are worth a trial."""
-    for index in sorted(late, key=lambda index: (-late[index], index)):
-        if late[index] < least:
+    for index in sorted(late, key=lambda index: (-late[index].cycles, index)):
+        if late[index].cycles < least:
             break
-        ways = [found, *(found.joined(proposal) for proposal in _proposals(found, index))]
-        around = _stretch(found, range(max(index - LONGEST, 0), min(index + 1 + AROUND, len(found.base.problems))))
-        cycles = [clock.cycles(way.plan, around) for way in ways]
-        found = ways[cycles.index(min(cycles))]
+        before = [range(first, index + 1) for first in range(index - 1, index - LONGEST, -1)]
+        behind = [range(index, index + 1 + more) for more in BEHIND] if late[index].waited >= least else []
+        around = range(max(index - LONGEST, 0), min(index + BEHIND.stop + AROUND, len(found.base.problems)))
+        timed = partial(_timed, found, clock, around)
+        best = min((timed(proposal) for proposal in _proposals(found, before)), key=_cycles, default=(found, inf))
+        best = min((found, clock.cycles(found.plan, _whole(found, around))), best, key=_cycles)
+        for proposal in _proposals(found, behind):
+            longer = timed(proposal)
+            if longer[1] >= best[1]:
+                break
+            best = longer
+        found = best[0]
     return found
 
 
-def _proposals(found: Grouping, last: int) -> Iterator[Proposal]:
-    """The operation with neighbours before it that are alone until now."""
-    for first in range(last - 1, max(last - LONGEST, -1), -1):
-        if any(index in proposal.group.operations for proposal in found.chosen for index in (first, last)):
-            return
-        proposal = _turning(found, range(first, last + 1))
-        if proposal is not None:
-            yield proposal
+def _timed(found: Grouping, clock: StretchClock, around: range, proposal: Proposal) -> tuple[Grouping, float]:
+    """The plan with one more group, and the cycles of the operations around it."""
+    way = found.joined(proposal)
+    return way, clock.cycles(way.plan, _whole(found, around))
+
+
+def _cycles(timed: tuple[Grouping, float]) -> float:
+    return timed[1]
+
+
+def _proposals(found: Grouping, ranges: Iterable[range]) -> Iterator[Proposal]:
+    """Those of the ranges whose operations are alone until now, as groups, where they can be."""
+    taken = {index for proposal in found.chosen for index in proposal.group.operations}
+    for members in ranges:
+        if members.start >= 0 and members.stop <= len(found.base.problems) and taken.isdisjoint(members):
+            proposal = _turning(found, members)
+            if proposal is not None:
+                yield proposal
 
 
 def _turning(found: Grouping, members: range) -> Proposal | None:
@@ -75,7 +110,7 @@ def _turning(found: Grouping, members: range) -> Proposal | None:
     return Proposal(group, residents, *planned, sum(tiling.estimate for tiling in planned[1])) if planned else None
 
 
-def _stretch(found: Grouping, operations: range) -> range:
+def _whole(found: Grouping, operations: range) -> range:
     """The operations, and all others of their groups."""
     for proposal in found.chosen:
         own = proposal.group.operations
