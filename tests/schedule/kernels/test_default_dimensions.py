@@ -17,7 +17,7 @@ TEXT = """
 shapes:
   rows:
     doc: oh says nothing here
-    takes: {first: oc_at, count: oc, unused: ic}
+    arguments: {first: oc_at, count: oc, unused: ic}
     size: count * 2
     names: {top: h_first}
     load: {MOVE: {at: n_at + first}}

@@ -117,14 +117,15 @@ def test_an_unknown_kernel_and_a_machine_without() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("pools: {fm: {banks: 8}}", "pools: {fn: {banks: 8}}", "E1002 unknown memory 'fn'"),
-        ("pools: {fm: {banks: 8}}", "pools: {fm: {banks: 7}}", "E1002 the 24 banks of 'fm' do not divide into pools of 7"),
+        ("  fm: {banks: 8}", "  fn: {banks: 8}", "E1002 unknown memory 'fn'"),
+        ("  fm: {banks: 8}", "  fm: {banks: 7}", "E1002 the 24 banks of 'fm' do not divide into pools of 7"),
         ("registers: base", "registers: bass", "E1002 the host sets no registers 'bass'; did you mean 'base'?"),
         ("registers: base", "registers: ci", "E1002 the host sets no registers 'ci'"),
         ("constants: 3}", "constants: 4}", "E1002 segment 'constants' has register 4, and 'base' has 4"),
-        ("names: {at: first, pixel: words,", "names: {pixel: words,", "has other names than a tile of it: at"),
-        ("over: [x, z]", "over: [x, q]", "E1002 unknown place 'q'"),
-        ("when: x_kept and sampled", "when: q_kept and sampled", "E0107 unknown name 'q_kept'"),
+        ("constants: 3}", "constants: 3}\nkernels: {conv2d: {computes: conv2d}}", "E1002 'conv2d' stands in two files, here and at"),
+        ("- strips.yaml", "- stripes.yaml", "kernels.yaml:4:5: E0001 there is no file 'stripes.yaml' beside this one"),
+        ("- strips.yaml", "- ../vta.yaml", "E0116"),
+        ("      at: first\n", "", "has other names than a tile of it: at"),
     ],
 )
 def test_faults_in_what_stays_on_chip_are_told(old: str, new: str, message: str) -> None:
@@ -134,6 +135,35 @@ def test_faults_in_what_stays_on_chip_are_told(old: str, new: str, message: str)
     with pytest.raises(UserError) as caught:
         read_kernels(load_machine("dpuv3"), Source("kernels.yaml", text.replace(old, new, 1)), path.parent)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("elementwise", "over: [x, z]", "over: [x, q]", "elementwise.yaml:{line}: E1002 unknown place 'q'"),
+        ("convolution", "when: x_kept and sampled", "when: q_kept and sampled", "convolution.yaml:{line}: E0107 unknown name 'q_kept'"),
+        ("pooling", "sequences:\n", "pools: {fm: {banks: 8}}\nsequences:\n", "E1002 'pools' stands in the machine's own kernel file alone"),
+        ("pooling", "sequences:\n", "sequence:\n", "E1002 'sequence' stands in the machine's own kernel file alone; did you mean 'sequences'?"),
+        ("strips", "kernels:\n", "kernels: 3\nkernel:\n", "E1002 'kernel' stands in the machine's own kernel file alone"),
+    ],
+)
+def test_faults_in_another_file_are_told_there(file: str, old: str, new: str, message: str, tmp_path: Path) -> None:
+    shutil.copytree(PATH.parents[1] / "dpuv3", tmp_path / "dpuv3")
+    path = tmp_path / "dpuv3" / f"{file}.yaml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    main = tmp_path / "dpuv3" / "kernels.yaml"
+    with pytest.raises(UserError) as caught:
+        read_kernels(load_machine("dpuv3"), Source(str(main), main.read_text()), main.parent)
+    told = re.sub(r"(\.yaml:\d+):\d+:", r"\1:", str(caught.value))
+    assert message.format(line=text[: text.index(old)].count("\n") + 1) in told
+
+
+def test_a_file_that_holds_no_mapping(tmp_path: Path) -> None:
+    (tmp_path / "more.yaml").write_text("- 1\n")
+    with pytest.raises(UserError, match="E1002 a file of kernels holds shapes, sequences, common, kernels"):
+        read_kernels(MACHINE, Source("kernels.yaml", "files: [more.yaml]\n"), tmp_path)
 
 
 def test_a_machine_given_by_path_has_its_own_kernels(tmp_path: Path) -> None:

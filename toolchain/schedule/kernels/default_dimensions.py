@@ -29,7 +29,7 @@ def told_apart(name: str, node: Node, kernel: Node, shapes: Mapping[str, Node], 
     if shape is None or shape.get("load") is None or node.get("onto") or name == result:
         return None
     found = {word for key in TILE if (said := shape.get(key)) for word in _words(said)}
-    for key, value in reversed(shape.members("takes")):  # a default may name what is taken before it
+    for key, value in reversed(shape.members("arguments")):  # a default may name what is taken before it
         if key in found:
             found = found - {key} | set(_words(node.get(key) or value))
     return frozenset(found)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from toolchain.spec.context import Context, Scope, problems
-from toolchain.spec.errors import Diagnostic, UserError, fail, nearest
+from toolchain.spec.errors import Diagnostic, Span, UserError, fail, nearest
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine
 from toolchain.spec.yaml_nodes import Node
@@ -40,8 +40,9 @@ def with_common(root: Node, name: str, kernel: Node) -> Node:
 @contextmanager
 def naming(name: str, root: Node) -> Generator[None]:
     """Errors in the file's common parts say which kernel cannot use them."""
-    own = dict(root.members("kernels"))[name].where().line
-    following = min((node.where().line for _, node in root.members("kernels") if node.where().line > own), default=None)
+    own = dict(root.members("kernels"))[name].where()
+    places = [node.where() for _, node in root.members("kernels")]
+    following = min((place.line for place in places if place.source == own.source and place.line > own.line), default=None)
     try:
         yield
     except UserError as error:
@@ -50,9 +51,10 @@ def naming(name: str, root: Node) -> Generator[None]:
         raise UserError(*found) from None
 
 
-def _within(diagnostic: Diagnostic, first: int, stop: int | None) -> bool:
+def _within(diagnostic: Diagnostic, first: Span, stop: int | None) -> bool:
     """Whether it stands in the kernel's own lines, as far as lines tell."""
-    return diagnostic.span is not None and first <= diagnostic.span.line and (stop is None or diagnostic.span.line < stop)
+    span = diagnostic.span
+    return span is not None and span.source == first.source and first.line <= span.line and (stop is None or span.line < stop)
 
 
 def _part(known: dict[str, Node], name: Node) -> Node:

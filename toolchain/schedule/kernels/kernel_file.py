@@ -11,16 +11,17 @@ from toolchain.schedule.kernels.call_kernel import read_call_kernel, read_librar
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_common import naming, with_common
 from toolchain.schedule.kernels.kernel_numerics import check_numerics
+from toolchain.schedule.kernels.kernel_parts import kernel_source, with_parts
 from toolchain.schedule.kernels.kernel_reader import KernelReader
 from toolchain.schedule.kernels.kernel_shared import read_shared
 from toolchain.spec.context import Context
 from toolchain.spec.errors import Source, fail, nearest
-from toolchain.spec.files import PACKAGE, read_limited
+from toolchain.spec.files import PACKAGE
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.load import companion
 from toolchain.spec.model import Machine
 from toolchain.spec.schema import validate
-from toolchain.spec.yaml_nodes import MAX_BYTES, Node, parse_yaml
+from toolchain.spec.yaml_nodes import Node, parse_yaml
 
 KERNEL_SCHEMA = PACKAGE / "schemas" / "kernels.schema.json"
 Stamps = tuple[tuple[str, int, int, int], ...]
@@ -36,14 +37,6 @@ def load_kernels(machine: Machine) -> dict[str, Kernel]:
 def _loaded(key: MachineKey, path: Path, _stamped: tuple[Stamps, Stamps]) -> Mapping[str, Kernel]:
     """Read once for each state of the files: the stages of a build all ask for the kernels."""
     return read_kernels(key.machine, kernel_source(path), path.parent)
-
-
-def kernel_source(path: Path) -> Source:
-    """The text of a kernel file. Raises UserError E0001 where it cannot be read."""
-    try:
-        return Source(str(path), read_limited(path, MAX_BYTES, "the kernel file").decode())
-    except UnicodeDecodeError as error:
-        raise fail("E0001", f"the kernel file is not UTF-8 text at byte {error.start:#x}", place=str(path)) from None
 
 
 def stamps(folder: Path | None) -> Stamps:
@@ -87,7 +80,7 @@ def required_path(machine: Machine) -> Path:
 def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Kernel]:
     """Raises UserError E0101.. for the YAML, E0107 for an unknown name in an expression, E1002 for what the machine lacks, E1009 for numerics that
     a kernel leaves out."""
-    root, context = parse_kernels(machine, source)
+    root, context = parse_kernels(machine, source, folder)
     shared, library = read_shared(machine, context, root), read_library(machine, root, folder)
     known = kinds_of(machine)
     kernels = {name: with_common(root, name, node) for name, node in root.members("kernels")}
@@ -101,9 +94,12 @@ def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Ke
     return found
 
 
-def parse_kernels(machine: Machine, source: Source) -> tuple[Node, Context]:
-    """A kernel file that follows the schema, and how its expressions are read. Raises UserError E0101.. for the YAML."""
-    root = parse_yaml(source)
+def parse_kernels(machine: Machine, source: Source, folder: Path) -> tuple[Node, Context]:
+    """A kernel file that follows the schema, with the files of its folder that it names, and how its expressions are read.
+
+    Raises UserError E0101.. for the YAML, and all of `with_parts`.
+    """
+    root = with_parts(parse_yaml(source), folder)
     validate(root, KERNEL_SCHEMA)
     choices: dict[str, tuple[str, ...]] = {}
     for (param, choice), _ in sorted(machine.choices.items(), key=lambda item: item[1]):

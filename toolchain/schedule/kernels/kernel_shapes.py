@@ -38,7 +38,7 @@ def shaped(context: Context, shapes: Mapping[str, Node], name: str, node: Node) 
         return node, {}
     shape = shapes[known_word(called, shapes, "shape")]
     own = ("shape", "by", "over", "onto", *(() if shape.get("memory") else ("memory",)))
-    takes, given = dict(shape.members("takes")), {key: value for key, value in node.items() if key not in own}
+    takes, given = dict(shape.members("arguments")), {key: value for key, value in node.items() if key not in own}
     for key, value in given.items():
         if key not in takes:
             raise fail("E1002", f"shape '{called.value}' takes no '{key}'", value.where(), nearest(key, takes) or f"it takes: {', '.join(takes)}")
@@ -76,10 +76,12 @@ def step_of_shape(shape: Node, name: str, kind: str, place: Node) -> ShapeCall |
     if body is None:
         return None
     named = {word for text in _texts(body) for word in WORD.findall(text)}
-    takes = {key: value for key, value in shape.members("takes") if key in named}
+    takes = {key: value for key, value in shape.members("arguments") if key in named}
     given = {key: value for key, value in place.items() if key in takes}
     called = Node(given, place.span, place.path, key_span=place.key_span)
-    return ShapeCall(f"{kind} of shape '{name}'", Node({"takes": Node(takes, shape.span, shape.path), "do": body}, shape.span, shape.path), called)
+    return ShapeCall(
+        f"{kind} of shape '{name}'", Node({"arguments": Node(takes, shape.span, shape.path), "do": body}, shape.span, shape.path), called
+    )
 
 
 def _texts(node: Node) -> Iterator[str]:

@@ -9,7 +9,8 @@ from toolchain.graph.operators import known_operators
 from toolchain.schedule.kernels.call_kernel import filled, read_library
 from toolchain.schedule.kernels.kernel import Library, Require
 from toolchain.schedule.kernels.kernel_common import checked, naming, timed, with_common
-from toolchain.schedule.kernels.kernel_file import Stamps, kernel_source, parse_kernels, required_path, stamps
+from toolchain.schedule.kernels.kernel_file import Stamps, parse_kernels, required_path, stamps
+from toolchain.schedule.kernels.kernel_parts import kernel_source
 from toolchain.schedule.operator_numbers import PLACES, float_names, number_names
 from toolchain.spec.context import Context
 from toolchain.spec.errors import Source, fail, nearest
@@ -58,7 +59,7 @@ def _loaded(key: MachineKey, path: Path, _stamped: Stamps) -> Mapping[str, Opera
 
 def read_operator_calls(machine: Machine, source: Source, folder: Path) -> Mapping[str, OperatorCall]:
     """Raises UserError E0101.. for the YAML, E0107 for an operator or a name that ONNX does not have, E1002 for what does not belong here."""
-    root, context = parse_kernels(machine, source)
+    root, context = parse_kernels(machine, source, folder)
     library, known = read_library(machine, root, folder), known_operators()
     assert library is not None  # the machine's codegen is c99
     found: dict[str, OperatorCall] = {}

@@ -162,7 +162,7 @@ class SequenceReader:
 
     def _call(self, name: str, node: Node, given: Node, names: Names) -> Item:
         """The items of a sequence with its arguments in place."""
-        takes, known = _mapping(node.get("takes")), _mapping(given)
+        takes, known = _mapping(node.get("arguments")), _mapping(given)
         if name in self.inside:
             raise fail("E1002", f"sequence '{name}' calls itself", given.where())
         for key, value in known.items():
