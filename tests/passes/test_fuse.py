@@ -51,6 +51,18 @@ def test_an_output_that_no_input_changes_stays_on_the_host(tmp_path: Path) -> No
     assert [(node.op_type, said(node)) for node in result.graph if node.name == "still"] == [("Conv", "it computes with constants alone")]
 
 
+@pytest.mark.parametrize("empty", ["slice", "matrix"])
+def test_operators_without_elements_stay_on_the_host(empty: str, tmp_path: Path) -> None:
+    """Slices of nothing, and products with a matrix without columns."""
+    nodes = {
+        "slice": [n("Conv", ["x", "w"], ["c"], "conv"), n("Slice", ["c", "zero", "zero", "axis"], ["s"], "none"), n("Relu", ["s"], ["y"], "empty")],
+        "matrix": [n("Reshape", ["x", "shape"], ["m"]), n("MatMul", ["m", "wide"], ["y"], "empty")],
+    }
+    constants = {"w": W, "zero": np.array([0]), "axis": np.array([2]), "wide": np.zeros((11, 0), F), "shape": np.array([36, 11])}
+    result = run_passes(load_graph(save(model(nodes[empty], X, {"y": None}, constants), tmp_path)), [*PASSES, Fuse()], Context())
+    assert [said(node) for node in result.graph if node.name == "empty"] == ["a tensor of it has no elements"]
+
+
 F = np.float32
 W = np.random.default_rng(5).normal(size=(4, 4, 3, 3)).astype(F)
 ACTIVE = {

@@ -56,6 +56,13 @@ def test_a_kernel_that_takes_no_random_operation(tmp_path: Path) -> None:
         check_call(machine, load_kernels(machine)["upsample"], kinds_of(machine), 1)
 
 
+def test_what_fails_on_the_way_is_one_line_at_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolchain.verify.call_check.plan_calls", lambda *_: {}["min"])
+    machine = load_machine("clib")
+    with pytest.raises(UserError, match=r"clib/kernels.yaml:\d+:3: E1308 the check of kernel 'upsample' fails: 'min' is not known"):
+        check_call(machine, load_kernels(machine)["upsample"], kinds_of(machine), 1)
+
+
 def test_the_command_says_what_was_checked(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kernel", "check", "clib", "add", "--shapes", "2"]) == 0
     assert capsys.readouterr().out == "add: add of 2 shapes: all equal\n"

@@ -49,6 +49,12 @@ def test_conditions_that_refuse_all_cases_are_told(tmp_path: Path) -> None:
         check_operator(refusing, "DepthToSpace")
 
 
+def test_what_fails_on_the_way_is_one_line_at_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolchain.verify.operator_check.c99_graph_code", lambda *_: {}["min"])
+    with pytest.raises(UserError, match=r"clib32/kernels.yaml:\d+:3: E1308 the check of the function for DepthToSpace fails: 'min' is not known"):
+        check_operator(load_machine("clib32"), "DepthToSpace")
+
+
 def test_all_modules_are_there() -> None:
     assert {"conv", "softmax", "ai_onnx_ml.binarizer"} <= set(case_modules())
     assert len(case_modules()) > 150

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import REASON, fused_call, note_reasons, note_refusals, refusals_of
 from toolchain.graph.integers.functions import FUSED, is_integer
-from toolchain.graph.rewrite import add_constant, drop_unused_constants, substitute
+from toolchain.graph.rewrite import add_constant, drop_unused_constants, known_shape, substitute
 from toolchain.operations.kind import OperationKind
 from toolchain.passes.bindings import Fused, New, bind
 from toolchain.passes.context import Context, Device, Pass, wish_for
@@ -96,6 +96,9 @@ def _fuse(model: ir.Model, node: ir.Node, templates: list[Template], context: Co
         found = bind(match) if isinstance(match, Match) else match
         if isinstance(found, Fused) and any(_is_known(part) for part in found.operands[: len(context.kinds[template.computes].data)]):
             found = Why.CONSTANT_RESULT()
+        if isinstance(match, Match) and any(_is_empty(value) for taken in match.taken for value in (*taken.inputs, *taken.outputs)):
+            reasons = {"": Why.NO_ELEMENTS()}
+            break
         if isinstance(match, Match) and isinstance(found, Fused):
             if _lacks(context, template):
                 reasons = {"": Why.NO_KERNEL(operation=template.computes)}
@@ -119,6 +122,11 @@ def _unwanted(match: Match, context: Context) -> Reason | None:
 
 def _is_known(part: ir.Value | New) -> bool:
     return isinstance(part, New) or part.is_initializer()
+
+
+def _is_empty(value: ir.Value | None) -> bool:
+    """Whether a tensor has no elements: an axis of size 0, as slices of nothing make."""
+    return value is not None and 0 in (known_shape(value) or ())
 
 
 def _lacks(context: Context, template: Template) -> bool:

@@ -82,6 +82,7 @@ class Why(Enum):
     )
     CONVERTS = Wording("converts between floating point and stored integers")
     CONSTANT_RESULT = Wording("it computes with constants alone", "Leave it: an output that no input changes is kept in the host's part.")
+    NO_ELEMENTS = Wording("a tensor of it has no elements", "Leave it: there is nothing to compute.")
     HOST_OPERAND = Wording("its operand is made on the host", NOTHING)
 
     # integers

@@ -19,7 +19,7 @@ from toolchain.schedule.backend import Backend
 from toolchain.schedule.calls import plan_calls
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.regions.region import Bound, Region, Slice
-from toolchain.spec.errors import UserError, fail
+from toolchain.spec.errors import UserError, described, fail
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.compare import told_difference
@@ -32,7 +32,12 @@ ROOM = 5
 
 def check_call(machine: Machine, kernel: Kernel, kinds: Kinds, count: int = 6, seed: int = 0) -> KernelChecked:
     """All operations in one compiled file. Raises UserError E1305 for a result that differs, with the numbers, E1306 where no random operation
-    passes the kernel's conditions, E0710 and E0711 where nothing can be compiled."""
+    passes the kernel's conditions, E1308 where the kernel cannot be carried out, E0710 and E0711 where nothing can be compiled."""
+    with described(kernel.span, f"the check of kernel '{kernel.name}'"):
+        return _checked(machine, kernel, kinds, count, seed)
+
+
+def _checked(machine: Machine, kernel: Kernel, kinds: Kinds, count: int, seed: int) -> KernelChecked:
     rng, backend = np.random.default_rng(seed), Backend(machine, {kernel.name: kernel})
     cases, refused = list[tuple[Operation, Region, RegionCode]](), 0
     for problem in operations_for(machine, kernel, kinds[kernel.computes], rng):

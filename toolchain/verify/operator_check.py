@@ -23,8 +23,9 @@ from toolchain.runtime.device import ByteRange
 from toolchain.runtime.open_region import compile_c
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.graph_offload import GraphRules
+from toolchain.schedule.kernels.operator_calls import load_operator_calls
 from toolchain.schedule.operator_numbers import STANDARD
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import described, fail
 from toolchain.spec.model import Machine
 from toolchain.verify.compare import distance, distant, told_difference
 
@@ -95,7 +96,12 @@ class _Case:
 
 def check_operator(machine: Machine, operator: str) -> OperatorChecked:
     """All cases in one compiled file. Raises UserError E1305 for a result that differs by more than the file allows, E1306 where the function's
-    conditions admit no case, E0710 and E0711 where nothing can be compiled."""
+    conditions admit no case, E1308 where the function's numbers cannot be carried out, E0710 and E0711 where nothing can be compiled."""
+    with described(load_operator_calls(machine)[operator].span, f"the check of the function for {operator}"):
+        return _checked(machine, operator)
+
+
+def _checked(machine: Machine, operator: str) -> OperatorChecked:
     rules, backend = GraphRules(machine), Backend(machine, {})
     cases, ready = cases_of(operator), list[tuple[_Case, GraphRegion, RegionCode]]()
     for case in cases:
@@ -104,7 +110,11 @@ def check_operator(machine: Machine, operator: str) -> OperatorChecked:
             region = _region(f"case{len(ready)}", case, known)
             ready.append((case, region, c99_graph_code(backend, region)))
     if not ready:
-        raise fail("E1306", f"none of ONNX's {len(cases)} cases of {operator} passes the conditions of its function")
+        raise fail(
+            "E1306",
+            f"none of ONNX's {len(cases)} cases of {operator} passes the conditions of its function",
+            load_operator_calls(machine)[operator].span,
+        )
     source = b"\n".join(code.blob for _, _, code in ready)
     apart = [_compare(machine, case, region, replace(code, blob=source)) for case, region, code in ready]
     return OperatorChecked(operator, len(ready), len(cases) - len(ready), max(apart))
@@ -172,5 +182,6 @@ def _compare(machine: Machine, case: _Case, region: GraphRegion, code: RegionCod
     wrong = distant(case.expected, found, machine.allowance)
     if wrong.any():
         told = told_difference(case.expected, found, wrong)
-        raise fail("E1305", f"the function for {case.node.op_type} {told}, in ONNX's case {case.name}")
+        place = load_operator_calls(machine)[case.node.op_type].span
+        raise fail("E1305", f"the function for {case.node.op_type} {told}, in ONNX's case {case.name}", place)
     return distance(case.expected, found)

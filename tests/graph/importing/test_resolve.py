@@ -76,8 +76,15 @@ def test_windows_that_begin_behind_the_picture_are_not_counted() -> None:
 
 
 def test_automatic_padding_is_left_to_whoever_reads_it() -> None:
-    proto = pool("MaxPool", [5, 5], kernel_shape=[2, 2], strides=[2, 2], auto_pad="SAME_UPPER", ceil_mode=1)
+    proto = pool("MaxPool", [5, 5], kernel_shape=[2, 2], strides=[2, 2], auto_pad="SAME_UPPER")
     assert not write_windows(proto.graph, tensor_shapes(proto))
+
+
+def test_the_size_with_automatic_padding_is_not_rounded_up_again() -> None:
+    """A stride beyond the kernel: ONNX's inference had five rows where ONNX Runtime makes four."""
+    proto = pool("AveragePool", [8, 5], kernel_shape=[1, 4], strides=[2, 2], auto_pad="SAME_LOWER", ceil_mode=1, count_include_pad=1)
+    wanted = run(proto, {"x": normal(0, 1, 2, 8, 5)})["y"].shape
+    assert wanted == tensor_shapes(infer_partly(rewritten(proto)))["y"] == (1, 2, 4, 3)
 
 
 def test_padding_as_long_as_the_kernel_is_never_written() -> None:

@@ -185,7 +185,7 @@ def sample_at(samples: Samples, index: int) -> dict[str, np.typing.NDArray[Any]]
 
 def joined(samples: np.typing.NDArray[Any]) -> np.typing.NDArray[Any]:
     """[count * batch, ...] of [count, batch, ...]: samples one behind the other along the batch. A sample without axes stays one a place."""
-    return samples.reshape(-1, *samples.shape[2:]) if samples.ndim > 1 else samples
+    return samples.reshape(samples.shape[0] * samples.shape[1], *samples.shape[2:]) if samples.ndim > 1 else samples
 
 
 def write_table(table: Table, path: Path) -> None:

@@ -73,6 +73,9 @@ def _write_pools(graph: onnx.GraphProto, shapes: Shapes) -> bool:
     inserted: list[tuple[int, onnx.NodeProto]] = []
     found = False
     for number, node in enumerate(graph.node):
+        if is_operator(node, *POOLS) and _integer(node, "ceil_mode") and _automatic(node).startswith(b"SAME"):
+            _set(node, "ceil_mode", 0)  # ONNX Runtime's size follows from the stride alone, ONNX's inference rounds it up
+            found = True
         shape = shapes.get(node.input[0]) if _rounds_up(node) else None
         if shape is None or None in shape[2:]:
             continue

@@ -13,7 +13,7 @@ from toolchain.schedule.kernels.kernel_file import Stamps, parse_kernels, requir
 from toolchain.schedule.kernels.kernel_parts import kernel_source
 from toolchain.schedule.operator_numbers import PLACES, float_names, number_names
 from toolchain.spec.context import Context
-from toolchain.spec.errors import Source, fail, nearest
+from toolchain.spec.errors import Source, Span, fail, nearest
 from toolchain.spec.expr import Const, Expr
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine
@@ -38,6 +38,7 @@ class OperatorCall:
     let: Mapping[str, Expr]
     arguments: Mapping[str, Argument]
     cycles: Expr
+    span: Span
 
     @property
     def addressed(self) -> tuple[int, ...]:
@@ -84,7 +85,7 @@ def _read(machine: Machine, context: Context, name: str, node: Node, library: Li
     known = {*TENSORS, *float_names(name)}
     arguments = {key: _argument(context, filled(value, key), names, known) for key, value in node.members("arguments")}
     cycles = checked(timed(machine, context).expr(node.value["cycles"]), names) if node.get("cycles") else Const(0)
-    return OperatorCall(name, library, node.text("call"), requires, let, arguments, cycles)
+    return OperatorCall(name, library, node.text("call"), requires, let, arguments, cycles, node.where())
 
 
 def _argument(context: Context, node: Node, names: set[str], words: set[str]) -> Argument:
