@@ -10,7 +10,7 @@ import pytest
 
 import toolchain
 from toolchain.cli import main
-from toolchain.tasks.names import VARIABLES
+from toolchain.tasks.variables import VARIABLES
 
 DATA = Path(__file__).resolve().parent / "data"
 RIPPLE = str(DATA / "machines" / "ripple.yaml")

@@ -51,7 +51,7 @@ def test_an_interrupt_that_an_import_turns_into_something_else_is_one_line(how: 
 
 IGNORED = """
 import os, signal, sys
-from toolchain.interrupts import watch_interrupts
+from toolchain.process import watch_interrupts
 watch_interrupts()
 class Lost:
     def __del__(self): os.kill(os.getpid(), signal.SIGINT)

@@ -13,7 +13,7 @@ import yaml
 
 from tests.docs.console_blocks import files_of
 from toolchain.spec.load import list_targets, load_machine
-from toolchain.tasks.names import TASKS
+from toolchain.tasks.variables import TASKS
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "matrix.yml").read_text())

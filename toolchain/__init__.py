@@ -10,23 +10,21 @@ if TYPE_CHECKING:
 
     from toolchain.api.compile import calibrate_in_use
     from toolchain.api.compile import compile_model as compile  # noqa: A004
-    from toolchain.api.compiled import Compiled
-    from toolchain.api.in_use import InUse
-    from toolchain.api.loaded import Loaded
-    from toolchain.api.loaded import load_bundle as load
+    from toolchain.api.model import Compiled, InUse, Loaded
+    from toolchain.api.model import load_bundle as load
     from toolchain.spec.errors import UserError
 
 __version__ = "0.1.0"
 __all__ = ["Compiled", "InUse", "Loaded", "UserError", "__version__", "calibrate_in_use", "compile", "load"]
 
 _PLACES = {
-    "Compiled": ("toolchain.api.compiled", "Compiled"),
-    "InUse": ("toolchain.api.in_use", "InUse"),
-    "Loaded": ("toolchain.api.loaded", "Loaded"),
+    "Compiled": ("toolchain.api.model", "Compiled"),
+    "InUse": ("toolchain.api.model", "InUse"),
+    "Loaded": ("toolchain.api.model", "Loaded"),
     "UserError": ("toolchain.spec.errors", "UserError"),
     "calibrate_in_use": ("toolchain.api.compile", "calibrate_in_use"),
     "compile": ("toolchain.api.compile", "compile_model"),
-    "load": ("toolchain.api.loaded", "load_bundle"),
+    "load": ("toolchain.api.model", "load_bundle"),
 }
 """Names that are imported when they are first asked for: `import toolchain` alone is needed by every command, and is free."""
 

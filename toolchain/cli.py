@@ -11,10 +11,10 @@ from importlib import import_module
 from typing import Any
 
 from toolchain import __version__
-from toolchain.commands.completion import SHELLS, answer_shell, complete_machine, complete_variable
-from toolchain.interrupts import INTERRUPTED, stop_if_interrupted, was_interrupted
+from toolchain.commands.help import SHELLS, answer_shell, complete_machine, complete_variable
+from toolchain.process import INTERRUPTED, stop_if_interrupted, was_interrupted
 from toolchain.spec.errors import UserError, nearest
-from toolchain.tasks.names import TASKS, variables_text
+from toolchain.tasks.variables import TASKS, variables_text
 
 MACHINE = "name of a machine, NAME:CONFIG, or the path of a machine file"
 
@@ -87,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
     check.set_defaults(run="emulate:check")
     _emulate(commands.add_parser("emulate", help="run a program bit-exactly and time it"))
     device = _machine(commands.add_parser("device", help="be a machine's device for another process, by its emulator"))
-    device.set_defaults(run="device:serve_lines")
+    device.set_defaults(run="emulate:serve_lines")
     for name, text in TASKS.items():
         _variables(commands, name, text).set_defaults(run="tasks:run")
     cleaning = _variables(commands, "clean", "remove what the tasks made of a model for a machine")
@@ -98,44 +98,44 @@ def parser() -> argparse.ArgumentParser:
     _export(commands.add_parser("export", help="write a built model in another form"))
     completion = commands.add_parser("completion", help="print what a shell needs to complete commands and names")
     completion.add_argument("shell", choices=SHELLS)
-    completion.set_defaults(run="completion:print_script")
+    completion.set_defaults(run="help:print_script")
     helping = commands.add_parser("help", help="say what a command does and takes")
     helping.add_argument("topic", metavar="COMMAND", nargs="*")
-    helping.set_defaults(run="help:print_help")
+    helping.set_defaults(run="help:print_help", parser=top)
     return top
 
 
 def _target_commands(target: argparse.ArgumentParser) -> None:
     actions = target.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = actions.add_parser("list", help="every machine on the search path")
-    listing.set_defaults(run="target:list_machines")
+    listing.set_defaults(run="describe:list_machines")
     show = _machine(actions.add_parser("show", help="the machine with every parameter in place"))
     show.add_argument("--json", action="store_true", help="as JSON instead of YAML")
     show.add_argument("--assumptions", action="store_true", help="only what the description assumes")
-    show.set_defaults(run="target:show")
+    show.set_defaults(run="describe:show_target")
     check = _machine(actions.add_parser("check", help="every check of a machine file, its kernels and their templates"))
-    check.set_defaults(run="target:check")
+    check.set_defaults(run="describe:check_target")
     diff = actions.add_parser("diff", help="what differs between two machines or configurations")
     diff.add_argument("first", metavar="MACHINE", help=MACHINE)
     diff.add_argument("second", metavar="MACHINE", help=MACHINE)
-    diff.set_defaults(run="target:diff")
+    diff.set_defaults(run="describe:diff_targets")
     manual = _machine(actions.add_parser("manual", help="the instruction set manual"))
     manual.add_argument("-o", "--output", metavar="FILE", help="write to FILE; .html gives a page, anything else Markdown")
-    manual.set_defaults(run="target:manual")
+    manual.set_defaults(run="describe:write_manual")
 
 
 def _operation_commands(operation: argparse.ArgumentParser) -> None:
     actions = operation.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = _with_machine(actions.add_parser("list", help="every operation, and what a machine does with it"))
-    listing.set_defaults(run="operation:list_operations")
+    listing.set_defaults(run="describe:list_operations")
     show = _with_machine(actions.add_parser("show", help="an operation's description and what follows from it"))
     show.add_argument("operation", metavar="OPERATION")
-    show.set_defaults(run="operation:show")
+    show.set_defaults(run="describe:show_operation")
     check = _with_machine(actions.add_parser("check", help="hold ONNX bodies and other ways against the index expression on random shapes"))
     check.add_argument("operation", metavar="OPERATION", nargs="*", help="all of them where none is named")
     check.add_argument("--shapes", metavar="N", type=int, default=20, help="random shapes of each operation (20)")
     check.add_argument("--seed", metavar="N", type=int, default=0, help="of the random numbers (0)")
-    check.set_defaults(run="operation:check")
+    check.set_defaults(run="describe:check_operations")
 
 
 def _kernel_commands(kernel: argparse.ArgumentParser) -> None:
@@ -144,7 +144,7 @@ def _kernel_commands(kernel: argparse.ArgumentParser) -> None:
     check.add_argument("kernel", metavar="KERNEL", nargs="*", help="all of them where none is named")
     check.add_argument("--shapes", metavar="N", type=int, default=6, help="random shapes of each kernel (6)")
     check.add_argument("--seed", metavar="N", type=int, default=0, help="of the random numbers (0)")
-    check.set_defaults(run="kernel:check")
+    check.set_defaults(run="describe:check_kernels")
 
 
 def _with_machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -158,10 +158,10 @@ def _with_machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
 def _translations(asm: argparse.ArgumentParser, disasm: argparse.ArgumentParser) -> None:
     _machine(asm).add_argument("source", metavar="FILE.asm")
     asm.add_argument("-o", "--output", metavar="FILE", help="raw binary, .hex words or .two container; default: beside the source")
-    asm.set_defaults(run="translate:assemble")
+    asm.set_defaults(run="convert:assemble")
     _program(disasm).add_argument("-o", "--output", metavar="FILE", help="default: standard output")
     disasm.add_argument("--footprints", action="store_true", help="say after each instruction what it reads and writes")
-    disasm.set_defaults(run="translate:disassemble")
+    disasm.set_defaults(run="convert:disassemble")
 
 
 def _emulate(emulate: argparse.ArgumentParser) -> None:
@@ -190,7 +190,7 @@ def _extract(extract: argparse.ArgumentParser) -> None:
     extract.add_argument("--from", dest="inputs", metavar="TENSOR", nargs="+", action="extend", default=[], help=first)
     extract.add_argument("--to", dest="outputs", metavar="TENSOR", nargs="+", action="extend", default=[], help=last)
     extract.add_argument("-o", "--output", metavar="OUT.onnx", required=True, help="weights that lie outside MODEL.onnx go into OUT.onnx.data")
-    extract.set_defaults(run="extract:extract")
+    extract.set_defaults(run="convert:extract")
 
 
 def _export(export: argparse.ArgumentParser) -> None:
@@ -198,12 +198,12 @@ def _export(export: argparse.ArgumentParser) -> None:
     program = forms.add_parser("c", help="a bundle whose host only converts as a program in C, without Python")
     program.add_argument("bundle", metavar="MODEL.bundle")
     program.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where program.c and its parts go")
-    program.set_defaults(run="export:export_c")
+    program.set_defaults(run="convert:export_c")
     model = forms.add_parser("onnx", help="a bundle as an ONNX model whose regions are EPContext nodes")
     model.add_argument("bundle", metavar="MODEL.bundle")
     model.add_argument("-o", "--output", metavar="FILE.onnx", required=True)
     model.add_argument("--embed", action="store_true", help="with the bundle inside, not beside it")
-    model.set_defaults(run="export:export_onnx")
+    model.set_defaults(run="convert:export_onnx")
 
 
 def _machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:

@@ -5,8 +5,7 @@ import os
 import signal
 import sys
 
-from toolchain.interrupts import INTERRUPTED, leave_at_once, watch_interrupts
-from toolchain.tasks.garbage import RARELY
+from toolchain.process import INTERRUPTED, RARELY, leave_at_once, watch_interrupts
 
 
 def main() -> int:

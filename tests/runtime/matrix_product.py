@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.runtime.command_queue import CommandQueue, Limits
-from toolchain.runtime.control_kernels import Records
-from toolchain.runtime.device_memory import EmulatedQueueDevice
+from toolchain.runtime.device_memory import EmulatedQueueDevice, Records
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.load import load_machine
 

@@ -19,7 +19,7 @@ from toolchain.graph.session import run_session
 from toolchain.graph.store import open_model
 from toolchain.runtime.assemble import HostModel, Item, RegionCall, cut_model, turns
 from toolchain.runtime.bundle import data_name
-from toolchain.runtime.host_session import open_segment
+from toolchain.runtime.executor import open_segment
 from toolchain.spec.errors import UserError
 
 

@@ -18,7 +18,7 @@ from toolchain.analysis.state import new_state
 from toolchain.emulator import numpy_engine
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.queue_table import program_queues
-from toolchain.runtime.region_engine import region_image
+from toolchain.runtime.open_region import region_image
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_text
 from toolchain.spec.model import Machine

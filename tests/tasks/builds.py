@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from toolchain.tasks.stages import STAGES
+from toolchain.tasks.stage import STAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "toolchain.cli")

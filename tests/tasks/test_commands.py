@@ -9,7 +9,7 @@ import pytest
 
 from tests.tasks.builds import ROOT, build, environment, stages_run
 from toolchain import cli
-from toolchain.tasks.names import TASKS, VARIABLES
+from toolchain.tasks.variables import TASKS, VARIABLES
 
 
 @pytest.fixture(scope="module")

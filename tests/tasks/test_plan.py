@@ -1,11 +1,15 @@
-"""Several machines in one plan: their order, their parameters, and names that clash."""
+"""Several machines in one plan: their order, their parameters, and names that clash.
+
+What info says of a stage before, after and between builds.
+"""
 
 from pathlib import Path
 
 import pytest
 
+from tests.tasks.builds import build
 from toolchain.spec.errors import UserError
-from toolchain.tasks.plan import Plan, make_plan
+from toolchain.tasks.plan import Plan, info_text, make_plan, state_text
 
 
 def plan(root: Path, target: str, **more: str) -> Plan:
@@ -35,3 +39,23 @@ def test_parameters_name_their_machine(tmp_path: Path) -> None:
 def test_two_forms_of_one_machine_clash(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="E1207 'vta' and 'vta:ultra96' in 'target' are both the machine 'vta'"):
         plan(tmp_path, "vta,vta:ultra96")
+
+
+GIVEN = {"target": "vta", "model": "digits"}
+
+
+def test_every_stage_with_what_it_depends_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    fresh = info_text(make_plan(GIVEN))
+    assert fresh.startswith("onnx digits: to be made: first time\n")
+    assert "\nbundle digits for vta: to be made after onnx, calibration, graph, schedule\n" in fresh
+    assert build(tmp_path).returncode == 0
+    states = {name: state_text(step) for name, step in make_plan(GIVEN).steps[0].items()}
+    current = [name for name, state in states.items() if state == "up to date"]
+    assert current == ["onnx", "calibration", "graph", "accuracy", "schedule", "bundle", "summary"]
+    text = info_text(make_plan(GIVEN))
+    assert "digits/digits.npz" in text
+    assert "build/vta/digits/bundle, 3 files" in text
+    others = {name: state_text(step) for name, step in make_plan(GIVEN | {"fallback": "no"}).steps[0].items()}
+    assert others["graph"] == "to be made: option fallback"
+    assert others["bundle"] == "to be made after graph"

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from toolchain.abi.packing import Packing, view_packing
 from toolchain.analysis.state import State, new_state
+from toolchain.spec.arrays import Array
 from toolchain.spec.model import Layout, Machine
 
-Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
 
 

@@ -13,7 +13,7 @@ from onnx import NodeProto, helper
 from onnx.backend.base import Backend, BackendRep
 
 from toolchain.api.compile import compile_model
-from toolchain.api.loaded import Loaded
+from toolchain.api.model import Loaded
 from toolchain.graph.importing.shapes import open_axes
 from toolchain.spec.errors import fail
 from toolchain.spec.load import find_target

@@ -14,7 +14,7 @@ import numpy as np
 from google.protobuf.message import EncodeError
 from numpy.typing import ArrayLike, NDArray
 
-from toolchain.api.compiled import Compiled
+from toolchain.api.model import Compiled
 from toolchain.spec.errors import fail, nearest
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.plan import ROOT, plan_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
 
-    from toolchain.api.in_use import InUse
+    from toolchain.api.model import InUse
 
 
 Given = ArrayLike | Mapping[str, ArrayLike]
@@ -140,7 +140,7 @@ def calibrate_in_use(
 
     samples: how many; other arguments as in `toolchain.compile`. Raises UserError.
     """
-    from toolchain.api.in_use import in_use
+    from toolchain.api.model import in_use
 
     root = Path(folder).absolute()
 

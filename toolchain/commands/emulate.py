@@ -1,4 +1,4 @@
-"""`tilewright check` and `tilewright emulate`"""
+"""`tilewright check`, `emulate` and `device`: programs on the emulator."""
 
 import argparse
 import json
@@ -14,8 +14,7 @@ import numpy as np
 from toolchain.analysis.checks import Checked, check_program, prepare_program
 from toolchain.analysis.hazards.text import soundness
 from toolchain.analysis.state import State, new_state
-from toolchain.commands.machine import machine_of, pairs
-from toolchain.commands.stopwatch import Stopwatch, sign
+from toolchain.commands.machine import Stopwatch, machine_of, pairs, sign
 from toolchain.emulator.engines import engine_named
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Program
@@ -226,3 +225,11 @@ def _report(arguments: argparse.Namespace, job: Job, timeline: Timeline) -> None
     if arguments.json:
         write_atomic(Path(arguments.json), (json.dumps(data, indent=2) + "\n").encode())
     print(summary_text(timeline), end="")
+
+
+def serve_lines(arguments: argparse.Namespace) -> None:
+    """Answers each line of standard input, until it ends."""
+    from toolchain.runtime.emulator_device import serve  # with all that a device needs, which one run does not
+
+    for answer in serve(machine_of(arguments), (line.rstrip("\n") for line in sys.stdin)):
+        print(answer, flush=True)

@@ -12,14 +12,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises UserError E0002 for what is not NAME=VALUE, E1202 for two values of one name, and all of make_plan.
     """
-    from toolchain.tasks.embedded import run_task
+    from toolchain.tasks.doit_tasks import run_task
 
     return run_task(arguments.command, make_plan(_given(arguments)))
 
 
 def clean(arguments: argparse.Namespace) -> None:
     """Removes what the tasks made. Raises as `run`, and E0005."""
-    from toolchain.tasks.clean import clean_plan
+    from toolchain.tasks.folders import clean_plan
 
     verb = "would remove" if arguments.dry_run else "removed"
     for path in clean_plan(make_plan(_given(arguments)), arguments.dry_run):
@@ -28,7 +28,7 @@ def clean(arguments: argparse.Namespace) -> None:
 
 def info(arguments: argparse.Namespace) -> None:
     """Prints the dependencies of each stage, and whether it is up to date. Raises as `run`."""
-    from toolchain.tasks.info import info_text
+    from toolchain.tasks.plan import info_text
 
     print(info_text(make_plan(_given(arguments))))
 

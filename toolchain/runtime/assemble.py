@@ -15,9 +15,8 @@ from toolchain.graph.preparation import Preparation
 from toolchain.graph.regions import REGION
 from toolchain.graph.rewrite import shape_of
 from toolchain.graph.work import Work, host_work
-from toolchain.runtime.bundle import data_name
+from toolchain.runtime.bundle import data_name, target_of
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, PlanStep, Port, RegionProgram
-from toolchain.runtime.machine import target_of
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

@@ -15,8 +15,7 @@ from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.binary.packing import matched_value
 from toolchain.isa.checks import build_program, refuse, violations
 from toolchain.isa.program import Program
-from toolchain.runtime.control_kernels import RecordAddress, RecordCache, Records, residency_of
-from toolchain.runtime.device_memory import Buffer, DeviceMemory, QueueDevice
+from toolchain.runtime.device_memory import Buffer, DeviceMemory, QueueDevice, RecordAddress, RecordCache, Records, residency_of
 from toolchain.runtime.explicit_tokens import Command, TokenBook, fenced
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.synchronisation.synchronise import synchronise

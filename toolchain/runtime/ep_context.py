@@ -12,7 +12,7 @@ from onnx import helper
 from toolchain import __version__
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
 from toolchain.runtime.contents import Bundle, HostSegment, Port, RegionProgram, step_of
-from toolchain.runtime.host_session import whole_segment
+from toolchain.runtime.executor import whole_segment
 from toolchain.spec.errors import fail
 
 DOMAIN, OPERATOR, SOURCE = "com.microsoft", "EPContext", "tilewright"

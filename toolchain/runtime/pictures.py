@@ -1,19 +1,17 @@
 """A picture as it comes from a camera or a file, as an input of a network: resized only if asked, put in the input's order, normalised."""
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from toolchain.graph.preparation import channels_last, prepare, raw_channels_last
 from toolchain.graph.session import Session, open_session, run_session
 from toolchain.runtime.contents import Interface
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 
-Array = NDArray[Any]
 OPSET, IR_VERSION = 18, 8
 
 

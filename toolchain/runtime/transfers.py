@@ -4,19 +4,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import DramMap, StoredTensor, get_tensor, put_tensor
 from toolchain.operations.operation import from_picture, to_picture
 from toolchain.runtime.contents import Manifest, Port, RegionProgram
 from toolchain.runtime.device import ByteRange, Bytes
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

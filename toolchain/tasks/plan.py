@@ -1,17 +1,15 @@
-"""The plan of a command line: its machines, its models, and the steps of each."""
+"""The plan of a command line: its machines, its models, the steps of each, and the state of each step as text."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from toolchain.models.files import find_model
 from toolchain.spec.errors import UserError, fail
-from toolchain.tasks.deployment import Deployment, Member, check_rules, find_deployment
-from toolchain.tasks.machines import Target, folder_name, load_target
+from toolchain.tasks.machines import Deployment, Member, Target, check_rules, find_deployment, folder_name, load_target
 from toolchain.tasks.receipts import code_hashes
-from toolchain.tasks.stage import Job, Step
-from toolchain.tasks.stages import STAGES
+from toolchain.tasks.stage import STAGES, Job, Step
 from toolchain.tasks.variables import Variables, read_variables
 
 ROOT = Path("build")
@@ -152,3 +150,44 @@ def steps_of(job: Job, code: Mapping[str, str]) -> dict[str, Step]:
     for stage in STAGES:
         found[stage.name] = Step(stage, job, code, tuple(found[name] for name in stage.after))
     return found
+
+
+HEAD = 12
+
+
+def info_text(plan: Plan) -> str:
+    """One paragraph a stage, in the order in which they run."""
+    return "\n\n".join(stage_text(step) for steps in plan.steps for step in steps.values())
+
+
+def stage_text(step: Step) -> str:
+    """State, dependencies and place of one stage."""
+    rows = [f"  {name:<{HEAD}}{text}" for name, text in _rows(step) if text]
+    return "\n".join([f"{step.title}: {state_text(step)}", *rows])
+
+
+def state_text(step: Step) -> str:
+    """Whether it would run now, and why."""
+    waiting = [before.stage.name for before in step.chain[:-1] if before.changes()]
+    if waiting:
+        return f"to be made after {', '.join(waiting)}"
+    changes = step.changes()
+    return f"to be made: {', '.join(changes)}" if changes else "up to date"
+
+
+def _rows(step: Step) -> Iterator[tuple[str, str]]:
+    stage, receipt = step.stage, step.receipt()
+    yield "what", stage.doc
+    yield "after", ", ".join(stage.after)
+    yield "model file", str(step.job.path) if stage.reads_model else ""
+    yield "other files", ", ".join(receipt.read) if receipt else ""
+    yield "machine", "" if stage.of_model else "every section, kernels and templates" + ", notes" * stage.notes
+    yield "variables", ", ".join({"dims": "dim"}.get(name, name) for name in stage.options)
+    yield "code", ", ".join(stage.packages)
+    yield "libraries", ", ".join(f"{name} {step.code[name]}" for name in stage.libraries)
+    yield "leaves", f"{step.folder}{_count(step.folder, list(receipt.written)) if receipt else ''}"
+
+
+def _count(folder: Path, written: list[str]) -> str:
+    size = sum((folder / name).stat().st_size for name in written if (folder / name).is_file())
+    return f", {len(written)} {'file' if len(written) == 1 else 'files'}, {size:,} bytes"

@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from toolchain.interrupts import stop_if_interrupted
+from toolchain.process import stop_if_interrupted
 from toolchain.spec.errors import UserError, one_line
 from toolchain.tasks.stage import Say
 

@@ -1,12 +1,11 @@
-"""One stage of a build: what it depends on, where its files are, and what makes them."""
+"""The stages of a build in order, and a stage of one model on its machines: its dependencies, its files and its action."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from toolchain.tasks.deployment import Deployment
-from toolchain.tasks.machines import Target, chosen, folder_name, from_elsewhere, path_name
+from toolchain.tasks.machines import Deployment, Target, chosen, folder_name, from_elsewhere, path_name
 from toolchain.tasks.receipts import Receipt, Seen, digest_of, read_receipt, seen
 from toolchain.tasks.variables import Variables
 
@@ -196,3 +195,122 @@ def _inside(folder: Path) -> list[Path]:
 
 Say = Callable[[str], None]
 """Tells the user what goes on now."""
+
+
+_GRAPH = ("spec", "schemas", "operations", "graph", "passes")
+_MACHINE = (*_GRAPH, "isa", "analysis", "abi", "emulator", "timing", "templates", "schedule")
+_REPORT = (*_MACHINE, "codegen", "runtime", "verify", "report", "models", "accuracy")
+
+STAGES = (
+    Stage(
+        "onnx",
+        "the model as an ONNX file",
+        "graph:make_onnx",
+        ("spec", "schemas", "isa", "graph", "models"),
+        ("numpy", "onnx"),
+        of_model=True,
+        reads_model=True,
+        options=("dims",),
+    ),
+    Stage(
+        "calibration",
+        "the calibration table: what the model's samples do in floating point",
+        "graph:calibrate_model",
+        (*_GRAPH, "isa", "models"),
+        GRAPH_LIBRARIES,
+        after=("onnx",),
+        of_model=True,
+        reads_model=True,
+        options=("dims", "calibration"),
+    ),
+    Stage(
+        "graph",
+        "an ONNX file after every pass, the last in integers and partitioned",
+        "graph:make_graph",
+        (*_MACHINE, "models", "accuracy"),
+        GRAPH_LIBRARIES,
+        after=("onnx", "calibration"),
+        untimed=True,
+        options=("fallback", "place", "calibration"),
+        reads_model=True,
+    ),
+    Stage(
+        "accuracy",
+        "how right the integers are on samples that did not calibrate them",
+        "evaluate:measure_accuracy",
+        (*_MACHINE, "codegen", "runtime", "verify", "models", "accuracy"),
+        GRAPH_LIBRARIES,
+        after=("onnx", "graph"),
+        untimed=True,
+        reads_model=True,
+        options=("calibration",),
+    ),
+    Stage(
+        "schedule",
+        "how every region runs: tiles, buffers and order, a file for each",
+        "program:make_schedules",
+        (*_MACHINE, "models"),
+        GRAPH_LIBRARIES,
+        after=("graph",),
+        options=("schedule", "streams", "images"),
+        edited=True,
+    ),
+    Stage(
+        "bundle",
+        "every region as a program, and all of the model in one file",
+        "program:make_bundle",
+        (*_MACHINE, "codegen", "runtime", "models"),
+        GRAPH_LIBRARIES,
+        after=("onnx", "graph", "schedule"),
+    ),
+    Stage(
+        "summary",
+        "what the model costs on the machine",
+        "report:make_summary",
+        _REPORT,
+        GRAPH_LIBRARIES,
+        after=("onnx", "graph", "bundle", "accuracy"),
+        notes=True,
+        reads_model=True,
+    ),
+    Stage(
+        "infer",
+        "what running the model's images gave",
+        "evaluate:infer_model",
+        (*_MACHINE, "codegen", "runtime", "verify", "models", "accuracy"),
+        GRAPH_LIBRARIES,
+        after=("onnx", "graph", "bundle"),
+        reads_model=True,
+        options=("calibration",),
+    ),
+    Stage(
+        "verify",
+        "the ladder from floating point to the reference engine, tensor by tensor",
+        "evaluate:verify_built",
+        (*_MACHINE, "codegen", "runtime", "verify", "models", "accuracy"),
+        GRAPH_LIBRARIES,
+        after=("onnx", "graph", "bundle"),
+        reads_model=True,
+        options=("calibration",),
+    ),
+    Stage(
+        "report",
+        "cost, accuracy and exactness, operation by operation",
+        "report:make_report",
+        _REPORT,
+        GRAPH_LIBRARIES,
+        after=("onnx", "graph", "bundle", "accuracy", "infer", "verify"),
+        notes=True,
+        reads_model=True,
+        options=("html",),
+    ),
+    Stage(
+        "explain",
+        "where the time goes, why nodes are on the host, and what to change",
+        "report:explain_model",
+        _REPORT,
+        GRAPH_LIBRARIES,
+        after=("graph",),
+        notes=True,
+    ),
+)

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
-from toolchain.interrupts import stop_if_interrupted
+from toolchain.process import rare_modules_deferred, stop_if_interrupted
 from toolchain.spec.errors import UserError, fail
-from toolchain.tasks.claims import locked
-from toolchain.tasks.deferred import rare_modules_deferred
+from toolchain.tasks.folders import locked
 from toolchain.tasks.receipts import Receipt, Seen, changed, new_receipt, write_receipt
 from toolchain.tasks.stage import Say, Step
 

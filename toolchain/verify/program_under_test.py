@@ -16,7 +16,7 @@ from toolchain.analysis.state import State
 from toolchain.codegen.binary import read_origins
 from toolchain.isa.program import Ints, Program
 from toolchain.runtime.contents import Bundle, RegionProgram
-from toolchain.runtime.region_engine import region_image
+from toolchain.runtime.open_region import region_image
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.order import ordered_region
 from toolchain.schedule.form.read import read_schedule

@@ -8,11 +8,11 @@ import onnx_ir as ir
 import pytest
 
 from toolchain.operations.library import Kinds, builtin_kinds
+from toolchain.process import rare_collections
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 from toolchain.tasks.actions.graph import make_graph, shared_kinds
-from toolchain.tasks.garbage import rare_collections
 from toolchain.tasks.plan import make_plan
 from toolchain.tasks.work import fulfil
 

@@ -1,34 +1,102 @@
-"""The graph side: every pass, each of whose results is an ONNX file that runs."""
+"""The graph side of a build: the model's ONNX file, the calibration table, and every pass, each of whose results is an ONNX file that runs."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import get_args
 
 from toolchain.accuracy.closeness import output_noise, task_loss
-from toolchain.graph.calibration.table import read_table
+from toolchain.graph.calibration.table import Table, read_table, write_table
 from toolchain.graph.store import Store
-from toolchain.models.model import Model, Recorded
+from toolchain.models.build import build_model
+from toolchain.models.load import load_model
+from toolchain.models.model import Model, Recorded, Stored
 from toolchain.models.samples import calibration_samples
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kinds_of
-from toolchain.passes.build import Turn, build_turns, default_pipeline
+from toolchain.passes.build import Turn, build_turns, calibration_table, declared_table, default_pipeline, united_table
 from toolchain.passes.context import Context, Judge, Pass, Policy, Wish, give, keep, rule
 from toolchain.passes.partition import Partition
 from toolchain.passes.pipeline import Pipeline, with_options
 from toolchain.passes.pipeline import pipeline_of as read_section
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.templates import templates_for
+from toolchain.process import circles_collected
 from toolchain.schedule.backend import Backend, load_backends
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.files import write_atomic
 from toolchain.spec.model import Machine
-from toolchain.tasks.actions.paths import blaming, machines_of, model_of, onnx_file, sizes_of, table_file
-from toolchain.tasks.deployment import HOST
-from toolchain.tasks.garbage import circles_collected
-from toolchain.tasks.receipts import read_receipt, seen
+from toolchain.tasks.actions.paths import blaming, machines_of, model_of, onnx_file, preparations_file, sizes_file, sizes_of, table_file
+from toolchain.tasks.machines import HOST
+from toolchain.tasks.receipts import Seen, read_receipt, seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
+
+
+def make_onnx(step: Step, say: Say) -> Made:
+    """Raises UserError of a model file that is wrong, E0807 for an ONNX file that is none, E0904 and E0905 for its dimensions."""
+    say("reading the model")
+    model = load_model(str(step.job.path), dict(step.job.variables.dims))
+    sources = _sources(model)
+    say("copying" if isinstance(model.origin, Stored) else "making the weights")
+    built, path, sizes = build_model(model, step.folder), onnx_file(step.job), sizes_file(step.job)
+    names: list[str] = json.loads(built.with_suffix(".stamp.json").read_text())["files"]
+    built.replace(path)
+    write_atomic(sizes, json.dumps(dict(sorted(_sizes(model).items()))).encode())
+    preparations = {name: asdict(entry.preparation) for name, entry in sorted(model.inputs.items()) if entry.preparation}
+    write_atomic(preparations_file(step.job), json.dumps(preparations).encode())
+    weights = [step.folder / name for name in names if name != built.name]
+    written = [path, *weights, sizes, preparations_file(step.job)]
+    return Made(written, sources)  # not the stamp, which the receipt replaces: it changes with code that changes nothing
+
+
+def _sizes(model: Model) -> dict[str, int]:
+    """The sizes of dimensions that a stored file leaves open."""
+    if not isinstance(model.origin, Stored):
+        return {}
+    from toolchain.models.sources import open_sizes
+
+    return open_sizes(model.origin.file, model.shapes)
+
+
+def _sources(model: Model) -> dict[Path, Seen]:
+    if not isinstance(model.origin, Stored):
+        return {}
+    from toolchain.models.sources import external_files
+
+    file = seen(model.origin.file)  # before it says which others there are
+    return file | seen(*external_files(model.origin.file))
+
+
+def calibrate_model(step: Step, say: Say) -> Made:
+    """Raises UserError E0808 (samples), E0901 to E0921 (the model). Made-up samples that the model cannot be run on leave a table that says why."""
+    job = step.job
+    model = model_of(job)
+    recorded = seen(model.calibration.file) if isinstance(model.calibration, Recorded) else {}
+    with blaming(job):
+        declared, ran = _declared(job, model, say), _ran(job, model, say)
+    write_table(united_table(ran, declared) if declared else ran, table_file(job))
+    return Made([table_file(job)], recorded)
+
+
+def _declared(job: Job, model: Model, say: Say) -> Table | None:
+    """The ranges of a quantised model; recorded samples say more."""
+    if isinstance(model.calibration, Recorded):
+        return None
+    say("looking for declared ranges")
+    return declared_table(onnx_file(job), sizes_of(job))
+
+
+def _ran(job: Job, model: Model, say: Say) -> Table:
+    say("running the calibration samples")
+    try:
+        return calibration_table(onnx_file(job), sizes_of(job), calibration_samples(model))
+    except UserError as error:
+        if isinstance(model.calibration, Recorded) or error.diagnostics[0].code not in ("E0910", "E0921"):
+            raise
+        return Table(0, {}, failure=f"the model does not run on made-up samples: {error.diagnostics[0].message}")
 
 
 def make_graph(step: Step, say: Say) -> Made:

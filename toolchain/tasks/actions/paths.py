@@ -12,7 +12,7 @@ from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import write_atomic
 from toolchain.spec.load import load_text
 from toolchain.spec.model import Machine
-from toolchain.tasks.deployment import deployed, deployment_of
+from toolchain.tasks.machines import deployed, deployment_of
 from toolchain.tasks.receipts import Receipt, read_receipt
 from toolchain.tasks.stage import Job
 

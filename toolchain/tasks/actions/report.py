@@ -1,31 +1,72 @@
-"""The report of a model on the machine: its costs, how right it is, and why each node is where it is."""
+"""Texts about a build: summary, report and explanation. A build needs the first alone, so pages and time lines load when they are drawn."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from toolchain.accuracy.closeness import read_inference
-from toolchain.analysis.checks import prepare_program
+from toolchain.accuracy.closeness import read_inference, read_stated
+from toolchain.graph.calibration.ranges import calibration_kind, calibration_text
 from toolchain.graph.regions import region_calls
-from toolchain.report.costs import rows_sheet
-from toolchain.report.explain_text import costs_text
-from toolchain.report.page import plan_line, report_page
-from toolchain.report.summary import summarise_model
+from toolchain.graph.store import read_stage
+from toolchain.models.load import load_model
+from toolchain.passes.templates import templates_for
+from toolchain.report.costs import nodes_sheet, rows_sheet
+from toolchain.report.explain import explain
+from toolchain.report.explain_text import costs_text, explanation_text
+from toolchain.report.placement import place_nodes
+from toolchain.report.summary import Told, summarise_model
 from toolchain.report.summary_text import operations_text, summary_data, summary_text
-from toolchain.report.timeline_page import region_legend, write_timeline_page
+from toolchain.schedule.backend import load_backends
 from toolchain.spec.files import write_atomic
-from toolchain.tasks.actions.paths import infer_file, read_result, report_file, verdict_file, write_report
-from toolchain.tasks.actions.summary import built_of, page_file
+from toolchain.spec.typed_json import to_json
+from toolchain.tasks.actions.paths import (
+    accuracy_file,
+    bundle_file,
+    explain_file,
+    graph_file,
+    graph_files,
+    infer_file,
+    machines_of,
+    onnx_file,
+    read_result,
+    report_file,
+    summary_file,
+    verdict_file,
+    write_report,
+)
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
-from toolchain.timing.simulate import time_program
-from toolchain.timing.trace import write_trace
-from toolchain.verify.built import Built
-from toolchain.verify.program_under_test import program_of_build
+from toolchain.verify.built import Built, read_built, stage_before
 from toolchain.verify.verdict import read_verified
 
 BETWEEN = "\n\n"
 """The text between a summary and its tables."""
+
+
+def make_summary(step: Step, say: Say) -> Made:
+    """Writes the summary, the last text of a build. Raises UserError E11xx for a damaged bundle."""
+    say("timing the bundle")
+    summary = summarise_model(*built_of(step.job))
+    return Made(write_report(summary_file(step.job), summary_text(summary), summary_data(summary)))
+
+
+def built_of(job: Job) -> tuple[Built, Path, Told]:
+    """The build, its folder of stages and the further facts that a summary needs. Raises UserError E11xx for a damaged bundle."""
+    stages = graph_file(job).parent
+    stand_in, stated = load_model(str(job.path), dict(job.variables.dims)).stand_in, read_result(accuracy_file(job), read_stated)
+    told = Told(artefacts_of(job), stand_in=stand_in, command=job.target.command, stated=stated)
+    return read_built(machines_of(job), stages, bundle_file(job), onnx_file(job)), stages, told
+
+
+def artefacts_of(job: Job) -> dict[str, str]:
+    """Paths of a build's files, for readers of a report."""
+    page = {"page": str(page_file(job))} if job.variables.html else {}
+    return page | {"bundle": str(bundle_file(job)), "programs": str(bundle_file(job).parent), "stages": str(job.home("graph") / "graph")}
+
+
+def page_file(job: Job) -> Path:
+    """The report for a browser."""
+    return report_file(job).with_suffix(".html")
 
 
 def make_report(step: Step, say: Say) -> Made:
@@ -43,9 +84,10 @@ def make_report(step: Step, say: Say) -> Made:
     write_atomic(sheet, rows_sheet(summary.costs).encode())
     written = [*write_report(report_file(job), text, summary_data(summary)), sheet]
     if job.variables.html:
-        write_atomic(
-            page_file(job), report_page(summary, plan_line(built.machines, built.bundle.manifest), inferred, verified, _tiled(built)).encode()
-        )
+        from toolchain.report.page import plan_line, report_page
+
+        plan = plan_line(built.machines, built.bundle.manifest)
+        write_atomic(page_file(job), report_page(summary, plan, inferred, verified, _tiled(built)).encode())
         written.append(page_file(job))
     say("drawing timelines")
     return Made([*written, *_timelines(job, built)])
@@ -58,6 +100,12 @@ def _tiled(built: Built) -> list[str]:
 
 def _timelines(job: Job, built: Built) -> Iterator[Path]:
     """REGION.trace.json for Perfetto and chrome://tracing; with `html=yes` REGION.timeline.html for any browser."""
+    from toolchain.analysis.checks import prepare_program
+    from toolchain.report.timeline_page import region_legend, write_timeline_page
+    from toolchain.timing.simulate import time_program
+    from toolchain.timing.trace import write_trace
+    from toolchain.verify.program_under_test import program_of_build
+
     for call in (call for call in region_calls(built.partitioned) if built.backend(call).tiled):
         tested = program_of_build(built, call)
         ready = prepare_program(tested.program, tested.state({}))
@@ -69,3 +117,27 @@ def _timelines(job: Job, built: Built) -> Iterator[Path]:
             title = f"{built.bundle.manifest.model} on {tested.program.machine.label}, {tested.region.name}"
             write_timeline_page(page, title, timeline, region_legend(tested))
             yield page
+
+
+def explain_model(step: Step, say: Say) -> Made:
+    """Leaves the text, the same as JSON, a table of times, one of all nodes, and the model with both in its nodes. Raises UserError E10xx."""
+    import onnx
+
+    from toolchain.report.annotated import annotated
+
+    job, backends = step.job, load_backends(machines_of(step.job))
+    say("reading the stages")
+    files = graph_files(job)
+    partitioned, floats = read_stage(files[-1]), read_stage(stage_before(files[0].parent, "fuse", "partition"))
+    placement = place_nodes(floats, partitioned, files[0].parent)
+    say("estimating regions")
+    names = job.model, job.machines, calibration_text(calibration_kind(partitioned)), job.target.command
+    found = explain(backends, templates_for(backends[0].machine), partitioned, placement, names)
+    text = explain_file(job)
+    sheets = {text.with_suffix(".csv"): rows_sheet(found.costs), text.with_name("nodes.csv"): nodes_sheet(found.placement)}
+    written = write_report(text, explanation_text(found), to_json(found))
+    for path, content in sheets.items():
+        write_atomic(path, content.encode())
+    drawn = text.with_suffix(".onnx")
+    write_atomic(drawn, annotated(onnx.load(files[0], load_external_data=False), found).SerializeToString(deterministic=True))
+    return Made([*written, *sheets, drawn])

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from tests.runtime.small import bundle, network
-from toolchain.runtime.device_server import serve
+from toolchain.runtime.emulator_device import serve
+from toolchain.runtime.open_region import region_image
 from toolchain.runtime.process_device import PAGE
-from toolchain.runtime.region_engine import region_image
 
 
 def _answers(*lines: str) -> list[str]:

@@ -1,5 +1,6 @@
-"""Schedule each region: by search, or from the user's own file."""
+"""The machine side of a build: each region's schedule, by search or from the user's own file, its program, and all of it in one bundle."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -7,11 +8,17 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from toolchain.codegen.generator import RegionCode
+from toolchain.codegen.generators import GENERATORS
+from toolchain.codegen.vendor_tool import tool_path
+from toolchain.graph.preparation import Preparation
 from toolchain.graph.regions import GraphRegion, region_calls
 from toolchain.graph.store import read_stage
+from toolchain.runtime.assemble import assemble_bundle
+from toolchain.runtime.bundle import write_bundle
 from toolchain.schedule.backend import Backend, backend_of, load_backends
 from toolchain.schedule.compile_region import Options, find_schedule
-from toolchain.schedule.form.files import SUFFIX, check_regions, read_schedules
+from toolchain.schedule.form.files import SUFFIX, check_regions, read_schedule_file, read_schedules
 from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.form.schedule import Schedule
@@ -20,7 +27,18 @@ from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 from toolchain.spec.model import Machine
-from toolchain.tasks.actions.paths import MachineKey, graph_file, graph_receipt, machine_keys, machine_named, schedule_file
+from toolchain.tasks.actions.paths import (
+    MachineKey,
+    bundle_file,
+    graph_file,
+    graph_receipt,
+    machine_keys,
+    machine_named,
+    machines_of,
+    preparations_file,
+    schedule_file,
+)
+from toolchain.tasks.receipts import seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.variables import Variables
 from toolchain.tasks.work import Made
@@ -91,3 +109,33 @@ def _schedule(backend: Backend, region: Region, given: Mapping[str, Schedule], o
 
 def _progress(number: int, regions: int, say: Say) -> Callable[[int, int, str], None]:
     return lambda index, count, name: say(f"region {number + 1} of {regions}: operation {index + 1} of {count}, {name}")
+
+
+def make_bundle(step: Step, say: Say) -> Made:
+    """Also leaves each region's text: assembly before synchronisation with what each instruction is for, or C. Raises UserError E10xx, E06xx."""
+    found, tools = regions_of(step.job), seen(*(tool_path(machine, machine.tool.compiler) for machine in machines_of(step.job) if machine.tool))
+    made: dict[str, RegionCode] = {}
+    for number, (backend, region) in enumerate(found.regions):
+        say(f"region {number + 1} of {len(found.regions)}: its program")
+        schedule = read_schedule_file(schedule_file(step.job, region.name)) if backend.tiled else None
+        made[region.name] = GENERATORS[backend.machine.codegen].generate(backend, region, schedule)
+    say("writing the bundle")
+    path = bundle_file(step.job)
+    write_bundle(path, assemble_bundle(step.job.model, machines_of(step.job), found.model, made, _preparations(step)))
+    forget_regions()
+    return Made([path, *(text for name, one in made.items() for text in _texts(step.folder / name, one))], tools)
+
+
+def _preparations(step: Step) -> dict[str, Preparation]:
+    found = json.loads(preparations_file(step.job).read_text())
+    return {name: Preparation(p["layout"], tuple(p["mean"]), tuple(p["std"]), p["scale"]) for name, p in found.items()}
+
+
+def _texts(path: Path, code: RegionCode) -> list[Path]:
+    """Assembly and its listing, or C with the files that it includes."""
+    texts = {path.with_suffix(".asm" if code.listing else f".{code.suffix}"): code.source.encode()}
+    texts |= {path.with_suffix(".txt"): code.listing.encode()} if code.listing else {}
+    texts |= {path.with_name(name): data for name, data in code.files.items()}
+    for file, data in texts.items():
+        write_atomic(file, data)
+    return [*texts]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.analysis.compile import LISTENER
-from toolchain.commands.stopwatch import Stopwatch, sign
+from toolchain.commands.machine import Stopwatch, sign
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,7 +23,7 @@ def test_the_compiler_has_a_time_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_terminal_sees_what_goes_on() -> None:
-    script = "from toolchain.commands.stopwatch import *\nwith Stopwatch().stage('execution'), LISTENER.get()(): time.sleep(0.3)"
+    script = "from toolchain.commands.machine import *\nwith Stopwatch().stage('execution'), LISTENER.get()(): time.sleep(0.3)"
     terminal, end = os.openpty()
     done = subprocess.run([sys.executable, "-c", script], stderr=end, cwd=ROOT, env=os.environ | {"TERM": "xterm"}, check=False)
     os.close(end)

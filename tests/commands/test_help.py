@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from toolchain.cli import main
-from toolchain.commands.completion import SHELLS, complete_machine, complete_variable
-from toolchain.tasks.names import VARIABLES
+from toolchain.commands.help import SHELLS, complete_machine, complete_variable
+from toolchain.tasks.variables import VARIABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,0 +1,108 @@
+"""`tilewright asm`, `disasm`, `extract` and `export`: a file to another form."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolchain.commands.machine import machine_of, sign
+from toolchain.spec.files import write_atomic
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def assemble(arguments: argparse.Namespace) -> None:
+    """Assembles a file; the output's suffix chooses the form (.hex words, .two container, anything else raw)."""
+    from toolchain.isa.program_file import load_program, save_program
+
+    machine = machine_of(arguments)
+    source = Path(arguments.source)
+    suffix = ".two" if machine.streams > 1 else ".bin"
+    output = Path(arguments.output) if arguments.output else source.with_suffix(suffix)
+    with sign("assembling"):
+        program = load_program(machine, source)
+        save_program(program, output)
+    print(f"{output}: {len(program)} instructions, {sum(map(len, program.streams))} bytes")
+
+
+def disassemble(arguments: argparse.Namespace) -> None:
+    """Writes assembly that assembles to the same bytes."""
+    from toolchain.isa.assembly.disassembler import disassemble as text_of
+    from toolchain.isa.program_file import load_program
+
+    comments = None
+    with sign("disassembling"):
+        program = load_program(machine_of(arguments), Path(arguments.program))
+        if arguments.footprints:
+            from toolchain.report.footprint_comments import footprint_comments
+
+            comments = footprint_comments(program)
+        text = text_of(program, comments)
+    if arguments.output:
+        write_atomic(Path(arguments.output), text.encode())
+    else:
+        sys.stdout.write(text)
+
+
+def extract(arguments: argparse.Namespace) -> None:
+    """Writes the part, opens it in ONNX Runtime, and says what it takes and gives. Raises UserError E0005, E0910 and all of extract_model."""
+    from toolchain.graph.files import write_proto
+    from toolchain.graph.importing.extract import extract_model
+    from toolchain.graph.nodes import shape_text
+    from toolchain.graph.session import open_session
+
+    source, path = Path(arguments.model), Path(arguments.output)
+    proto = extract_model(source, arguments.inputs, arguments.outputs)
+    ends = {"takes": [entry.name for entry in proto.graph.input], "gives": [entry.name for entry in proto.graph.output]}
+    light = _light(proto)
+    write_proto(proto, source, path)
+    session = open_session(path if light is None else light, optimise=False, place=str(path))
+    found = {entry.name: entry for entry in (*session.get_inputs(), *session.get_outputs())}
+    nodes, held = len(proto.graph.node), len(proto.graph.initializer)
+    print(f"{path}: {nodes} {'node' if nodes == 1 else 'nodes'}, {held} {'constant' if held == 1 else 'constants'}")
+    for word, names in ends.items():
+        for name in names:
+            print(f"  {word}  {name}  {found[name].type} {shape_text(found[name].shape)}")
+
+
+def _light(proto: "onnx.ModelProto") -> bytes | None:
+    """The model with inputs in place of its weights, which ONNX Runtime would read and copy; None where a graph inside reads some of them."""
+    from onnx import ModelProto
+
+    from toolchain.graph.files import constants, is_external, take_weights
+
+    copy = ModelProto()
+    copy.CopyFrom(proto)
+    take_weights(copy)
+    return None if any(is_external(tensor) for _, tensor in constants(copy.graph)) else copy.SerializeToString()
+
+
+def export_c(arguments: argparse.Namespace) -> None:
+    """Writes the program's files. Raises UserError E0001, E0005, E11xx for the bundle, E1114 where the model is no such program."""
+    from toolchain.runtime.bundle import bundle_machines, read_bundle
+    from toolchain.runtime.stand_alone import stand_alone
+
+    path, folder = Path(arguments.bundle), Path(arguments.output)
+    bundle = read_bundle(path)
+    files = stand_alone(bundle, bundle_machines(bundle.manifest.targets, str(path)), str(path))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        write_atomic(folder / name, data)
+    sources = " ".join(["program.c", *sorted(name for name in files if name.endswith(".c") and name != "program.c")])
+    print(f"{folder}: {len(files)} files; cc -std=c99 -O3 {sources} -lm -o model")
+
+
+def export_onnx(arguments: argparse.Namespace) -> None:
+    """Writes the model. Raises UserError E0001, E0005, E11xx for the bundle, E1118 where it cannot be such a model."""
+    from toolchain.runtime.bundle import read_bundle
+    from toolchain.runtime.ep_context import ep_context_model
+
+    path, output = Path(arguments.bundle), Path(arguments.output)
+    bundle = read_bundle(path)
+    context = path.read_bytes() if arguments.embed else os.path.relpath(path, output.parent)
+    model = ep_context_model(bundle, context, str(path))
+    write_atomic(output, model.SerializeToString(deterministic=True))
+    regions = sum(node.op_type == "EPContext" for node in model.graph.node)
+    print(f"{output}: {len(model.graph.node)} nodes, {regions} of them compiled; {'the bundle is inside' if arguments.embed else f'reads {context}'}")

@@ -1,0 +1,163 @@
+"""`tilewright target`, `operation` and `kernel`: lists, descriptions, manuals and checks of what is declared."""
+
+import argparse
+import json
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolchain.commands.machine import machine_of
+from toolchain.spec.errors import UserError, fail, nearest
+from toolchain.spec.load import list_targets, load_machine
+from toolchain.spec.model import Machine
+
+if TYPE_CHECKING:
+    from toolchain.operations.library import Kinds
+
+
+def list_machines(_: argparse.Namespace) -> int:
+    """One line a machine: name, configurations, summary. Files that do not load are named on standard error."""
+    known = list_targets()
+    status = 0
+    for name in known:
+        try:
+            machine = load_machine(name)
+        except UserError as error:
+            print(error.diagnostics[0].headline(), file=sys.stderr)
+            status = 1
+            continue
+        configs = f" [{', '.join(machine.configs)}]" if machine.configs else ""
+        print(f"{name}{configs}: {machine.summary}")
+    return status
+
+
+def show_target(arguments: argparse.Namespace) -> None:
+    """The elaborated machine, or only its assumptions."""
+    from toolchain.spec.render import render, to_yaml
+
+    machine = machine_of(arguments)
+    if arguments.assumptions:
+        print("\n".join(machine.assumptions) or "nothing is assumed")
+    else:
+        data = render(machine) | {"parameters": {name: {"values": each.values, "doc": each.doc} for name, each in machine.parameters.items()}}
+        print(json.dumps(data, indent=2) + "\n" if arguments.json else to_yaml(data), end="")
+
+
+def check_target(arguments: argparse.Namespace) -> None:
+    """Errors are raised while loading; what remains is to say that there are none, and what is assumed."""
+    from toolchain.schedule.check_conventions import check_conventions
+    from toolchain.spec.fingerprint import fingerprint
+
+    machine = machine_of(arguments)
+    found = check_conventions(machine)
+    print(f"{machine.name}: {len(machine.instructions)} instructions, {len(machine.memories)} memories, {len(machine.units)} units: no errors")
+    if found.kernels:
+        print(f"{found.kernels} kernels, {found.templates} templates: no errors")
+    print(f"architecture fingerprint: {fingerprint(machine)}")
+    print(f"assumptions: {len(machine.assumptions)} (tilewright target show {arguments.machine} --assumptions)")
+
+
+def diff_targets(arguments: argparse.Namespace) -> None:
+    """One line a difference."""
+    from toolchain.spec.render import diff
+
+    lines = diff(load_machine(arguments.first), load_machine(arguments.second))
+    print("\n".join(lines) if lines else "no difference")
+
+
+def write_manual(arguments: argparse.Namespace) -> None:
+    """The manual to a file or to standard output."""
+    from toolchain.report.manual import manual_html, manual_markdown
+    from toolchain.spec.files import write_atomic
+
+    machine = machine_of(arguments)
+    if not arguments.output:
+        print(manual_markdown(machine), end="")
+        return
+    path = Path(arguments.output)
+    text = manual_html(machine) if path.suffix == ".html" else manual_markdown(machine)
+    write_atomic(path, text.encode())
+
+
+def _machine_if_named(arguments: argparse.Namespace) -> Machine | None:
+    return machine_of(arguments) if arguments.machine else None
+
+
+def _kinds(machine: Machine | None) -> "Kinds":
+    from toolchain.operations.library import builtin_kinds, kinds_of
+
+    return builtin_kinds() if machine is None else kinds_of(machine)
+
+
+def list_operations(arguments: argparse.Namespace) -> None:
+    """One line an operation."""
+    from toolchain.report.operation_text import operation_list
+    from toolchain.schedule.kernels.kernel_file import load_kernels
+
+    machine = _machine_if_named(arguments)
+    made = None if machine is None else frozenset(kernel.computes for kernel in load_kernels(machine).values())
+    print("\n".join(operation_list(_kinds(machine), made)))
+
+
+def show_operation(arguments: argparse.Namespace) -> None:
+    """Print an operation's declaration and the facts derived from it."""
+    from toolchain.operations.library import kind_named
+    from toolchain.report.operation_text import operation_lines
+
+    kinds = _kinds(_machine_if_named(arguments))
+    print("\n".join(operation_lines(kind_named(kinds, arguments.operation), kinds)))
+
+
+def check_operations(arguments: argparse.Namespace) -> None:
+    """One line an operation. Raises UserError E1303 and E1304."""
+    from toolchain.operations.library import kind_named
+    from toolchain.verify.operation_check import check_operation
+
+    if not 1 <= arguments.shapes <= 10_000:
+        raise fail("E0002", f"--shapes is {arguments.shapes}, it must be from 1 to 10000")
+    kinds = _kinds(_machine_if_named(arguments))
+    for name in arguments.operation or kinds:
+        found = check_operation(kind_named(kinds, name), kinds, arguments.shapes, arguments.seed)
+        print(f"{name}: {found.shapes} shapes; float body {found.floats}, integer body {found.integers}, other ways {found.ways}: all equal")
+
+
+def check_kernels(arguments: argparse.Namespace) -> None:
+    """One line a kernel. Raises UserError E1002 for an unknown one, E1305 and E1306."""
+    from toolchain.operations.library import kinds_of
+    from toolchain.schedule.kernels.kernel_file import load_kernels
+    from toolchain.verify.call_check import check_call
+    from toolchain.verify.kernel_check import check_kernel
+
+    if not 1 <= arguments.shapes <= 1000:
+        raise fail("E0002", f"--shapes is {arguments.shapes}, it must be from 1 to 1000")
+    machine = machine_of(arguments)
+    if machine.calls_operators:
+        _check_operators(machine, arguments.kernel)
+        return
+    kernels, kinds = load_kernels(machine), kinds_of(machine)
+    for name in _chosen(machine, arguments.kernel, kernels):
+        if kernels[name].call is not None:
+            called = check_call(machine, kernels[name], kinds, arguments.shapes, arguments.seed)
+            print(f"{name}: {called.operation} of {called.computed} shapes: all equal")
+            continue
+        found = check_kernel(machine, kernels[name], kinds, arguments.shapes, arguments.seed)
+        print(f"{name}: {found.operation} of {found.computed} shapes in {found.tilings} tilings: all equal, no race")
+
+
+def _check_operators(machine: Machine, names: Sequence[str]) -> None:
+    """One line a function for an operator of ONNX. Raises as `check_kernels`."""
+    from toolchain.schedule.kernels.operator_calls import load_operator_calls
+    from toolchain.verify.operator_check import check_operator
+
+    for name in _chosen(machine, names, load_operator_calls(machine)):
+        found = check_operator(machine, name)
+        print(f"{name}: {found.cases} of ONNX's {found.cases + found.refused} cases, furthest {found.distance:.2g} away")
+
+
+def _chosen(machine: Machine, names: Iterable[str], known: Collection[str]) -> Iterator[str]:
+    """The named kernels, or all. Raises UserError E1002 for an unknown one, when its turn comes."""
+    for name in names or known:
+        if name not in known:
+            raise fail("E1002", f"machine '{machine.name}' has no kernel '{name}'", hint=nearest(name, known) or f"known: {', '.join(known)}")
+        yield name

@@ -1,0 +1,215 @@
+"""Correctness of a build: accuracy of the integers on a bounded number of samples, inference three ways, and the verification ladder."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from toolchain.accuracy.closeness import SATURATED, Closeness, Inference, Stated, closeness_of, inference_text, stated_text
+from toolchain.accuracy.errors import Errors, measure_errors
+from toolchain.accuracy.measure import check_task, measure_task, right_share
+from toolchain.codegen.vendor_tool import tool_path
+from toolchain.graph.calibration.ranges import MADE_UP, calibration_kind, calibration_text
+from toolchain.graph.calibration.table import Samples, sample_at, sample_count
+from toolchain.graph.session import open_session, run_session
+from toolchain.graph.store import read_stage
+from toolchain.graph.work import node_macs
+from toolchain.models.model import Model, Recorded
+from toolchain.models.samples import Labels, calibration_samples, labelled_samples
+from toolchain.passes.budget import held_out
+from toolchain.passes.quantize import Quantize
+from toolchain.passes.truth import Given, open_given
+from toolchain.runtime.bundle import read_bundle
+from toolchain.runtime.emulator_device import EmulatorDevice
+from toolchain.runtime.executor import Executor, open_bundle
+from toolchain.spec.arrays import Array
+from toolchain.spec.errors import fail
+from toolchain.spec.files import write_atomic
+from toolchain.tasks.actions.paths import (
+    accuracy_file,
+    blaming,
+    bundle_file,
+    graph_file,
+    import_file,
+    infer_file,
+    machines_of,
+    model_of,
+    onnx_file,
+    verdict_file,
+    write_report,
+)
+from toolchain.tasks.receipts import Seen, seen
+from toolchain.tasks.stage import Job, Say, Step
+from toolchain.tasks.work import Made
+from toolchain.verify.built import read_built, stage_before
+from toolchain.verify.ladder import stored_ranges, verify_model
+from toolchain.verify.reference_sample import SampleSize
+from toolchain.verify.verdict import verdict_data, verdict_text
+
+MOST, TENSORS = 64, 4
+"""The most samples that are run, and those on which every tensor is read."""
+MACS = 1 << 34
+"""Multiply-accumulates of a network on all of them; fewer samples where it has more, at least one."""
+
+
+def measure_accuracy(step: Step, say: Say) -> Made:
+    """Raises UserError E0808 (samples), E0812 (task), E0910."""
+    job = step.job
+    model = model_of(job)
+    recorded = [each for each in (model.calibration, model.test.samples if model.test else None) if isinstance(each, Recorded)]
+    found = Stated(0)
+    if isinstance(model.calibration, Recorded):
+        with blaming(job):
+            found = _stated(job, model, say)
+    write_atomic(accuracy_file(job), stated_text(found).encode())
+    return Made([accuracy_file(job)], seen(*(each.file for each in recorded)))
+
+
+def _stated(job: Job, model: Model, say: Say) -> Stated:
+    floating, integer = (read_stage(stage_before(graph_file(job).parent, *names)) for names in (("fuse", "partition"), ("partition",)))
+    samples, labels, kind = _samples(model)
+    macs = max(sum(node_macs(node) for node in floating.graph), 1)
+    count = max(min(sample_count(samples), MOST, MACS // macs), 1)
+    place, inputs = str(onnx_file(job)), [sample_at(samples, number) for number in range(count)]
+    given = open_given(onnx_file(job), import_file(job), place)
+    say(f"{count} samples in floating point and in integers")
+    floats = [given.run(one, place) for one in inputs]
+    session = open_session(graph_file(job), optimise=False)
+    integers = [run_session(session, one, place=place) for one in inputs]
+    if model.task is not None:
+        check_task(model.task, floats[0], str(model.path), inputs[0])
+    few = {name: array[: max(min(TENSORS, count // 2), 1)] for name, array in samples.items()}
+    errors = measure_errors(_runs(given, place), floating, integer, few, stored_ranges(machines_of(job)))
+    shares = [right_share(model.task, results, labels[:count] if labels else None) for results in (floats, integers)]
+    right = (shares[0], shares[1]) if shares[0] is not None and shares[1] is not None else None
+    task = measure_task(model.task, floats, integers, inputs) if model.task else None
+    return Stated(count, kind, _calibrating(model), right, task, closeness_of(errors), *_saturated(errors))
+
+
+def _runs(given: Given, place: str) -> Callable[[Mapping[str, Array]], Mapping[str, Array]]:
+    def run(sample: Mapping[str, Array]) -> Mapping[str, Array]:
+        return given.run(sample, place)
+
+    return run
+
+
+def _samples(model: Model) -> tuple[Samples, Sequence[int] | None, str]:
+    """And the right classes, where they are known, and their kind."""
+    tested = labelled_samples(model)
+    if tested is not None:
+        return tested[0], None if tested[1] is None else tested[1].tolist(), "test"
+    samples = calibration_samples(model)
+    used = int(model.quantisation.get("samples", Quantize.samples))
+    held = held_out(samples, used)
+    return held.samples, None, "held-out" if held.learnt < sample_count(samples) else "calibration"
+
+
+def _calibrating(model: Model) -> int:
+    return sample_count(calibration_samples(model))
+
+
+def _saturated(errors: Errors) -> tuple[str, float]:
+    """The tensor with most values outside its range, and their share; none where that is little."""
+    worst = max(errors.tensors, key=lambda row: (row.cut, row.tensor), default=None)
+    return ("", 0.0) if worst is None or worst.cut < SATURATED else (worst.tensor, round(worst.cut, 4))
+
+
+Results = list[dict[str, Array]]
+MEASURED = 4
+"""Samples on which the integers are held against floating point, tensor by tensor."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """samples: [count, *shape] by input. labels: the right class of each, where they are known. kind: where they come from."""
+
+    samples: Mapping[str, Array]
+    labels: Labels | None
+    kind: str
+
+    @property
+    def count(self) -> int:
+        return sample_count(self.samples)
+
+
+def infer_model(step: Step, say: Say) -> Made:
+    """Test samples where the model has some, else those that calibrate it. Raises UserError E0808 (samples), E0812 (task), E0910, E11xx."""
+    job = step.job
+    model = model_of(job)
+    inputs, sources = _inputs(model)
+    place = str(onnx_file(job))
+    with blaming(job):
+        given = open_given(onnx_file(job), import_file(job), place)
+        say("the file in ONNX Runtime")
+        floats = [given.run(sample_at(inputs.samples, number), place) for number in range(inputs.count)]
+        if model.task is not None:
+            check_task(model.task, floats[0], str(model.path), sample_at(inputs.samples, 0))
+        say("as integers")
+        session = open_session(graph_file(job), optimise=False)
+        integers = [run_session(session, sample_at(inputs.samples, number), place=place) for number in range(inputs.count)]
+        say("integers beside floating point")
+        close = _closeness(job, given, inputs)
+    say(f"{inputs.count} samples on the emulator")
+    bundle = read_bundle(bundle_file(job))
+    executor = open_bundle(bundle, machines_of(job), EmulatorDevice(), str(bundle_file(job)), optimise=False)
+    emulated = executor.run_samples(inputs.samples)
+    found = _inference(model, inputs, (floats, integers, emulated), executor, close, given.refusal, calibration_kind(read_stage(graph_file(job))))
+    write_atomic(infer_file(job), inference_text(found).encode())
+    return Made([infer_file(job)], sources)
+
+
+def _inputs(model: Model) -> tuple[Inputs, Mapping[Path, Seen]]:
+    """And the files that they come from."""
+    recorded = model.test.samples if model.test else model.calibration
+    files = seen(recorded.file) if isinstance(recorded, Recorded) else {}
+    tested = labelled_samples(model)
+    if tested is not None:
+        return Inputs(tested[0], tested[1], "test"), files
+    return Inputs(calibration_samples(model), None, "calibration" if files else "made-up"), files
+
+
+def _closeness(job: Job, given: Given, inputs: Inputs) -> Closeness:
+    """Measured on a few samples: every tensor is read."""
+    folder = graph_file(job).parent
+    floating, integer = (read_stage(stage_before(folder, *names)) for names in (("fuse", "partition"), ("partition",)))
+    few = {name: array[:MEASURED] for name, array in inputs.samples.items()}
+    return closeness_of(measure_errors(given.run, floating, integer, few, stored_ranges(machines_of(job))))
+
+
+def _inference(
+    model: Model, inputs: Inputs, ways: tuple[Results, Results, Results], executor: Executor, close: Closeness, refusal: str, calibration: str
+) -> Inference:
+    """Accuracy by labels, agreement with the file by the model's task, and whether the emulator equals the integers in every bit."""
+    floats, integers, emulated = ways
+    names = ("float", "integer", "emulator")
+    right = {name: right_share(model.task, results, _listed(inputs.labels)) for name, results in zip(names, ways, strict=True)}
+    given = [sample_at(inputs.samples, number) for number in range(inputs.count)]
+    pairs = zip(names[1:], ways[1:], strict=True)
+    measured = {name: measure_task(model.task, floats, results, given) for name, results in pairs} if model.task else {}
+    exact = all(np.array_equal(one[name], other[name]) for one, other in zip(integers, emulated, strict=True) for name in one)
+    run, clocks = executor.modelled(), {machine.timing.clock_khz for machine in executor.machines.values()}
+    clock = clocks.pop() if len(clocks) == 1 else 0
+    return Inference(
+        inputs.count, inputs.kind, right, measured, exact, run.samples, run.cycles, run.execute_ms, run.total_ms, clock, close, refusal, calibration
+    )
+
+
+def _listed(labels: Labels | None) -> Sequence[int] | None:
+    return None if labels is None else labels.tolist()
+
+
+def verify_built(step: Step, say: Say) -> Made:
+    """Leaves the verdict even where something differs. Raises UserError E1204 then, and all of verify_model."""
+    job = step.job
+    model = model_of(job)
+    recorded = seen(model.calibration.file) if isinstance(model.calibration, Recorded) else {}
+    recorded |= seen(*(tool_path(machine, machine.tool.device) for machine in machines_of(job) if machine.tool))
+    built = read_built(machines_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
+    verdict = verify_model(built, calibration_samples(model), SampleSize(), say)
+    kind = calibration_kind(built.integer)
+    found = verdict_text(verdict, calibration_text(kind), warn=kind != MADE_UP)
+    written = write_report(verdict_file(job), found, verdict_data(verdict))
+    if not verdict.right:
+        raise fail("E1204", "what the machine computes is not what the integer model computes", place=str(bundle_file(job)), more=found)
+    return Made(written, recorded)

@@ -1,0 +1,227 @@
+"""The plan as tasks for doit, and the answer that each command prints when its task is done.
+
+Receipts decide which tasks are up to date, so doit's own database stays empty.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from toolchain.spec.errors import UserError, fail, lines
+from toolchain.tasks.actions.paths import explain_file, infer_file, report_file, summary_file, verdict_file
+from toolchain.tasks.folders import Claims, clean_steps
+from toolchain.tasks.plan import Plan
+from toolchain.tasks.reporter import ANSWER, tell
+from toolchain.tasks.stage import Job, Step
+from toolchain.tasks.variables import TASKS
+from toolchain.tasks.work import fulfil
+
+if TYPE_CHECKING:
+    from toolchain.accuracy.closeness import Inference
+
+
+def text_answer(file: Callable[[Job], Path], job: Job) -> str:
+    """The text of a file that a stage left; names in it are the user's."""
+    return lines(file(job).read_text().rstrip())
+
+
+def report_answer(job: Job) -> str:
+    """The file's text; on a terminal its tables are ruled."""
+    plain = text_answer(report_file, job)
+    if not sys.stdout.isatty():
+        return plain
+    from toolchain.report.costs import Costs
+    from toolchain.report.explain_text import costs_text
+    from toolchain.report.region_use import RegionUse
+    from toolchain.report.summary_text import operations_text
+    from toolchain.spec.typed_json import from_json
+    from toolchain.tasks.actions.report import BETWEEN
+
+    data, width = _json(report_file(job)), shutil.get_terminal_size().columns
+    costs = costs_text(from_json(Costs, data["costs"]), True, width)
+    regions = [from_json(RegionUse, region) for region in data["regions"]]
+    operations = operations_text(regions, True, width)
+    return BETWEEN.join([plain.partition(BETWEEN)[0], costs.rstrip(), operations.rstrip()])
+
+
+def explain_answer(job: Job) -> str:
+    """Answer `explain`."""
+    if not sys.stdout.isatty():
+        return text_answer(explain_file, job)
+    from toolchain.report.explain import Explanation
+    from toolchain.report.explain_text import explanation_text
+    from toolchain.spec.typed_json import from_json
+
+    found = from_json(Explanation, _json(explain_file(job)))
+    return explanation_text(found, True, shutil.get_terminal_size().columns).rstrip()
+
+
+def _json(text: Path) -> dict[str, Any]:
+    """The JSON beside a text."""
+    from toolchain.tasks.actions.paths import read_result
+
+    found: dict[str, Any] = read_result(text.with_suffix(".json"), json.loads)
+    return found
+
+
+def infer_answer(job: Job) -> str:
+    """Accuracy three ways, the cost of quantisation, and cycles."""
+    from toolchain.accuracy.closeness import read_inference
+    from toolchain.accuracy.measure import GOOD
+    from toolchain.graph.calibration.ranges import MADE_UP, calibration_text
+    from toolchain.tasks.actions.paths import read_result
+
+    found = read_result(infer_file(job), read_inference)
+    lines = [f"{job.model} on {job.machines}, {found.images} {found.kind} samples"]
+    labelled = any(right is not None for right in found.right.values())
+    lines += [f"  {name:11}{_share(right)}{_remark(name)}" for name, right in found.right.items()] if labelled else []
+    task = found.task.get("emulator")
+    lines += [f"  task       {task.text}"] if task else []
+    lines += ["  task       not measured: the model's file names no task, and its samples have no labels"] if not task and not labelled else []
+    lines += [f"  exact      the emulator is {'equal to' if found.exact else 'DIFFERENT FROM'} the integers in ONNX Runtime, in every output"]
+    close = found.closeness
+    lines += [f"  integers against the file: {close.text()}"] if close.text() else []
+    lines += [f"  ONNX Runtime does not take the file itself ({found.reference}); its first stage stands in"] if found.reference else []
+    lines += [f"  cycles     {_cycles(found)}", f"  calibrated {calibration_text(found.calibration)}"]
+    lines += [f"  warning: {text}" for text in close.warnings(task is not None and task.share >= GOOD) if found.calibration != MADE_UP]
+    told = found.kind == MADE_UP and found.calibration != MADE_UP
+    lines += ["  warning: the samples are made up, so figures of accuracy say little"] if told else []
+    return "\n".join(lines)
+
+
+def _share(right: float | None) -> str:
+    return f"{100 * right:.2f} % right" if right is not None else "not measured"
+
+
+def _remark(name: str) -> str:
+    return {"float": ", the file in ONNX Runtime", "integer": " in ONNX Runtime"}.get(name, "")
+
+
+def _cycles(found: "Inference") -> str:
+    images = found.images_per_run
+    several = f"{images} images" if images > 1 else "one image"
+    clock = f" at {found.clock_khz / 1000:g} MHz" if found.clock_khz else ""
+    speed = f"{found.machine_ms:.3f} ms{clock}; {found.total_ms:.3f} ms with the host's part"
+    return f"{found.cycles:,.0f} for {several}, {speed}"
+
+
+Answer = Callable[[Job], str]
+
+
+@dataclass(frozen=True)
+class Command:
+    """stage: the last one that it needs. answer: what a user reads afterwards; doit's workers must be able to send it."""
+
+    stage: str
+    answer: Answer
+
+
+COMMANDS: Mapping[str, Command] = MappingProxyType(
+    {
+        "build": Command("summary", partial(text_answer, summary_file)),
+        "infer": Command("infer", infer_answer),
+        "verify": Command("verify", partial(text_answer, verdict_file)),
+        "report": Command("report", report_answer),
+        "explain": Command("explain", explain_answer),
+    }
+)
+
+
+def tasks_of(plan: Plan, claims: Claims) -> Iterator[dict[str, Any]]:
+    """A task for each stage; the command that a stage has no name for ends with it. claims: of the folders to build in."""
+    known = {step.stage.name: step.stage.doc for steps in plan.steps for step in steps.values()}
+    docs = {**known, **TASKS}
+    yield from ({"basename": name, "name": None, "doc": doc} for name, doc in docs.items())
+    steps = {name_of(step): step for steps in plan.steps for step in steps.values()}
+    yield from (_task(step, claims) for step in steps.values())
+    for name, command in COMMANDS.items():
+        if name != command.stage:
+            yield from (_alias(name, command, each[command.stage], each.values()) for each in plan.steps)
+
+
+def _alias(name: str, command: Command, last: Step, every: Iterable[Step]) -> dict[str, Any]:
+    """Cleaning it takes away all that was made of the model: whatever is not a part of it was made from it."""
+    meta = {ANSWER: partial(answer_of, command.answer, last)}
+    return {
+        "basename": name,
+        "name": _key(last),
+        "actions": None,
+        "task_dep": [name_of(last)],
+        "doc": TASKS[name],
+        "meta": meta,
+        "io": {"capture": False},
+        "clean": [(remove, [tuple(every)])],
+    }
+
+
+def name_of(step: Step) -> str:
+    """As doit knows the step."""
+    return f"{step.stage.name}:{step.job.label if step.stage.of_model else _key(step)}"
+
+
+def _key(step: Step) -> str:
+    return f"{step.job.label}:{step.job.machines}"
+
+
+def _task(step: Step, claims: Claims) -> dict[str, Any]:
+    stage, _, name = name_of(step).partition(":")
+    command = COMMANDS.get(stage)
+    return {
+        "basename": stage,
+        "name": name,
+        "actions": [(_action(step, claims), [])],
+        "uptodate": [_current(step)],
+        "task_dep": [name_of(before) for before in step.before],
+        "doc": TASKS.get(stage, step.stage.doc),
+        "meta": {ANSWER: partial(answer_of, command.answer, step)} if command else None,
+        "io": {"capture": False},
+        "clean": [(remove, [(step,)])],
+    }
+
+
+def answer_of(answer: Answer, step: Step) -> str:
+    """The answer, if all that it rests on is still as it was built. Raises UserError E1206: files are gone, or are of something else."""
+    try:
+        text = answer(step.job)
+    except (OSError, ValueError):
+        text = ""
+    changes = [change for each in step.chain for change in each.changes()]
+    if changes or not text:
+        raise fail(
+            "E1206", f"what was built is no longer as it was: {changes[0] if changes else step.folder}", hint="build again", place=str(step.home)
+        )
+    return text
+
+
+def remove(steps: Iterable[Step], dryrun: bool) -> None:
+    """Cleans steps, for doit."""
+    for path in clean_steps(steps, dryrun):
+        print(f"{'would remove' if dryrun else 'removed'} {path}", file=sys.stderr)
+
+
+def _current(step: Step) -> Callable[[], bool]:
+    def current() -> bool:
+        return not step.changes()
+
+    return current
+
+
+def _action(step: Step, claims: Claims) -> Callable[[], object]:
+    def action() -> object:
+        from doit.exceptions import TaskFailed
+
+        try:
+            with tell(step.title, step.changes()) as say:
+                claims.hold(step.job)
+                fulfil(step, say)
+        except UserError as error:
+            return TaskFailed("\n".join(diagnostic.render() for diagnostic in error.diagnostics))
+        return None
+
+    return action
