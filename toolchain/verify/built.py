@@ -79,8 +79,12 @@ def read_built(machines: Sequence[Machine], stages: Path, bundle: Path, file: Pa
     Raises UserError E0001 for what is missing, E11xx for a bundle that cannot be read.
     """
     partitioned = read_stage(stage_files(stages)[-1])
-    integer = join_as(read_stage(stage_before(stages, "partition")), partitioned)
-    return Built(load_backends(machines), file, stages, integer, partitioned, read_bundle(bundle), str(bundle))
+    return Built(load_backends(machines), file, stages, integer_stage(stages), partitioned, read_bundle(bundle), str(bundle))
+
+
+def integer_stage(folder: Path) -> ir.Model:
+    """The stage before partitioning, but with the recurrent layers whole that partitioning left to the host. Raises UserError E0001."""
+    return join_as(read_stage(stage_before(folder, "partition")), read_stage(stage_files(folder)[-1]))
 
 
 def stage_files(folder: Path) -> list[Path]:

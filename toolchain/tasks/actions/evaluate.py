@@ -42,7 +42,7 @@ from toolchain.tasks.actions.paths import (
 from toolchain.tasks.receipts import Seen, seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
-from toolchain.verify.built import read_built, stage_before
+from toolchain.verify.built import integer_stage, read_built, stage_before
 from toolchain.verify.ladder import stored_ranges, verify_model
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.verdict import verdict_data, verdict_text
@@ -67,7 +67,7 @@ def measure_accuracy(step: Step, say: Say) -> Made:
 
 
 def _stated(job: Job, model: Model, say: Say) -> Stated:
-    floating, integer = (read_stage(stage_before(graph_file(job).parent, *names)) for names in (("fuse", "partition"), ("partition",)))
+    floating, integer = read_stage(stage_before(graph_file(job).parent, "fuse", "partition")), integer_stage(graph_file(job).parent)
     samples, labels, kind = _samples(model)
     macs = max(sum(node_macs(node) for node in floating.graph), 1)
     count = max(min(sample_count(samples), MOST, MACS // macs), 1)
@@ -172,7 +172,7 @@ def _inputs(model: Model) -> tuple[Inputs, Mapping[Path, Seen]]:
 def _closeness(job: Job, given: Given, inputs: Inputs) -> Closeness:
     """Measured on a few samples: every tensor is read."""
     folder = graph_file(job).parent
-    floating, integer = (read_stage(stage_before(folder, *names)) for names in (("fuse", "partition"), ("partition",)))
+    floating, integer = read_stage(stage_before(folder, "fuse", "partition")), integer_stage(folder)
     few = {name: array[:MEASURED] for name, array in inputs.samples.items()}
     return closeness_of(measure_errors(given.run, floating, integer, few, stored_ranges(machines_of(job))))
 
