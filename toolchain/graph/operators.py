@@ -70,7 +70,7 @@ def _batch_norm(node: ir.Node) -> tuple[ir.Value, Vector, Vector] | None:
         return value, a, bias - mean * a
 
 
-def per_channel(array: np.typing.NDArray[Any], shape: tuple[int, ...], channels: int = 1) -> Vector | None:
+def per_channel(array: Array, shape: tuple[int, ...], channels: int = 1) -> Vector | None:
     """A constant that is broadcast to `shape`, as a vector over the axis of the channels; None where it varies over another axis."""
     aligned = array.reshape((1,) * (len(shape) - array.ndim) + array.shape) if array.ndim <= len(shape) else None
     if aligned is None or any(size not in ((1, shape[channels]) if axis == channels else (1,)) for axis, size in enumerate(aligned.shape)):

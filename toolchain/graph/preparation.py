@@ -1,10 +1,10 @@
 """How raw numbers, such as those of a picture, become a float input of a network."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from toolchain.spec.arrays import Array
 
 LAYOUTS = ("nchw", "nhwc")
 COLOURS = (1, 3, 4)
@@ -31,7 +31,7 @@ def raw_shape(shape: tuple[int, ...], preparation: Preparation | None) -> tuple[
     return (shape[0], *shape[2:], shape[1]) if _moved(shape, preparation) else shape
 
 
-def prepare(raw: NDArray[Any], shape: tuple[int, ...], preparation: Preparation | None) -> NDArray[Any]:
+def prepare(raw: Array, shape: tuple[int, ...], preparation: Preparation | None) -> Array:
     """raw: float32 [..., *raw_shape]; [..., *shape] of it, as it is where nothing is said of a preparation."""
     if preparation is None:
         return raw

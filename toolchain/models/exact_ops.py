@@ -7,7 +7,7 @@ import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import onnx
@@ -16,6 +16,7 @@ from toolchain.models.operators import Shape
 from toolchain.spec.arrays import Floats, Reals
 
 Words = np.typing.NDArray[np.uint64]
+T = TypeVar("T")
 Bell = np.typing.NDArray[np.int16]
 BELL_SQUARE = 4 * (256 * 256 - 1) / 12
 """Mean square of `bell`: four bytes, each of variance (256**2 - 1) / 12."""
@@ -61,7 +62,7 @@ def bell(key: int, count: int) -> Bell:
     return numbers
 
 
-def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+def attribute(node: onnx.NodeProto, name: str, default: T) -> T:
     """An attribute's value, or `default`."""
     return next((onnx.helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
 
@@ -206,7 +207,7 @@ def _maxpool(node: onnx.NodeProto, inputs: Sequence[Floats], shape: Shape) -> Fl
 
 def _avgpool(node: onnx.NodeProto, inputs: Sequence[Floats], shape: Shape) -> Floats:
     """Divides by the whole window, also at the edge."""
-    kernel = attribute(node, "kernel_shape", ())
+    kernel = attribute(node, "kernel_shape", (1, 1))
     views = taps_of(node, kernel, shape).views(inputs[0], 0.0)
     result = next(views).copy()
     for view in views:

@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,10 +14,11 @@ from toolchain.graph.preparation import prepare, raw_shape
 from toolchain.models.exact_ops import bell, key_of, signed_bytes
 from toolchain.models.model import Input, Model, Recorded
 from toolchain.models.operators import Shape
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail, nearest
 from toolchain.spec.files import read_limited
 
-Samples = np.typing.NDArray[Any]
+Samples = Array
 _UNIT = 1 / 64
 _PATCHES = (1, 2, 4, 8, 16, 32, 64)
 _COLOUR_SHARE = 4
@@ -153,7 +153,7 @@ def _unusable(recorded: Recorded, message: str, hint: str = "") -> UserError:
     return fail("E0808", message, recorded.span, hint, str(recorded.file))
 
 
-def _array(recorded: Recorded, name: str) -> Any:
+def _array(recorded: Recorded, name: str) -> Array:
     data, path = read_limited(recorded.file, MAX_BYTES, "the sample file"), recorded.file
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:

@@ -122,7 +122,7 @@ class _Emitter:
                 nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
                 self._add("Resize", layer, [*layer.inputs, "", scales], **nearest)
             case Call(function=function, attributes=attributes):
-                own: dict[str, Any] = dict(attributes)
+                own: dict[str, object] = dict(attributes)
                 self._add(function, layer, domain=DOMAIN, **own)
             case Softmax():
                 self._add("Softmax", layer, axis=-1)
@@ -140,7 +140,7 @@ class _Emitter:
             left = result
         self._add("Add", layer, [left, last])
 
-    def _add(self, kind: str, layer: Layer, inputs: Sequence[str] | None = None, **attributes: Any) -> None:
+    def _add(self, kind: str, layer: Layer, inputs: Sequence[str] | None = None, /, **attributes: Any) -> None:
         self.nodes.append(helper.make_node(kind, layer.inputs if inputs is None else inputs, [layer.name], layer.name, **attributes))
 
     def _own(self, layer: Layer, shapes: Mapping[str, Shape]) -> Iterator[str]:
@@ -154,7 +154,7 @@ class _Emitter:
         return name
 
 
-def _attributes(window: Window) -> dict[str, Any]:
+def _attributes(window: Window) -> dict[str, tuple[int, ...]]:
     return {"kernel_shape": window.kernel, "strides": window.stride, "pads": window.pads}
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from toolchain.operations.kind import OperationKind
+from toolchain.operations.numbers import Attributes
 from toolchain.spec.arrays import Array, Ints
 from toolchain.spec.model.quantisation import Numerics, Rounding
 
@@ -48,22 +48,22 @@ def first_stored(numerics: Numerics) -> int:
 class Scaling:
     """factor / 2**shift, int64, or the factor alone, float32; one, or an array that broadcasts against the sums."""
 
-    factor: Any = 1
-    shift: Any = 0
+    factor: Array | np.int64 | int = 1
+    shift: Array | np.int64 | int = 0
 
     @property
     def single(self) -> bool:
         return np.asarray(self.factor).dtype == np.float32
 
 
-def scaling_of(given: Mapping[str, Any]) -> Scaling:
+def scaling_of(given: Attributes) -> Scaling:
     """given: attributes or operands of a call, or numbers of an operation, by name."""
     if "scale" in given:
         return Scaling(np.asarray(given["scale"], np.float32))
     return Scaling(np.asarray(given.get("multiplier", 1), np.int64), np.asarray(given["shift"], np.int64))
 
 
-def requantised(total: Ints, scaling: Scaling, leaky: bool, ends: Mapping[str, Any], numerics: Numerics) -> Array:
+def requantised(total: Ints, scaling: Scaling, leaky: bool, ends: Attributes, numerics: Numerics) -> Array:
     """ends: low, high, zero_y where tensors have zeros, and of a leaky activation slope and slope_shift. Of the stored type."""
     if scaling.single:
         rounded = _scaled(total, scaling, leaky, ends, numerics)
@@ -72,7 +72,7 @@ def requantised(total: Ints, scaling: Scaling, leaky: bool, ends: Mapping[str, A
     return np.clip(rounded + int(ends.get("zero_y", 0)), ends["low"], ends["high"]).astype(numerics.stored)
 
 
-def _activated(product: Ints, shift: Any, leaky: bool, ends: Mapping[str, Any], numerics: Numerics) -> Ints:
+def _activated(product: Ints, shift: Ints | np.int64 | int, leaky: bool, ends: Attributes, numerics: Numerics) -> Ints:
     if not leaky:
         return twice_rounded(product, shift, numerics)
     slope, more = ends["slope"], ends["slope_shift"]
@@ -82,7 +82,7 @@ def _activated(product: Ints, shift: Any, leaky: bool, ends: Mapping[str, Any], 
     return np.where(whole < 0, rounded_shift(whole * slope, np.int64(more), numerics.rounding), whole)
 
 
-def _scaled(total: Ints, scaling: Scaling, leaky: bool, ends: Mapping[str, Any], numerics: Numerics) -> Array:
+def _scaled(total: Ints, scaling: Scaling, leaky: bool, ends: Attributes, numerics: Numerics) -> Array:
     """The sum as float32 times a float32, each rounded to the nearest, ties to even; then to a whole number."""
     exact = np.asarray(total.astype(np.float32) * scaling.factor, np.float64)
     if not leaky:
@@ -94,7 +94,7 @@ def _scaled(total: Ints, scaling: Scaling, leaky: bool, ends: Mapping[str, Any],
     return np.where(whole < 0, rounded_real(whole * slope, numerics.rounding), whole)
 
 
-def twice_rounded(value: Ints, shift: Any, numerics: Numerics) -> Ints:
+def twice_rounded(value: Ints, shift: Ints | np.int64 | int, numerics: Numerics) -> Ints:
     """value / 2**shift, rounded as often as the machine does."""
     first = numerics.first_rounding
     if first is None:
@@ -103,7 +103,7 @@ def twice_rounded(value: Ints, shift: Any, numerics: Numerics) -> Ints:
     return rounded_shift(rounded_shift(value, high, first.rounding), shift - high, numerics.rounding)
 
 
-def rounded_shift(value: Ints, shift: np.int64 | Ints, rounding: Rounding) -> Ints:
+def rounded_shift(value: Ints, shift: np.int64 | Ints | int, rounding: Rounding) -> Ints:
     """value / 2**shift as a whole number, from quotient and remainder; shift from 0 to 62."""
     quotient, power = value >> shift, np.int64(1) << np.asarray(shift, np.int64)
     remainder = value - (quotient << shift)

@@ -10,9 +10,11 @@ from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Compare, Const, Expr, Logic, Name
 
 Shape = tuple[int, ...]
+Attributes = Mapping[str, Any]
+"""Of a call, by name, as ONNX has them: integers, floats, texts, or sequences of these."""
 
 
-def numbers_of(kind: OperationKind, shapes: Mapping[str, Sequence[int]], attributes: Mapping[str, Any], name: str = "") -> dict[str, int]:
+def numbers_of(kind: OperationKind, shapes: Mapping[str, Sequence[int]], attributes: Attributes, name: str = "") -> dict[str, int]:
     """Extents of operands and result, attributes and fixed numbers.
 
     shapes: of the operands; axes that a tensor lacks at its end have an extent of 1. name: the operation's, for messages.
@@ -39,7 +41,7 @@ def _join(numbers: dict[str, int], operand: Operand, extents: Shape, name: str) 
             raise fail("E1003", f"the shapes of '{name}' do not fit each other: {extent} is {numbers[extent]} and, of '{operand.name}', {size}")
 
 
-def attribute_numbers(kind: OperationKind, attributes: Mapping[str, Any]) -> dict[str, int]:
+def attribute_numbers(kind: OperationKind, attributes: Attributes) -> dict[str, int]:
     """Attributes of an ONNX call by the names that the operation gives their integers."""
     found: dict[str, int] = {}
     for attribute in kind.attributes:

@@ -4,13 +4,12 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from toolchain.operations.ending import Scaling, first_stored, requantised
 from toolchain.operations.kind import UNIT, OperationKind
-from toolchain.operations.numbers import attribute_numbers, complete, extents_of, macs_of, result_shape
+from toolchain.operations.numbers import Attributes, attribute_numbers, complete, extents_of, macs_of, result_shape
 from toolchain.operations.reads import narrow, read_all
 from toolchain.operations.reference import accumulate
 from toolchain.spec.arrays import Array
@@ -180,7 +179,7 @@ def from_picture(array: Array, axes: int) -> Array:
 
 
 def make_operation(
-    kind: OperationKind, name: str, pictures: Mapping[str, Sequence[int]], arrays: Mapping[str, Array], numbers: Mapping[str, Any]
+    kind: OperationKind, name: str, pictures: Mapping[str, Sequence[int]], arrays: Mapping[str, Array], numbers: Attributes
 ) -> Operation:
     """pictures: (batch, channels, height, width) of computed operands. arrays: of known ones, of their declared number of axes or flattened.
 

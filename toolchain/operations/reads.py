@@ -8,7 +8,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -93,7 +93,7 @@ def _view(array: Ints, index: Sequence[Ints]) -> Ints | None:
     lowest = [int(part.min()) for part in index]
     if any(s != low for s, low in zip(start, lowest, strict=True)):
         return None  # an index that falls along a loop
-    origin: Any = array[tuple(slice(s, None) for s in start)]
+    origin: Ints = array[tuple(slice(s, None) for s in start)]
     return np.lib.stride_tricks.as_strided(origin, shape, strides, writeable=False)
 
 

@@ -3,12 +3,11 @@
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from toolchain.operations.kind import OperationKind, Stage
-from toolchain.spec.arrays import Reals
+from toolchain.spec.arrays import Array, Reals
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Index, Logic, Name, Unary, rewrite
 
@@ -19,7 +18,7 @@ def _erf(x: Reals) -> Reals:
     return np.asarray(_ERF(x), np.float64)
 
 
-REAL_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+REAL_FUNCTIONS: Mapping[str, Callable[..., Reals]] = MappingProxyType(
     {
         "exp": np.exp,
         "log": np.log,
@@ -33,7 +32,7 @@ REAL_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     }
 )
 """Functions that floating expressions may call; ratio(a, b) is a / b."""
-_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
+_OPERATORS: Mapping[str, Callable[[Reals, Reals], Array]] = MappingProxyType(
     {
         "+": np.add, "-": np.subtract, "*": np.multiply, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
         "==": np.equal, "!=": np.not_equal,
@@ -67,7 +66,7 @@ def evaluate_reals(expr: Expr, names: Mapping[str, Reals]) -> Reals:
             raise fail("E0122", "this cannot be computed in floating point", expr.span)
 
 
-_REDUCE: Mapping[str, Any] = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min}
+_REDUCE: Mapping[str, Callable[..., Array]] = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min}
 
 
 def evaluate_stages(kind: OperationKind, numbers: Mapping[str, int], operands: Mapping[str, Reals]) -> Reals:
@@ -98,7 +97,7 @@ def _stage(kind: OperationKind, stage: Stage, numbers: Mapping[str, int], known:
     return np.asarray(_REDUCE[stage.reduction](values, axes) if stage.reduction else values, np.float64)
 
 
-def _floats(names: Mapping[str, Any]) -> dict[str, Reals]:
+def _floats(names: Mapping[str, int | Array]) -> dict[str, Reals]:
     return {name: np.asarray(value, np.float64) for name, value in names.items()}
 
 

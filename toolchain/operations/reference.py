@@ -6,13 +6,12 @@ Shares no code and no arithmetic with the ONNX bodies. Every array is int64 insi
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from toolchain.operations.ending import SCALINGS, first_stored, requantised, scaling_of
 from toolchain.operations.kind import OperationKind
-from toolchain.operations.numbers import extents_of, numbers_of
+from toolchain.operations.numbers import Attributes, extents_of, numbers_of
 from toolchain.operations.reads import Read, read_all
 from toolchain.spec.arrays import Array, Ints
 from toolchain.spec.expr import Binary, Choose, Expr, Index, Name, rewrite, walk
@@ -25,7 +24,7 @@ LEAST = -(1 << 40)
 Operands = Mapping[str, Sequence[Ints]]
 
 
-def accumulate(kind: OperationKind, numbers: Mapping[str, int], operands: Mapping[str, Any]) -> Ints:
+def accumulate(kind: OperationKind, numbers: Mapping[str, int], operands: Mapping[str, Array | Sequence[Array]]) -> Ints:
     """The exact int64 result before any bias is scaled, requantised or clipped; shape: of the result.
 
     operands: an array, or a sequence of arrays for one that stands for many, of as many axes as declared; bias at the sum's own position.
@@ -171,9 +170,6 @@ def _summed(array: Ints, other: Ints, outer: int) -> Ints:
     return array.sum(alone, keepdims=True) if alone else array
 
 
-Attributes = Mapping[str, Any]
-
-
 def evaluate(kind: OperationKind, leaky: bool, attributes: Attributes, operands: Sequence[Array], numerics: Numerics) -> Array:
     """The stored result of one integer call. operands: the kind's, then the scales of each channel where the machine's form has them."""
     if kind.form == "table":
@@ -182,7 +178,7 @@ def evaluate(kind: OperationKind, leaky: bool, attributes: Attributes, operands:
     shape = _visible(kind, operands[0].ndim, total)
     if kind.copies:
         return (total.reshape(shape) + int(attributes.get(kind.zeros[0], 0) if kind.zeros else 0)).astype(numerics.stored)
-    given: Mapping[str, Any] = attributes
+    given: Attributes = attributes
     if kind.bias and (own := operands[len(kind.operands) :]):
         given = {name: part.reshape(_column(kind, total)) for name, part in zip(SCALINGS[numerics.form], own, strict=True)}
     return requantised(total, scaling_of(given), leaky, attributes, numerics).reshape(shape)

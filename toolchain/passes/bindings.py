@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -11,6 +10,7 @@ import onnx_ir as ir
 from toolchain.graph.intervals import limit
 from toolchain.graph.operators import affine_of, pads_of, per_channel, repeats, transposed_window_of, window_of
 from toolchain.graph.rewrite import constant, integer, ints, is_operator, known_shape, real, shape_of, text
+from toolchain.operations.numbers import Attributes
 from toolchain.passes.matching import Match
 from toolchain.spec.arrays import Array
 from toolchain.spec.reason import Reason
@@ -34,7 +34,7 @@ class Fused:
 
     variant: str
     operands: tuple[ir.Value | New, ...]
-    attributes: Mapping[str, Any]
+    attributes: Attributes
 
 
 Binding = Fused | Reason
@@ -149,7 +149,7 @@ def _plain(match: Match) -> Binding:
                 return found
             value = found
         operands.append(value)
-    attributes: dict[str, Any] = {}
+    attributes: dict[str, object] = {}
     for name, place in template.attributes.items():
         role, _, attribute = place.partition(".")
         given = match.nodes[role].attributes.get(attribute)

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calibration.table import Samples, Table
@@ -13,6 +12,7 @@ from toolchain.graph.integers.calls import Reasons
 from toolchain.graph.integers.functions import INTEGER
 from toolchain.operations.library import Kinds, builtin_kinds
 from toolchain.passes.templates import Template
+from toolchain.spec.arrays import Array
 from toolchain.spec.model import RegionLimits
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.reason import Reason
@@ -99,7 +99,7 @@ class Wish:
     reason: Reason
 
 
-Results = Sequence[Mapping[str, np.typing.NDArray[Any]]]
+Results = Sequence[Mapping[str, Array]]
 """Samples one by one: inputs or outputs by name."""
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -29,6 +28,7 @@ from toolchain.graph.rewrite import add_constant, constant, drop_unused_constant
 from toolchain.operations.ending import quantize, scaling_operands, zero_names
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
+from toolchain.operations.numbers import Attributes
 from toolchain.passes.context import Context
 from toolchain.passes.leave import LIMITS
 from toolchain.spec.arrays import Floats
@@ -182,7 +182,7 @@ class Emitter:
         name, value.name = value.name, f"{value.name}.gone"
         output.name = name
 
-    def _add(self, kind: OperationKind, variant: str, inputs: list[ir.Value], attributes: Mapping[str, Any], name: str, before: ir.Node) -> ir.Node:
+    def _add(self, kind: OperationKind, variant: str, inputs: list[ir.Value], attributes: Attributes, name: str, before: ir.Node) -> ir.Node:
         made = integer_call(self.model, kind, variant, inputs, attributes, name, self.numerics, self.domain)
         self.model.graph.insert_before(before, made)
         return made

@@ -9,7 +9,7 @@ whose makers and readers share the factors; and for inputs of depthwise convolut
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -25,7 +25,7 @@ from toolchain.operations.reference import call_sums
 from toolchain.passes.context import Context, Pass
 from toolchain.passes.fuse import INNER
 from toolchain.passes.remove_qdq import declares_ranges
-from toolchain.spec.arrays import Array
+from toolchain.spec.arrays import Array, Reals
 from toolchain.spec.errors import fail
 from toolchain.spec.model.quantisation import Numerics
 
@@ -226,11 +226,11 @@ def _corrected(node: ir.Node, call: Call, operands: list[Array], wanted: Array, 
     return bias.astype(np.int32)
 
 
-def _step(node: ir.Node, call: Call, operands: list[Array], numerics: Numerics) -> Any:
+def _step(node: ir.Node, call: Call, operands: list[Array], numerics: Numerics) -> Reals:
     """The value of one unit of the sum: the output's scale times the scale of the sum."""
     result = float.fromhex(node.outputs[0].metadata_props[SCALE])
     found = _scaling(call, operands, numerics)
-    return result * found.factor.astype(np.float64) / 2.0**found.shift
+    return result * np.asarray(found.factor, np.float64) / 2.0**found.shift
 
 
 def _scaling(call: Call, operands: list[Array], numerics: Numerics) -> Scaling:

@@ -5,7 +5,7 @@ Batch norm, and products and sums with one constant a channel, go into the weigh
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -54,7 +54,7 @@ class FoldConstants(Pass):
 
 def _fold_simple(graph: ir.Graph, node: ir.Node, max_bytes: int) -> None:
     """Constants, shapes and fills need nobody to compute them; a fill keeps one element in memory."""
-    array: Any = None
+    array: Array | None = None
     if is_operator(node, "Constant"):
         array = _stored(node)
     elif is_operator(node, "Shape") and (shape := known_shape(node.inputs[0])) is not None:
@@ -76,7 +76,7 @@ def kept_constant(node: ir.Node) -> bool:
 
 def _stored(node: ir.Node) -> Array | None:
     name, attribute = next(iter(node.attributes.items()))
-    kinds: dict[str, Any] = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+    kinds: dict[str, type[np.generic]] = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
     if name == "value":
         return attribute.as_tensor().numpy()
     return np.asarray(attribute.value, kinds[name]) if name in kinds else None

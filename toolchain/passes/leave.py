@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import onnx_ir as ir
 
@@ -25,6 +24,7 @@ from toolchain.graph.quantisation.scales import tensors_of
 from toolchain.graph.rewrite import clip, is_operator, single_use, substitute
 from toolchain.graph.work import node_macs
 from toolchain.operations.library import Kinds
+from toolchain.operations.numbers import Attributes
 from toolchain.passes.budget import Costly
 from toolchain.passes.fuse import INNER, note_sources, sources_of
 from toolchain.spec.reason import Reason
@@ -214,7 +214,7 @@ def _read_activation(active: ir.Node) -> tuple[str, dict[str, float]] | None:
     return ("clip", {"minimum": limits.low, "maximum": limits.high}) if math.isfinite(limits.high) else ("relu", {}) if limits.low == 0 else None
 
 
-def _activation(graph: ir.Graph, variant: str, attributes: Mapping[str, Any], value: ir.Value, name: str) -> ir.Node:
+def _activation(graph: ir.Graph, variant: str, attributes: Attributes, value: ir.Value, name: str) -> ir.Node:
     if variant == "leaky":
         return ir.node("LeakyRelu", [value], {"alpha": float(attributes["alpha"])}, name=name, num_outputs=1)
     if variant == "relu":

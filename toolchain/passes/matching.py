@@ -92,7 +92,7 @@ def _inputs(pattern: Pattern, values: Sequence[ir.Value | None], match: Match) -
     return found if len(values) <= len(pattern.inputs) else None
 
 
-def _fails(word: str, argument: Mapping[str, Any], match: Match) -> Reason | None:
+def _fails(word: str, argument: Mapping[str, object], match: Match) -> Reason | None:
     """Why a condition of a template does not hold; None where it does."""
     if word == "same_shape":
         return Why.SHAPES_DIFFER() if len({shape_of(value) for name in argument for value in match.tensors.get(name, ())}) > 1 else None
@@ -125,7 +125,7 @@ def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
     return len(shape) == len(wanted) and all(extent in (-1, size) for size, extent in zip(shape, wanted, strict=True))
 
 
-def _attribute(match: Match, name: str) -> Any:
+def _attribute(match: Match, name: str) -> object:
     """The value of ROLE.ATTRIBUTE; ONNX's default where the node leaves it out, None where ONNX has none or the node was not matched."""
     role, _, attribute = name.partition(".")
     if role not in match.nodes:

@@ -91,14 +91,14 @@ def _pass(entry: Node) -> Pass:
     return kind(**dict(gather(lambda item: _option(kind, *item), options.items()) if options and options.value else ()))
 
 
-def _option(kind: type[Pass], name: str, node: Node) -> tuple[str, Any]:
+def _option(kind: type[Pass], name: str, node: Node) -> tuple[str, object]:
     reason, hint = _unfit(kind, name, node.plain())
     if reason:
         raise fail("E0912", reason, node.where() if hint else node.span, hint)
     return name, _typed(kind, name, node.plain())
 
 
-def with_options(step: Pass, options: Mapping[str, Any], place: str) -> Pass:
+def with_options(step: Pass, options: Mapping[str, object], place: str) -> Pass:
     """The pass with some options changed. Raises UserError E0912."""
     for name, value in options.items():
         reason, hint = _unfit(type(step), name, value)
@@ -107,9 +107,9 @@ def with_options(step: Pass, options: Mapping[str, Any], place: str) -> Pass:
     return replace(step, **{name: _typed(type(step), name, value) for name, value in options.items()})
 
 
-def _unfit(kind: type[Pass], name: str, value: Any) -> tuple[str, str]:
+def _unfit(kind: type[Pass], name: str, value: object) -> tuple[str, str]:
     """Why an option cannot have a value, and a hint; empty where it can: it has the type of its default, an integer will do for a real number."""
-    known: dict[str, Any] = {field.name: field.default for field in fields(kind)}
+    known: dict[str, object] = {field.name: field.default for field in fields(kind)}
     if name not in known:
         hint = nearest(name, known) or (f"known: {', '.join(known)}" if known else "this pass has none")
         return f"the pass '{kind.name}' has no option '{name}'", hint
@@ -119,24 +119,24 @@ def _unfit(kind: type[Pass], name: str, value: Any) -> tuple[str, str]:
     return f"the option '{name}' of '{kind.name}' must be like {_text(known[name])}, not {_text(value)}", ""
 
 
-def _typed(kind: type[Pass], name: str, value: Any) -> Any:
+def _typed(kind: type[Pass], name: str, value: object) -> object:
     default = next(field.default for field in fields(kind) if field.name == name)
-    if isinstance(default, float):
+    if isinstance(default, float) and isinstance(value, int | float):
         return float(value)
     return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def print_pipeline(pipeline: Pipeline) -> str:
     """YAML that reads back as the same pipeline; options at their defaults are left out."""
-    entries: list[Any] = []
+    entries: list[object] = []
     for step in pipeline.passes:
         options: dict[str, Any] = {f.name: getattr(step, f.name) for f in fields(step) if getattr(step, f.name) != f.default}
-        plain: dict[str, Any] = {name: [*value] if type(value).__name__ == "tuple" else value for name, value in options.items()}
+        plain: dict[str, object] = {name: [*value] if type(value).__name__ == "tuple" else value for name, value in options.items()}
         entries.append({step.name: plain} if plain else step.name)
     return yaml.safe_dump({"pipeline": entries}, sort_keys=False, width=150)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return yaml.safe_dump(value, default_flow_style=True).splitlines()[0]
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
 
 import onnx
 
@@ -115,7 +114,7 @@ class Template:
     name: str
     computes: str
     pattern: Pattern
-    where: tuple[tuple[str, Mapping[str, Any]], ...]
+    where: tuple[tuple[str, Mapping[str, object]], ...]
     operands: tuple[str, ...] = ()
     reader: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -212,7 +211,7 @@ def _check_plain(node: Node, kind: OperationKind, known: Mapping[str, None], att
         raise fail("E0107", f"the pattern binds no node '{wrong.partition('.')[0]}'", node.where(), f"bound: {', '.join(known)}")
 
 
-def _named(argument: Node, known: Mapping[str, None]) -> Mapping[str, Any]:
+def _named(argument: Node, known: Mapping[str, None]) -> Mapping[str, object]:
     """The argument of a constraint for each name that the pattern binds; True where it has none."""
     if isinstance(argument.value, dict):
         found = {name: (member.plain(), member.where()) for name, member in argument.items()}

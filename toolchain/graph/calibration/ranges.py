@@ -8,14 +8,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
 
+from toolchain.spec.arrays import Array, Floats
 from toolchain.spec.model.quantisation import Form, Range
 
-Array = np.typing.NDArray[np.float32]
 Counts = np.typing.NDArray[np.int64]
 STEPS = 4
 """Bins an octave; a power of two, so a bin is the top bits of a float32."""
@@ -25,7 +25,7 @@ ONE = 127 * STEPS
 """The bin that begins at 1.0."""
 
 
-def count(values: Array) -> Counts:
+def count(values: Floats) -> Counts:
     """[BINS] how many |values| fall into each bin; bin 0 holds zero too."""
     return np.bincount((values.ravel().view(np.uint32) & np.uint32(0x7FFFFFFF)) >> np.uint32(_SHIFT), minlength=BINS)[:BINS]
 
@@ -159,7 +159,7 @@ def fitting_scale(largest: float, high: int, form: Form) -> float:
     return 2.0 ** (exponent - 1 if mantissa == 0.5 else exponent)
 
 
-def fitting_positions(values: np.typing.NDArray[Any], high: int) -> np.typing.NDArray[np.int64]:
+def fitting_positions(values: Array, high: int) -> np.typing.NDArray[np.int64]:
     """For each value, the greatest p at which its magnitude in steps of 2**-p is at most `high`; of no matter where it is 0."""
     mantissas, exponents = np.frexp(np.abs(values.astype(np.float64)) / high)
     return (mantissas == 0.5).astype(np.int64) - exponents

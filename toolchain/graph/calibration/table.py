@@ -19,7 +19,7 @@ from toolchain.graph.nodes import shape_text
 from toolchain.graph.rewrite import is_float, is_operator, known_shape, text
 from toolchain.graph.session import run_session
 from toolchain.graph.store import open_model
-from toolchain.spec.arrays import Array
+from toolchain.spec.arrays import Array, Reals
 from toolchain.spec.errors import fail
 from toolchain.spec.files import read_limited, write_atomic
 
@@ -45,7 +45,7 @@ def _is_dropped(node: ir.Node) -> bool:
 
 VERSION = 2
 MAX_BYTES = 64 << 20
-Samples = Mapping[str, np.typing.NDArray[Any]]
+Samples = Mapping[str, Array]
 """By input: [count, *shape], each entry one whole input with its batch axis."""
 
 
@@ -82,7 +82,7 @@ class _Sums:
     maximum: float = 0.0
     low: float = 0.0
     high: float = 0.0
-    means: Any = 0.0
+    means: Reals | float = 0.0
     waiting: list[np.typing.NDArray[np.float32]] = field(default_factory=list["np.typing.NDArray[np.float32]"])
 
     def add(self, values: np.typing.NDArray[np.float32]) -> None:
@@ -130,7 +130,7 @@ def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
     return Table(number, {name: _seen(sums[name], number) for name in sorted(sums) if name not in unusable}, unusable)
 
 
-def seen_of(arrays: Sequence[np.typing.NDArray[Any]]) -> Seen:
+def seen_of(arrays: Sequence[Array]) -> Seen:
     """One tensor, an array a sample."""
     sums = _Sums()
     for array in arrays:
@@ -178,12 +178,12 @@ def sample_count(samples: Samples) -> int:
     return min((len(array) for array in samples.values()), default=1)
 
 
-def sample_at(samples: Samples, index: int) -> dict[str, np.typing.NDArray[Any]]:
+def sample_at(samples: Samples, index: int) -> dict[str, Array]:
     """One sample by name: [*shape] of [count, *shape]."""
     return {name: np.asarray(array[index]) for name, array in samples.items()}
 
 
-def joined(samples: np.typing.NDArray[Any]) -> np.typing.NDArray[Any]:
+def joined(samples: Array) -> Array:
     """[count * batch, ...] of [count, batch, ...]: samples one behind the other along the batch. A sample without axes stays one a place."""
     return samples.reshape(samples.shape[0] * samples.shape[1], *samples.shape[2:]) if samples.ndim > 1 else samples
 
@@ -195,7 +195,7 @@ def write_table(table: Table, path: Path) -> None:
     write_atomic(path, (f'{head[:-1]}, "tensors": {{\n' + ",\n".join(lines) + "\n}}\n").encode())
 
 
-def _written(seen: Seen) -> dict[str, Any]:
+def _written(seen: Seen) -> dict[str, object]:
     ends = {} if seen.spread.low is None else {"range": (seen.spread.low, seen.spread.high)}
     return {"maximum": seen.spread.maximum, **ends, "bins": seen.spread.bins, "means": seen.means}
 

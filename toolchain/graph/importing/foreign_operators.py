@@ -10,6 +10,7 @@ from onnx import helper, numpy_helper
 
 from toolchain.graph.nodes import needed, replace_nodes
 from toolchain.graph.rewrite import ONNX_DOMAINS, is_operator
+from toolchain.operations.numbers import Attributes
 
 VENDOR = "com.microsoft"
 WRITTEN = "tilewright.written"
@@ -23,13 +24,13 @@ class Writer:
     def __init__(self, node: onnx.NodeProto) -> None:
         self.node, self.nodes = node, list[onnx.NodeProto]()
 
-    def add(self, operator: str, inputs: Sequence[str], word: str, output: str = "", **attributes: Any) -> str:
+    def add(self, operator: str, inputs: Sequence[str], word: str, output: str = "", /, **attributes: Any) -> str:
         """A node and its result, `RESULT/word` where no name is given."""
         name = output or f"{self.node.output[0]}/{word}"
         self.nodes.append(helper.make_node(operator, inputs, [name], f"{self.node.name or self.node.output[0]}/{word}", **attributes))
         return name
 
-    def float_of(self, number: int, word: str, **attributes: Any) -> str:
+    def float_of(self, number: int, word: str, /, **attributes: object) -> str:
         """Operand `number`, followed by its scale and zero point, as floating point."""
         return self.add("DequantizeLinear", [name for name in self.node.input[number : number + 3] if name], f"{word}.float", **attributes)
 
@@ -37,7 +38,7 @@ class Writer:
         """The result, rounded by the scale that is operand `scale` and the zero point after it."""
         self.add("QuantizeLinear", [value, *(name for name in self.node.input[scale : scale + 2] if name)], "stored", self.node.output[0])
 
-    def keep(self, *names: str) -> dict[str, Any]:
+    def keep(self, *names: str) -> Attributes:
         """The node's own attributes of these names."""
         return {a.name: helper.get_attribute_value(a) for a in self.node.attribute if a.name in names}
 
@@ -180,7 +181,7 @@ def drop_maps(graph: onnx.GraphProto) -> None:
     for entry in graph.output:
         if entry.name in zips:
             writer = Writer(zips[entry.name])
-            labels = next(iter(writer.keep("classlabels_int64s", "classlabels_strings").values()))
+            labels: Sequence[int | bytes] = next(iter(writer.keep("classlabels_int64s", "classlabels_strings").values()))
             order = np.array(sorted(range(len(labels)), key=lambda number: labels[number]), np.int64)
             graph.initializer.append(numpy_helper.from_array(order, f"{entry.name}/order"))
             writer.add("Gather", [writer.node.input[0], f"{entry.name}/order"], "sorted", entry.name, axis=1)

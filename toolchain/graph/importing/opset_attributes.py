@@ -1,7 +1,5 @@
 """Attributes that were dropped, got another default, or became inputs."""
 
-from typing import Any
-
 import numpy as np
 import onnx
 
@@ -20,7 +18,7 @@ def without(*names: str) -> Adapter:
     return drop
 
 
-def explicit(**defaults: Any) -> Adapter:
+def explicit(**defaults: object) -> Adapter:
     """Writes out old defaults that newer operator sets changed."""
 
     def write(site: Site) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -16,6 +15,7 @@ from onnx import defs, helper, numpy_helper
 
 from toolchain.graph.files import is_external
 from toolchain.graph.nodes import node_text, subgraphs
+from toolchain.operations.numbers import Attributes
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 
@@ -222,7 +222,7 @@ class Site:
         """The text of an attribute, which stays."""
         return next((attribute.s.decode(errors="replace") for attribute in self.node.attribute if attribute.name == name), default)
 
-    def put(self, **attributes: Any) -> None:
+    def put(self, **attributes: object) -> None:
         """Sets attributes, those that are there already included."""
         for name, value in attributes.items():
             self.take(name)
@@ -245,18 +245,18 @@ class Site:
         with np.errstate(over="ignore"):
             return self.constant(np.asarray(value, np.float32).astype(self.real_type(like)), hint)
 
-    def real_type(self, name: str) -> np.dtype[Any]:
+    def real_type(self, name: str) -> np.dtype[np.generic]:
         """The type of a tensor that old operator sets want to be of real numbers. Raises UserError E0906 for another."""
         kind = self.known.type_of(name)
         if kind not in REAL:
             raise self.refuse(f"the tensor '{name}' is not known to hold real numbers")
         return helper.tensor_dtype_to_np_dtype(kind)
 
-    def insert(self, kind: str, inputs: Sequence[str], **attributes: Any) -> str:
+    def insert(self, kind: str, inputs: Sequence[str], **attributes: object) -> str:
         """Puts a node before this one. Returns the name of its output."""
         return self._add(self.before, kind, inputs, "", attributes)
 
-    def append(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> None:
+    def append(self, kind: str, inputs: Sequence[str], output: str, **attributes: object) -> None:
         """Puts a node after this one, which makes the tensor `output`."""
         self._add(self.after, kind, inputs, output, attributes)
 
@@ -282,7 +282,7 @@ class Site:
     def _label(self) -> str:
         return self.node.name or next(iter(self.node.output), "")
 
-    def _add(self, place: list[onnx.NodeProto], kind: str, inputs: Sequence[str], output: str, attributes: dict[str, Any]) -> str:
+    def _add(self, place: list[onnx.NodeProto], kind: str, inputs: Sequence[str], output: str, attributes: Attributes) -> str:
         name = self.names.fresh(f"{self._label}.{kind.lower()}")
         place.append(helper.make_node(kind, inputs, [output or name], name, **attributes))
         return output or name

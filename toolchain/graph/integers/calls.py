@@ -5,7 +5,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import onnx
@@ -20,7 +19,7 @@ from toolchain.graph.store import open_model
 from toolchain.operations.ending import of_call, quantize
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, builtin_kinds, kind_named
-from toolchain.operations.numbers import attribute_numbers
+from toolchain.operations.numbers import Attributes, attribute_numbers
 from toolchain.operations.reference import evaluate
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
@@ -77,7 +76,7 @@ class Call:
     activation: str
     inputs: tuple[str, ...]
     output: str
-    attributes: Mapping[str, Any]
+    attributes: Attributes
     shapes: tuple[tuple[int, ...], ...] = ()
 
     @property
@@ -138,11 +137,11 @@ def read_call(node: ir.Node, kinds: Kinds) -> Call:
     return Call(node.name or "", operation, activation, inputs, node.outputs[0].name or "", _attributes(node), shapes)
 
 
-def _attributes(node: ir.Node) -> dict[str, Any]:
+def _attributes(node: ir.Node) -> Attributes:
     return {name: _plain(attribute) for name, attribute in node.attributes.items()}
 
 
-def _plain(attribute: ir.Attr) -> Any:
+def _plain(attribute: ir.Attr) -> object:
     return tuple(attribute.as_ints()) if attribute.type == ir.AttributeType.INTS else attribute.value
 
 
@@ -153,7 +152,7 @@ def add_function(model: ir.Model, function: ir.Function) -> None:
     model.graph.opset_imports[function.domain] = 1
 
 
-def fused_call(model: ir.Model, kind: OperationKind, variant: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str) -> ir.Node:
+def fused_call(model: ir.Model, kind: OperationKind, variant: str, inputs: Sequence[ir.Value], attributes: Attributes, name: str) -> ir.Node:
     """A new node, not yet in the graph, that calls the floating-point form."""
     return _call(model, fused_function(kind, variant), inputs, attributes, name)
 
@@ -163,7 +162,7 @@ def integer_call(
     kind: OperationKind,
     variant: str,
     inputs: Sequence[ir.Value],
-    attributes: Mapping[str, Any],
+    attributes: Attributes,
     name: str,
     numerics: Numerics,
     domain: str = INTEGER,
@@ -175,13 +174,13 @@ def integer_call(
 
 
 def boundary_call(
-    model: ir.Model, called: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str, numerics: Numerics, domain: str = INTEGER
+    model: ir.Model, called: str, inputs: Sequence[ir.Value], attributes: Attributes, name: str, numerics: Numerics, domain: str = INTEGER
 ) -> ir.Node:
     """A new node that quantises or dequantises; called, inputs: see `boundary_function`; domain: the machine's, see `integer_domain`."""
     return _call(model, boundary_function(called, numerics, domain), inputs, attributes, name)
 
 
-def _call(model: ir.Model, function: ir.Function, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], name: str) -> ir.Node:
+def _call(model: ir.Model, function: ir.Function, inputs: Sequence[ir.Value], attributes: Attributes, name: str) -> ir.Node:
     add_function(model, function)
     given = {key: attributes[key] for key in function.attributes}
     return ir.node(function.name, list(inputs), given, domain=function.domain, name=name, num_outputs=1)

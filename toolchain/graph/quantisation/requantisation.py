@@ -15,8 +15,9 @@ from toolchain.graph.quantisation.scales import product_position
 from toolchain.graph.rewrite import row_blocks
 from toolchain.operations.ending import first_stored, quantize
 from toolchain.operations.kind import UNIT
+from toolchain.operations.numbers import Attributes
 from toolchain.operations.reals import evaluate_table
-from toolchain.spec.arrays import Floats, Reals
+from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.errors import UserError
 from toolchain.spec.model.quantisation import Fraction, Numerics
 from toolchain.spec.reason import Reason
@@ -41,8 +42,8 @@ SLOPE_BITS, SLOPE_ERROR = 15, 50
 class Stored:
     """constants: weights, bias and all other operands behind the tensors; attributes: of the integer call."""
 
-    constants: tuple[np.typing.NDArray[Any], ...]
-    attributes: Mapping[str, Any]
+    constants: tuple[Array, ...]
+    attributes: Attributes
 
 
 def limits(call: Call, scale: float, numerics: Numerics, zeros: Mapping[str, int] = NO_ZEROS) -> dict[str, int]:
@@ -174,7 +175,7 @@ def column_of(steps: Reals, weights: Floats) -> Floats:
     return steps.astype(np.float32).reshape(-1, *(1,) * (weights.ndim - 1))
 
 
-def _shape(call: Call) -> dict[str, Any]:
+def _shape(call: Call) -> dict[str, object]:
     return {key: value for key, value in call.attributes.items() if key not in ("alpha", "minimum", "maximum")}
 
 
@@ -190,7 +191,7 @@ def _stored_bias(
 
 
 def too_large(
-    stored: np.typing.NDArray[np.int8], bias: np.typing.NDArray[np.int64], shift: Any, numerics: Numerics, zero: int = 0
+    stored: np.typing.NDArray[np.int8], bias: np.typing.NDArray[np.int64], shift: Array | np.int64 | int, numerics: Numerics, zero: int = 0
 ) -> np.typing.NDArray[np.bool_]:
     """For each row of the weights, whether any order of adding up, with the rounding half of a shift, can leave the accumulator.
 
@@ -247,7 +248,7 @@ def _multiplied(
     return Stored((stored, whole.astype(np.int32), *channels), attributes)
 
 
-def scaling(call: Call, factor: float, numerics: Numerics) -> dict[str, Any]:
+def scaling(call: Call, factor: float, numerics: Numerics) -> dict[str, int | float]:
     """The attributes of a requantisation by a factor, on a machine that multiplies. Raises UserError E0919."""
     if numerics.form == "float32":
         return {"scale": float(np.float32(factor))}
@@ -290,7 +291,7 @@ def total(call: Call, given: Sequence[float], result: float, numerics: Numerics,
     return Stored((), attributes | _shape(call) | limits(call, result, numerics, zeros))
 
 
-def _average(call: Call, given: float, result: float, numerics: Numerics) -> tuple[dict[str, Any], int]:
+def _average(call: Call, given: float, result: float, numerics: Numerics) -> tuple[dict[str, int | float], int]:
     height, width = window_of(call)
     if numerics.form != "power_of_two":
         return {"multiply": 1} | scaling(call, given / (result * height * width), numerics), height * width
@@ -298,11 +299,12 @@ def _average(call: Call, given: float, result: float, numerics: Numerics) -> tup
     return {"multiply": average.numerator, "shift": average.shift + position(given) - position(result)}, height * width * average.numerator
 
 
-def _aligned(call: Call, given: Sequence[float], result: float, numerics: Numerics) -> tuple[dict[str, Any], int]:
+def _aligned(call: Call, given: Sequence[float], result: float, numerics: Numerics) -> tuple[dict[str, int | float], int]:
     """The multipliers of the summands, whose scales meet in the finest."""
     if numerics.form == "power_of_two":
         places = [position(scale) for scale in given]
-        factors, ends = [1 << (max(places) - place) for place in places], {"shift": max(places) - position(result)}
+        factors = [1 << (max(places) - place) for place in places]
+        ends: dict[str, int | float] = {"shift": max(places) - position(result)}
     else:
         room = numerics.accumulator_bits - 2 - (len(given) * numerics.magnitude).bit_length()
         larger = fraction_of(call, max(given) / result, numerics, min(room, numerics.multiplier_bits))
@@ -311,7 +313,7 @@ def _aligned(call: Call, given: Sequence[float], result: float, numerics: Numeri
     return dict(zip(call.operation.multipliers, factors, strict=True)) | ends, sum(factors)
 
 
-def _computed(call: Call, given: Sequence[float], result: float, numerics: Numerics) -> tuple[dict[str, Any], int]:
+def _computed(call: Call, given: Sequence[float], result: float, numerics: Numerics) -> tuple[dict[str, int | float], int]:
     """A product of computed tensors; only the sums of one element need no shape."""
     factors, terms = call.operation.factors, math.prod(call.reduced)
     most = terms * factors.size * numerics.magnitude ** (factors.total - 1)
@@ -329,7 +331,7 @@ def channel_factors(call: Call, weights: Floats, scales: Scales, numerics: Numer
         raise _impossible(call, Why.NO_FACTOR_SCALE())
     stored = stored_weights(weights, 2.0**-weight, numerics)
     if numerics.form == "power_of_two":
-        ends: dict[str, Any] = {"shift": weight + position(scales[0]) - position(scales[2])}
+        ends: dict[str, int | float] = {"shift": weight + position(scales[0]) - position(scales[2])}
     else:
         ends = scaling(call, 2.0**-weight * scales[0] / scales[2], numerics)
     shift = int(ends.get("shift", 0))
