@@ -1,0 +1,80 @@
+"""Bindings: operands and attributes of the fused operation, new constants where the graph lacks them, and the reason where there is none."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from tests.graph.imported import F, imported, normal
+from tests.graph.onnx_builder import n
+from toolchain.passes.bindings import Binding, Fused, New, bind
+from toolchain.passes.matching import Match, find
+from toolchain.passes.templates import default_templates
+from toolchain.spec.reasons import Why, text_of
+
+W, B = normal(0, 6, 3, 3, 3), normal(1, 6)
+LIMITS = {"zero": F(0), "six": F(6), "one": F(1), "least": F(-1), "inf": F(np.inf)}
+CONV = n("Conv", ["x", "w", "b"], ["c"], "conv", strides=[2, 1], pads=[1, 0, 1, 0])
+
+
+def bound(folder: Path, *nodes: onnx.NodeProto, constants: dict[str, np.ndarray] | None = None) -> Binding:
+    """The binding of the first default template that matches the last node."""
+    last: ir.Node = list(imported(folder, list(nodes), (1, 3, 8, 8), {"w": W, "b": B, **LIMITS, **(constants or {})}).graph)[-1]
+    matches = (find(template, last) for template in default_templates())
+    return bind(next(match for match in matches if isinstance(match, Match)))
+
+
+def test_a_convolution_keeps_its_window_and_operands(tmp_path: Path) -> None:
+    """Padding at the end that no window reads is dropped: of 8 + 2 rows, windows of 3 in steps of 2 read 9."""
+    found = bound(tmp_path, CONV)
+    assert isinstance(found, Fused)
+    assert (found.variant, [operand.name for operand in found.operands]) == ("", ["x", "w", "b"])
+    assert {**found.attributes} == {"strides": (2, 1), "pads": (1, 0, 0, 0), "dilations": (1, 1), "group": 1}
+
+
+def test_a_bias_that_is_left_out_is_a_new_constant_of_zeros(tmp_path: Path) -> None:
+    found = bound(tmp_path, n("Conv", ["x", "w"], ["c"], "conv"))
+    assert isinstance(found, Fused)
+    bias = found.operands[2]
+    assert isinstance(bias, New)
+    assert (bias.array.shape, bias.array.dtype, bias.array.any()) == ((6,), np.float32, False)
+
+
+@pytest.mark.parametrize(
+    ("limits", "variant", "attributes"),
+    [
+        (["zero", "six"], "clip", {"minimum": 0.0, "maximum": 6.0}),
+        (["least", "six"], "clip", {"minimum": -1.0, "maximum": 6.0}),
+        (["zero"], "relu", {}),
+        (["zero", "inf"], "relu", {}),
+    ],
+)
+def test_a_clip_is_an_activation_with_its_limits(limits: list[str], variant: str, attributes: dict[str, float], tmp_path: Path) -> None:
+    found = bound(tmp_path, CONV, n("Clip", ["c", *limits], ["y"], "clip"))
+    assert isinstance(found, Fused)
+    assert found.variant == variant
+    assert {name: found.attributes[name] for name in ("minimum", "maximum") if name in found.attributes} == attributes
+
+
+def test_a_clip_that_leaves_zero_out_is_no_activation(tmp_path: Path) -> None:
+    found = bound(tmp_path, CONV, n("Clip", ["c", "one", "six"], ["y"], "clip"))
+    assert found == Why.CLIP_WITHOUT_ZERO()
+    assert text_of(Why.CLIP_WITHOUT_ZERO())
+
+
+def test_limits_that_are_computed_are_no_activation(tmp_path: Path) -> None:
+    found = bound(tmp_path, CONV, n("ReduceMax", ["x"], ["m"], keepdims=0), n("Clip", ["c", "zero", "m"], ["y"], "clip"))
+    assert found == Why.OPEN_CLIP()
+
+
+def test_a_factor_for_each_channel_is_a_depthwise_convolution(tmp_path: Path) -> None:
+    """Its weights are new: [channels, 1, 1, 1] of the factors, with a bias of zeros."""
+    factors = np.array([1, 2, 3], F).reshape(3, 1, 1)
+    found = bound(tmp_path, n("Mul", ["x", "k"], ["y"], "scale"), constants={"k": factors})
+    assert isinstance(found, Fused)
+    weights = found.operands[1]
+    assert isinstance(weights, New)
+    np.testing.assert_array_equal(weights.array.ravel(), factors.ravel())
+    assert (weights.array.shape, found.attributes["group"]) == ((3, 1, 1, 1), 3)
