@@ -249,3 +249,30 @@ def test_constants_of_one_name(tmp_path: Path) -> None:
     proto = model([n("Add", ["x", "w"], ["y"])], {"x": [3]}, {"y": None}, {"w": np.ones(3, F)})
     proto.graph.initializer.append(numpy_helper.from_array(np.zeros(3, F), "w"))
     assert one_line(save(proto, tmp_path)).startswith("E0903 the constant 'w' is stored twice, with different values")
+
+
+@pytest.mark.parametrize("name", ["\x1b[31mred\x07", "a\nb"], ids=["control characters", "line break"])
+def test_names_reach_no_terminal_as_they_are(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither from the network that runs on the machine, nor from a mistake in it."""
+    monkeypatch.chdir(tmp_path)
+    nodes = [n("Conv", [f"x{name}", f"w{name}"], [f"t{name}"], f"c{name}"), n("Conv", [f"t{name}", f"w{name}"], [name], name)]
+    path = save(model(nodes, {f"x{name}": [1, 16, 6, 6]}, {name: None}, {f"w{name}": normal(0, 16, 16, 1, 1)}, 18), tmp_path)
+    words = ["target=vta", f"model={path}", "place=all"]
+    assert main(["verify", *words]) == 0
+    assert main(["explain", *words]) == 0
+    told = capsys.readouterr()
+    assert ": exact;" in told.out
+    assert not [sign for sign in told.out + told.err if sign < " " and sign != "\n"]
+    assert all(line.isprintable() and not line.startswith("b:") for line in told.out.splitlines())
+
+
+def test_an_average_pool_whose_border_counts_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Behind grouped and dilated convolutions; the window leaves the picture on two sides."""
+    monkeypatch.chdir(tmp_path)
+    layers = (
+        "{conv: {out: 32, kernel: 3, groups: 2, pad: half, act: relu}}, {conv: {out: 32, kernel: 3, dilation: 2, pad: 2, act: relu}}, "
+        "{avgpool: {kernel: 3, stride: 2, pad: 1, include_pad: true}}, {conv: {out: 32, kernel: [1, 3], stride: [1, 2], pad: [0, 1]}}"
+    )
+    Path("border.yaml").write_text(f"model: {{name: border, summary: of a pool}}\ninputs: {{image: [1, 32, 7, 7]}}\nlayers: [{layers}]\n")
+    assert main(["verify", "target=vta", "model=border.yaml", "place=all"]) == 0
+    assert ": exact;" in capsys.readouterr().out
