@@ -76,7 +76,8 @@ class _Model:
 
     def proto(self) -> onnx.ModelProto:
         manifest = self.bundle.manifest
-        ports = {port.name: _info(port, region) for region in manifest.regions for port in (*region.inputs, *region.outputs)} | self.ends
+        types = self._stored_types()
+        ports = {port.name: _info(port, types[region.target]) for region in manifest.regions for port in _border(region)} | self.ends
         inputs, outputs = ([ports[entry.name] for entry in side] for side in (manifest.inputs, manifest.outputs))
         made = [ports[port.name] for region in manifest.regions for port in region.outputs]
         inner = [entry for entry in made if entry.name not in {output.name for output in manifest.outputs}]
@@ -85,7 +86,18 @@ class _Model:
         functions = [*self.functions.values()]
         return helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=self.version, producer_name=SOURCE)
 
+    def _stored_types(self) -> dict[str, int]:
+        """Of ONNX, by machine: floating point for those that run graphs, else the integers that the host gives their regions or takes."""
+        regions = self.bundle.manifest.regions
+        types = {region.target: onnx.TensorProto.FLOAT if region.whole else onnx.TensorProto.INT8 for region in regions}
+        ends = [(region.target, self.ends.get(port.name)) for region in regions if not region.whole for port in _border(region)]
+        return types | {target: entry.type.tensor_type.elem_type for target, entry in ends if entry is not None}
 
-def _info(port: Port, region: RegionProgram) -> onnx.ValueInfoProto:
-    """A tensor at a region's border: stored integers, or floating point of a graph. ONNX Runtime infers no types of compiled nodes."""
-    return helper.make_tensor_value_info(port.name, onnx.TensorProto.FLOAT if region.whole else onnx.TensorProto.INT8, port.shape)
+
+def _border(region: RegionProgram) -> tuple[Port, ...]:
+    return (*region.inputs, *region.outputs)
+
+
+def _info(port: Port, kind: int) -> onnx.ValueInfoProto:
+    """A tensor at a region's border. kind: ONNX's number of its type; ONNX Runtime infers no types of compiled nodes."""
+    return helper.make_tensor_value_info(port.name, kind, port.shape)
