@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolchain.analysis.footprints.native import native_footprints
-from toolchain.analysis.hazards.control_conflicts import control_conflicts
+from toolchain.analysis.footprints import native_footprints
+from toolchain.analysis.hazards.in_place import control_conflicts
 from toolchain.analysis.state import State
 from toolchain.emulator.reference.elements import Element
 from toolchain.emulator.reference.engine import Listener, Reference

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from tests.schedule import many_cores
 from tests.schedule.cells import EVERY, Op, cells, copies, memory, program
 from toolchain.analysis.dependences import Dependences, accesses_by_memory, find_conflicts, find_dependences, find_dependences_across
-from toolchain.analysis.footprints.dispatch import footprints
+from toolchain.analysis.footprints import footprints
 from toolchain.isa.footprint.footprints import Runs
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Program

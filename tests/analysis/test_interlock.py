@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.cells import UNITS, Op, cells, copies, memory, program
-from toolchain.analysis.footprints.dispatch import footprints
+from toolchain.analysis.footprints import footprints
 from toolchain.analysis.interlock import held_instructions
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Program

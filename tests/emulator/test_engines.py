@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 
 from tests.random_programs import programs, random_program, random_state
 from tests.small_machines import small_machine
-from toolchain.analysis.footprints.dispatch import footprints
-from toolchain.analysis.hazards.control_conflicts import control_conflicts
-from toolchain.analysis.hazards.native import hazards
-from toolchain.analysis.hazards.races import Timeline
+from toolchain.analysis.footprints import footprints
+from toolchain.analysis.hazards.in_place import control_conflicts
+from toolchain.analysis.hazards.races import Timeline, hazards, relevant
 from toolchain.analysis.hazards.stale import stale_reads
-from toolchain.analysis.hazards.text import relevant
 from toolchain.analysis.queues.clocks import happens_before
 from toolchain.analysis.queues.interlock_counters import program_tokens
 from toolchain.analysis.queues.order import issue_order

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from toolchain.analysis.checks import check_program
-from toolchain.analysis.footprints.dispatch import footprints
+from toolchain.analysis.footprints import footprints
 from toolchain.analysis.hazards.races import UNWRITTEN, Timeline, find_hazards
 from toolchain.analysis.queues.clocks import happens_before
 from toolchain.analysis.queues.interlock_counters import program_tokens

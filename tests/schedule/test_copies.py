@@ -30,7 +30,7 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
-from toolchain.timing.sharing import part_of_ports
+from toolchain.timing.class_cost import part_of_ports
 
 
 @cache

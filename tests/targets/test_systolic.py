@@ -23,8 +23,8 @@ from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_text
 from toolchain.spec.model import Machine
 from toolchain.timing.cost import Costs, Ports
-from toolchain.timing.critical import critical_path
 from toolchain.timing.simulate import simulate
+from toolchain.timing.usage import critical_path
 from toolchain.verify.ladder import verify_model
 from toolchain.verify.reference_sample import SampleSize
 

@@ -1,15 +1,158 @@
-"""Costs of real instructions, by hand: fields, latched registers as they stand at issue, traffic, resource instances."""
+"""Costs of real instructions, by hand: fields, latched registers as they stand at issue, traffic, resource instances.
 
+Ports of banks: which banks an instruction reaches follows from its semantics, and units that want the same port share its cycles.
+"""
+
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.random_tokens import net
 from tests.target_runs import load_golden, timed
+from tests.timing.test_simulate import costs, run
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.binary.decode import decode
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import find_target, load_machine, load_text
+from toolchain.spec.model import Machine
+from toolchain.timing.cost import BankPorts
+from toolchain.timing.simulate import Timeline
+from toolchain.timing.trace import delay_reasons
+
+TEXT = """
+target: {name: banked, summary: three units that copy rows between banks}
+params:
+  FREE: {value: 0, range: [0, 1], doc: no limits}
+topology:
+  lane: {count: 2, lockstep: true}
+memories:
+  ram: {kind: dram, type: u8, depth: 64}
+  buf: {kind: ring, scope: lane, type: i8, banks: 4, depth: 16 if bank < 2 else 8, PORTS}
+units:
+  a: {reads: [buf], writes: [buf]}
+  b: {reads: [buf], writes: [buf]}
+  c: {reads: [buf], writes: [buf]}
+encoding:
+  unit: 32
+  formats:
+    op:
+      bits: 32
+      fields:
+        opcode: {bits: 2, role: opcode}
+        unit: {bits: 2}
+        src: {bits: 2}
+        dst: {bits: 2}
+        work: {bits: 8}
+        banks: {bits: 2, default: 1}
+        unused: {bits: 14, role: reserved, default: 0}
+instructions:
+  COPY:
+    format: op
+    match: {opcode: 1}
+    unit: min(unit, 2)
+    timing: copy
+    semantics: |
+      for k in range(banks), i in range(4):
+          buf[(dst + k) % 4, i] = buf[(src + k) % 4, i + 4]
+  END:
+    format: op
+    match: {opcode: 0}
+    unit: a
+    timing: none
+    semantics: |
+      pass
+sync:
+  counters: {}
+timing:
+  clock_khz: {value: 1000, source: test}
+  classes:
+    copy: {cycles: work, source: test}
+    none: {cycles: 0, source: test}
+program: {ends: END}
+"""
+PORTS = "ports: {read: 1 - FREE, write: 1 - FREE}"
+
+
+def banked(ports: str = PORTS, free: bool = False) -> Machine:
+    return load_text(TEXT.replace("PORTS", ports), "banked.yaml", overrides={"FREE": str(int(free))})
+
+
+def ends(machine: Machine, *lines: str) -> Timeline:
+    return timed(assemble(machine, Source("test.asm", "\n".join((*lines, "END unit=0 src=0 dst=0 work=0")))))
+
+
+def copy(unit: int, source: int, to: int, work: int, banks: int = 1) -> str:
+    return f"COPY unit={unit} src={source} dst={to} work={work} banks={banks}"
+
+
+@pytest.mark.parametrize(
+    ("second", "cycles"),
+    [
+        (copy(1, 2, 3, 10), [30, 10]),  # other banks
+        (copy(1, 0, 3, 10), [40, 20]),  # the same bank to read: turns until the shorter one is done
+        (copy(1, 2, 1, 10), [40, 20]),  # the same bank to write
+        (copy(1, 1, 0, 10), [30, 10]),  # each reads what the other writes: a port of its own for either
+        (copy(1, 3, 2, 10, 2), [40, 20]),  # of two banks, the one that is round the end of the memory
+    ],
+)
+def test_units_share_the_cycles_of_a_bank(second: str, cycles: list[int]) -> None:
+    first = copy(0, 0, 1, 30)
+    assert ends(banked(), first, second).result.end[:2].tolist() == cycles
+    assert ends(banked(free=True), first, second).result.end[:2].tolist() == [30, 10]
+
+
+def test_a_port_for_reads_and_writes() -> None:
+    lines = copy(0, 0, 1, 30), copy(1, 1, 2, 10)
+    assert ends(banked("ports: {either: 1}"), *lines).result.end[:2].tolist() == [40, 20]
+    assert ends(banked("ports: {either: 2}"), *lines).result.end[:2].tolist() == [30, 10]
+
+
+def test_the_first_of_a_priority_is_not_held_up() -> None:
+    found = ends(banked("ports: {read: 1, priority: [b]}"), copy(0, 0, 1, 30), copy(1, 0, 2, 10), copy(2, 0, 3, 5))
+    assert found.result.end[:3].tolist() == [45, 10, 20]
+    assert found.contended[:3].tolist() == [15, 0, 15]
+    assert delay_reasons(found, 0) == [("contended", "15 cycles, another unit is at its banks")]
+
+
+def test_several_ports_serve_as_many_units() -> None:
+    lines = copy(0, 0, 1, 30), copy(1, 0, 2, 30), copy(2, 0, 3, 30)
+    assert ends(banked("ports: {read: 2}"), *lines).result.end[:3].tolist() == [45, 45, 45]
+    assert ends(banked("ports: {read: 3}"), *lines).result.end[:3].tolist() == [30, 30, 30]
+
+
+def test_banks_come_from_footprints() -> None:
+    """Lockstep lanes are alike and count once."""
+    banks = ends(banked("ports: {read: 1}"), copy(0, 3, 1, 30, 3)).costs.banks
+    assert banks is not None
+    assert banks.number[banks.first[0] : banks.first[1]].tolist() == [0, 1, 3]
+    assert ends(banked(free=True), copy(0, 3, 1, 30, 3)).costs.banks is None
+
+
+@pytest.mark.parametrize(
+    ("ports", "code"), [("ports: {read: 0 - 1}", "E0139"), ("ports: {read: 1, priority: [d]}", "E0107"), ("ports: {reads: 1}", "E0108")]
+)
+def test_refused(ports: str, code: str) -> None:
+    with pytest.raises(UserError) as caught:
+        banked(ports)
+    assert code in [d.code for d in caught.value.diagnostics]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_every_cycle_of_a_port_is_used_once(data: st.DataObject) -> None:
+    """Units that share one port and nothing else take as long together as one after the other; none takes less than alone."""
+    work = data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=5))
+    ranks = data.draw(st.lists(st.integers(0, 2), min_size=len(work), max_size=len(work)))
+    n, zeros = len(work), np.zeros(len(work), np.int64)
+    banks = BankPorts(np.arange(n + 1), zeros, np.array(ranks, np.int64), np.ones(1, np.int64), 3)
+    found = run(net(list(range(n)), n, [{}] * n, [{}] * n, [], []), replace(costs(work), banks=banks))
+    assert found.end.max() == pytest.approx(sum(work))
+    assert (found.end >= np.array(work) - 1e-9).all()
+
 
 GOLDEN = sorted((Path(__file__).parents[1] / "data" / "vta_golden").glob("*.npz"))
 """Programs whose fields are read here without the toolchain."""

@@ -10,7 +10,7 @@ from tests.emulator.reference.test_engine import GOLDEN, vta_result
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import program_queues
 from toolchain.isa.sync_tokens import sync_tokens
-from toolchain.timing.cost import Costs, Ports
+from toolchain.timing.cost import Costs, ResourcePorts
 from toolchain.timing.simulate import simulate
 
 
@@ -20,7 +20,7 @@ def random_costs(n: int, seed: int) -> Costs:
     setup, cycles, latency, work = (random.integers(0, 10 ** random.integers(1, 5), n) for _ in range(4))
     first = np.arange(n + 1)
     zeros = np.zeros(n, np.int64)
-    return Costs(setup, cycles, latency, Ports(("port",), zeros[:1]), first, zeros, work, work, zeros)
+    return Costs(setup, cycles, latency, ResourcePorts(("port",), zeros[:1]), first, zeros, work, work, zeros)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

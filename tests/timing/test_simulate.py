@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.random_tokens import Net, any_net, is_legal, net, pair_net, single_ended
 from toolchain.analysis.queues import order as queues
-from toolchain.timing.bank_ports import BankPorts
-from toolchain.timing.cost import Costs, Ports
+from toolchain.timing.cost import BankPorts, Costs, ResourcePorts
 from toolchain.timing.simulate import simulate
 from toolchain.timing.timeline import NOT_FETCHED, Result
 
@@ -25,7 +24,7 @@ def costs(cycles: Iterable[int], setup: Iterable[int] = (), latency: Iterable[in
     first = np.cumsum([0, *(len(r) for r in rows)]).astype(np.int64)
     port, work = (np.array([move[k] for row in rows for move in row], np.int64) for k in (0, 1))
     rank = np.array([(ranks or {}).get(i, 0) for i, row in enumerate(rows) for _ in row], np.int64)
-    return Costs(*columns, Ports(tuple(f"p{k}" for k in range(ports)), np.arange(ports)), first, port, work, work, rank)
+    return Costs(*columns, ResourcePorts(tuple(f"p{k}" for k in range(ports)), np.arange(ports)), first, port, work, work, rank)
 
 
 @st.composite

@@ -1,14 +1,60 @@
-"""Where the cycles go: every cycle of every unit has a cause, bytes are those of the program, the basis is named."""
+"""Where the cycles go: every cycle of every unit has a cause, bytes are those of the program, the basis is named.
+
+The critical path adds up to the time, and goes through what really held the program up.
+"""
 
 from pathlib import Path
 
 import pytest
 
 from tests.target_runs import load_golden, timed
+from tests.timing.test_trace import small
+from tests.token_machine import mask, program, token_machine
 from toolchain.isa.binary.decode import decode
+from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.timing.simulate import Timeline
-from toolchain.timing.usage import summarise
+from toolchain.timing.usage import critical_path, summarise
+
+PROGRAMS = sorted((Path(__file__).parents[1] / "data" / "vta_golden").glob("*.npz"))
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
+def test_it_adds_up_to_the_time(path: Path) -> None:
+    timeline = timed(decode(load_machine("vta"), [load_golden(path)]))
+    assert sum(critical_path(timeline).values()) == pytest.approx(timeline.cycles)
+
+
+@pytest.mark.parametrize("path", [p for p in PROGRAMS if p.stem.startswith("c")], ids=lambda p: p.stem)
+def test_it_adds_up_where_queues_and_counters_are_short(path: Path) -> None:
+    machine = load_machine("vta", "hls", {"QUEUE_DEPTH": "8", "TOKEN_DEPTH": "2"})
+    timeline = timed(decode(machine, [load_golden(path)]))
+    assert sum(critical_path(timeline).values()) == pytest.approx(timeline.cycles)
+
+
+def test_a_shuffled_program_does_not_pass_through_short_queues() -> None:
+    """Its queues' instructions stand in an order in which eight places are too few."""
+    data = load_golden(next(p for p in PROGRAMS if p.stem.startswith("r12")))
+    assert timed(decode(load_machine("vta"), [data])).cycles > 0
+    with pytest.raises(UserError, match="does not fit into the queue of compute, which holds 8"):
+        timed(decode(load_machine("vta", "hls", {"QUEUE_DEPTH": "8"}), [data]))
+
+
+def test_it_follows_tokens_and_queues() -> None:
+    rows = [
+        {"unit": 0, "work": 5, "posts": mask("ab")},
+        {"unit": 1, "work": 1},
+        {"unit": 1, "work": 7, "waits": mask("ab"), "posts": mask("bc")},
+        {"unit": 2, "work": 3},
+        {"unit": 2, "work": 2, "waits": mask("bc")},
+    ]
+    assert critical_path(timed(program(token_machine(), rows))) == {"b": 7, "a": 5, "c": 2}
+
+
+def test_it_goes_on_where_room_was_made() -> None:
+    """Unit a is held until unit b takes a token, which is where b's longest instruction starts."""
+    assert critical_path(small()) == {"b": 16, "a": 4}
+
 
 GOLDEN = sorted((Path(__file__).parents[1] / "data" / "vta_golden").glob("c0*.npz"))
 

@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.footprints.dispatch import footprints
-from toolchain.analysis.hazards.control_conflicts import control_conflicts
-from toolchain.analysis.hazards.in_place import self_conflicts
-from toolchain.analysis.hazards.native import hazards
+from toolchain.analysis.footprints import footprints
+from toolchain.analysis.hazards.in_place import control_conflicts, self_conflicts
 from toolchain.analysis.hazards.pipeline import repeat_diagnostics, repeats
-from toolchain.analysis.hazards.races import UNWRITTEN, Hazards, Timeline, find_hazards, gather
+from toolchain.analysis.hazards.races import UNWRITTEN, Hazards, Timeline, find_hazards, gather, hazard_code, hazard_diagnostic, hazards, relevant
 from toolchain.analysis.hazards.stale import stale_reads
-from toolchain.analysis.hazards.text import hazard_code, hazard_diagnostic, relevant
 from toolchain.analysis.hazards.unused import lost_reads
 from toolchain.analysis.queues.clocks import Clocks, happens_before
 from toolchain.analysis.queues.interlock_counters import program_tokens

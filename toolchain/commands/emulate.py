@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from toolchain.analysis.checks import Checked, check_program, prepare_program
-from toolchain.analysis.hazards.text import soundness
+from toolchain.analysis.hazards.races import soundness
 from toolchain.analysis.state import State, new_state
 from toolchain.commands.machine import Stopwatch, machine_of, pairs, sign
 from toolchain.emulator.engines import engine_named

@@ -14,9 +14,8 @@ from toolchain.isa.assembly.disassembler import disassemble_blocks
 from toolchain.isa.footprint.text import comment, controlled
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.files import write_atomic
-from toolchain.timing.occupancy import occupancy
 from toolchain.timing.simulate import Timeline
-from toolchain.timing.trace import delay_reasons, place_of
+from toolchain.timing.trace import delay_reasons, occupancy, place_of
 from toolchain.timing.usage import summarise
 from toolchain.verify.program_under_test import ProgramUnderTest
 

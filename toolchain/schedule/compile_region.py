@@ -41,7 +41,7 @@ from toolchain.schedule.tile_following import follow_makers
 from toolchain.schedule.tiling.ring import find_rings
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
-from toolchain.timing.sharing import part_of_ports
+from toolchain.timing.class_cost import part_of_ports
 from toolchain.timing.simulate import Timeline, time_program
 
 CLOSE = 1.002

@@ -1,7 +1,10 @@
-"""The cost of instructions before they are emitted: their timing class over columns of field values, traffic in closed form."""
+"""The cost of instructions before they are emitted: their timing class over columns of field values, traffic in closed form.
+
+How a transfer uses a shared resource: replicas below a stream share out its bytes, each through a port of its own.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -15,7 +18,32 @@ from toolchain.spec.errors import Span, fail
 from toolchain.spec.expr import Binary, Call, Compare, Const, Expr, Member, Name, Unary, rewrite
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Instruction, Machine, Resource, TimingClass
-from toolchain.timing.sharing import cycles_alone, through_one_port
+
+
+def ports_of_stream(machine: Machine, resource: Resource) -> int:
+    """Instances of a resource that one stream's replicas use."""
+    return max(machine.instances(resource.scope) // machine.streams, 1)
+
+
+def through_one_port(machine: Machine, resource: Resource, moved: Value) -> Value:
+    """The bytes of a transfer that go through one port."""
+    return -(-moved // ports_of_stream(machine, resource))
+
+
+def part_of_ports(machine: Machine, copies: int, streams: int) -> Machine:
+    """The machine as one of several copies of a program finds it that all run at once: of each port that copies share, it has its part.
+
+    streams: of each copy.
+    """
+    sharing = {r.name: max(min(copies, machine.streams // machine.instances(r.scope) // streams), 1) for r in machine.timing.resources}
+    resources = tuple(replace(resource, per=resource.per * sharing[resource.name]) for resource in machine.timing.resources)
+    return replace(machine, timing=replace(machine.timing, resources=resources))
+
+
+def cycles_alone(resource: Resource, share: Value) -> Value:
+    """Cycles that bytes take through one port, alone on it."""
+    return -(-share * resource.per // resource.bytes_per_cycle)
+
 
 NEGATED = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

@@ -1,25 +1,86 @@
-"""The cost of every instruction by its timing class: cycles, setup, latency, and work on shared resources."""
+"""The cost of every instruction by its timing class: cycles, setup, latency, and work on shared resources.
+
+Ports of banks that each instruction uses, from its footprint: in a cycle only so many units reach a bank.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolchain.isa.columns import evaluate_columns
-from toolchain.isa.footprint.footprints import Footprints
+from toolchain.isa.footprint.footprints import Footprints, Runs
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program, stream_index
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import stream_levels
+from toolchain.spec.arrays import distinct
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Call, Expr, Index, Member, Name
-from toolchain.spec.model import Machine, Resource, TimingClass
-from toolchain.timing.bank_ports import BankPorts, bank_ports
-from toolchain.timing.sharing import cycles_alone, ports_of_stream, through_one_port
+from toolchain.spec.model import Machine, Memory, Ports, Resource, TimingClass
+from toolchain.timing.class_cost import cycles_alone, ports_of_stream, through_one_port
 
 
 @dataclass(frozen=True)
-class Ports:
+class BankPorts:
+    """Instruction i uses ports number[first[i]] to number[first[i + 1] - 1], with the rank beside each: lower goes first, equals take turns.
+
+    room: int64 [ports], units that each serves in one cycle. ranks: how many there are.
+    """
+
+    first: Ints
+    number: Ints
+    rank: Ints
+    room: Ints
+    ranks: int
+
+
+def bank_ports(machine: Machine, prints: Footprints) -> BankPorts | None:
+    """All ports of all banks whose number is limited; None where none is, so that no time is spent on them."""
+    found = [(number, memory, memory.ports) for number, memory in enumerate(machine.memories) if memory.ports]
+    if not found:
+        return None
+    rooms, orders, instructions, uses, base = list[Ints](), list[Ints](), list[Ints](), list[Ints](), 0
+    for number, memory, ports in found:
+        instances = 1 if memory.name in prints.alike else machine.instances(memory.scope)
+        for room, chosen in _kinds(ports, prints.runs):
+            who, bank = _banks(prints.runs.take(chosen & (prints.runs.memory == number)), memory, instances)
+            instructions.append(who)
+            uses.append(base + bank)
+            rooms.append(np.full(memory.banks * instances, room, np.int64))
+            orders.append(np.full(memory.banks * instances, number, np.int64))
+            base += memory.banks * instances
+    who, number = np.divmod(distinct(np.concatenate(instructions) * base + np.concatenate(uses)), base)
+    first = np.searchsorted(who, np.arange(len(prints.program) + 1)).astype(np.int64)
+    order = np.array([_unit_ranks(machine, memory.ports or Ports()) for memory in machine.memories], np.int64)
+    rank = order[np.concatenate(orders)[number], prints.program.unit[who]]
+    return BankPorts(first, number, rank, np.concatenate(rooms), len(machine.units) + 1)
+
+
+def _kinds(ports: Ports, runs: Runs) -> list[tuple[int, NDArray[np.bool_]]]:
+    """Ports of one kind in each bank, where they are limited, and the runs that go through them."""
+    through = ((ports.read, ~runs.write), (ports.write, runs.write), (ports.either, np.ones(len(runs), np.bool_)))
+    return [(count, chosen) for count, chosen in through if count]
+
+
+def _unit_ranks(machine: Machine, ports: Ports) -> list[int]:
+    """The rank of each unit."""
+    return [ports.priority.index(unit.name) if unit.name in ports.priority else len(ports.priority) for unit in machine.units]
+
+
+def _banks(runs: Runs, memory: Memory, instances: int) -> tuple[Ints, Ints]:
+    """(instruction, bank) of every bank that a run reaches, those of all instances counted on."""
+    whole = np.tile(np.array(memory.depths, np.int64) * memory.element.bytes // memory.granule, instances)
+    bounds = np.cumsum(whole)
+    first, stop = np.searchsorted(bounds, runs.start, "right"), np.searchsorted(bounds, runs.stop) + 1
+    count = stop - first
+    inside = np.arange(int(count.sum()), dtype=np.int64) - np.repeat(np.cumsum(count) - count, count)
+    return np.repeat(runs.instruction, count), np.repeat(first, count) + inside
+
+
+@dataclass(frozen=True)
+class ResourcePorts:
     """Resource instances of the device. of: index into machine.timing.resources."""
 
     names: tuple[str, ...]
@@ -37,7 +98,7 @@ class Costs:
     setup: Ints
     cycles: Ints
     latency: Ints
-    ports: Ports
+    ports: ResourcePorts
     first: Ints
     port: Ints
     bytes: Ints
@@ -93,7 +154,7 @@ def _assemble(program: Program, columns: Ints, who: Ints, resource: Ints, moved:
         rank[chosen] = _ranks(machine, item)[program.unit[who[chosen]]]
     names = tuple(_names(resources, counts))
     of = np.repeat(np.arange(len(resources)), counts)
-    return Costs(columns[0], columns[1], columns[2], Ports(names, of), first, port, share, work, rank)
+    return Costs(columns[0], columns[1], columns[2], ResourcePorts(names, of), first, port, share, work, rank)
 
 
 def _instance(machine: Machine, resource: Resource, stream: Ints) -> Ints:

@@ -1,12 +1,21 @@
-"""A timed program in a page of text, or as data for JSON."""
+"""A timed program in a page of text, or as data for JSON.
 
-from collections.abc import Iterator
+A table as aligned plain text.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import cast
 
 from toolchain.timing.simulate import Timeline
-from toolchain.timing.table import table
 from toolchain.timing.usage import Summary, summarise
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> list[str]:
+    """Lines of text. Columns are aligned to the right, those numbered in `left` to the left."""
+    widths = [max(len(line[k]) for line in (head, *rows)) for k in range(len(head))]
+    return ["  ".join(cell.ljust(w) if k in left else cell.rjust(w) for k, (cell, w) in enumerate(zip(line, widths, strict=True))).rstrip()
+            for line in (head, *rows)]  # fmt: skip
 
 
 def summary_data(timeline: Timeline) -> dict[str, object]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tiny_machine import streams, tiny, word
-from toolchain.analysis.footprints.dispatch import footprints
+from toolchain.analysis.footprints import footprints
 from toolchain.analysis.hazards.in_place import overlapping, self_conflicts
 from toolchain.analysis.queues.order import issue_order
 from toolchain.analysis.state import new_state

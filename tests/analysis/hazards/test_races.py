@@ -1,4 +1,7 @@
-"""The numpy and the C form of the hazard check against one that walks granule by granule in Python."""
+"""The numpy and the C form of the hazard check against one that walks granule by granule in Python.
+
+What checks say of a program that they do not refuse.
+"""
 
 from collections import defaultdict
 
@@ -8,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tiny_machine import streams, tiny, word
-from toolchain.analysis.hazards.native import hazards
-from toolchain.analysis.hazards.races import RAW, UNWRITTEN, WAR, WAW, Hazards, Timeline, find_hazards
+from toolchain.analysis.hazards.races import RAW, UNWRITTEN, WAR, WAW, Hazards, Timeline, find_hazards, hazards, soundness
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.footprint.footprints import Footprints, Runs, granules, join_faults, join_runs, merge_runs
 from toolchain.isa.footprint.provenance import positions
@@ -81,3 +83,20 @@ def test_three_ways_agree(seed: int, count: int, queues: int, touches: int, spre
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("toolchain.analysis.hazards.races.BLOCK", 7)
         assert as_dict(find_hazards(prints, timeline)) == expected
+
+
+@pytest.mark.parametrize(
+    ("tolerated", "text"),
+    [
+        ({}, "no deadlock, no race, every address in range"),
+        ({"E0601": 1}, "no deadlock, every address in range, 1 race that the machine's file calls a warning"),
+        ({"E0601": 318}, "no deadlock, every address in range, 318 races that the machine's file calls warnings"),
+        ({"E0602": 1}, "no deadlock, no race, every address in range, 1 read of what nothing has written that the machine's file calls a warning"),
+        (
+            {"E0602": 2, "E0601": 1},
+            "no deadlock, every address in range, 1 race and 2 reads of what nothing has written that the machine's file calls warnings",
+        ),
+    ],
+)
+def test_no_race_is_said_where_there_is_none(tolerated: dict[str, int], text: str) -> None:
+    assert soundness(tolerated) == text

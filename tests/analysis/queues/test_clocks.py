@@ -1,5 +1,9 @@
-"""Vector clocks against every possible execution of small nets, and C against Python."""
+"""Vector clocks against every possible execution of small nets, and C against Python.
 
+Which post a wait takes its token from, by hand.
+"""
+
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,9 +14,45 @@ from hypothesis import strategies as st
 
 from tests.random_tokens import Net, any_net, entries, fetched, net, pair_net, rows, single_ended
 from tests.token_machine import mask, program, token_machine
-from toolchain.analysis.queues.clocks import happens_before, token_clocks
+from toolchain.analysis.queues.clocks import Edges, edges, happens_before, match, token_clocks
 from toolchain.analysis.queues.order import issue_order, simulate
 from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, Coupled
+
+
+def known(case: Net) -> Edges:
+    order = np.arange(len(case.queue))
+    return edges(match(case.tokens, order, case.queue), np.zeros(len(case.tokens.names), np.bool_), len(order))
+
+
+def lists(start: np.ndarray, value: np.ndarray) -> list[list[int]]:
+    return [value[a:b].tolist() for a, b in itertools.pairwise(start)]
+
+
+def test_the_first_posted_is_the_first_taken() -> None:
+    found = known(net([0, 0, 1, 1], 2, [{}, {}, {0: 1}, {0: 1}], [{0: 1}, {0: 1}, {}, {}], [-1], [0]))
+    assert lists(found.start, found.poster) == [[], [], [0], [1]]
+
+
+def test_initial_tokens_come_from_nobody() -> None:
+    found = known(net([0, 1, 1], 2, [{}, {0: 1}, {0: 1}], [{0: 1}, {}, {}], [-1], [1]))
+    assert lists(found.start, found.poster) == [[], [], [0]]
+
+
+def test_the_last_of_several_tokens_of_one_queue_tells_all() -> None:
+    found = known(net([0, 0, 1], 2, [{}, {}, {0: 2}], [{0: 1}, {0: 1}, {}], [-1], [0]))
+    assert lists(found.start, found.poster) == [[], [], [1]]
+
+
+def test_every_poster_of_a_barrier_counts() -> None:
+    found = known(net([0, 1, 2], 3, [{}, {}, {0: 2}], [{0: 1}, {0: 1}, {}], [-1], [0]))
+    assert lists(found.start, found.poster) == [[], [], [0, 1]]
+
+
+def test_a_taker_makes_room_for_a_later_post() -> None:
+    found = known(net([0, 1, 0, 1], 2, [{}, {0: 1}, {}, {0: 1}], [{0: 1}, {}, {0: 1}, {}], [1], [0]))
+    assert lists(found.held_start, found.held) == [[], [], [1], []]
+    assert lists(found.start, found.room) == [[], [-1], [], [1]]
+
 
 State = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[tuple[int, int], ...], ...], tuple[int, ...]]
 """Per queue: instructions started, instructions complete, posts still owed; then the counters."""

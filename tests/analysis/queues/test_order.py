@@ -1,14 +1,67 @@
-"""Issue order: legal, the same in C and Python, and a deadlock exactly where every schedule has one."""
+"""Issue order: legal, the same in C and Python, and a deadlock exactly where every schedule has one.
+
+Deadlocks and lost tokens, told in full.
+"""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.random_tokens import Net, any_net, entries, fetched, is_legal, pair_net, single_ended
 from tests.token_machine import mask, program, token_machine
 from toolchain.analysis.queues.order import issue_order, leftovers, simulate
+from toolchain.spec.errors import UserError
+
+
+def op(unit: int, waits: str = "", posts: str = "", **fields: int) -> dict[str, int]:
+    return {"unit": unit, "waits": mask(waits), "posts": mask(posts), **fields}
+
+
+DEADLOCKS = {
+    "at_the_end": [op(0, posts="bc"), op(0, posts="bc")],
+    "nobody": [op(0), op(1, "ab")],
+    "all_taken": [op(0, posts="ab"), op(1, "ab"), op(1, "ab")],
+    "cycle": [op(0, "ca", "ab"), op(1, "ab", "bc"), op(2, "bc", "ca")],
+    "behind": [op(0, "ba"), op(0, posts="ab"), op(1, "ab", "ba")],
+    "itself": [op(0, "ba"), op(1, "ab", "ba"), op(0, posts="ab")],
+    "too_many": [op(0, posts="ab"), op(0, posts="ab"), op(1, "ab", amount=3)],
+}
+
+
+@pytest.mark.parametrize("name", DEADLOCKS)
+def test_a_deadlock_says_who_waits_for_what_and_why(name: str, golden: Callable[[str, str], None]) -> None:
+    with pytest.raises(UserError) as caught:
+        issue_order(program(token_machine({"bc": ", depth: 1"}), DEADLOCKS[name]))
+    golden(f"queues/deadlock_{name}.txt", f"{caught.value}\n")
+
+
+def test_a_full_counter_is_part_of_the_reason(golden: Callable[[str, str], None]) -> None:
+    machine = token_machine({"ab": ", depth: 1", "bc": ", depth: 1"})
+    stuck = program(machine, [op(0, posts="ab"), op(0, posts="ab"), op(0, posts="bc"), op(1, "bc"), op(1, "ab"), op(1, "ab")])
+    with pytest.raises(UserError) as caught:
+        issue_order(stuck)
+    golden("queues/deadlock_full.txt", f"{caught.value}\n")
+
+
+def test_a_short_queue_is_part_of_the_reason(golden: Callable[[str, str], None]) -> None:
+    machine = token_machine()
+    short = replace(machine, units=tuple(replace(u, depth=2 if u.name == "a" else None) for u in machine.units))
+    rows = [op(0, "ba"), op(0), op(0), op(1, "", "ba"), op(2)]
+    assert issue_order(program(machine, rows)).tolist() == [3, 0, 1, 2, 4]
+    with pytest.raises(UserError) as caught:
+        issue_order(program(short, rows))
+    golden("queues/deadlock_short_queue.txt", f"{caught.value}\n")
+
+
+def test_a_flag_loses_its_second_token(golden: Callable[[str, str], None]) -> None:
+    machine = token_machine({"ab": ", mode: flag"})
+    with pytest.raises(UserError) as caught:
+        issue_order(program(machine, [op(0, posts="ab"), op(0, posts="ab"), op(1, "ab"), op(1, "ab")]))
+    golden("queues/lost_token.txt", f"{caught.value}\n")
 
 
 @settings(max_examples=25, deadline=None)
@@ -70,13 +123,13 @@ def successors(case: Net, mine: list[int], q: int, head: tuple[int, ...], owed: 
             yield put(head, q, head[q] + 1), put(owed, q, tuple(entries(case.tokens.posts, mine[head[q]]))), tuple(left)
 
 
-def op(unit: int, waits: str = "", posts: str = "", **fields: int) -> dict[str, int]:
+def made(unit: int, waits: str = "", posts: str = "", **fields: int) -> dict[str, int]:
     return {"unit": unit, "waits": mask(waits), "posts": mask(posts), **fields}
 
 
 def test_all_prior_waits_for_every_earlier_instruction_of_the_source() -> None:
     machine = token_machine({"ab": ", mode: all_prior"})
-    code = program(machine, [op(2, posts="ca"), op(0, "ca"), op(0), op(1, "ab"), op(1, "ab"), op(0)])
+    code = program(machine, [made(2, posts="ca"), made(0, "ca"), made(0), made(1, "ab"), made(1, "ab"), made(0)])
     assert issue_order(code).tolist() == [0, 1, 2, 3, 4, 5]
     for seed in range(8):
         order = issue_order(code, seed).tolist()
@@ -84,6 +137,6 @@ def test_all_prior_waits_for_every_earlier_instruction_of_the_source() -> None:
 
 
 def test_leftover_tokens_are_a_warning(golden: Callable[[str, str], None]) -> None:
-    code = program(token_machine({"ba": ", initial: 1"}), [op(0, "ba", "ab"), op(0, "", "ab"), op(1, "ab")])
+    code = program(token_machine({"ba": ", initial: 1"}), [made(0, "ba", "ab"), made(0, "", "ab"), made(1, "ab")])
     assert len(issue_order(code)) == 3
     golden("queues/leftovers.txt", "".join(d.render() + "\n" for d in leftovers(code)))

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.tiny_machine import tiny
-from toolchain.analysis.footprints.dispatch import footprints
+from toolchain.analysis.footprints import footprints
 from toolchain.analysis.queues.order import issue_order
 from toolchain.analysis.state import new_state
 from toolchain.isa.binary.decode import decode

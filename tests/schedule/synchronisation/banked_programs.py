@@ -1,6 +1,6 @@
 """Programs of copies between banks, and their turns."""
 
-from tests.timing.test_bank_ports import banked, copy, ends
+from tests.timing.test_cost import banked, copy, ends
 from toolchain.analysis.dependences import Needs
 from toolchain.schedule.synchronisation.turns import find_turns
 

@@ -11,7 +11,7 @@ from tests.schedule.laws import derive
 from tests.targets.dpuv3_operations import kernel, machine
 from tests.targets.test_dpuv3_kept import SLOTS, Buffer, kept_of, last_rows
 from toolchain.analysis.checks import prepare_program
-from toolchain.analysis.footprints.dispatch import footprints
+from toolchain.analysis.footprints import footprints
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Program
 from toolchain.schedule.compile import emit_alone, pack_tensors

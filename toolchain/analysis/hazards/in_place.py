@@ -1,9 +1,14 @@
-"""Instructions that read an element which another of their own iterations writes, without saying that this is meant."""
+"""Instructions that read an element which another of their own iterations writes, without saying that this is meant.
 
+Addresses must not depend on data: control memories are loaded from what no instruction stores, and not by their readers.
+"""
+
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
+from toolchain.isa.checks import MOST
 from toolchain.isa.footprint.control import ControlContents
 from toolchain.isa.footprint.footprints import Footprints, Runs
 from toolchain.isa.footprint.loop_nest import Nest, machine_nests, memories_alike, project
@@ -16,14 +21,14 @@ from toolchain.isa.program import Ints
 from toolchain.spec.arrays import distinct
 from toolchain.spec.errors import Diagnostic
 
-MOST = 21
+MOST_SUSPECTS = 21
 """Instructions that are looked at closely; more conflicts than are ever shown."""
 
 
 def self_conflicts(provenance: Provenance, prints: Footprints) -> list[Diagnostic]:
     """E0609 for each such instruction. Those whose reads and writes are apart, nearly all, are passed over at once."""
     controls = ControlContents(provenance)
-    return [d for index in _suspects(prints)[:MOST].tolist() if (d := _look(provenance, controls, index))]
+    return [d for index in _suspects(prints)[:MOST_SUSPECTS].tolist() if (d := _look(provenance, controls, index))]
 
 
 def _suspects(prints: Footprints) -> Ints:
@@ -112,3 +117,40 @@ def _visits(provenance: Provenance, controls: ControlContents, index: int, nest:
         stamp = np.stack([frame.variables[n] for n in names], 1) if names else np.zeros((len(frame), 0), np.int64)
         times.append(stamp[runs.instruction[row]])
     return np.concatenate(granules), np.concatenate(times)
+
+
+def control_conflicts(prints: Footprints) -> list[Diagnostic]:
+    """E0608 for each load of control from a place that is stored to, and each instruction that reads control which it writes."""
+    return [*_overwritten(prints), *_own(prints)]
+
+
+def _own(prints: Footprints) -> Iterator[Diagnostic]:
+    runs, program = prints.runs, prints.program
+    control = np.array([m.control for m in program.machine.memories])
+    mine = runs.take(control[runs.memory])
+    for row in touches_both(mine)[: MOST + 1].tolist():
+        name = program.machine.memories[int(mine.memory[row])].name
+        message = f"{program.label(int(mine.instruction[row]))} reads the control memory '{name}' and writes it"
+        yield Diagnostic("E0608", message, hint="load it with an instruction before")
+
+
+def _overwritten(prints: Footprints) -> Iterator[Diagnostic]:
+    """E0608 where the program stores over what it loads a control memory from: its addresses would depend on data."""
+    feeds, runs = prints.feeds, prints.runs
+    for memory in distinct(feeds.memory).tolist():
+        sources, stores = feeds.take(feeds.memory == memory), runs.take((runs.memory == memory) & runs.write)
+        if not len(stores):
+            continue
+        rank = np.argsort(stores.start, kind="stable")
+        stores = stores.take(rank)
+        reach = np.maximum.accumulate(stores.stop)
+        # The last store that starts before a source ends: some store meets the source if the farthest of those before it does.
+        last = np.searchsorted(stores.start, sources.stop) - 1
+        meets = (last >= 0) & (reach[np.maximum(last, 0)] > sources.start)
+        for row in np.flatnonzero(meets)[: MOST + 1].tolist():
+            writer = int(np.argmax((stores.start < sources.stop[row]) & (stores.stop > sources.start[row])))
+            low, high = max(int(stores.start[writer]), int(sources.start[row])), min(int(stores.stop[writer]), int(sources.stop[row]))
+            program = prints.program
+            loader, storer = program.label(int(sources.instruction[row])), program.label(int(stores.instruction[writer]))
+            message = f"{loader} loads control from {range_text(program.machine, memory, low, high)}, where {storer} stores"
+            yield Diagnostic("E0608", message, hint="addresses must not depend on data that the program computes")

@@ -2,17 +2,27 @@
 
 For every granule, in the order of execution: each access against the last write before it, and each write against the last
 read of every queue since that write. Two accesses that the queues and tokens do not order are a race.
+
+Find the hazards of toolchain/analysis/hazards/races.py in C, over a shadow of every memory.
+
+Hazards in words: both instructions, the memory and the range, and which edge is missing.
 """
 
-from collections.abc import Iterator, Sequence
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.isa.footprint.footprints import Footprints, Runs
-from toolchain.isa.program import Ints
+from toolchain.analysis.compile import load_library
+from toolchain.isa.footprint.footprints import Footprints, Runs, granules
+from toolchain.isa.footprint.text import range_text
+from toolchain.isa.program import Ints, Program
 from toolchain.spec.arrays import distinct
+from toolchain.spec.errors import Diagnostic
 
 RAW, WAR, WAW, UNWRITTEN = range(4)
 BLOCK = 1 << 22
@@ -142,3 +152,105 @@ def _latest(first: Ints, second: Ints, queue: Ints, chosen: NDArray[np.bool_]) -
     final = np.append((np.diff(second[rank]) != 0) | (np.diff(queue[first[rank]]) != 0), True) if len(rank) else np.zeros(0, np.bool_)
     kept[rank[final]] = True
     return kept
+
+
+CHECKER = Path(__file__).resolve().parents[2] / "templates" / "checker"
+
+
+class _Record(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_int64) for name in Hazards.__dataclass_fields__)
+
+
+class _Task(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("n", "queues", "memories")),
+        *((name, ctypes.c_void_p) for name in ("order", "first", "memory", "start", "stop", "queue", "place", "granules", "write", "clock")),
+        ("records", ctypes.POINTER(_Record)),
+        ("count", ctypes.c_int64),
+    )
+
+
+def hazards(prints: Footprints, timeline: Timeline) -> Hazards:
+    """Every race and every read of unwritten granules: in C where there is a compiler, else with numpy. Raises MemoryError."""
+    library = load_library("hazards", (CHECKER / "hazards.c").read_text())
+    return find_hazards(prints, timeline) if library is None else _native(library, prints, timeline)
+
+
+def _native(library: ctypes.CDLL, prints: Footprints, timeline: Timeline) -> Hazards:
+    machine, runs = prints.program.machine, prints.runs
+    sizes = np.array([granules(m) * machine.instances(m.scope) if m.kind != "register" else 0 for m in machine.memories], np.int64)
+    arrays: dict[str, NDArray[Any]] = {
+        "order": timeline.order, "first": prints.first, "memory": runs.memory, "start": runs.start, "stop": runs.stop,
+        "queue": timeline.queue, "place": timeline.place, "granules": sizes,
+        "write": runs.write, "clock": timeline.clock,
+    }  # fmt: skip
+    kinds = {"write": np.uint8, "clock": np.int32}
+    held = {name: np.ascontiguousarray(array, kinds.get(name, np.int64)) for name, array in arrays.items()}
+    pointers = [held[name].ctypes.data for name in arrays]
+    task = _Task(len(timeline.order), timeline.clock.shape[1], len(sizes), *pointers, None, 0)
+    if library.hazards(ctypes.byref(task)):
+        raise MemoryError("the hazard check needs more memory than there is")
+    count = int(task.count)
+    table = (
+        np.ctypeslib.as_array(ctypes.cast(task.records, ctypes.POINTER(ctypes.c_int64)), (count, 6)).copy() if count else np.zeros((0, 6), np.int64)
+    )
+    library.hazards_free(ctypes.byref(task))
+    return gather([Hazards(*(np.ascontiguousarray(column) for column in table.T))], timeline.position)
+
+
+TOLERATED = {
+    "E0601": ("race", "races"),
+    "E0602": ("read of what nothing has written", "reads of what nothing has written"),
+    "E0612": ("instruction that meets its own results too soon", "instructions that meet their own results too soon"),
+}
+
+
+def soundness(tolerated: Mapping[str, int]) -> str:
+    """Findings of checks that only warn. tolerated: by code, hazards that the machine's file calls warnings."""
+    named = [f"{count} {TOLERATED[code][count > 1]}" for code, count in sorted(tolerated.items()) if count]
+    race = [] if tolerated.get("E0601") else ["no race"]
+    held = [f"{' and '.join(named)} that the machine's file calls {'warnings' if sum(tolerated.values()) > 1 else 'a warning'}"] if named else []
+    return ", ".join(["no deadlock", *race, "every address in range", *held])
+
+
+def hazard_code(kind: int) -> str:
+    """The code of a row of Hazards."""
+    return "E0602" if kind == UNWRITTEN else "E0601"
+
+
+def hazard_diagnostic(prints: Footprints, found: Hazards, row: int) -> Diagnostic:
+    """E0601 for a race, E0602 for a read of what nothing wrote; as severe as the memory says."""
+    program, number = prints.program, int(found.memory[row])
+    memory = program.machine.memories[number]
+    where = range_text(program.machine, number, int(found.start[row]), int(found.stop[row]), memory.name in prints.alike)
+    first, second, kind = int(found.first[row]), int(found.second[row]), int(found.kind[row])
+    later = program.label(second)
+    if kind == UNWRITTEN:
+        return Diagnostic("E0602", f"{later} reads {where}, which nothing has written", severity=memory.hazard)
+    earlier = program.label(first)
+    did, does, name = {
+        RAW: ("writes", "reads", "read after write"),
+        WAR: ("reads", "writes", "write after read"),
+    }.get(kind, ("writes", "writes", "write after write"))
+    message = f"race on {where}: {earlier} {did} it, {later} {does} it, and nothing orders them ({name})"
+    return Diagnostic("E0601", message, hint=_missing(program, first, second), severity=memory.hazard)
+
+
+def _missing(program: Program, first: int, second: int) -> str:
+    a, b = _queue(program, first), _queue(program, second)
+    if a == b:
+        return f"{a} overlaps its instructions: it needs a token to itself between them"
+    return f"a token from {a} to {b} is missing, posted by #{first} or later and taken by #{second} or earlier"
+
+
+def _queue(program: Program, index: int) -> str:
+    unit = program.machine.units[int(program.unit[index])].name
+    return f"{unit} of stream {int(program.stream[index])}" if program.machine.streams > 1 else unit
+
+
+def relevant(prints: Footprints, found: Hazards, preset: frozenset[str]) -> Hazards:
+    """Without the unwritten reads of DRAM and of memories that the host has filled, nor those that may follow from a bad address."""
+    memories = prints.program.machine.memories
+    filled = [i for i, m in enumerate(memories) if m.kind == "dram" or (m.name in preset and not m.transient) or len(prints.faults)]
+    kept = ~((found.kind == UNWRITTEN) & np.isin(found.memory, filled))
+    return found.take(kept)

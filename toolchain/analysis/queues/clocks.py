@@ -1,17 +1,169 @@
-"""Vector clocks: what is certainly done before an instruction starts, in every execution of the program."""
+"""Vector clocks: what is certainly done before an instruction starts, in every execution of the program.
+
+The post that each wait takes its token from: first posted, first taken, for every counter at once.
+
+Where a counter has one posting queue, the k-th token is the same in every execution. Where it has several, a wait
+takes the same set of tokens in every execution only if each later post comes after the tokens before it; clocks.py checks that.
+"""
 
 import ctypes
 import itertools
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.compile import load_library
-from toolchain.analysis.queues.token_edges import Edges, Flags, Matching, edges, match
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
-from toolchain.isa.sync_tokens import ALL_PRIOR, SyncTokens, sync_tokens
+from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, Moves, SyncTokens, sync_tokens
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Side:
+    """Token movements of one kind, counter by counter in the order of execution.
+
+    instruction, counter, first, last: int64 [m]; an entry moves tokens first..last - 1 of its counter, counted from 0.
+    """
+
+    instruction: Ints
+    counter: Ints
+    first: Ints
+    last: Ints
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The events for which an instruction's start and its end wait, in rows like Moves.
+
+    poster: the instruction whose token is taken. room: the instruction whose start made room for that token, or -1.
+    held: instructions whose start made room for a token that this instruction posts.
+    """
+
+    start: Ints
+    poster: Ints
+    room: Ints
+    held_start: Ints
+    held: Ints
+
+
+@dataclass(frozen=True)
+class Matching:
+    """several_posters, several_takers: bool per counter, whether more than one queue posts or takes.
+
+    own_last: for each take, how many tokens its own queue has taken by then.
+    """
+
+    tokens: SyncTokens
+    posts: Side
+    takes: Side
+    several_posters: Flags
+    several_takers: Flags
+    own_last: Ints
+
+
+def match(tokens: SyncTokens, order: Ints, queue: Ints) -> Matching:
+    """order: a legal order of execution. queue: the queue of each instruction."""
+    counters, rank = len(tokens.names), np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    posts, takes = _side(tokens.posts, rank, tokens.initial), _side(tokens.waits, rank, np.zeros(counters, np.int64))
+    several = [_several(side, queue, counters) for side in (posts, takes)]
+    return Matching(tokens, posts, takes, several[0], several[1], _own_last(takes, queue))
+
+
+def _side(moves: Moves, rank: Ints, initial: Ints) -> Side:
+    owner = np.repeat(np.arange(len(moves.start) - 1), np.diff(moves.start))
+    by = np.lexsort((rank[owner], moves.counter))
+    counter, amount = moves.counter[by], moves.amount[by]
+    total = np.cumsum(amount)
+    head = np.searchsorted(counter, counter)
+    last = total - (total[head] - amount[head]) + initial[counter] if len(by) else total
+    return Side(owner[by], counter, last - amount, last)
+
+
+def _several(side: Side, queue: Ints, counters: int) -> Flags:
+    found = np.zeros(counters, np.bool_)
+    low, high = np.full(counters, np.iinfo(np.int64).max), np.full(counters, -1)
+    np.minimum.at(low, side.counter, queue[side.instruction])
+    np.maximum.at(high, side.counter, queue[side.instruction])
+    np.less(low, high, out=found)
+    return found
+
+
+def _own_last(takes: Side, queue: Ints) -> Ints:
+    """How many tokens the taker's own queue has taken by the end of each entry, whatever other queues do."""
+    if not len(takes.counter):
+        return takes.last
+    by = np.lexsort((np.arange(len(takes.counter)), queue[takes.instruction], takes.counter))
+    group = np.stack([takes.counter[by], queue[takes.instruction[by]]])
+    new = np.concatenate([[True], (group[:, 1:] != group[:, :-1]).any(axis=0)])
+    total = np.cumsum((takes.last - takes.first)[by])
+    head = np.maximum.accumulate(np.where(new, np.arange(len(by)), 0))
+    result = np.empty(len(by), np.int64)
+    result[by] = total - (total[head] - (takes.last - takes.first)[by][head])
+    return result
+
+
+def edges(matching: Matching, ignore: Flags, n: int) -> Edges:
+    """The edges that hold in every execution. ignore: counters whose waits are known to order nothing."""
+    posts, takes = matching.posts, matching.takes
+    low, high = _ranges(matching)
+    useful = ~ignore[takes.counter] & ~(matching.several_posters & matching.several_takers)[takes.counter]
+    low = np.where(matching.several_posters[takes.counter], low, np.maximum(high - 1, low))
+    count = np.where(useful, np.maximum(high - low, 0), 0)
+    entry = np.arange(int(count.sum())) + np.repeat(low - (np.cumsum(count) - count), count)
+    room = _room(matching)
+    start, entry = _rows(n, np.repeat(takes.instruction, count), entry)
+    held = np.flatnonzero(room >= 0)
+    held_start, held_by = _rows(n, posts.instruction[held], room[held])
+    return Edges(start, posts.instruction[entry], room[entry], held_start, held_by)
+
+
+def _ranges(matching: Matching) -> tuple[Ints, Ints]:
+    """For each take the posts (positions in `posts`) low..high - 1 that it takes from; of initial tokens none."""
+    posts, takes, tokens = matching.posts, matching.takes, matching.tokens
+    amount = takes.last - takes.first
+    last = np.where(matching.several_takers[takes.counter], matching.own_last, takes.last)
+    last = np.where(tokens.mode[takes.counter] == ALL_PRIOR, amount, last)
+    first = last - amount
+    width = 1 + max(int(side.last.max(initial=0)) for side in (posts, takes))
+    key = posts.counter * width + posts.last
+    base = takes.counter * width
+    begin = np.searchsorted(posts.counter, takes.counter)
+    end = np.searchsorted(posts.counter, takes.counter, side="right")
+    low = np.maximum(np.searchsorted(key, base + first, side="right"), begin)
+    high = np.minimum(np.searchsorted(key, base + last, side="left") + 1, end)
+    return low, np.where(last > tokens.initial[takes.counter], high, low)
+
+
+def _room(matching: Matching) -> Ints:
+    """For each post the instruction whose take made room for it, or -1; known where one queue posts and one takes.
+
+    The start of an instruction that another one still feeds tells nothing.
+    """
+    posts, takes, tokens = matching.posts, matching.takes, matching.tokens
+    if not len(takes.counter):
+        return np.full(len(posts.counter), -1)
+    depth = tokens.depth[posts.counter]
+    starts_early = np.diff(tokens.coupled.ends.start) > 0 if tokens.coupled else np.zeros(len(tokens.waits.start) - 1, np.bool_)
+    needed = posts.last - depth
+    plain = (tokens.mode == COUNTING) & ~matching.several_posters & ~matching.several_takers
+    wanted = plain[posts.counter] & (depth >= 0) & (needed > 0)
+    width = 1 + max(int(side.last.max(initial=0)) for side in (posts, takes))
+    at = np.searchsorted(takes.counter * width + takes.last, posts.counter * width + needed)
+    at = np.minimum(at, len(takes.counter) - 1)
+    return np.where(wanted & (takes.counter[at] == posts.counter) & ~starts_early[takes.instruction[at]], takes.instruction[at], -1)
+
+
+def _rows(n: int, owner: Ints, value: Ints) -> tuple[Ints, Ints]:
+    by = np.argsort(owner, kind="stable")
+    start = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(owner, minlength=n), out=start[1:])
+    return start, value[by]
+
 
 Clocks = NDArray[np.int32]
 CHECKER = Path(__file__).resolve().parents[2] / "templates" / "checker"

@@ -1,18 +1,182 @@
-"""In what order a program's instructions run when time is not simulated: in-order queues that meet at counters."""
+"""In what order a program's instructions run when time is not simulated: in-order queues that meet at counters.
+
+Why a program stopped: which instruction waits for which counter, and why the token never comes.
+"""
 
 import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.compile import load_library
-from toolchain.analysis.queues.deadlock import explain, lost_token
 from toolchain.analysis.queues.token_run import TokenRun, run_tokens
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import QueueTable, program_queues
-from toolchain.isa.sync_tokens import ALL_PRIOR, Moves, SyncTokens, sync_tokens
-from toolchain.spec.errors import Diagnostic
+from toolchain.isa.sync_tokens import ALL_PRIOR, WINDOW, Moves, SyncTokens, sync_tokens
+from toolchain.spec.errors import Diagnostic, UserError, fail
+
+SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Block:
+    """Why one queue stands still. held: its head is done but a counter has no room for its tokens.
+
+    counter: -1 where the head is not fetched, because an instruction before it does not fit into the queue of `helper`.
+    helper: the first instruction left that could change it, None where there is none.
+    """
+
+    head: int
+    counter: int
+    amount: int
+    held: bool
+    helper: int | None
+
+
+def explain(program: Program, tokens: SyncTokens, run: TokenRun) -> UserError:
+    """One E0501 for each blocked queue, those that nothing can free first, then the cycle, if there is one."""
+    blocks = _blocks(program, tokens, run)
+    ranked = sorted(blocks.values(), key=lambda b: (b.helper is not None, b.head))
+    lines = [Diagnostic("E0501", f"deadlock: {_sentence(program, tokens, run, blocks, b)}", hint=_hint(program, tokens, b)) for b in ranked[:SHOWN]]
+    if len(ranked) > SHOWN:
+        lines.append(
+            Diagnostic("E0501", f"deadlock: {len(ranked) - SHOWN} more queues are blocked; {len(program) - len(run.order)} instructions never start")
+        )
+    cycle = _cycle(program, blocks)
+    if cycle:
+        lines.append(Diagnostic("E0501", "deadlock: a cycle, each waits for the next: " + " -> ".join(program.label(i) for i in cycle)))
+    return UserError(*lines)
+
+
+def lost_token(program: Program, tokens: SyncTokens, run: TokenRun) -> UserError:
+    """E0504: a flag holds one token; a second one is lost."""
+    instruction, counter = run.lost or (0, 0)
+    return fail("E0504", f"{program.label(instruction)} posts to the flag {tokens.names[counter]}, which is still set: the token is lost",
+                hint="wait for the flag between the two posts")  # fmt: skip
+
+
+def _blocks(program: Program, tokens: SyncTokens, run: TokenRun) -> dict[int, Block]:
+    """By queue. The reason that nothing can change is preferred, then the lowest counter."""
+    issued = np.zeros(len(program), np.bool_)
+    issued[run.order] = True
+    posters = _first_left(tokens, tokens.posts, ~run.posted)
+    takers = _first_left(tokens, tokens.waits, ~np.repeat(issued, np.diff(tokens.waits.start)))
+    found: dict[int, Block] = {}
+    for queue in range(program.queues):
+        members = np.flatnonzero(program.queue == queue)
+        if run.head[queue] < len(members):
+            head = int(members[run.head[queue]])
+            ahead = int(run.fetched[program.stream[head]])
+            if head >= ahead:
+                full = int(program.queue[ahead])
+                first = int(np.flatnonzero(program.queue == full)[run.head[full]])
+                found[queue] = Block(head, -1, ahead, False, first)
+                continue
+            reasons = list(_held(tokens, run, head, takers) if issued[head] else _waiting(tokens, run, head, posters))
+            found[queue] = min(reasons, key=lambda b: (b.helper is not None, b.counter))
+    return found
+
+
+def _first_left(tokens: SyncTokens, moves: Moves, left: NDArray[np.bool_]) -> list[int | None]:
+    """For each counter the first instruction with an entry that is left."""
+    owner = np.repeat(np.arange(len(moves.start) - 1), np.diff(moves.start))
+    first: list[int | None] = [None] * len(tokens.names)
+    entries = np.flatnonzero(left)
+    for counter, at in zip(*np.unique(moves.counter[entries], return_index=True), strict=True):
+        first[int(counter)] = int(owner[entries[at]])
+    return first
+
+
+def _entries(moves: Moves, instruction: int) -> Iterator[tuple[int, int, int]]:
+    for k in range(int(moves.start[instruction]), int(moves.start[instruction + 1])):
+        yield k, int(moves.counter[k]), int(moves.amount[k])
+
+
+def _waiting(tokens: SyncTokens, run: TokenRun, head: int, posters: list[int | None]) -> Iterator[Block]:
+    for _, counter, amount in _entries(tokens.waits, head):
+        if run.tokens[counter] < amount:
+            yield Block(head, counter, amount, False, posters[counter])
+
+
+def _held(tokens: SyncTokens, run: TokenRun, head: int, takers: list[int | None]) -> Iterator[Block]:
+    for k, counter, amount in _entries(tokens.posts, head):
+        if not run.posted[k]:
+            yield Block(head, counter, amount, True, None if amount > tokens.depth[counter] else takers[counter])
+
+
+def _sentence(program: Program, tokens: SyncTokens, run: TokenRun, blocks: dict[int, Block], block: Block) -> str:
+    if block.counter < 0:
+        return _not_fetched(program, block)
+    name, has, plural = tokens.names[block.counter], int(run.tokens[block.counter]), "" if block.amount == 1 else "s"
+    who = program.label(block.head)
+    if block.held:
+        depth = int(tokens.depth[block.counter])
+        start = f"{who} is done, but has no room for its {block.amount} token{plural} of {name}, which holds {has} of {depth}"
+        if block.amount > depth:
+            return f"{start}: it could never hold {block.amount}"
+        return f"{start}: " + (_helper(program, blocks, block, "take one") if block.helper is not None else "no instruction that is left takes one")
+    if name.startswith(WINDOW):
+        start = f"{who} is not issued before {block.amount} of the instructions ahead of it are done, because the window is full; {has} are"
+        return f"{start}: " + (_helper(program, blocks, block, "make room") if block.helper is not None else _never(tokens, run, block.counter))
+    if tokens.mode[block.counter] == ALL_PRIOR:
+        start = f"{who} waits until the {block.amount} instructions before it that {name} counts are done; {has} are"
+    else:
+        start = f"{who} waits for {block.amount} token{plural} of {name}, which has {has}"
+    return f"{start}: " + (_helper(program, blocks, block, "post it") if block.helper is not None else _never(tokens, run, block.counter))
+
+
+def _not_fetched(program: Program, block: Block) -> str:
+    """block.amount is the instruction that does not fit."""
+    unit = program.machine.units[int(program.unit[block.amount])]
+    who = program.label(block.head)
+    stuck = "it" if block.amount == block.head else f"{program.label(block.amount)} before it"
+    return f"{who} is not fetched: {stuck} does not fit into the queue of {unit.name}, which holds {unit.depth}"
+
+
+def _never(tokens: SyncTokens, run: TokenRun, counter: int) -> str:
+    posted = int(tokens.posts.amount[tokens.posts.counter == counter].sum())
+    if not posted:
+        return "no instruction of the program posts it"
+    taken = int(tokens.initial[counter]) + posted - int(run.tokens[counter])
+    return f"no instruction that is left posts it; the program posts {posted} in all, and {taken} are taken already"
+
+
+def _helper(program: Program, blocks: dict[int, Block], block: Block, verb: str) -> str:
+    helper = block.helper if block.helper is not None else -1
+    queue, label = int(program.queue[helper]), program.label(helper)
+    if helper == block.head:
+        return f"only it itself would {verb}, once it has started"
+    if queue == int(program.queue[block.head]):
+        return f"{label} would {verb}, but it comes later in the same queue"
+    front = blocks[queue].head
+    return f"{label} would {verb}, but it is blocked" if front == helper else f"{label} would {verb}, but it stands behind {program.label(front)}"
+
+
+def _hint(program: Program, tokens: SyncTokens, block: Block) -> str:
+    if block.helper is not None or block.held or block.counter < 0 or tokens.mode[block.counter] == ALL_PRIOR:
+        return ""
+    counter = next(c for c in program.machine.counters if c.name == tokens.counters[block.counter])
+    return f"post it in an instruction of unit {counter.source}" if counter.source else "post it once more, or do not wait"
+
+
+def _cycle(program: Program, blocks: dict[int, Block]) -> list[int]:
+    """The heads on the first cycle of queues that wait for each other, closed: the first one stands at both ends."""
+    queue: Ints = program.queue
+    for start in blocks:
+        seen: list[int] = []
+        at: int | None = start
+        while at is not None and at not in seen:
+            seen.append(at)
+            helper = blocks[at].helper
+            at = None if helper is None else int(queue[helper])
+        if at is not None:
+            ring = seen[seen.index(at) :]
+            return [blocks[q].head for q in (*ring, ring[0])]
+    return []
+
 
 CHECKER = Path(__file__).resolve().parents[2] / "templates" / "checker"
 

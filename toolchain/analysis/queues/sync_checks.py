@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from toolchain.analysis.queues.clocks import Clocks
-from toolchain.analysis.queues.token_edges import match
+from toolchain.analysis.queues.clocks import Clocks, match
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
 from toolchain.isa.sync_tokens import FLAG, SyncTokens

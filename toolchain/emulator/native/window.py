@@ -4,9 +4,8 @@ Pixels (iterations that share B) are blocked with the lockstep replicas as rows;
 Taps behind a guard that is off read zeros.
 """
 
-from toolchain.emulator.native.distinct import distinct_lines
 from toolchain.emulator.native.function import Function, c_type, view_number
-from toolchain.emulator.native.levels import Nest
+from toolchain.emulator.native.levels import Nest, distinct_lines
 from toolchain.emulator.native.packing import BLOCK, Factors
 from toolchain.emulator.native.statements import block
 from toolchain.isa.semantics import ir

@@ -1,4 +1,7 @@
-"""Runs programs: each instruction's semantics become functions once for a machine."""
+"""Runs programs: each instruction's semantics become functions once for a machine.
+
+Does again what an instruction did before: the address phase is known, the data is not.
+"""
 
 import contextlib
 import functools
@@ -9,17 +12,49 @@ import numpy as np
 from toolchain.analysis.state import State
 from toolchain.emulator.numpy_engine.frame import Axes, Frame, Value
 from toolchain.emulator.numpy_engine.memory import Kept
-from toolchain.emulator.numpy_engine.recorder import Recorder
-from toolchain.emulator.numpy_engine.replay import Replay
-from toolchain.emulator.numpy_engine.session import Session
+from toolchain.emulator.numpy_engine.recorder import Part, Recorder
+from toolchain.emulator.numpy_engine.session import Contents, Session
 from toolchain.emulator.numpy_engine.statements import Statements
-from toolchain.emulator.numpy_engine.versions import Contents
+from toolchain.emulator.numpy_engine.transaction import Transaction
 from toolchain.emulator.reference.engine import Reference
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics.instances import places
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine
+
+PER_STEP = 128
+"""Array elements that keeping a step takes, what its address phase gave aside."""
+
+
+class Replay:
+    """The steps of one instruction. They hold state while they run: whoever runs them takes them away from where they are kept."""
+
+    def __init__(self, recorder: Recorder, temps: int) -> None:
+        self.parts = [(part, part.at_once) for part in recorder.parts]
+        self.temps = temps
+        self.size = sum(_size(part) for part in recorder.parts)
+        for part in recorder.parts:
+            for _, frame, _ in part.steps:
+                frame.temps, frame.transaction = [], None
+
+    def run(self, session: Session) -> None:
+        """Executes the steps. They do not fail: what data may do is proved when a machine is read (toolchain/isa/semantics/ranges.py)."""
+        temps: list[Value] = [None] * self.temps
+        for part, at_once in self.parts:
+            transaction = None if at_once else Transaction(0, watching=False)
+            for action, frame, _ in part.steps:
+                frame.session, frame.temps, frame.transaction = session, temps, transaction
+                action(frame)
+            if transaction is not None:
+                transaction.commit()
+        temps.clear()
+
+
+def _size(part: Part) -> int:
+    """Array elements of what only these steps hold."""
+    held = [value for _, frame, _ in part.steps if frame.keys is None for value in (*frame.names, frame.mask)]
+    return PER_STEP * len(part.steps) + sum(getattr(value, "size", 0) for value in held)
 
 
 def run(program: Program, state: State, order: Ints) -> None:

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from toolchain.emulator.numpy_engine.dependencies import Needs
 from toolchain.emulator.numpy_engine.frame import Frame
 from toolchain.emulator.numpy_engine.session import Session
+from toolchain.emulator.numpy_engine.structure import Needs
 
 ELEMENTS = 1 << 23
 """Array elements that are kept for one machine at most: 64 MB."""

@@ -1,13 +1,77 @@
-"""One program on one state: what compiled instructions are bound to while they run."""
+"""One program on one state: what compiled instructions are bound to while they run.
 
+Numbers for what registers and control memories hold: equal numbers, equal contents.
+
+What an address phase gave is remembered by these numbers, so it is found again when a program comes back to the same
+micro-ops or the same latched fields, in this run or in the next.
+"""
+
+import itertools
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.state import State
-from toolchain.emulator.numpy_engine.versions import Contents, Versions
 from toolchain.isa.program import Program
+
+LARGEST = 1 << 16
+"""Bytes of a memory whose contents are compared; what a larger one holds is new whenever it was written."""
+
+KNOWN = 256
+"""Contents of one memory that are told apart at once."""
+
+
+class Contents:
+    """The contents that a machine's registers and control memories were seen to hold."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[tuple[bytes, ...], int]] = {}
+        self._numbers = itertools.count()
+
+    def new(self) -> int:
+        """A number that no contents have yet."""
+        return next(self._numbers)
+
+    def number(self, name: str, parts: tuple[bytes, ...]) -> int:
+        """The number of what a memory holds. Numbers that are forgotten are not given again."""
+        known = self._known.setdefault(name, {})
+        found = known.get(parts)
+        if found is None:
+            if len(known) >= KNOWN:
+                known.clear()
+            found = known[parts] = self.new()
+        return found
+
+
+class Versions:
+    """The numbers of one state's contents, found when they are asked for."""
+
+    def __init__(self, state: State, contents: Contents) -> None:
+        self._state, self._contents = state, contents
+        self._current: dict[str, int] = {}
+
+    def number(self, name: str) -> int:
+        """The number of the memory's present contents."""
+        found = self._current.get(name)
+        if found is None:
+            found = self._current[name] = self._find(name)
+        return found
+
+    def changed(self, name: str) -> None:
+        """The memory was written."""
+        self._current.pop(name, None)
+
+    def all_changed(self) -> None:
+        """Any memory may have been written."""
+        self._current.clear()
+
+    def _find(self, name: str) -> int:
+        state = self._state
+        arrays = [held[name] for held in (state.memories, state.host, state.latched, state.written) if name in held]
+        if sum(array.nbytes for array in arrays) > LARGEST:
+            return self._contents.new()
+        return self._contents.number(name, tuple(array.tobytes() for array in arrays))
 
 
 class Layout:

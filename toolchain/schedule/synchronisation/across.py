@@ -5,7 +5,7 @@ from bisect import bisect_left
 import numpy as np
 
 from toolchain.analysis.dependences import find_dependences_across
-from toolchain.analysis.footprints.dispatch import footprints
+from toolchain.analysis.footprints import footprints
 from toolchain.analysis.interlock import held_instructions, is_ordered
 from toolchain.analysis.state import State
 from toolchain.isa.footprint.provenance import Provenance

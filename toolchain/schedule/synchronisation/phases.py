@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from toolchain.analysis.dependences import find_dependences_across
-from toolchain.analysis.footprints.dispatch import footprints
+from toolchain.analysis.footprints import footprints
 from toolchain.analysis.state import State
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program

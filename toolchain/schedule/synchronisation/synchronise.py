@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.dependences import Dependences, Needs, find_dependences
-from toolchain.analysis.footprints.dispatch import footprints
+from toolchain.analysis.footprints import footprints
 from toolchain.analysis.interlock import held_instructions, is_ordered
 from toolchain.analysis.state import State
 from toolchain.isa.footprint.footprints import Footprints, Runs

@@ -13,7 +13,7 @@ import numpy as np
 from toolchain.analysis.dependences import Needs, no_needs, sweep
 from toolchain.isa.footprint.footprints import Footprints, Runs
 from toolchain.isa.program import Ints, Program
-from toolchain.timing.bank_ports import BankPorts, bank_ports
+from toolchain.timing.cost import BankPorts, bank_ports
 
 
 def find_turns(prints: Footprints, free: Collection[int]) -> Needs | None:

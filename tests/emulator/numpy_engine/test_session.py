@@ -1,7 +1,7 @@
 from tests.tiny_machine import tiny
 from toolchain.analysis.state import new_state
-from toolchain.emulator.numpy_engine import versions
-from toolchain.emulator.numpy_engine.versions import Contents, Versions
+from toolchain.emulator.numpy_engine import session
+from toolchain.emulator.numpy_engine.session import Contents, Versions
 
 MACHINE = tiny("pass\n")
 
@@ -41,13 +41,13 @@ def test_memories_do_not_share_numbers() -> None:
 
 def test_large_contents_are_not_compared() -> None:
     state, contents = new_state(MACHINE), Contents()
-    state.memories["ctl"] = state.memories["ctl"].repeat(versions.LARGEST, axis=1)
+    state.memories["ctl"] = state.memories["ctl"].repeat(session.LARGEST, axis=1)
     assert Versions(state, contents).number("ctl") != Versions(state, contents).number("ctl")
 
 
 def test_numbers_that_are_forgotten_do_not_come_back() -> None:
     contents = Contents()
     first = contents.number("ctl", (b"first",))
-    others = {contents.number("ctl", (bytes([i // 256, i % 256]),)) for i in range(2 * versions.KNOWN)}
-    assert len(others) == 2 * versions.KNOWN
+    others = {contents.number("ctl", (bytes([i // 256, i % 256]),)) for i in range(2 * session.KNOWN)}
+    assert len(others) == 2 * session.KNOWN
     assert contents.number("ctl", (b"first",)) not in {first, *others}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Resource
-from toolchain.timing.sharing import cycles_alone, ports_of_stream, through_one_port
+from toolchain.timing.class_cost import cycles_alone, ports_of_stream, through_one_port
 
 MACHINE = load_machine("dpuv3")
 PORT = MACHINE.timing.resources[0]

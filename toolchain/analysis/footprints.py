@@ -1,4 +1,7 @@
-"""Footprints in C generated from the machine: the same result as toolchain/isa/footprint/vector.py, twenty times as fast."""
+"""Footprints in C generated from the machine: the same result as toolchain/isa/footprint/vector.py, twenty times as fast.
+
+Footprints by the quickest way there is.
+"""
 
 import ctypes
 import functools
@@ -11,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.compile import load_library
-from toolchain.analysis.footprints.expressions import Table
-from toolchain.analysis.footprints.source import FootprintSource, footprint_source
+from toolchain.analysis.footprint_source import FootprintSource, Table, footprint_source
+from toolchain.analysis.state import State
+from toolchain.isa.footprint import vector as footprint_vector
 from toolchain.isa.footprint.footprints import Faults, Footprints, Runs, join_faults, merge_runs
 from toolchain.isa.footprint.loop_nest import memories_alike
 from toolchain.isa.footprint.provenance import Provenance
@@ -154,3 +158,13 @@ def _runs(runs: _Runs, release: Release) -> Runs:
 def _faults(faults: _Faults, release: Release) -> Faults:
     table = _owned(faults.at, ctypes.c_int64, 5 * faults.count, release).reshape(-1, 5)
     return Faults(*(np.ascontiguousarray(table[:, i]) for i in range(5)))
+
+
+def footprints(program: Program, state: State, order: Ints, provenance: Provenance | None = None) -> Footprints:
+    """The reads and writes of every instruction, in C where there is a compiler, else with numpy; the same result.
+
+    Raises UserError E0608 for a control memory that cannot be followed, E0122 for an address that has no value.
+    """
+    provenance = provenance or Provenance(program, state, order)
+    found = native_footprints(program, order, provenance)
+    return footprint_vector.footprints(program, state, order, provenance) if found is None else found

@@ -1,1 +1,0 @@
-"""Footprints in generated C, the same as those of toolchain/isa/footprint."""
