@@ -6,9 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from toolchain.analysis.footprints import native_footprints
-from toolchain.analysis.hazards.in_place import control_conflicts
-from toolchain.analysis.state import State
-from toolchain.emulator.reference.elements import Element
+from toolchain.analysis.in_place import control_conflicts
+from toolchain.analysis.state import Element, State
 from toolchain.emulator.reference.engine import Listener, Reference
 from toolchain.isa.footprint.footprints import ALIGN, BUDGET, Footprints
 from toolchain.isa.footprint.provenance import Provenance

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 
-from toolchain.analysis.state import State, new_state
-from toolchain.emulator.reference.elements import Element, read_bytes, write_bytes
+from toolchain.analysis.state import Element, State, new_state, read_bytes, write_bytes
 from toolchain.emulator.reference.engine import Listener, Reference
 from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.binary.packing import matched_value

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.checks import check_program, prepare_program
-from toolchain.analysis.queues.interlock_counters import program_tokens
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.interlock import program_tokens
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator import native, numpy_engine, reference
 from toolchain.isa.assembly.assembler import assemble

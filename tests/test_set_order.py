@@ -20,7 +20,7 @@ ORDERLESS = {"sorted", "len", "sum", "any", "all", "set", "frozenset", "min", "m
 """What these make of a set is the same in any order, unless a key leaves ties."""
 ORDERED = {"list", "tuple", "enumerate", "iter", "next", "map", "filter", "zip", "dict", "fromkeys", "join", "chain", "reversed", "from_iterable"}
 ORDERED |= {"product", "permutations", "combinations", "array", "extend"}
-WITHOUT_TIES = {"_place", "self.places.__getitem__", "str"}
+WITHOUT_TIES = {"_ordinal", "self.places.__getitem__", "str"}
 """Keys that differ for different elements."""
 Function = ast.FunctionDef | ast.Module
 

@@ -17,7 +17,7 @@ from toolchain.isa.program_file import load_program  # noqa: E402
 from toolchain.spec.errors import UserError  # noqa: E402
 from toolchain.spec.load import find_target, load_text  # noqa: E402
 from toolchain.timing.simulate import time_program  # noqa: E402
-from toolchain.timing.summary import table  # noqa: E402
+from toolchain.timing.usage import table  # noqa: E402
 
 
 def milliseconds(text: str, path: Path, program: Path) -> float:

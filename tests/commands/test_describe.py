@@ -4,7 +4,7 @@ import pytest
 
 from toolchain.cli import main
 from toolchain.operations.library import builtin_kinds
-from toolchain.report.operation_text import operation_list
+from toolchain.report.manual import operation_list
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:

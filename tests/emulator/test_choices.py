@@ -4,7 +4,7 @@ import pytest
 
 from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.footprints import native_footprints
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
 from toolchain.emulator import native, numpy_engine, reference
 from toolchain.emulator.engines import Engine

@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 from tests.random_programs import programs, random_program, random_state
 from tests.small_machines import small_machine
+from toolchain.analysis.checks import stale_reads
+from toolchain.analysis.clocks import happens_before, sync_faults
 from toolchain.analysis.footprints import footprints
-from toolchain.analysis.hazards.in_place import control_conflicts
-from toolchain.analysis.hazards.races import Timeline, hazards, relevant
-from toolchain.analysis.hazards.stale import stale_reads
-from toolchain.analysis.queues.clocks import happens_before
-from toolchain.analysis.queues.interlock_counters import program_tokens
-from toolchain.analysis.queues.order import issue_order
-from toolchain.analysis.queues.sync_checks import sync_faults
+from toolchain.analysis.in_place import control_conflicts
+from toolchain.analysis.interlock import program_tokens
+from toolchain.analysis.order import issue_order
+from toolchain.analysis.races import Timeline, hazards, relevant
 from toolchain.analysis.state import State
 from toolchain.emulator import native, numpy_engine, reference
 from toolchain.isa.footprint.provenance import Provenance

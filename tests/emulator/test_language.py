@@ -7,7 +7,7 @@ import pytest
 
 from tests.tiny_machine import streams, tiny, word
 from tests.tiny_programs import HALVES, TEXTS
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator import native, numpy_engine, reference
 from toolchain.emulator.engines import Engine

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bench.workloads import Rows
 from tests.random_programs import random_state
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State
 from toolchain.emulator import native, numpy_engine
 from toolchain.isa.program import Ints, Program

@@ -9,7 +9,7 @@ from bench.workloads import OUTPUT, c2_expected, resnet18_c2
 from tests.emulator.reference.test_engine import GOLDEN, vta_result
 from tests.random_programs import random_state
 from tests.tiny_machine import streams, tiny, word
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator import numpy_engine, reference
 from toolchain.emulator.numpy_engine import run

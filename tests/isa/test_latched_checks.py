@@ -5,7 +5,7 @@ import pytest
 
 from tests.coded_machine import coded_machine
 from toolchain.analysis.checks import check_program
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.footprint.provenance import Provenance

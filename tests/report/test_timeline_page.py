@@ -16,7 +16,7 @@ from toolchain.graph.regions import region_calls
 from toolchain.report.timeline_page import Legend, Node, page_data, region_legend, timeline_page, write_timeline_page
 from toolchain.timing.simulate import Timeline, time_program
 from toolchain.timing.usage import summarise
-from toolchain.verify.program_under_test import program_of_build
+from toolchain.verify.built import program_of_build
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 HOSTILE = "</script><script>document.title = 'taken'</script>{{ 1 + 1 }}"

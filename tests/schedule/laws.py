@@ -5,12 +5,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from toolchain.analysis.checks import check_program
+from toolchain.analysis.clocks import happens_before, sync_faults
 from toolchain.analysis.footprints import footprints
-from toolchain.analysis.hazards.races import UNWRITTEN, Timeline, find_hazards
-from toolchain.analysis.queues.clocks import happens_before
-from toolchain.analysis.queues.interlock_counters import program_tokens
-from toolchain.analysis.queues.order import issue_order, leftovers
-from toolchain.analysis.queues.sync_checks import sync_faults
+from toolchain.analysis.interlock import program_tokens
+from toolchain.analysis.order import issue_order, leftovers
+from toolchain.analysis.races import UNWRITTEN, Timeline, find_hazards
 from toolchain.analysis.state import State
 from toolchain.emulator import reference
 from toolchain.isa.binary.encode import encode_streams

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.schedule.convolutions import convolution, convolutions, direct, image
 from toolchain.abi.packing import PAGE
 from toolchain.analysis.checks import check_program
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.emulator.engines import engine_named
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile import TimedOperation, compile_operation, place_tensors

@@ -16,7 +16,7 @@ from tests.schedule.made_regions import Builder, expected
 from tests.schedule.many_cores import chip
 from tests.schedule.test_compile_region import images, three_convolutions
 from toolchain.abi.dram_map import Shape
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.emulator.engines import engine_named
 from toolchain.runtime.device import Image
 from toolchain.runtime.process_device import ProcessDevice

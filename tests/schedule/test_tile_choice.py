@@ -9,7 +9,7 @@ import pytest
 from tests.schedule.convolutions import convolution
 from tests.schedule.many_cores import chip
 from toolchain.analysis.checks import prepare_program
-from toolchain.analysis.hazards.pipeline import repeats
+from toolchain.analysis.in_place import repeats
 from toolchain.schedule.compile import emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels
 from toolchain.schedule.kernels.problem import state_problem

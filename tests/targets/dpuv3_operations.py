@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.checks import check_program
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.emulator.engines import engine_named
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile import TimedOperation, compile_operation

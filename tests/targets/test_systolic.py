@@ -13,7 +13,7 @@ from tests.random_programs import random_state
 from tests.target_runs import execute, random_int8, read, timed
 from tests.verify.builds import build
 from toolchain.analysis.checks import check_program
-from toolchain.analysis.queues.interlock_counters import program_tokens
+from toolchain.analysis.interlock import program_tokens
 from toolchain.analysis.state import new_state
 from toolchain.emulator import numpy_engine
 from toolchain.isa.assembly.assembler import assemble

@@ -9,8 +9,8 @@ from tests.schedule.convolutions import convolution
 from tests.schedule.test_compile_region import proven, random_region
 from tests.target_runs import Array, read, run_everywhere
 from toolchain.analysis.checks import check_program
-from toolchain.analysis.hazards.pipeline import repeats
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.in_place import repeats
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator.engines import engine_named
 from toolchain.isa.assembly.assembler import assemble

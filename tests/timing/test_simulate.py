@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.random_tokens import Net, any_net, is_legal, net, pair_net, single_ended
-from toolchain.analysis.queues import order as queues
+from toolchain.analysis import order as queues
 from toolchain.timing.cost import BankPorts, Costs, ResourcePorts
 from toolchain.timing.simulate import simulate
 from toolchain.timing.timeline import NOT_FETCHED, Result

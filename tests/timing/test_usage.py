@@ -1,8 +1,7 @@
-"""Where the cycles go: every cycle of every unit has a cause, bytes are those of the program, the basis is named.
+"""Every cycle of every unit has a cause, bytes are those of the program, and the critical path adds up to the time."""
 
-The critical path adds up to the time, and goes through what really held the program up.
-"""
-
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from toolchain.isa.binary.decode import decode
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.timing.simulate import Timeline
-from toolchain.timing.usage import critical_path, summarise
+from toolchain.timing.usage import critical_path, summarise, summary_data, summary_text, table
 
 PROGRAMS = sorted((Path(__file__).parents[1] / "data" / "vta_golden").glob("*.npz"))
 
@@ -91,3 +90,25 @@ def test_only_numbers_that_took_part_are_named() -> None:
     assert names == {"clock_khz", "GEMM_LATENCY", "DMA_SETUP", "PAD_CYCLES", "read_port bytes per 1 cycles", "write_port bytes per 1 cycles"}
     finish = data[-16:]
     assert {b.name for b in summarise(timed(decode(machine, [finish]))).constants} == {"clock_khz"}
+
+
+def test_columns_are_as_wide_as_their_widest_cell() -> None:
+    assert table(["name", "n"], [["a", "1000"], ["longer", "1"]], left=(0,)) == ["name       n", "a       1000", "longer     1"]
+
+
+def test_no_rows_leave_the_head() -> None:
+    assert table(["a", "b"], []) == ["a  b"]
+
+
+def test_lines_do_not_end_in_blanks() -> None:
+    assert table(["a", "cause"], [["1", ""]], left=(1,)) == ["a  cause", "1"]
+
+
+def test_small(golden: Callable[[str, str], None]) -> None:
+    golden("timing/small.txt", summary_text(small()))
+    golden("timing/small.json", json.dumps(summary_data(small()), indent=2) + "\n")
+
+
+def test_a_program_that_takes_no_time() -> None:
+    text = summary_text(timed(program(token_machine(), [{"unit": 0, "work": 0}])))
+    assert "1 instructions, 0 cycles, 0.000 ms at 1 MHz" in text

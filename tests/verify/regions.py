@@ -15,7 +15,7 @@ from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.load import load_machine
 from toolchain.spec.model.quantisation import Numerics
-from toolchain.verify.program_under_test import ProgramUnderTest, program_of_region
+from toolchain.verify.built import ProgramUnderTest, program_of_region
 
 
 @cache

@@ -1,4 +1,4 @@
-"""DOC"""
+"""Tensors on chip are read as they stand, and a wrong element leads to the instruction that wrote it."""
 
 from dataclasses import replace
 from functools import cache
@@ -10,18 +10,59 @@ from numpy.typing import NDArray
 
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution, direct, image
-from tests.verify.regions import labelled, with_field
+from tests.verify.regions import labelled, small, with_field
 from toolchain.abi.dram_map import Shape
 from toolchain.abi.origins import Origins, StepName
+from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
+from toolchain.isa.footprint.footprints import Footprints
 from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.verify.on_chip import ON_CHIP, OnChipReader, TensorReader, after_work
-from toolchain.verify.program_under_test import ProgramUnderTest, program_of_region
+from toolchain.verify.built import ProgramUnderTest, program_of_region
+from toolchain.verify.on_chip import ON_CHIP, OnChipReader, TensorReader, after_work, element_address, instruction_text, last_writer, sources
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.region_ladder import climb_region
+
+
+def prints(tested: ProgramUnderTest) -> Footprints:
+    return prepare_program(tested.program, tested.state({})).footprints
+
+
+@pytest.mark.parametrize("coordinates", [(0, 0, 0, 0), (0, 23, 5, 4), (0, 3, 2, 1)])
+def test_an_elements_address_is_where_reading_finds_it(coordinates: tuple[int, int, int, int]) -> None:
+    tested, _ = small()
+    state = tested.state({})
+    before = tested.result(state, "result")
+    state.memories["dram"][0, element_address(tested.program.machine, tested.map, "result", coordinates)] ^= 0xFF
+    changed = np.argwhere(tested.result(state, "result") != before)
+    assert changed.tolist() == [list(coordinates)]
+
+
+def test_the_writer_is_the_last_before_the_cut() -> None:
+    tested, _ = small()
+    byte = element_address(tested.program.machine, tested.map, "result", (0, 0, 0, 0))
+    granule = byte // tested.program.machine.memory["dram"].granule
+    writer = last_writer(prints(tested), tested.rank, "dram", granule, len(tested.program))
+    assert writer == labelled(tested, "late store")
+    assert last_writer(prints(tested), tested.rank, "dram", granule, writer) is None
+    assert last_writer(prints(tested), tested.rank, "dram", 0, len(tested.program)) is None
+
+
+def test_sources_lead_back_through_what_was_computed() -> None:
+    tested, _ = small()
+    found = sources(prints(tested), tested.rank, labelled(tested, "early store"))
+    assert [tested.listing[k].split()[1] for k in found] == ["finish", "finish", "finish", "compute", "compute", "start"]
+
+
+def test_an_instruction_is_told_as_it_is_assembled() -> None:
+    tested, _ = small()
+    store = labelled(tested, "early store")
+    text = instruction_text(tested.program, store)
+    assert text.startswith(f"#{store} STORE at {16 * store:#x}: STORE ")
+    assert "x_size=30" in text
+
 
 FEW = SampleSize(instructions=1, elements=1, whole=0)
 Tensors = dict[str, NDArray[Any]]

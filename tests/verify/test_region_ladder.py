@@ -12,7 +12,7 @@ from tests.verify.regions import labelled, small, small_on_streams, with_byte, w
 from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
 from toolchain.schedule.regions.region import Bound, Region, Slice
-from toolchain.verify.program_under_test import ProgramUnderTest
+from toolchain.verify.built import ProgramUnderTest
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.region_ladder import Checkpoint, climb_region, find_checkpoints
 from toolchain.verify.verdict import Difference, RegionVerdict

@@ -1,26 +1,22 @@
 """Everything that is checked before a program runs: addresses, control memories, stale registers, races, leftover tokens."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.analysis.clocks import Clocks, happens_before, sync_faults
 from toolchain.analysis.footprints import footprints
-from toolchain.analysis.hazards.in_place import control_conflicts, self_conflicts
-from toolchain.analysis.hazards.pipeline import repeat_diagnostics, repeats
-from toolchain.analysis.hazards.races import UNWRITTEN, Hazards, Timeline, find_hazards, gather, hazard_code, hazard_diagnostic, hazards, relevant
-from toolchain.analysis.hazards.stale import stale_reads
-from toolchain.analysis.hazards.unused import lost_reads
-from toolchain.analysis.queues.clocks import Clocks, happens_before
-from toolchain.analysis.queues.interlock_counters import program_tokens
-from toolchain.analysis.queues.order import issue_order, leftovers
-from toolchain.analysis.queues.sync_checks import sync_faults
+from toolchain.analysis.in_place import control_conflicts, repeat_diagnostics, repeats, self_conflicts
+from toolchain.analysis.interlock import program_tokens
+from toolchain.analysis.order import issue_order, leftovers
+from toolchain.analysis.races import UNWRITTEN, Hazards, Timeline, find_hazards, gather, hazard_code, hazard_diagnostic, hazards, lost_reads, relevant
 from toolchain.analysis.state import State
 from toolchain.isa.checks import MOST, limited
 from toolchain.isa.footprint.footprints import Footprints
-from toolchain.isa.footprint.provenance import Provenance
+from toolchain.isa.footprint.provenance import Provenance, register_instance
 from toolchain.isa.footprint.registers import register_runs
 from toolchain.isa.footprint.text import fault_diagnostic
 from toolchain.isa.latched_checks import latched_violations
@@ -29,6 +25,47 @@ from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
 from toolchain.isa.sync_tokens import SyncTokens
 from toolchain.spec.errors import Diagnostic
+from toolchain.spec.model import Memory
+
+
+def stale_reads(provenance: Provenance, written: Mapping[str, NDArray[np.bool_]]) -> list[Diagnostic]:
+    """E0606 for a register that no instruction wrote, of the program or before it (`written`, as in State), E0607 for a value that was used up,
+    E0610 for no such index."""
+    registers = [m for m in provenance.program.machine.memories if m.kind == "register"]
+    found = [d for memory in registers for d in _strays(provenance, memory)]
+    return found + [d for memory in registers if memory.latches for d in _register(provenance, memory.name, written[memory.name])]
+
+
+def _strays(provenance: Provenance, memory: Memory) -> Iterator[Diagnostic]:
+    for instruction, index in zip(*provenance.strays(memory.name), strict=True):
+        yield Diagnostic(
+            "E0610", f"{provenance.program.label(int(instruction))} uses {memory.name}[{int(index)}], which has {memory.depths[0]} entries"
+        )
+
+
+def _register(provenance: Provenance, name: str, written: NDArray[np.bool_]) -> Iterator[Diagnostic]:
+    program, memory = provenance.program, provenance.program.machine.memory[name]
+    reads = provenance.reads(name)
+
+    def shown(row: int) -> str:
+        return f"{name}[{int(reads.index[row])}]" if memory.depths[0] > 1 else name
+
+    bare = (reads.source == -1) & ~written[register_instance(program, name, reads.instruction), reads.index]
+    for row in np.flatnonzero(bare).tolist():
+        label = program.label(int(reads.instruction[row]))
+        yield Diagnostic("E0606", f"{label} uses {shown(row)}, which no instruction has set", hint=f"put {memory.latches} before it")
+    if memory.consumed:
+        slot = register_instance(program, name, reads.instruction) * memory.depths[0] + reads.index
+        rank = np.lexsort((provenance.position[reads.instruction], slot))
+        again = (np.diff(slot[rank], prepend=-1) == 0) & (np.diff(reads.source[rank], prepend=-3) == 0) & (reads.source[rank] >= 0)
+        for place in np.flatnonzero(again).tolist():
+            row, before = int(rank[place]), int(rank[place - 1])
+            first, second = (program.label(int(reads.instruction[r])) for r in (before, row))
+            yield Diagnostic(
+                "E0607",
+                f"{second} uses {shown(row)} as {program.label(int(reads.source[row]))} set it, but {first} has used that up",
+                hint=f"put another {memory.latches} between them",
+            )
 
 
 @dataclass(frozen=True)

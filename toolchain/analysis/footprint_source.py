@@ -126,7 +126,7 @@ def variable(name: str) -> str:
     return f"v_{name.replace('@', 'at_').replace('#', '_n')}"
 
 
-CHECKER = Path(__file__).resolve().parents[2] / "templates" / "checker"
+CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
 
 
 @dataclass(frozen=True)

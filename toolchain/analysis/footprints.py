@@ -8,7 +8,6 @@ import functools
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
+from toolchain.spec.arrays import Array
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine
 
@@ -140,7 +140,7 @@ def _addresses(numbers: list[int]) -> ctypes.Array[ctypes.c_void_p]:
     return (ctypes.c_void_p * max(len(numbers), 1))(*numbers)
 
 
-def _owned(address: int | None, kind: type[ctypes.c_int64 | ctypes.c_uint8], count: int, release: Release) -> NDArray[Any]:
+def _owned(address: int | None, kind: type[ctypes.c_int64 | ctypes.c_uint8], count: int, release: Release) -> Array:
     """C's own array of `count` numbers, given back when nothing uses it any more."""
     if not address:
         return np.zeros(0, kind)

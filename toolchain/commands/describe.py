@@ -92,7 +92,7 @@ def _kinds(machine: Machine | None) -> "Kinds":
 
 def list_operations(arguments: argparse.Namespace) -> None:
     """One line an operation."""
-    from toolchain.report.operation_text import operation_list
+    from toolchain.report.manual import operation_list
     from toolchain.schedule.kernels.kernel_file import load_kernels
 
     machine = _machine_if_named(arguments)
@@ -103,7 +103,7 @@ def list_operations(arguments: argparse.Namespace) -> None:
 def show_operation(arguments: argparse.Namespace) -> None:
     """Print an operation's declaration and the facts derived from it."""
     from toolchain.operations.library import kind_named
-    from toolchain.report.operation_text import operation_lines
+    from toolchain.report.manual import operation_lines
 
     kinds = _kinds(_machine_if_named(arguments))
     print("\n".join(operation_lines(kind_named(kinds, arguments.operation), kinds)))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from toolchain.analysis.checks import Checked, check_program, prepare_program
-from toolchain.analysis.hazards.races import soundness
+from toolchain.analysis.races import soundness
 from toolchain.analysis.state import State, new_state
 from toolchain.commands.machine import Stopwatch, machine_of, pairs, sign
 from toolchain.emulator.engines import engine_named
@@ -216,7 +216,7 @@ def _draw(path: Path, name: str, timeline: Timeline) -> None:
 
 
 def _report(arguments: argparse.Namespace, job: Job, timeline: Timeline) -> None:
-    from toolchain.timing.summary import summary_data, summary_text
+    from toolchain.timing.usage import summary_data, summary_text
 
     if arguments.trace:
         with job.watch.stage("trace"):

@@ -1,17 +1,18 @@
-"""Why a network takes as long as it does on a machine, and what a user can change: everything that is said of it."""
+"""Why a network takes as long as it does on a machine, what a user can change, and the placement of every node in the model's metadata."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import onnx
 import onnx_ir as ir
 
 from toolchain.graph.regions import ROW_BY_ROW, region_calls, region_function
 from toolchain.passes.context import keeps
 from toolchain.passes.leave import WIDENED
 from toolchain.passes.templates import Template
-from toolchain.report.costs import Costs, cost_rows
-from toolchain.report.placement import FOLDED, Placement
+from toolchain.report.costs import CostRow, Costs, cost_rows
+from toolchain.report.placement import FOLDED, Placed, Placement
 from toolchain.report.reasons import Cause, advisor_for, find_causes
 from toolchain.report.region_use import RegionUse
 from toolchain.runtime.contents import runs_of, samples_a_run
@@ -19,7 +20,7 @@ from toolchain.runtime.timing import region_time
 from toolchain.schedule.backend import Backend, backend_of
 from toolchain.schedule.estimate import RegionEstimate, estimate_region
 from toolchain.spec.model import Machine
-from toolchain.spec.reason import Reason, read_reasons
+from toolchain.spec.reason import Reason, read_reasons, reasons_json
 from toolchain.spec.reasons import Why, change_of, text_of, texts_of
 
 LARGE = 10_000_000
@@ -188,3 +189,46 @@ def find_widened(model: ir.Model) -> list[Widened]:
     """In the order of the graph."""
     nodes = [*model.graph, *(node for call in region_calls(model) for node in region_function(model, call))]
     return [Widened(node.name or "", node.metadata_props[WIDENED]) for node in nodes if WIDENED in node.metadata_props]
+
+
+PREFIX = "tilewright."
+
+
+def annotated(imported: onnx.ModelProto, found: Explanation) -> onnx.ModelProto:
+    """imported: the first stage of the graph; its weights need not be loaded, and become inputs, so that the file is small and complete.
+
+    Times are of a run, in milliseconds. A region's stand at each of its nodes, beside those of the same nodes on the host.
+    """
+    model = onnx.ModelProto()
+    model.CopyFrom(imported)
+    placed, rows = {node.node: node for node in found.placement.nodes}, {row.name: row for row in found.costs.rows}
+    for node in model.graph.node:
+        if node.name in placed:
+            _note(node, placed[node.name], rows)
+    _without_weights(model.graph)
+    model.graph.doc_string = f"{found.model} on {found.machine}: {found.costs.total_ms:.6g} ms for a run, estimated"
+    return model
+
+
+def _note(node: onnx.NodeProto, placed: Placed, rows: dict[str, CostRow]) -> None:
+    row = rows.get(placed.region or placed.node)
+    facts = {"where": placed.where, "target": placed.target, "region": placed.region, "operation": placed.operation, "computes": placed.kind}
+    facts |= {"reason": placed.reason, "reasons": reasons_json(placed.reasons) if placed.reasons else "", "macs": str(placed.macs)}
+    facts |= {f"refusal.{machine}": texts_of(reasons) for machine, reasons in placed.refusals.items()}
+    if row is not None:
+        part = "region_" if placed.region else ""
+        facts |= {f"{part}ms": f"{row.compute_ms:.6g}", f"{part}border_ms": f"{row.border_ms:.6g}"}
+        facts |= {"region_host_ms": f"{row.host_ms:.6g}"} if placed.region else {}
+    for key, text in facts.items():
+        if text:
+            node.metadata_props.add(key=PREFIX + key, value=text)
+
+
+def _without_weights(graph: onnx.GraphProto) -> None:
+    """Stored tensors beside the file become inputs of their types."""
+    known = {value.name for value in graph.input}
+    outside = [tensor for tensor in graph.initializer if tensor.data_location == onnx.TensorProto.EXTERNAL]
+    for tensor in outside:
+        graph.initializer.remove(tensor)
+        if tensor.name not in known:
+            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))

@@ -19,7 +19,7 @@ from toolchain.schedule.regions.region import Region
 from toolchain.spec.arrays import Array
 from toolchain.timing.simulate import Timeline, time_program
 from toolchain.timing.usage import Basis, assumed_params, summarise
-from toolchain.verify.program_under_test import ProgramUnderTest
+from toolchain.verify.built import ProgramUnderTest
 
 TOLD = 6
 """Values of a field that are told one by one."""

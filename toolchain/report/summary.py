@@ -22,8 +22,7 @@ from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.model import Host, Machine, Quantity
 from toolchain.spec.reason import Reason
 from toolchain.timing.usage import Basis
-from toolchain.verify.built import Built
-from toolchain.verify.program_under_test import program_of_build
+from toolchain.verify.built import Built, program_of_build
 
 if TYPE_CHECKING:  # a build has neither results
     from toolchain.accuracy.closeness import Closeness, Inference, Stated

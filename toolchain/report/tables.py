@@ -3,7 +3,7 @@
 import io
 from collections.abc import Mapping, Sequence
 
-from toolchain.timing.summary import table
+from toolchain.timing.usage import table
 
 
 def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (), terminal: bool = False, width: int = 120) -> str:

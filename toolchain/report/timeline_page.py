@@ -17,7 +17,7 @@ from toolchain.spec.files import write_atomic
 from toolchain.timing.simulate import Timeline
 from toolchain.timing.trace import delay_reasons, occupancy, place_of
 from toolchain.timing.usage import summarise
-from toolchain.verify.program_under_test import ProgramUnderTest
+from toolchain.verify.built import ProgramUnderTest
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates" / "timeline"
 DIGITS = 3

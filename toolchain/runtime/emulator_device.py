@@ -13,8 +13,8 @@ import numpy as np
 
 from toolchain.abi.dram_map import DramMap, Segment
 from toolchain.analysis.checks import check_program
-from toolchain.analysis.queues.interlock_counters import program_tokens
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.interlock import program_tokens
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import Engine, engine_named
 from toolchain.isa.binary.container import read_container

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from toolchain.analysis.checks import prepare_program
-from toolchain.analysis.hazards.pipeline import repeats
+from toolchain.analysis.in_place import repeats
 from toolchain.isa.footprint.pipeline import pipelined_steps
 from toolchain.schedule.compile import emit_alone, pack_tensors
 from toolchain.schedule.kernels.pools import Pool

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from toolchain.analysis.queues.token_run import QueueLists, moves_of, pairs_of
+from toolchain.analysis.token_run import QueueLists, moves_of, pairs_of
 from toolchain.isa.queue_table import QueueTable
 from toolchain.isa.sync_tokens import ALL_PRIOR, SyncTokens
 from toolchain.timing.cost import Costs

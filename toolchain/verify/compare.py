@@ -12,10 +12,10 @@ from toolchain.graph.calibration.table import sample_at
 from toolchain.graph.integers.calls import check_oracle, integer_tensors
 from toolchain.graph.session import run_session
 from toolchain.graph.store import open_model
+from toolchain.spec.arrays import Array
 from toolchain.spec.model import Tolerance
 from toolchain.verify.verdict import Compared, Coordinates
 
-Array = NDArray[Any]
 LAST_BITS = 2.0
 """Results may be so many times as far away as the last bits of their operands move them. Of ONNX Runtime's own LayerNormalization of nearly equal
 numbers the error is at most as much (measured, rows of 7 to 768)."""

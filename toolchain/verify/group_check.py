@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Residents, in_dram
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
@@ -127,7 +127,7 @@ def _compare(problem: Problem, kernels: Mapping[str, Kernel], region: Region, sc
     machine = problem.machine
     numerics = machine.quantisation or Numerics()
     low, high = numerics.activation.low, numerics.activation.high
-    known: dict[str, NDArray[Any]] = {name: rng.integers(low, high + 1, region.tensors[name]).astype(numerics.stored) for name in region.inputs}
+    known: dict[str, Array] = {name: rng.integers(low, high + 1, region.tensors[name]).astype(numerics.stored) for name in region.inputs}
     compiled = compile_region(machine, kernels, region, schedule=schedule)
     state = compiled.state(known)
     engine_named("fast")(compiled.program, state, compiled.checked.order)

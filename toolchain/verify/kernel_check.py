@@ -4,10 +4,8 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import host_axes
 from toolchain.analysis.checks import check_program
@@ -23,6 +21,7 @@ from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.dram_buffers import layout_of
 from toolchain.schedule.stray_accesses import check_buffers
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, described, fail
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
@@ -30,7 +29,6 @@ from toolchain.verify.compare import told_difference
 from toolchain.verify.group_check import check_in_group
 from toolchain.verify.random_operation import draw_operation
 
-Array = NDArray[Any]
 TRIES = 20000
 """Random operations that are drawn for each that a kernel shall compute."""
 LARGER = 500

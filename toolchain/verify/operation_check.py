@@ -21,10 +21,10 @@ from toolchain.operations.operation import make_operation, to_picture
 from toolchain.operations.reals import evaluate_stages, evaluate_table
 from toolchain.operations.reference import accumulate
 from toolchain.operations.ways import ways_of
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import Span, UserError, described, fail
 from toolchain.spec.model.quantisation import FirstRounding, Form, Numerics, Range
 
-Array = NDArray[Any]
 Maker = Callable[[ir.Model, list[ir.Value]], ir.Node]
 """Makes a call of some tensors in a model."""
 TRIES = 2000

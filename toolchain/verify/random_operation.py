@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +12,11 @@ from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.operations.numbers import complete, macs_of, stated_numbers
 from toolchain.operations.operation import Operation, make_operation, picture_of
 from toolchain.schedule.kernel_selection import images_per_run
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 
-Array = NDArray[Any]
 SIZES = (1, 2, 3, 5, 7, 9, 16, 17, 33)
 """Extents that are drawn: corners of blocks, and sizes that divide into none."""
 LARGE = (4099, 8209)

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import Shape
 from toolchain.analysis.checks import Checked, check_program, prepare_program
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
 from toolchain.graph.calibration.table import sample_at
@@ -17,13 +15,13 @@ from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints, Program
 from toolchain.operations.operation import to_picture
 from toolchain.schedule.regions.region import Region
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
+from toolchain.verify.built import Bytes, ProgramUnderTest
 from toolchain.verify.compare import Comparison, FirstDifference, first_difference, unite
-from toolchain.verify.on_chip import Beside, OnChipReader, Piece, TensorReader
-from toolchain.verify.program_under_test import Bytes, ProgramUnderTest
+from toolchain.verify.on_chip import Beside, OnChipReader, Piece, TensorReader, describe_writer, last_writer
 from toolchain.verify.reference_sample import SampleSize, sample_reference
 from toolchain.verify.verdict import Compared, Difference, RegionVerdict
-from toolchain.verify.writers import describe_writer, last_writer
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,6 @@ def _completed(region: Region, stops: Sequence[int]) -> Mapping[str, int]:
     return {name: number for name, number in found.items() if number >= -1}
 
 
-Array = NDArray[Any]
 SEEDS = (1, 2)
 """Of the orders in which streams may meet."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.random_programs import random_program, random_state
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
 from toolchain.emulator import native, numpy_engine
 from toolchain.isa.binary.decode import decode

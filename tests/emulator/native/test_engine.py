@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.tiny_machine import stream, tiny, word
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator import native, reference
 from toolchain.emulator.native.engine import prepare

@@ -9,11 +9,11 @@ import pytest
 
 from tests.random_programs import random_state
 from tests.tiny_machine import streams, tiny, word
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State
 from toolchain.emulator import numpy_engine, reference
+from toolchain.emulator.numpy_engine.frame import MOST_STEPS
 from toolchain.emulator.numpy_engine.loops import Loop
-from toolchain.emulator.numpy_engine.recorder import MOST_STEPS
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.tiny_machine import tiny
 from toolchain.analysis.footprints import footprints
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.footprint.loop_nest import Exists, Nest, machine_nests, memories_alike

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tiny_machine import streams, tiny, word
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.footprint.provenance import Provenance

@@ -11,7 +11,7 @@ from tests.footprint_oracle import assert_exact
 from tests.random_programs import random_program, random_state
 from tests.small_machines import small_machine
 from tests.tiny_machine import streams, tiny, word
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.program import Program

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.tiny_machine import tiny
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
 from toolchain.emulator.reference.engine import Reference, Statements
 from toolchain.isa.binary.decode import decode

@@ -8,8 +8,7 @@ triples with one target form one sum. Additions wrap, so their order is free.
 from dataclasses import dataclass
 
 from toolchain.emulator.native.function import Function, c_type
-from toolchain.emulator.native.levels import Nest
-from toolchain.emulator.native.packing import BLOCK, Factors, lane_offsets
+from toolchain.emulator.native.levels import BLOCK, Factors, Nest, lane_offsets
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.contraction import Contraction
 from toolchain.isa.semantics.substitution import access_mentions, linear, mentions

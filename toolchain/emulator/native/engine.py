@@ -3,15 +3,14 @@
 import ctypes
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolchain.analysis.compile import compiler, load_known
 from toolchain.analysis.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics.work import TOO_MANY
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import PACKAGE, package_hash
 from toolchain.spec.fingerprint import MachineKey, notes_hash
@@ -26,8 +25,6 @@ FAULTS = {
     10: ("E0709", "no memory left for the engine's working space"),
 }
 SCRATCH = 12
-
-Array = NDArray[Any]
 
 
 class _Scratch(ctypes.Structure):

@@ -5,8 +5,7 @@ Taps behind a guard that is off read zeros.
 """
 
 from toolchain.emulator.native.function import Function, c_type, view_number
-from toolchain.emulator.native.levels import Nest, distinct_lines
-from toolchain.emulator.native.packing import BLOCK, Factors
+from toolchain.emulator.native.levels import BLOCK, Factors, Nest, distinct_lines
 from toolchain.emulator.native.statements import block
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.contraction import Contraction, written_memories

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from toolchain.emulator.numpy_engine.expressions import Expressions
+from toolchain.emulator.numpy_engine.expressions import Expressions, is_array, is_int, select, uniform
 from toolchain.emulator.numpy_engine.frame import Axes, Frame, Run, Value
 from toolchain.emulator.numpy_engine.memory import Keys
-from toolchain.emulator.numpy_engine.numerics import is_array, is_int, select, uniform
 from toolchain.emulator.numpy_engine.storage import Storage, step_of
 from toolchain.emulator.numpy_engine.structure import Dependencies
 from toolchain.isa.semantics import ir

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.emulator.numpy_engine.data import Data
+from toolchain.emulator.numpy_engine.expressions import is_int
 from toolchain.emulator.numpy_engine.frame import Frame, Run, TooLargeError, Value
-from toolchain.emulator.numpy_engine.lanes import is_whole, names_of, storage_order
-from toolchain.emulator.numpy_engine.numerics import is_int
+from toolchain.emulator.numpy_engine.storage import is_whole, names_of, storage_order
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
+from toolchain.spec.arrays import Array
 from toolchain.spec.expr import Expr
 
 Ints = NDArray[np.int64]
@@ -60,12 +61,12 @@ class Operand:
         kind = access.view.element.scalar
         self.magnitude = max(-kind.low, kind.high)
 
-    def one(self, f: Frame, at: int, dtype: type[Any]) -> NDArray[Any]:
+    def one(self, f: Frame, at: int, dtype: type[Any]) -> Array:
         """The element at a position as a matrix [kept lanes, summed lanes]."""
         row = self.read(f, at)
         return (row if self.order is None else row[self.order]).reshape(self.lanes, self.summed).astype(dtype)
 
-    def pack(self, f: Frame, places: Positions, dtype: type[Any]) -> NDArray[Any]:
+    def pack(self, f: Frame, places: Positions, dtype: type[Any]) -> Array:
         """[batch, rows * kept lanes, sum * summed lanes], zero where no iteration takes part."""
         batch, count, length = places.at.shape
         rows = self._gathered(f, places, dtype)
@@ -77,7 +78,7 @@ class Operand:
         packed[...] = rows.reshape(batch, count, length, self.lanes, self.summed).swapaxes(2, 3)
         return packed.reshape(batch, count * self.lanes, -1)
 
-    def _gathered(self, f: Frame, places: Positions, dtype: type[Any]) -> NDArray[Any]:
+    def _gathered(self, f: Frame, places: Positions, dtype: type[Any]) -> Array:
         """The rows, kept lanes first; elements used often are converted once, before they are gathered."""
         if 2 * (places.high - places.low) < places.at.size:
             rows = self.read(f, np.arange(places.low, places.high))
@@ -106,7 +107,7 @@ class Operands:
     def part(self, axis: int, chosen: Ints) -> "Operands":
         """Some of the iterations of one axis."""
 
-        def take(values: NDArray[Any]) -> NDArray[Any]:
+        def take(values: Array) -> Array:
             return values.take(chosen, axis=axis) if values.shape[axis] > 1 else values
 
         return Operands(take(self.a), take(self.b), None if self.mask is None else take(self.mask))
@@ -120,7 +121,7 @@ class Operands:
             return None
         table = np.stack(groups)
 
-        def stack(values: NDArray[Any]) -> NDArray[Any]:
+        def stack(values: Array) -> Array:
             if values.shape[axis] == 1:
                 return values[..., None]
             found = np.moveaxis(values.take(table, axis=axis), axis + 1, -1)
@@ -232,7 +233,7 @@ class Product:
         found = self._matrices(f, plan.a, plan.b).reshape(plan.split).transpose(plan.order).reshape(plan.shape)
         return found if plan.times == 1 else found.astype(np.int64) * plan.times
 
-    def _matrices(self, f: Frame, a: Positions, b: Positions) -> NDArray[Any]:
+    def _matrices(self, f: Frame, a: Positions, b: Positions) -> Array:
         """[batch, rows, sum] and [batch, columns, sum] -> exact [batch, rows * lanes, columns * lanes]"""
         batch, count, length = len(a.at), a.at.shape[1], a.at.shape[2] * self.a.summed
         if b.at.size * self.b.lanes * self.b.summed > PACKED or length * self.a.lanes * batch > PACKED:
@@ -252,7 +253,7 @@ class Product:
         return found
 
 
-def _arranged(values: NDArray[Any], batch: list[int], outer: list[int], summed: dict[int, int]) -> NDArray[Any]:
+def _arranged(values: Array, batch: list[int], outer: list[int], summed: dict[int, int]) -> Array:
     """[*loops] -> [batch, outer, sum]"""
     sizes: tuple[int, ...] = values.shape
     shape = tuple(summed.get(d, size) for d, size in enumerate(sizes))

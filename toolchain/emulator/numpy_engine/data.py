@@ -10,11 +10,9 @@ from typing import TypeVar
 import numpy as np
 
 from toolchain.emulator.numpy_engine.addresses import Address, Scalars
-from toolchain.emulator.numpy_engine.expressions import Expressions
+from toolchain.emulator.numpy_engine.expressions import Expressions, is_array, is_int, select, where, wide
 from toolchain.emulator.numpy_engine.frame import ELEMENTS, Axes, Frame, Run, TooLargeError, Value
-from toolchain.emulator.numpy_engine.lanes import ChosenLanes, WholeLanes, is_whole
-from toolchain.emulator.numpy_engine.numerics import is_array, is_int, select, where, wide
-from toolchain.emulator.numpy_engine.storage import Reader, scalar_dtype
+from toolchain.emulator.numpy_engine.storage import ChosenLanes, Reader, WholeLanes, is_whole, scalar_dtype
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr

@@ -10,9 +10,9 @@ import numpy as np
 
 from toolchain.emulator.numpy_engine.contraction import find_product
 from toolchain.emulator.numpy_engine.data import Data
+from toolchain.emulator.numpy_engine.expressions import clamp, extreme, is_int, select, wide, wrap
 from toolchain.emulator.numpy_engine.frame import Frame, Value
 from toolchain.emulator.numpy_engine.loops import Action
-from toolchain.emulator.numpy_engine.numerics import clamp, extreme, is_int, select, wide, wrap
 from toolchain.emulator.numpy_engine.structure import Structure, gathering
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from toolchain.analysis.state import State
 from toolchain.isa.program import Program
+from toolchain.spec.arrays import Array
 
 LARGEST = 1 << 16
 """Bytes of a memory whose contents are compared; what a larger one holds is new whenever it was written."""
@@ -83,7 +84,7 @@ class Layout:
     def __init__(self, memory: str, dtype: np.dtype[Any], step: int, row: int = 0) -> None:
         self.memory, self.dtype, self.step, self.row = memory, dtype, step, row
 
-    def array(self, flat: NDArray[np.uint8]) -> NDArray[Any]:
+    def array(self, flat: NDArray[np.uint8]) -> Array:
         """The bytes of all instances in this layout, not copied."""
         if self.row:
             return flat.view(self.dtype).reshape(-1, self.row)
@@ -91,14 +92,14 @@ class Layout:
         return np.ndarray((count,), self.dtype, flat.data, 0, (self.step,))
 
 
-class Arrays(dict[Layout, NDArray[Any]]):
+class Arrays(dict[Layout, Array]):
     """The memories of one state in every layout that is asked for. flat: each memory as one run of bytes."""
 
     def __init__(self, state: State) -> None:
         super().__init__()
         self.flat = {name: array.reshape(-1) for name, array in state.memories.items()}
 
-    def __missing__(self, layout: Layout) -> NDArray[Any]:
+    def __missing__(self, layout: Layout) -> Array:
         found = self[layout] = layout.array(self.flat[layout.memory])
         return found
 

@@ -11,12 +11,11 @@ import numpy as np
 from toolchain.emulator.numpy_engine.addresses import Address
 from toolchain.emulator.numpy_engine.contraction import Operands, Plan, Product, find_product
 from toolchain.emulator.numpy_engine.data import Data
+from toolchain.emulator.numpy_engine.expressions import is_int, spread
 from toolchain.emulator.numpy_engine.frame import Axes, Frame, Run, Value
 from toolchain.emulator.numpy_engine.gathering import narrowed, summed
-from toolchain.emulator.numpy_engine.lanes import ChosenLanes, WholeLanes
 from toolchain.emulator.numpy_engine.loops import Action
-from toolchain.emulator.numpy_engine.numerics import is_int, spread
-from toolchain.emulator.numpy_engine.storage import scalar_dtype
+from toolchain.emulator.numpy_engine.storage import ChosenLanes, WholeLanes, scalar_dtype
 from toolchain.emulator.numpy_engine.transaction import Site
 from toolchain.isa.semantics import ir
 from toolchain.spec.expr import Expr

@@ -8,8 +8,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from toolchain.analysis.state import State
-from toolchain.emulator.reference.elements import Element, narrow, pack, read_bytes, unpack, write_bytes
+from toolchain.analysis.state import Element, State, narrow, pack, read_bytes, unpack, write_bytes
 from toolchain.emulator.reference.scalar import Frame, Value, each_lane, element_of, lane_of, position, value_of
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir

@@ -5,8 +5,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolchain.analysis.state import State
-from toolchain.emulator.reference.elements import Element, locate, read_bytes, record_field, unpack, wrap
+from toolchain.analysis.state import Element, State, locate, read_bytes, record_field, unpack, wrap
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import instance
 from toolchain.spec import expr as ex

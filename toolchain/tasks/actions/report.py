@@ -104,7 +104,7 @@ def _timelines(job: Job, built: Built) -> Iterator[Path]:
     from toolchain.report.timeline_page import region_legend, write_timeline_page
     from toolchain.timing.simulate import time_program
     from toolchain.timing.trace import write_trace
-    from toolchain.verify.program_under_test import program_of_build
+    from toolchain.verify.built import program_of_build
 
     for call in (call for call in region_calls(built.partitioned) if built.backend(call).tiled):
         tested = program_of_build(built, call)
@@ -123,7 +123,7 @@ def explain_model(step: Step, say: Say) -> Made:
     """Leaves the text, the same as JSON, a table of times, one of all nodes, and the model with both in its nodes. Raises UserError E10xx."""
     import onnx
 
-    from toolchain.report.annotated import annotated
+    from toolchain.report.explain import annotated
 
     job, backends = step.job, load_backends(machines_of(step.job))
     say("reading the stages")

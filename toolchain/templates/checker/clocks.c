@@ -1,4 +1,4 @@
-// Vector clocks along an order of execution; toolchain/analysis/queues/clocks.py says the same in Python.
+// Vector clocks along an order of execution; toolchain/analysis/clocks.py says the same in Python.
 #include <stdint.h>
 #include <string.h>
 

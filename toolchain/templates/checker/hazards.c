@@ -1,4 +1,4 @@
-// Races and unwritten reads over a shadow of every memory; toolchain/analysis/hazards/races.py says the same with numpy.
+// Races and unwritten reads over a shadow of every memory; toolchain/analysis/races.py says the same with numpy.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

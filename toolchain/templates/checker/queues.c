@@ -1,4 +1,4 @@
-// Token simulation of in-order queues that meet at counters; toolchain/analysis/queues/order.py says the same in Python.
+// Token simulation of in-order queues that meet at counters; toolchain/analysis/order.py says the same in Python.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,13 @@
-"""Vector clocks: what is certainly done before an instruction starts, in every execution of the program.
+"""Vector clocks: the instructions that are done before an instruction starts, in every execution of the program.
 
-The post that each wait takes its token from: first posted, first taken, for every counter at once.
-
-Where a counter has one posting queue, the k-th token is the same in every execution. Where it has several, a wait
-takes the same set of tokens in every execution only if each later post comes after the tokens before it; clocks.py checks that.
+A wait takes its token from the earliest post that is not yet taken, for every counter. Where a counter has one posting queue, the k-th token is the
+same in every execution. Where it has several, a wait takes the same set of tokens in every execution only if each later post comes after the tokens
+before it; `happens_before` checks that, and `sync_faults` finds synchronisation that holds in this order of execution only.
 """
 
 import ctypes
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from toolchain.analysis.compile import load_library
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import queue_table
-from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, Moves, SyncTokens, sync_tokens
+from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, FLAG, Moves, SyncTokens, sync_tokens
+from toolchain.spec.errors import Diagnostic
 
 Flags = NDArray[np.bool_]
 
@@ -166,7 +167,7 @@ def _rows(n: int, owner: Ints, value: Ints) -> tuple[Ints, Ints]:
 
 
 Clocks = NDArray[np.int32]
-CHECKER = Path(__file__).resolve().parents[2] / "templates" / "checker"
+CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
 
 
 def happens_before(program: Program, order: Ints, tokens: SyncTokens | None = None) -> Clocks:
@@ -282,3 +283,48 @@ def _propagate_native(library: ctypes.CDLL, known: Edges, order: Ints, queue: In
     busy = overlaps.astype(np.uint8)
     pointers = [a.ctypes.data for a in (*arrays[:3], busy, *arrays[3:], last, now, clock)]
     library.happens_before(ctypes.byref(_Arguments(len(queue), queues, *pointers)))
+
+
+def sync_faults(program: Program, tokens: SyncTokens, order: Ints, clocks: Clocks) -> list[Diagnostic]:
+    """E0506 and E0504. clocks: what happens_before says of this program."""
+    return [*_early_ends(program, clocks), *_unsafe_flags(program, tokens, order, clocks)]
+
+
+def _early_ends(program: Program, clocks: Clocks) -> Iterator[Diagnostic]:
+    """Check that the end runs last: all else of its stream is complete before it starts."""
+    rules, names = program.machine.program, [i.name for i in program.machine.instructions]
+    if not rules.last:
+        return
+    table, units = queue_table(program.queue, program.queues), len(program.machine.units)
+    for end in np.flatnonzero(program.kind == names.index(rules.ends)).tolist():
+        first = int(program.stream[end]) * units
+        for queue in range(first, first + units):
+            members = table.item[table.start[queue] : table.start[queue + 1]]
+            known = int(table.position[end]) + 1 if queue == program.queue[end] else int(clocks[end, queue])
+            if known < len(members):
+                late = program.label(int(members[known]))
+                yield Diagnostic("E0506", f"{program.label(end)} must be the last to run, but {late} may still be under way",
+                                 hint=f"let it wait for unit {program.machine.units[queue - first].name}")  # fmt: skip
+                break
+
+
+def _unsafe_flags(program: Program, tokens: SyncTokens, order: Ints, clocks: Clocks) -> Iterator[Diagnostic]:
+    """Each post to a flag must certainly come after the wait that took the token before it."""
+    if not (tokens.mode == FLAG).any():
+        return
+    matching = match(tokens, order, program.queue)
+    position = queue_table(program.queue, program.queues).position
+    for counter in np.flatnonzero(tokens.mode == FLAG).tolist():
+        posts = matching.posts.instruction[slice(*np.searchsorted(matching.posts.counter, [counter, counter + 1]))].tolist()
+        takes = matching.takes.instruction[slice(*np.searchsorted(matching.takes.counter, [counter, counter + 1]))].tolist()
+        for poster, taker in zip(posts[1 - int(tokens.initial[counter]) :], takes, strict=False):
+            queue = int(program.queue[taker])
+            if poster != taker and not _started_before(int(clocks[poster, queue]), taker, poster, program, position):
+                who, other = program.label(poster), program.label(taker)
+                yield Diagnostic("E0504", f"{who} may post to the flag {tokens.names[counter]} before {other} took the token before: one is lost",
+                                 hint="let the second post wait for the taker of the first")  # fmt: skip
+                break
+
+
+def _started_before(known: int, taker: int, poster: int, program: Program, position: Ints) -> bool:
+    return known > position[taker] or (program.queue[taker] == program.queue[poster] and position[taker] < position[poster])

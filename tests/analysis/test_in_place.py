@@ -1,4 +1,4 @@
-"""The rule of a pipeline against one that walks step by step in Python, and what is said of a program that breaks it."""
+"""Reads of elements that another iteration of the same instruction writes; pipelines against a walk step by step."""
 
 from dataclasses import replace
 
@@ -9,17 +9,58 @@ from hypothesis import strategies as st
 
 from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.checks import check_program
-from toolchain.analysis.hazards.pipeline import repeats
-from toolchain.analysis.queues.order import issue_order
+from toolchain.analysis.footprints import footprints
+from toolchain.analysis.in_place import overlapping, repeats, self_conflicts
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.binary.decode import decode
 from toolchain.isa.check_machine import check_machine
+from toolchain.isa.footprint.footprints import Runs, merge_runs
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Program
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine, Pipelined
+
+CASES = [
+    ("for i in range(n):\n    acc[i % 4][c] += 1", {"n": 4}, False),
+    ("for i in range(n):\n    acc[i % 4][c] += 1", {"n": 5}, True),
+    ("for i in range(n), j in range(2):\n    acc[i % 4][c] += 1", {"n": 1}, True),
+    ("for i in range(n):\n    feat[0, i] = feat[0, i + b]", {"n": 4, "b": 4}, False),
+    ("for i in range(n):\n    feat[0, i] = feat[0, i + b]", {"n": 4, "b": 3}, True),
+    ("for i in range(n):\n    feat[0, i] = feat[0, i + b]", {"n": 4, "b": 0}, False),
+    ("for i in range(n):\n    feat[0, i] = feat[1, i + b]", {"n": 8, "b": 1}, False),
+    ("for i in range(n):\n    if i % 2 == 0:\n        feat[0, i] = feat[0, i + b] if i != 2 else 0", {"n": 4, "b": 2}, True),
+    ("for i in range(n):\n    if i % 2 == 0:\n        feat[0, i] = feat[0, i + b] if i == 2 else 0", {"n": 4, "b": 2}, False),
+]
+
+
+@pytest.mark.parametrize(("semantics", "fields", "conflict"), CASES)
+def test_conflicts(semantics: str, fields: dict[str, int], conflict: bool) -> None:
+    machine = tiny(semantics)
+    for in_place in (False, True):
+        changed = replace(machine, instructions=tuple(replace(i, in_place=in_place) for i in machine.instructions))
+        program = decode(changed, streams([word(0, **fields)]))
+        order, state = issue_order(program), new_state(changed)
+        prints = footprints(program, state, order)
+        found = self_conflicts(Provenance(program, state, order), prints)
+        assert [d.code for d in found] == ["E0609"] * (conflict and not in_place)
+        assert np.all(prints.runs.instruction == 0)
+
+
+RUN = st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans(), st.integers(0, 12), st.integers(1, 5))
+
+
+@given(st.lists(RUN, max_size=12), st.sampled_from([1, 1 << 40]))
+def test_overlapping_is_reading_a_granule_that_is_written(drawn: list[tuple[int, int, bool, int, int]], scale: int) -> None:
+    granules = {(i, m, w, (start + k)) for i, m, w, start, size in drawn for k in range(size)}
+    wanted = sorted({i for i, m, w, place in granules if w and (i, m, False, place) in granules})
+    columns = np.array([(i << 8 if scale > 1 else i, m, w, start * scale, (start + size) * scale) for i, m, w, start, size in drawn], np.int64)
+    instruction, memory, write, start, stop = columns.reshape(-1, 5).T
+    runs = merge_runs(Runs(instruction, memory, write.astype(np.bool_), start, stop))
+    assert overlapping(runs).tolist() == [i << 8 if scale > 1 else i for i in wanted]
+
 
 NEST = """
 for i in range(n), j in range(b):
@@ -68,12 +109,12 @@ def test_many_instructions_are_looked_at_some_at_a_time(monkeypatch: pytest.Monk
     program = decode(pipelined(NEST, 2), streams([word(0, a=k % 7, b=k % 5, n=k % 6 + 1, m=k % 3) for k in range(200)]))
     whole = found(program)
     assert 20 < len(whole) < 200
-    monkeypatch.setattr("toolchain.analysis.hazards.pipeline.LIMIT", 7)
+    monkeypatch.setattr("toolchain.analysis.in_place.LIMIT", 7)
     assert found(program) == whole
 
 
 def test_an_instruction_of_too_many_steps_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolchain.analysis.hazards.pipeline.LONGEST", 35)
+    monkeypatch.setattr("toolchain.analysis.in_place.LONGEST", 35)
     with pytest.raises(UserError, match="E0611 #0 OP at 0x0 of stream 0 has 36 steps, more than the checks follow"):
         found(decode(pipelined(NEST, 2), streams([word(0, b=6, n=6)])))
 

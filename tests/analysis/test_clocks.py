@@ -1,7 +1,4 @@
-"""Vector clocks against every possible execution of small nets, and C against Python.
-
-Which post a wait takes its token from, by hand.
-"""
+"""Vector clocks against every possible execution of small nets, C against Python, and faults that one order does not show."""
 
 import itertools
 from collections.abc import Iterator
@@ -14,9 +11,11 @@ from hypothesis import strategies as st
 
 from tests.random_tokens import Net, any_net, entries, fetched, net, pair_net, rows, single_ended
 from tests.token_machine import mask, program, token_machine
-from toolchain.analysis.queues.clocks import Edges, edges, happens_before, match, token_clocks
-from toolchain.analysis.queues.order import issue_order, simulate
-from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, Coupled
+from toolchain.analysis.clocks import Edges, edges, happens_before, match, sync_faults, token_clocks
+from toolchain.analysis.order import issue_order, simulate
+from toolchain.isa.program import Program
+from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, Coupled, sync_tokens
+from toolchain.spec.model import Machine
 
 
 def known(case: Net) -> Edges:
@@ -185,3 +184,61 @@ def test_the_start_of_a_coupled_instruction_tells_nothing_of_those_that_feed_it(
     apart, coupled = (replace(case, tokens=replace(case.tokens, mode=mode, coupled=c)) for c in (None, Coupled(np.array([0, -1]), ends)))
     assert [clocks(c)[1, 0] for c in (apart, coupled)] == [1, 1]
     assert [clocks(c)[4, 0] for c in (apart, coupled)] == [1, 0]
+
+
+def faults(code: Program) -> list[str]:
+    tokens = sync_tokens(code)
+    order = issue_order(code, None, tokens)
+    return [d.headline() for d in sync_faults(code, tokens, order, happens_before(code, order, tokens))]
+
+
+def ending(machine: Machine) -> Machine:
+    """A second instruction END, on unit a, that must be the last to run."""
+    end = replace(machine.instruction["OP"], name="END")
+    rules = tuple(replace(r, instructions=("OP", "END")) for r in machine.sync)
+    return replace(machine, instructions=(*machine.instructions, end), sync=rules, program=replace(machine.program, ends="END", last=True))
+
+
+def with_end(*rows: dict[str, int]) -> Program:
+    """The last row is the END."""
+    code = program(ending(token_machine()), rows)
+    kind, n = code.kind.copy(), len(rows) - 1
+    kind[-1] = 1
+    columns = tuple({k: v[part] for k, v in code.columns[0].items()} for part in (slice(0, n), slice(n, None)))
+    row = code.row.copy()
+    row[-1] = 0
+    return replace(code, kind=kind, row=row, columns=columns)
+
+
+def test_an_end_that_waits_for_every_unit_is_fine() -> None:
+    assert faults(with_end({"unit": 1, "posts": mask("ba")}, {"unit": 0}, {"unit": 0, "waits": mask("ba")})) == []
+
+
+def test_an_end_that_another_unit_may_outlive() -> None:
+    assert faults(with_end({"unit": 1}, {"unit": 0})) == [
+        "E0506 #1 END at 0x10 must be the last to run, but #0 OP at 0x0 may still be under way; let it wait for unit b"
+    ]
+
+
+def test_a_token_that_came_earlier_does_not_cover_what_follows() -> None:
+    found = faults(with_end({"unit": 1, "posts": mask("ba")}, {"unit": 1}, {"unit": 0, "waits": mask("ba")}))
+    assert found[0].startswith("E0506 #2 END at 0x20 must be the last to run, but #1 OP at 0x10")
+
+
+FLAGS = {"ab": ", mode: flag"}
+
+
+def test_a_flag_posted_twice_without_an_answer_may_lose_a_token() -> None:
+    rows = [{"unit": 0, "posts": mask("ab")}, {"unit": 1, "waits": mask("ab")}, {"unit": 0, "posts": mask("ab")}, {"unit": 1, "waits": mask("ab")}]
+    (found,) = faults(program(token_machine(FLAGS), rows))
+    assert found.startswith("E0504 #2 OP at 0x20 may post to the flag ab before #1 OP at 0x10 took the token before: one is lost")
+
+
+def test_a_flag_that_is_answered_before_the_next_post_is_fine() -> None:
+    rows = [
+        {"unit": 0, "posts": mask("ab")},
+        {"unit": 1, "waits": mask("ab"), "posts": mask("ba")},
+        {"unit": 0, "waits": mask("ba"), "posts": mask("ab")},
+        {"unit": 1, "waits": mask("ab")},
+    ]
+    assert faults(program(token_machine(FLAGS), rows)) == []

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.compile import load_library
-from toolchain.analysis.queues.token_run import TokenRun, run_tokens
+from toolchain.analysis.token_run import TokenRun, run_tokens
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.queue_table import QueueTable, program_queues
 from toolchain.isa.sync_tokens import ALL_PRIOR, WINDOW, Moves, SyncTokens, sync_tokens
@@ -178,7 +178,7 @@ def _cycle(program: Program, blocks: dict[int, Block]) -> list[int]:
     return []
 
 
-CHECKER = Path(__file__).resolve().parents[2] / "templates" / "checker"
+CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
 
 
 def issue_order(program: Program, seed: int | None = None, tokens: SyncTokens | None = None) -> Ints:

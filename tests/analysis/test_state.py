@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tiny_machine import tiny
-from toolchain.analysis.state import new_state
-from toolchain.emulator.reference.elements import locate, narrow, pack, read_bytes, record_field, unpack, wrap, write_bytes
+from toolchain.analysis.state import locate, narrow, new_state, pack, read_bytes, record_field, unpack, wrap, write_bytes
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import RecordField, ScalarType
 

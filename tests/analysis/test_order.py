@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.random_tokens import Net, any_net, entries, fetched, is_legal, pair_net, single_ended
 from tests.token_machine import mask, program, token_machine
-from toolchain.analysis.queues.order import issue_order, leftovers, simulate
+from toolchain.analysis.order import issue_order, leftovers, simulate
 from toolchain.spec.errors import UserError
 
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.random_tokens import Net, any_net, pair_net
-from toolchain.analysis.queues.order import simulate
-from toolchain.analysis.queues.token_run import run_tokens
+from toolchain.analysis.order import simulate
+from toolchain.analysis.token_run import run_tokens
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,1 +1,0 @@
-"""In-order queues that meet at counters: order, deadlock, vector clocks."""
