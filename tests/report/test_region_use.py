@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.c_networks import clib
-from tests.codegen.test_c99 import region
+from tests.codegen.test_c99 import integer_region
 from tests.graph_networks import built, engine, regions
 from tests.verify.regions import small
 from toolchain.codegen.json_graph import graph_cycles
@@ -56,7 +56,7 @@ def test_bytes_and_room_follow_from_the_footprints() -> None:
 
 
 def test_calls_cost_what_their_kernels_say() -> None:
-    own = region()
+    own = integer_region()
     found, plan = use_calls(clib(), own), plan_calls(clib(), own)
     assert found.cycles == found.bound == sum(plan.cycles)
     assert [use.cycles for use in found.operations] == list(plan.cycles)

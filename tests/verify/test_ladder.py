@@ -11,7 +11,7 @@ from onnx import helper
 
 from bench.in_process import Target
 from tests.c_networks import clib, compiled, pictures
-from tests.codegen.test_c99 import region
+from tests.codegen.test_c99 import integer_region
 from tests.compiled_network import compile_network
 from tests.graph.onnx_builder import model
 from tests.graph_networks import built, regions, samples
@@ -38,7 +38,7 @@ def test_every_tensor_is_compared() -> None:
     found = compiled()
     stages = sorted(found.folder.glob("[0-9][0-9]-*.onnx"))
     expected = oracle_tensors(read_stage(stages[-2]), {"x": pictures(3)})
-    own, bundle = region(), found.bundle
+    own, bundle = integer_region(), found.bundle
     (program,) = bundle.manifest.regions
     verdict = climb_calls(clib(), own, bundle, program, expected)
     assert verdict.exact

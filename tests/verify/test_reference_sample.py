@@ -70,7 +70,7 @@ def test_small_memories_are_compared_whole() -> None:
     assert reference_sample.first_difference(a, b) == (2, 99)
 
 
-GOLDEN = Path(__file__).parents[2] / "data" / "vta_golden"
+GOLDEN = Path(__file__).parents[1] / "data" / "vta_golden"
 INPUT, RESULT, PARAMETERS = 0, 1 << 24, 3 << 24
 
 
